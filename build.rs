@@ -1,6 +1,6 @@
-//! Embeds the Lua files of `lualib/`: a table of them for `src/lua/library.rs`, and for `src/modules/entries.rs` an
-//! exported `luaopen_` function for each `lio.*` and `ltask.*` module, so that `build/lio.so` alone on `package.cpath`
-//! is enough.
+//! Embeds the Lua files of `lualib/`. Generates a table of them for `src/lua/library.rs`, and for
+//! `src/modules/entries.rs` an exported `luaopen_` function for each `lio.*` and `ltask.*` module, so that
+//! `build/lio.so` alone on `package.cpath` is enough.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use std::{env, fs};
 fn main() {
     println!("cargo:rerun-if-changed=lualib");
     println!("cargo:rerun-if-changed=build.rs");
-    // C modules that the executable loads find Lua's API in it.
+    // C modules that the executable loads link to the Lua API in the executable.
     println!("cargo:rustc-link-arg-bins=-rdynamic");
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("lualib");
     let mut files = Vec::new();
     collect(&root, &root, &mut files);
-    // The table is searched by halves.
+    // The table is searched by bisection.
     files.sort();
     let mut code = String::from("static EMBEDDED: &[Embedded] = &[\n");
     let mut entries = String::from("entry_points! {\n    Builtin;\n");

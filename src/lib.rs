@@ -1,8 +1,8 @@
 //! An event loop, networking, HTTP servers and an actor scheduler for Lua 5.4 and 5.5.
 //!
-//! lio is used in three ways: as the `lio` executable, which has Lua built in; as a shared object that a stock Lua loads
-//! by `require "lio"`; and as this crate, by Rust programs that embed Lua by [mlua]. What Lua gets is the same each time
-//! and is described in the repository's `docs/`; a Rust program calls one function, [`install`]:
+//! lio is used in three ways: as the `lio` executable, which has Lua built in; as a shared object that a stock Lua
+//! loads by `require "lio"`; and as this crate, in Rust programs that embed Lua by [mlua]. Its Lua API is the same in
+//! all three and is described in the repository's `docs/`. A Rust program calls one function, [`install`]:
 //!
 //! ```no_run
 //! # #[cfg(feature = "vendored")]
@@ -28,14 +28,15 @@
 //! mlua = { version = "0.12", features = ["lua54", "vendored"] }
 //! ```
 //!
-//! `examples/embed.rs` is a whole program.
+//! `examples/embed.rs` is a complete program.
 //!
-//! # What to know
+//! # What to consider
 //!
-//! - A VM runs on one thread at a time. While `loop.run` or `app:run` runs, that thread is in it: give it a thread of its
-//!   own, and as many VMs as you like. The VM's limits of memory and its hooks hold inside as well.
-//! - Functions of Rust that handlers call run to their end: they cannot wait for I/O of lio.
-//! - SIGINT and SIGTERM end a running loop gracefully, as `loop.stop()` does. A VM that is dropped closes what it has open.
+//! - A VM runs on one thread at a time. While `loop.run` or `app:run` runs, that thread is blocked in it: give it its
+//!   own thread, and use as many VMs as you need. The VM's memory limit and its hooks apply inside as well.
+//! - Rust functions that handlers call run to their end: they cannot wait for I/O of lio.
+//! - SIGINT and SIGTERM end a running loop gracefully, as `loop.stop()` does. A VM that is dropped closes its open
+//!   sockets and files.
 //! - Lua's `debug` library is not needed, nor are C modules: `Lua::new()` is enough.
 //!
 //! # Features
@@ -46,11 +47,11 @@
 //! | `vendored` (default) | the executable, and Lua built from source |
 //! | `module` | the shared object for a stock Lua, with no Lua inside |
 //!
-//! A program that embeds Lua needs neither of the last two: how mlua finds Lua is said by mlua's own features.
+//! A program that embeds Lua needs neither of the last two: mlua's own features determine how mlua finds Lua.
 //!
-//! # For those who change lio
+//! # For contributors
 //!
-//! `docs/architecture.md` has the layers of `src/`, and which files may have `unsafe`.
+//! `docs/architecture.md` describes the layers of `src/`, and lists the files that may have `unsafe`.
 
 #![deny(unsafe_code)]
 
@@ -77,18 +78,18 @@ mod task;
 #[doc(hidden)]
 pub use lua::Function;
 
-/// Makes every module of lio loadable by `require` in `lua`, the VM of a program that embeds Lua by mlua. A file that is
-/// found on `package.path` takes precedence. A second call does nothing.
+/// Makes every module of lio loadable by `require` in `lua`, the VM of a program that embeds Lua by mlua. A file on
+/// `package.path` takes precedence. A second call does nothing.
 ///
 /// # Errors
-/// When memory runs out, or when the program's Lua is of another version than lio was built for.
+/// Fails if memory is short, or if the program's Lua has another version than the one that lio was built for.
 pub fn install(lua: &mlua::Lua) -> mlua::Result<()> {
     lua::library::install_in::<modules::Builtin>(lua)
 }
 
-/// What the tests need beside [`install`]. Not for other programs: it changes without notice.
+/// What the tests need besides [`install`]. Not for other programs: it changes without notice.
 #[doc(hidden)]
 pub mod private {
-    /// What prepares the VM of a program, function by function.
+    /// The functions that prepare the VM of a program, in the order of their calls.
     pub const PROGRAM: &[crate::Function] = crate::modules::PROGRAM;
 }

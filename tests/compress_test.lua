@@ -52,7 +52,7 @@ t.test("a decoder lets out no more than its limit in one call, and fails for goo
     for _ = 1, 2 do
       local bytes, message, code = decoder:write(packed)
       t.eq({ bytes == nil, message, code },
-        { true, "write: the decoded data is over the limit", "too long" }, coding)
+        { true, "write: the decoded data exceeds the limit", "too long" }, coding)
     end
     t.eq(select(3, decoder:finish()), "too long")
     t.eq(#compress.decoder(coding, 1000000):finish(packed), 1000000)

@@ -1,4 +1,4 @@
-//! lio in the VM of a Rust program that embeds Lua by mlua: `lio::install`.
+//! Tests of `lio::install`: lio in the VM of a Rust program that embeds Lua by mlua.
 
 #![cfg(feature = "vendored")]
 
@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 #[path = "../examples/embed.rs"]
 mod example;
 
-/// One test at a time: some count the descriptors of the process.
+/// Lets one test run at a time, since some count the descriptors of the process.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -25,7 +25,7 @@ fn vm() -> Lua {
     lua
 }
 
-/// What a request to `url` is answered, up to the end of the connection.
+/// Sends a request to `url` and returns the answer, up to the end of the connection.
 fn ask(url: &str, path: &str) -> String {
     let address = url.trim_start_matches("http://").trim_end_matches('/');
     let mut stream = TcpStream::connect(address).expect("the server listens");
@@ -35,7 +35,7 @@ fn ask(url: &str, path: &str) -> String {
     answer
 }
 
-/// The status and the body of an answer.
+/// Returns the status and the body of the answer to a request.
 fn get(url: &str, path: &str) -> (String, String) {
     let answer = ask(url, path);
     let (head, body) = answer.split_once("\r\n\r\n").expect("a whole head");
@@ -43,7 +43,7 @@ fn get(url: &str, path: &str) -> (String, String) {
     (status.into(), body.into())
 }
 
-/// A server in a VM on a thread of its own. The script is called with `is_served`, and ends when `/stop` is asked for.
+/// Starts a server in a VM on its own thread. The script is called with `is_served`, and ends at a request for `/stop`.
 fn serve(prepare: impl FnOnce(&Lua) + Send + 'static, routes: &str) -> (String, JoinHandle<()>) {
     let script = format!(
         r#"
@@ -72,7 +72,7 @@ fn serve(prepare: impl FnOnce(&Lua) + Send + 'static, routes: &str) -> (String, 
 fn the_example_serves_http() {
     let _turn = alone();
     let (tell, told) = mpsc::channel();
-    // It ends with the process.
+    // The server ends with the process.
     thread::spawn(move || example::serve(0, move |url| tell.send(url).expect("the test waits")).expect("it serves"));
     let url = told.recv().expect("it listens");
     assert_eq!(get(&url, "/").1, "Hello from Lua in Rust!\n");
@@ -81,7 +81,7 @@ fn the_example_serves_http() {
 }
 
 #[test]
-fn modules_are_found_behind_files_and_named_when_they_are_missing() {
+fn files_take_precedence_over_built_in_modules_and_missing_ones_are_named() {
     let count = |lua: &Lua| lua.load("return #package.searchers").eval::<i64>();
     let before = count(&Lua::new()).expect("a number");
     let lua = vm();
@@ -103,7 +103,7 @@ fn modules_are_found_behind_files_and_named_when_they_are_missing() {
 }
 
 #[test]
-fn a_failure_is_an_error_of_the_program_and_no_userdata() {
+fn a_failure_is_a_lua_error_and_not_a_userdata() {
     let lua = vm();
     let error = lua.load("require 'lio.timer'.new():add('x', 1)").set_name("=script").exec();
     let message = error.expect_err("no number").to_string();
@@ -132,7 +132,7 @@ fn a_handler_that_takes_too_much_memory_fails_alone() {
     for _ in 0..20 {
         assert_eq!(get(&url, "/caught").1, "not enough memory");
         assert_eq!(get(&url, "/json").1, "not enough memory");
-        // No single block of that size can be had, while there is memory for an answer.
+        // One block of that size exceeds the limit, but there is memory for an answer.
         assert_eq!(get(&url, "/much"), ("500".into(), "Internal Server Error\n".into()));
         assert_eq!(get(&url, "/inner"), ("500".into(), "Internal Server Error\n".into()));
         assert_eq!(get(&url, "/"), ("200".into(), "fine".into()));
@@ -142,7 +142,7 @@ fn a_handler_that_takes_too_much_memory_fails_alone() {
 }
 
 #[test]
-fn what_the_loop_runs_raises_for_want_of_memory_too() {
+fn the_function_of_loop_run_fails_when_memory_is_short() {
     let _turn = alone();
     let lua = Lua::new();
     lio::install(&lua).expect("installed");
@@ -210,12 +210,12 @@ fn two_vms_on_one_thread_have_nothing_in_common() {
 }
 
 #[test]
-fn a_vm_that_is_dropped_while_its_server_runs_gives_everything_back() {
+fn a_vm_that_is_dropped_while_its_server_runs_releases_everything() {
     let _turn = alone();
     let count = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let abandon = || {
         let lua = vm();
-        // A connection with a request that is being handled, one that is idle, one that is not accepted yet.
+        // Three connections: one with a request in progress, one that is idle, and one that is not accepted yet.
         let code = r#"
             local loop, net = require "lio.loop", require "lio.net"
             local app = require "lio.webserver".new()
@@ -243,7 +243,7 @@ fn a_vm_that_is_dropped_while_its_server_runs_gives_everything_back() {
     for _ in 0..20 {
         let url = abandon();
         let address = url.trim_start_matches("http://").trim_end_matches('/');
-        assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+        assert!(TcpStream::connect(address).is_err(), "the listener was closed");
     }
     assert_eq!(count(), before);
 }

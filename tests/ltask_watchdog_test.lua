@@ -195,7 +195,7 @@ kit.both("the end of the system ends a loop that resumes coroutines and catches 
   err = false,
   out = function(out, err)
     t.ok(out:find "quits\n", out)
-    t.is_nil((out .. err):find "left behind")
+    t.is_nil((out .. err):find "abandoned")
   end,
 })
 

@@ -1,19 +1,19 @@
-//! Every allocation of Lua fails once, at each place where the library makes one: the call that was under
-//! way raises "not enough memory", and closing the VM gives everything back.
+//! Lets every allocation of Lua fail once, at each place where the library allocates. The running call must fail for
+//! want of memory, and closing the VM must release everything.
 //!
-//! Such an error leaves native functions by longjmp, so what they own at that moment would be lost: a
-//! descriptor left open shows it.
+//! Such an error leaves native functions by longjmp, which would leak what they own at that moment. A leaked descriptor
+//! shows it.
 
 use mlua::ffi;
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
 use std::time::{Duration, Instant};
 
-/// What the allocator is told: how many allocations succeed before all fail. Negative: none fails.
+/// The data of the allocator: how many allocations succeed before all others fail. If negative, none fails.
 struct Budget(Cell<i64>);
 
 unsafe extern "C" fn allocate(budget: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
-    // SAFETY: `budget` outlives the state; all blocks come from realloc(3).
+    // SAFETY: `budget` outlives the state, and all blocks come from realloc(3).
     unsafe {
         let Budget(left) = &*budget.cast::<Budget>();
         if new == 0 {
@@ -30,15 +30,15 @@ unsafe extern "C" fn allocate(budget: *mut c_void, block: *mut c_void, old: usiz
     }
 }
 
-/// Runs `code` in a new VM where all allocations but the first `count` fail. Whether it came to its end with
-/// some of these left: one that catches errors may come there without.
+/// Runs `code` in a new VM where only the first `count` allocations succeed. Returns whether it ended normally with
+/// some of these left: code that catches errors may end normally without.
 fn run(code: &CStr, count: i64) -> bool {
-    // SAFETY: a state of its own, used and closed here; errors are caught by `lua_pcall`.
+    // SAFETY: the state is created, used and closed here; `lua_pcall` catches errors.
     unsafe {
         let budget = Budget(Cell::new(-1));
         let state = ffi::luaL_newstate();
         assert!(!state.is_null());
-        // The state's first allocator is realloc(3), too.
+        // The first allocator of the state also uses realloc(3).
         ffi::lua_setallocf(state, allocate, (&raw const budget).cast_mut().cast());
         for step in lio::private::PROGRAM {
             step.push(state, 0);
@@ -61,7 +61,8 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }
 
-/// Whether so many descriptors are open, at the latest when a thread of the resolver has let its one go.
+/// Waits until `count` descriptors are open, since a thread of the resolver may still have one. Returns whether they
+/// are.
 fn descriptors_become(count: usize) -> bool {
     let deadline = Instant::now() + Duration::from_secs(10);
     while descriptors() != count && Instant::now() < deadline {
@@ -70,7 +71,7 @@ fn descriptors_become(count: usize) -> bool {
     descriptors() == count
 }
 
-/// How many descriptors are open once no thread changes that any more.
+/// Returns the number of open descriptors, after it has not changed for a while.
 fn settled_descriptors() -> usize {
     let mut count = descriptors();
     let mut since = Instant::now();
@@ -86,7 +87,7 @@ fn settled_descriptors() -> usize {
 
 fn fails_everywhere(code: &str) {
     let code = CString::new(code).expect("no NUL in the script");
-    // What a process opens once is open afterwards.
+    // Descriptors that a process opens only once stay open afterwards.
     assert!(run(&code, i64::MAX));
     let before = settled_descriptors();
     let mut count = 0;
@@ -97,9 +98,9 @@ fn fails_everywhere(code: &str) {
     assert!(descriptors_become(before), "no descriptor is left open");
 }
 
-/// One test after the other, since each counts the descriptors of the process.
+/// The scripts are in one test, since each counts the descriptors of the process.
 #[test]
-fn no_failing_allocation_loses_anything() {
+fn no_failing_allocation_leaks_anything() {
     for script in [SELECTOR, STREAM, WAITING, HTTP, TASK, COROUTINE, OTHERS] {
         fails_everywhere(script);
     }
@@ -309,7 +310,7 @@ const COROUTINE: &str = r#"
     task.wakeup("deep", 1, 2)
     for i = 1, 3 do task.wakeup(i) while task.run_ready() do end end
     for _, co in ipairs(task.list()) do task.look(co) end
-    -- Twice over a cycle of the collector, and in the third the lost one is found.
+    -- After two cycles of the collector the wait is weak, and in the third the lost task is found.
     for _ = 1, 3 do collectgarbage() while task.run_ready() do end end
     task.kill_all()
     while task.run_ready() do end

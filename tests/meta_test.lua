@@ -169,7 +169,7 @@ local instances, seen
 local NATIVE <const> = {
   { "modules/ltask/messages.rs", "FUNCTIONS" }, { "modules/ltask/time.rs", "FUNCTIONS" },
   { "modules/ltask/event.rs", "FUNCTIONS" }, { "modules/pack/mod.rs", "FUNCTIONS" },
-  { "modules/ltask/calls.rs", "PUBLIC" }, { "modules/ltask/service.rs", "PUBLIC" },
+  { "modules/ltask/calls.rs", "PUBLIC" }, { "modules/ltask/library.rs", "PUBLIC" },
 }
 
 local function native_names()
@@ -184,7 +184,7 @@ local function native_names()
       names[#names + 1] = path:gsub(":$", ""):match "[%w_]+$"
     end
   end
-  local list = read_file(t.root .. "src/modules/ltask/service.rs"):match "const MODULES: [^=]+=(.-)];\n"
+  local list = read_file(t.root .. "src/modules/ltask/library.rs"):match "const MODULES: [^=]+=(.-)];\n"
   for name in list:gmatch '"([%w_]+)"' do names[#names + 1] = name end
   return table.concat(names, " ")
 end

@@ -75,7 +75,7 @@ t.test("an object that is taken away while it is made is an error", function()
   for _, value in ipairs { false, 0, "text", print, coroutine.create(print), {} } do
     local changed, done, message = with_changes(is_new_object, value, sel.waker, sel)
     t.ok(changed > 0)
-    t.ok(not done and message:find "a finalizer has taken an object away", message)
+    t.ok(not done and message:find "a finalizer has removed an object", message)
     t.eq(metatables(), before)
   end
 end, { leaks = true })
@@ -87,7 +87,7 @@ t.test("an object whose metatable is taken away while it is made is an error", f
   for _, value in ipairs { false, 0, "text", {}, debug.getmetatable(sel) } do
     local changed, done, message = with_changes(is_metatable, value, sel.waker, sel)
     t.ok(changed > 0)
-    t.ok(not done and message:find "a finalizer has taken an object away", message)
+    t.ok(not done and message:find "a finalizer has removed an object", message)
     t.eq(metatables(), before)
   end
 end, { leaks = true })

@@ -212,7 +212,7 @@ t.test("a finalizer that runs after the end of the core gets an error", function
     task.run_ready()
   ]])
   local r = t.run(t.lio() .. " " .. t.quote(script))
-  t.eq(r.out, ("false\tthe VM is closing: there are no tasks any more\n"):rep(2))
+  t.eq(r.out, ("false\tthe VM is closing: it has no tasks\n"):rep(2))
   t.eq(r.err, "")
 end)
 

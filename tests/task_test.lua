@@ -99,7 +99,7 @@ t.test("two waits on one token: the second raises, the first continues", functio
   task.fork(function() got = task.wait "shared" end)
   task.fork(function() problem = select(2, pcall(task.wait, "shared")) end)
   run_all()
-  t.ok(problem:find "somebody waits on this token already", problem)
+  t.ok(problem:find "a task already waits on this token", problem)
   task.wakeup("shared", 7)
   run_all()
   t.eq(got, 7)

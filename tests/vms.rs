@@ -1,23 +1,23 @@
-//! Many Lua VMs on many threads of one process: each has selectors of its own, nothing is shared but
-//! wakers, and no VM waits for another.
+//! Many Lua VMs on many threads of one process: each has its own selectors, they share only wakers, and no VM waits for
+//! another.
 
 use mlua::ffi;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// One test at a time: the last one counts the descriptors of the process.
+/// Lets one test run at a time, since the last one counts the descriptors of the process.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One VM with everything built in, used on the thread that made it.
+/// A VM with all built-in modules, used only on the thread that created it.
 struct Vm(*mut ffi::lua_State);
 
 impl Vm {
     fn new() -> Vm {
-        // SAFETY: a fresh state; the libraries open on it before anything else runs.
+        // SAFETY: the state is new, and the libraries are opened before other code runs.
         unsafe {
             let state = ffi::luaL_newstate();
             assert!(!state.is_null());
@@ -29,10 +29,10 @@ impl Vm {
         }
     }
 
-    /// Runs `code` with one lightuserdata as argument; its result when that is a lightuserdata.
+    /// Runs `code` with a lightuserdata as its argument. Returns its result if that is a lightuserdata.
     fn run(&self, code: &str, argument: usize) -> usize {
         let code = CString::new(code).expect("no NUL in the script");
-        // SAFETY: errors are caught by `lua_pcall`; nothing that needs `Drop` is owned by Lua's frames.
+        // SAFETY: `lua_pcall` catches errors; the frames of Lua own nothing that needs `Drop`.
         unsafe {
             let mut status = ffi::luaL_loadstring(self.0, code.as_ptr());
             if status == ffi::LUA_OK {
@@ -51,13 +51,13 @@ impl Vm {
 
 impl Drop for Vm {
     fn drop(&mut self) {
-        // SAFETY: the state is closed once, on its own thread.
+        // SAFETY: the state is closed only here, on its own thread.
         unsafe { ffi::lua_close(self.0) }
     }
 }
 
 #[test]
-fn eight_vms_on_eight_threads_hold_conversations_of_their_own() {
+fn eight_vms_on_eight_threads_do_not_disturb_each_other() {
     let _turn = alone();
     const CONVERSATION: &str = r#"
         local lio, socket = require "lio", require "lio.socket"
@@ -109,7 +109,7 @@ fn a_waker_wakes_the_vm_of_another_thread() {
 }
 
 #[test]
-fn a_waiting_vm_keeps_no_other_from_running() {
+fn a_waiting_vm_does_not_block_another_one() {
     let _turn = alone();
     let (stop, stopped) = mpsc::channel();
     let (tell, told) = mpsc::channel();
@@ -142,7 +142,7 @@ fn a_waiting_vm_keeps_no_other_from_running() {
 }
 
 #[test]
-fn a_vm_that_is_closed_in_the_middle_gives_every_descriptor_back() {
+fn a_vm_that_is_closed_during_a_loop_releases_every_descriptor() {
     let _turn = alone();
     let count = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let abandon = || {

@@ -112,11 +112,11 @@ t.test("a script that does not load leaves the one before serving, until it does
   p:settled()
   p:write("server.lua", "this is not Lua")
   p:expect "server.lua:1: syntax error near 'is'"
-  p:expect "server.lua has ended with exit code 1; the one before goes on$"
+  p:expect "server.lua has ended with exit code 1; the previous one continues$"
   t.eq(kit.get(port), "one")
   p:write("server.lua", kit.server('"two"', 'error "on purpose"'))
   p:expect "on purpose"
-  p:expect "the one before goes on$"
+  p:expect "the previous one continues$"
   t.eq(kit.get(port), "one")
   p:write("server.lua", kit.server '"three"')
   t.eq(p:serving(), port)

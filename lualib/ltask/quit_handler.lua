@@ -9,5 +9,5 @@ handlers.quit = nil
 ltask.fork(function()
   local ok, err = xpcall(quit, debug.traceback)
   if not ok then ltask.log.error("error in quit: " .. tostring(err)) end
-  core.finish()
+  core.end_service()
 end)

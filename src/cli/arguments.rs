@@ -1,7 +1,7 @@
-//! What the command line asks for.
+//! Parses the command line.
 //!
-//! Options follow the stock `lua` program. What stands behind the script, or behind a subcommand's name, is that one's
-//! alone: nothing here reads it.
+//! The options are those of the stock `lua` program. Arguments behind the script, or behind a subcommand's name, belong
+//! to that; this file does not read them.
 
 use super::script::{Piece, Script};
 use rustix::process::Pid;
@@ -15,7 +15,7 @@ usage: lio [options] [script [args]]
        lio serve DIR [options]
   script    run this Lua file; `arg` and `...` hold its arguments
   -         run standard input
-  serve DIR serve a folder's files by HTTP; 'lio serve --help' tells the options
+  serve DIR serve a folder's files by HTTP; 'lio serve --help' shows the options
   -e CODE   run CODE, may be repeated; a script given as well runs after it
   --service run the script inside the scheduler, in a service that owns a loop
   --watch   run the script, and restart it when a file that it has loaded changes
@@ -23,41 +23,42 @@ usage: lio [options] [script [args]]
   -h        show this help
   --        stop handling options";
 
-/// What the command line asks for.
+/// A parsed command line.
 #[derive(Default)]
 pub(super) struct Command {
     pub(super) help: bool,
     pub(super) version: bool,
-    pub(super) program: Program,
+    pub(super) mode: RunMode,
     pub(super) watch: bool,
-    /// The socket to the supervisor that has started this process, and its process id.
+    /// The socket to the supervisor that has started this process, and the supervisor's process ID.
     pub(super) supervisor: Option<(RawFd, Pid)>,
     chunks: Vec<Vec<u8>>,
-    /// Where the script, or the name of a subcommand, stands among the arguments.
+    /// The position of the script, or of a subcommand's name, among the arguments.
     script: Option<usize>,
     arguments: Vec<CString>,
 }
 
-/// What is made of the script.
+/// How to run the script.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Program {
-    /// It is run as it is.
+pub(super) enum RunMode {
+    /// In the program's own VM.
     #[default]
     Script,
-    /// It runs in a service of the scheduler.
+    /// In a service of the scheduler.
     Service,
-    /// It is the subcommand `serve`, and no script at all.
+    /// The subcommand `serve`, without a script.
     Serve,
 }
 
-/// How a supervisor starts a program: this option comes before all others, and no script sees it.
+/// The option with which a supervisor starts a program. It precedes all others and is hidden from scripts.
 const SUPERVISED: &str = "--supervised=";
 
-/// The option by which this process passes a program its end of a pair of sockets.
+/// Returns the option with which this process passes a program its end of a socket pair.
 pub(super) fn supervised(socket: RawFd) -> OsString {
     format!("{SUPERVISED}{socket},{}", std::process::id()).into()
 }
 
+/// Parses the option with which a supervisor starts a program.
 fn supervisor(option: &CStr) -> Option<(RawFd, Pid)> {
     let value = option.to_str().ok()?.strip_prefix(SUPERVISED)?;
     let (socket, process) = value.split_once(',')?;
@@ -65,13 +66,13 @@ fn supervisor(option: &CStr) -> Option<(RawFd, Pid)> {
 }
 
 impl Command {
-    /// Reads a command line, the program's name first.
+    /// Parses a command line, which begins with the program's name.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error describes the mistake in the command line.
     pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, String> {
         let mut command = Command::default();
-        // The system hands over NUL-terminated strings, so there is none inside.
+        // The system passes NUL-terminated strings, so they contain no NUL.
         let texts = arguments.map(|text| CString::new(text.into_vec()).unwrap_or_default());
         command.arguments = texts.collect();
         command.supervisor = command.arguments.get(1).and_then(|first| supervisor(first));
@@ -86,7 +87,7 @@ impl Command {
                 b"-h" | b"--help" => command.help = true,
                 b"-v" | b"--version" => command.version = true,
                 b"--watch" => command.watch = true,
-                b"--service" => command.program = Program::Service,
+                b"--service" => command.mode = RunMode::Service,
                 b"--" => {
                     command.script = (index < command.arguments.len()).then_some(index);
                     break;
@@ -104,8 +105,8 @@ impl Command {
                 }
                 word => {
                     // A script of that name is run by `lio ./serve` or `lio -- serve`.
-                    if word == b"serve" && command.program == Program::Script && !command.watch {
-                        command.program = Program::Serve;
+                    if word == b"serve" && command.mode == RunMode::Script && !command.watch {
+                        command.mode = RunMode::Serve;
                     }
                     command.script = Some(index - 1);
                     break;
@@ -115,18 +116,18 @@ impl Command {
         Ok(command)
     }
 
-    /// Whether there is nothing to run but standard input.
-    pub(super) fn is_idle(&self) -> bool {
+    /// Whether there is nothing to run except standard input.
+    pub(super) fn has_no_code(&self) -> bool {
         self.chunks.is_empty() && self.script.is_none()
     }
 
-    /// The script, if there is one, and not standard input.
+    /// Returns the script, if there is one and it is not standard input.
     pub(super) fn named_script(&self) -> Option<&CStr> {
         let name = self.arguments[self.script?].as_c_str();
         (name != c"-").then_some(name)
     }
 
-    /// The arguments of a process that runs the script without `--watch`, which stands before it.
+    /// Returns the arguments of a process that runs the script: those of this one, without `--watch` before the script.
     pub(super) fn unwatched(&self) -> Vec<OsString> {
         let script = self.script.unwrap_or(usize::MAX);
         let arguments = self.arguments.iter().enumerate().skip(1);
@@ -136,21 +137,21 @@ impl Command {
             .collect()
     }
 
-    /// What is to be run.
+    /// Converts the command line to the code to run.
     pub(super) fn into_script(self) -> Script {
         let mut pieces: VecDeque<Piece> = self.chunks.into_iter().map(Piece::Text).collect();
-        // The scheduler's first argument is the script itself.
-        let own = usize::from(self.program != Program::Service);
+        // The first argument of the scheduler is the script itself.
+        let own = usize::from(self.mode != RunMode::Service);
         let first = self.script.map_or(self.arguments.len(), |index| index + own);
-        match self.program {
-            Program::Service => pieces.push_back(Piece::Embedded("lio.service.boot", first)),
-            Program::Serve => pieces.push_back(Piece::Embedded("lio.serve", first)),
-            Program::Script if self.script.is_some() || pieces.is_empty() => {
+        match self.mode {
+            RunMode::Service => pieces.push_back(Piece::Embedded("lio.service.boot", first)),
+            RunMode::Serve => pieces.push_back(Piece::Embedded("lio.serve", first)),
+            RunMode::Script if self.script.is_some() || pieces.is_empty() => {
                 let name = self.script.map(|index| self.arguments[index].clone());
                 let name = name.filter(|name| name.as_c_str() != c"-");
                 pieces.push_back(Piece::File(name, first));
             }
-            Program::Script => {}
+            RunMode::Script => {}
         }
         Script { position: self.script.unwrap_or(0), arguments: self.arguments, pieces, failed: false }
     }

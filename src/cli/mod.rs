@@ -1,12 +1,14 @@
-//! The `lio` executable: a Lua interpreter with everything built in.
+//! The `lio` executable: a Lua interpreter with all modules built in.
 //!
-//! Options and exit codes follow the stock `lua` program: 0 when the script ends, 1 after an error, whose message and
-//! traceback go to standard error, or what `os.exit` says.
+//! Options and exit codes follow the stock `lua` program. The exit code is 0 when the script ends, 1 after an error,
+//! whose message and traceback are written to standard error, or the argument of `os.exit`.
 //!
-//! - `arguments.rs`: what the command line asks for
-//! - `script.rs`: runs it in a VM
-//! - `report.rs`: what is written to the terminal
-//! - `watch/`: runs it in a process of its own, again when its files change
+//! | file | topic |
+//! |---|---|
+//! | `arguments` | parses the command line |
+//! | `script` | runs the code in a VM |
+//! | `report` | writes to the terminal |
+//! | `watch` | runs the script in its own process, and again when its files change |
 
 mod arguments;
 mod report;
@@ -15,14 +17,14 @@ mod watch;
 
 use crate::event::signals;
 use crate::file::reload;
-use arguments::{Command, Program, USAGE};
+use arguments::{Command, RunMode, USAGE};
 use report::{print, report};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// The executable's `main`.
 pub fn main() -> ExitCode {
-    // Rust ignores SIGPIPE; a script's output into a closed pipe ends it, as with any Lua.
+    // Rust ignores SIGPIPE. With the default action, output to a closed pipe ends a script as in any Lua.
     signals::restore_default(libc::SIGPIPE);
     let run = Command::parse(std::env::args_os()).and_then(run);
     run.unwrap_or_else(|message| {
@@ -31,7 +33,7 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// Does what the command line asks for. The error is a mistake in it.
+/// Executes the command line. The error describes a mistake in it.
 fn run(command: Command) -> Result<ExitCode, String> {
     if command.help {
         return Ok(print(USAGE));
@@ -44,23 +46,23 @@ fn run(command: Command) -> Result<ExitCode, String> {
         }
     }
     let script = command.named_script();
-    if command.program == Program::Service && script.is_none() {
+    if command.mode == RunMode::Service && script.is_none() {
         return Err("'--service' needs a script".into());
     }
     if command.watch {
         let name = script.ok_or("'--watch' needs a script")?;
         return Ok(watch::run(&command, name));
     }
-    if command.is_idle() && command.version {
+    if command.has_no_code() && command.version {
         return Ok(ExitCode::SUCCESS);
     }
-    if command.is_idle() && std::io::stdin().is_terminal() {
+    if command.has_no_code() && std::io::stdin().is_terminal() {
         return Err("no script given".into());
     }
     if let Some((socket, supervisor)) = command.supervisor
         && let Err(error) = reload::join(socket, supervisor)
     {
-        report(format_args!("the supervisor is gone: {error}"));
+        report(format_args!("cannot reach the supervisor: {error}"));
         return Ok(ExitCode::FAILURE);
     }
     if let Some(script) = script {

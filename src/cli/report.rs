@@ -1,10 +1,10 @@
-//! What the executable writes by itself: lines to standard output and error.
+//! Output of the executable itself: lines on standard output and standard error.
 
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Writes a line to standard output; a failure, such as a full disk, is the exit code.
+/// Writes a line to standard output. Returns the exit code, which reports a failure, such as a full disk.
 pub(super) fn print(line: impl Display) -> ExitCode {
     let mut out = std::io::stdout();
     match writeln!(out, "{line}").and_then(|()| out.flush()) {
@@ -12,7 +12,8 @@ pub(super) fn print(line: impl Display) -> ExitCode {
         Err(_) => ExitCode::FAILURE,
     }
 }
-/// Writes a message to standard error, in one piece; a failure cannot be reported any more.
+
+/// Writes a message to standard error in one call. A failure is ignored, since it cannot be reported.
 pub(super) fn report(message: impl Display) {
     let line = format!("lio: {message}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());

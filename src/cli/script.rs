@@ -1,36 +1,36 @@
-//! Runs Lua code in a VM of its own, as the executable does.
+//! Runs Lua code in its own VM, for the executable.
 //!
-//! Whatever goes wrong in Lua is reported on standard error, with a traceback.
+//! Errors in Lua are reported on standard error, with a traceback.
 
 use super::report::report;
 use crate::lua::library::embedded;
 use crate::lua::{
-    Argument, Call, Chunk, Either, Fault, Function, Keep, Kept, Kind, Many, Maybe, Next, Outcome, Pushing, Traceback,
-    Vm, then,
+    Argument, Call, Chunk, Either, Fault, Function, Kind, Many, Maybe, Next, Outcome, Pushing, Register, RegistryName,
+    Traceback, Vm, then,
 };
 use crate::modules::PROGRAM;
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::process::ExitCode;
 
-/// What is to be run, one after the other, until one fails.
+/// The code to run: pieces that run one after the other, until one fails.
 pub(super) struct Script {
     /// The command line.
     pub(super) arguments: Vec<CString>,
-    /// Which of them is the script, `arg[0]`.
+    /// The position of the script, `arg[0]`, among the arguments.
     pub(super) position: usize,
     pub(super) pieces: VecDeque<Piece>,
     /// Whether a piece has raised an error.
     pub(super) failed: bool,
 }
 
-/// A piece of Lua code. Its arguments are those from a number on.
+/// A piece of Lua code. The number is the position of its first argument.
 pub(super) enum Piece {
-    /// Text of the command line, without arguments.
+    /// Code from the command line, without arguments.
     Text(Vec<u8>),
     /// A file, or standard input.
     File(Option<CString>, usize),
-    /// A module that is built in.
+    /// A built-in module.
     Embedded(&'static str, usize),
 }
 
@@ -54,7 +54,7 @@ pub(super) fn run(script: Script) -> ExitCode {
     if vm.close().is_ok() && is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The global `arg`: the script at 0, its arguments from 1, what stands before it at negative indices.
+/// Sets the global `arg`: the script at 0, its arguments from 1, and the arguments before it at negative indices.
 const SET_ARGUMENTS: Chunk<'_> = Chunk::Text(
     b"local first, list = ..., { select(2, ...) }
       arg = {}
@@ -62,6 +62,7 @@ const SET_ARGUMENTS: Chunk<'_> = Chunk::Text(
     c"=lio",
 );
 
+/// Runs `SET_ARGUMENTS`.
 fn set_arguments(call: &mut Call<'_>) -> Result<Pushing<Many<Vec<u8>>>, Fault> {
     call.create(SET_ARGUMENTS)?;
     let (position, arguments) = match call.data::<Script>() {
@@ -79,7 +80,7 @@ fn texts(arguments: &[CString]) -> Vec<Vec<u8>> {
     arguments.iter().map(bytes).collect()
 }
 
-/// Runs the first of the pieces that are left.
+/// Runs the next piece, if there is one.
 fn run_next(call: &mut Call<'_>) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault> {
     call.drop_to(0);
     let script = call.data::<Script>();
@@ -104,12 +105,12 @@ fn run_next(call: &mut Call<'_>) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault>
     };
     let handler = call.push(const { Function::new(add_traceback) })?;
     call.create(chunk)?;
-    let run = Next::protected(arguments.len() as i32, 0, handler, then(ran), 0);
+    let run = Next::protected(arguments.len() as i32, 0, handler, then(after_piece), 0);
     Ok(Maybe(Some(run.pushing(Many(arguments)))))
 }
 
-/// A piece has run, or raised an error with a traceback.
-fn ran(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault> {
+/// The step after a piece, which has run or failed. An error has a traceback already.
+fn after_piece(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault> {
     if outcome.ok {
         return run_next(call);
     }
@@ -121,32 +122,32 @@ fn ran(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Many<Vec<u
     Ok(Maybe(None))
 }
 
-/// What a message handler makes of an error: a text with a traceback, or what the error says of itself.
-type Shown = Either<Traceback, Next<Argument>>;
+/// The result of the message handler: a text with a traceback, or the text of the error's `__tostring`.
+type HandlerResult = Either<Traceback, Next<Argument>>;
 
-static TOSTRING: Kept = Kept::new();
+static TOSTRING: RegistryName = RegistryName::new();
 
-/// Message handler: text gets a traceback, an object with `__tostring` speaks for itself.
-fn add_traceback(call: &mut Call<'_>) -> Result<Shown, Fault> {
+/// The message handler: a text gets a traceback, an object with `__tostring` is converted by that.
+fn add_traceback(call: &mut Call<'_>) -> Result<HandlerResult, Fault> {
     if matches!(call.kind(1), Kind::String | Kind::Number) {
         call.bytes(1)?;
         return Ok(Either::One(Traceback { message: Some(1), level: 1 }));
     }
-    call.create(Keep(&TOSTRING, "__tostring"))?;
+    call.create(Register(&TOSTRING, "__tostring"))?;
     let shows = call.metafield(1, &TOSTRING)?;
     if call.is_none(shows) {
         return describe(call);
     }
     call.push(Argument(1))?;
-    let shown = |call: &mut Call<'_>, outcome: Outcome| match call.string(outcome.first) {
+    let converted = |call: &mut Call<'_>, outcome: Outcome| match call.string(outcome.first) {
         Some(_) => Ok(Either::Other(Next::returns(Argument(outcome.first)))),
         None => describe(call),
     };
-    Ok(Either::Other(Next::call(1, then(shown), 0)))
+    Ok(Either::Other(Next::call(1, then(converted), 0)))
 }
 
-/// An error value that cannot be shown.
-fn describe(call: &mut Call<'_>) -> Result<Shown, Fault> {
+/// Describes an error value that cannot be shown.
+fn describe(call: &mut Call<'_>) -> Result<HandlerResult, Fault> {
     let name = call.type_name(1);
     let message = call.create(format!("(error object is a {name} value)"))?;
     Ok(Either::One(Traceback { message: Some(message), level: 1 }))

@@ -1,13 +1,13 @@
-//! What a system is made of; `bootstrap.init` reads it from a table and writes it back.
+//! The configuration of a system. `bootstrap.init` reads it from a table and writes it back.
 
 use std::time::Duration;
 
-/// What becomes of a request to a service whose mailbox is full.
+/// What happens to a request to a service with a full mailbox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Full {
-    /// It fails: `{service:N} is busy`.
+pub(crate) enum FullMailbox {
+    /// The request fails: `{service:N} is busy`.
     Error,
-    /// Its sender waits until there is room.
+    /// The sender waits until there is room.
     Wait,
 }
 
@@ -18,24 +18,24 @@ pub(crate) struct Config {
     pub(crate) worker: usize,
     /// Messages in a mailbox.
     pub(crate) queue: usize,
-    /// Messages that an exclusive service may have waiting to be delivered.
+    /// Undelivered messages of an exclusive service.
     pub(crate) queue_sending: usize,
-    /// Services at a time.
+    /// Services at the same time.
     pub(crate) max_service: usize,
-    /// External messages that may wait.
+    /// Undelivered external messages.
     pub(crate) external_queue: usize,
-    /// Entries that wait for the logger; then lines are dropped.
+    /// Entries of the log that the logger has not read. Further lines are dropped.
     pub(crate) log_queue: usize,
-    /// How long a slice may take before the watchdog reports it; zero is never.
+    /// The time after which the watchdog reports a slice; zero is never.
     pub(crate) watchdog: Duration,
-    pub(crate) full: Full,
+    pub(crate) full: FullMailbox,
     pub(crate) crashlog: Option<String>,
-    /// A file, or "=" for standard output.
+    /// A file's path, or "=" for standard output.
     pub(crate) debuglog: Option<String>,
 }
 
-/// Workers that may be added, one for each that is held up by a long slice.
-pub(crate) const STAND_INS: usize = 32;
+/// Spare workers at most. One starts for each worker that a long slice blocks.
+pub(crate) const MAX_SPARE_WORKERS: usize = 32;
 
 impl Default for Config {
     fn default() -> Self {
@@ -48,7 +48,7 @@ impl Default for Config {
             external_queue: 4096,
             log_queue: 131_072,
             watchdog: Duration::from_secs(5),
-            full: Full::Error,
+            full: FullMailbox::Error,
             crashlog: None,
             debuglog: None,
         }

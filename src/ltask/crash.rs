@@ -1,8 +1,8 @@
-//! The crash log: when the process gets a fatal signal, the file that `config.crashlog` names gets the
-//! signal's number and each worker's service, and the signal takes its course.
+//! The crash log. When the process gets a fatal signal, the signal's number and the service of each worker are written
+//! to the file that `config.crashlog` names; then the signal has its default effect.
 //!
-//! One system per process has a crash log, the first that asks for one. The handler allocates nothing, and does not wait:
-//! it writes nothing while another thread installs or writes a log.
+//! One system per process has a crash log, the first that asks for one. The handler allocates nothing and does not
+//! wait: it writes nothing while another thread installs or writes a log.
 
 use super::progress::Progress;
 use super::service::System;
@@ -16,7 +16,7 @@ const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SI
 
 struct CrashLog {
     file: File,
-    /// That of the system's workers.
+    /// The progress of the system's workers.
     progress: Arc<[Progress]>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn install(system: &Arc<System>) -> Result<(), String> {
     Ok(())
 }
 
-/// The system goes: closes its crash log.
+/// Closes the crash log of a system that ends.
 pub(crate) fn uninstall(system: &Arc<System>) {
     let mut log = lock(&LOG);
     if log.take_if(|log| Arc::ptr_eq(&log.progress, &system.progress)).is_some() {
@@ -55,18 +55,19 @@ fn set_handler(handler: usize) {
 }
 
 extern "C" fn on_signal(number: c_int) {
-    // The lock is an atomic, and formatting a number takes no memory; a failed write has no caller to go to.
+    // The lock is an atomic, and formatting a number takes no memory. A failed write has no caller that could handle
+    // it.
     if let Ok(log) = LOG.try_lock()
         && let Some(CrashLog { file, progress }) = &*log
     {
         let mut file = file;
         let _ = writeln!(file, "signal {number}");
         for (worker, progress) in progress.iter().enumerate() {
-            if let (_, Some(service)) = progress.slice() {
+            if let (_, Some(service)) = progress.running_slice() {
                 let _ = writeln!(file, "worker {worker}: service {service}");
             }
         }
     }
-    // SAFETY: SA_RESETHAND put the default back: this ends the process.
+    // SAFETY: SA_RESETHAND has restored the default action, so this call ends the process.
     unsafe { libc::raise(number) };
 }

@@ -1,11 +1,10 @@
-//! What wakes a thread that blocks outside of the scheduler: in a selector, in its wait function, or in
-//! the scheduler's own sleep. One descriptor (eventfd(2); a pipe elsewhere) that is readable when a
-//! message came.
+//! The event of a thread that blocks outside the scheduler: in a selector, in its wait function, or in the scheduler's
+//! own sleep. It is one descriptor (eventfd(2); a pipe elsewhere) that is readable when a message has arrived.
 //!
-//! A burst of messages costs one system call, however long the reader is busy with it: only the thread that sets `claimed`
-//! writes, and the mailbox clears it when the reader finds nothing in it. Both happen in the mailbox's lock,
-//! so a sender that finds it set has a message which the reader finds next. The reader empties the
-//! descriptor before it reads the mailbox, and reads that before it blocks.
+//! A burst of messages costs one system call, however long the reader takes: only the thread that sets `claimed`
+//! writes, and the mailbox clears `claimed` when the reader finds it empty. Both happen under the mailbox's lock, so a
+//! sender that finds `claimed` set has pushed a message that the reader finds next. The reader drains the descriptor
+//! before it reads the mailbox, and reads the mailbox before it blocks.
 
 use super::mailbox::Waker;
 use crate::event::pause::{self, Pause};
@@ -21,46 +20,46 @@ use std::time::{Duration, Instant};
 /// More than 30 years.
 const LONGEST: Timespec = Timespec { tv_sec: 1_000_000_000, tv_nsec: 0 };
 
-/// See the file's head.
+/// The event of one thread.
 pub(crate) struct Event {
     reader: OwnedFd,
-    /// Where there is no eventfd: the pipe's other end.
+    /// The other end of the pipe, where there is no eventfd.
     writer: Option<OwnedFd>,
-    /// Since the mailbox was last found empty.
+    /// Whether a sender has claimed the wakeup since the mailbox was last found empty.
     claimed: AtomicBool,
-    /// Since the descriptor was last emptied.
+    /// Whether [`Event::wake`] was called since the descriptor was last drained.
     woken: AtomicBool,
 }
 
 /// How a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Waited {
-    /// It was woken.
+    /// The event was signalled.
     Woken,
-    /// The time was over.
+    /// The time limit has passed.
     TimedOut,
 }
 
 impl Event {
-    /// A new one, not readable.
+    /// Creates an event that is not readable.
     pub(crate) fn new() -> io::Result<Arc<Event>> {
         let (reader, writer) = open()?;
         Ok(Arc::new(Event { reader, writer, claimed: AtomicBool::new(false), woken: AtomicBool::new(false) }))
     }
 
-    /// Its descriptor, for a selector.
+    /// The descriptor, for a selector.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.reader.as_raw_fd()
     }
 
-    /// Ends the present wait, or the next one: whether or not there is a message.
+    /// Ends the present wait or the next one, whether or not there is a message.
     pub(crate) fn wake(&self) {
         if !self.woken.swap(true, Ordering::SeqCst) {
             self.signal();
         }
     }
 
-    /// Makes the descriptor readable, once the caller has claimed it or set `woken`.
+    /// Makes the descriptor readable. The caller has claimed the wakeup or set `woken`.
     pub(crate) fn signal(&self) {
         let one = 1u64;
         let target = self.writer.as_ref().unwrap_or(&self.reader);
@@ -68,32 +67,32 @@ impl Event {
         let _ = rustix::io::write(target, &one.to_ne_bytes());
     }
 
-    /// Takes all wake-ups, without blocking.
-    pub(crate) fn take(&self) {
+    /// Drains the descriptor, without blocking.
+    pub(crate) fn drain(&self) {
         let mut sink = [0u8; 64];
-        // It does not block.
+        // The descriptor does not block.
         while rustix::io::read(&self.reader, &mut sink) == Ok(sink.len()) {}
-        // What it was woken for was there before; a swap, so that the caller sees it.
+        // A swap and not a store: the caller then sees what other threads wrote before their wakeups.
         self.woken.swap(false, Ordering::SeqCst);
     }
 
-    /// Blocks until it is woken, and takes that: true; or until a signal comes: false.
+    /// Blocks until the event is signalled, drains it and returns true. Returns false if a process signal arrives.
     pub(crate) fn wait_once(&self) -> bool {
         let woken = self.poll(None);
         if woken {
-            self.take();
+            self.drain();
         }
         woken
     }
 
-    /// Whether it is readable, within `limit`; false also when a signal comes.
+    /// Whether the descriptor becomes readable within `limit`. False also if a process signal arrives.
     fn poll(&self, limit: Option<Duration>) -> bool {
         let mut entries = [PollFd::new(&self.reader, PollFlags::IN)];
         let limit = limit.map(|limit| Timespec::try_from(limit).unwrap_or(LONGEST));
         poll(&mut entries, limit.as_ref()).is_ok_and(|ready| ready > 0)
     }
 
-    /// Blocks until it is woken, and takes that; or until `limit` is over. None waits for ever.
+    /// Blocks until the event is signalled, and drains it; or until `limit` has passed. None is no limit.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Waited {
         let deadline = limit.map(|limit| Instant::now() + limit);
         loop {
@@ -102,10 +101,10 @@ impl Event {
             let is_readable = self.poll(left);
             pause::tell(Pause::Ends);
             if is_readable {
-                self.take();
+                self.drain();
                 return Waited::Woken;
             }
-            // Interrupted by a signal, or the time is over.
+            // A process signal has interrupted the poll, or the time limit has passed.
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Waited::TimedOut;
             }
@@ -140,19 +139,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_first_of_a_burst_wakes() {
+    fn only_the_first_message_of_a_burst_wakes() {
         let event = Event::new().unwrap();
         assert!(event.claim());
         assert!(!event.claim());
         event.signal();
         assert_eq!(event.wait(None), Waited::Woken);
-        assert!(!event.claim(), "the reader will read its mailbox");
+        assert!(!event.claim(), "the reader has not read its mailbox yet");
         event.arm();
-        assert!(event.claim(), "it has, and found nothing");
+        assert!(event.claim(), "the reader has found the mailbox empty");
     }
 
     #[test]
-    fn wakes_count_once_for_each_wait() {
+    fn several_wakes_end_one_wait() {
         let event = Event::new().unwrap();
         for _ in 0..2 {
             event.wake();
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_by_its_limit_and_not_before() {
+    fn a_wait_ends_at_its_limit_and_not_before() {
         let event = Event::new().unwrap();
         let begin = Instant::now();
         assert_eq!(event.wait(Some(Duration::from_millis(20))), Waited::TimedOut);
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_from_another_thread_ends_a_wait() {
+    fn a_signal_of_another_thread_ends_a_wait() {
         let event = Event::new().unwrap();
         let other = event.clone();
         let thread = std::thread::spawn(move || {

@@ -1,21 +1,20 @@
-//! A service's mailbox together with the service's state: the thread that holds the lock changes both, so that
-//! "a message is there" and "the service is queued to run" cannot drift apart.
+//! A service's mailbox together with the service's state. Only the thread that holds the lock changes them, so that "a
+//! message has arrived" and "the service is in a ready queue" always agree.
 //!
-//! Many senders push; one thread at a time runs the service and takes whole batches: it swaps the queue
-//! for its empty one, so that reading a message costs no lock. `left` tells senders how much of the
-//! batch is unread, for the bound holds for both together. It counts the messages that it bounds and no
-//! others: answers on their way do not make a service busy, and news of room do not take it up. Checked
-//! by the models in `tests/loom`.
+//! Many senders push. One thread at a time runs the service and takes whole batches: it swaps the queue for its empty
+//! one, so that reading a message takes no lock. `unread` shows senders how much of the batch is unread, since the
+//! capacity applies to queue and batch together. Only bounded messages count: responses on their way do not make a
+//! service busy, and ROOM messages take no room. The models in `tests/loom` check this.
 
 use super::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use std::collections::VecDeque;
 
-/// How a thread that blocks outside of the scheduler is woken.
+/// Wakes a thread that blocks outside the scheduler.
 pub(crate) trait Waker: Clone {
-    /// True for the first caller since it was last armed: that one must wake the thread.
+    /// True for the first caller since the last `arm`: that caller must wake the thread.
     fn claim(&self) -> bool;
 
-    /// The receiver has found nothing: the next message wakes it.
+    /// The receiver has found no message: the next one wakes it.
     fn arm(&self);
 }
 
@@ -24,34 +23,35 @@ pub(crate) trait Waker: Clone {
 pub(crate) enum Affinity {
     /// On any worker.
     Any,
-    /// On this worker alone.
+    /// On this worker only.
     Worker(usize),
     /// On the process's main thread.
     Main,
 }
 
+/// The state of a slot and its service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// No service has this place.
+    /// No service has this slot.
     Free,
-    /// Its VM is being made; messages queue up.
+    /// The VM is being created; messages are queued.
     Building,
-    /// Nothing to do. The body lies in the mailbox.
+    /// The service has nothing to do. The mailbox has the VM.
     Idle,
-    /// In exactly one ready queue. The body lies in the mailbox.
+    /// The service is in exactly one ready queue. The mailbox has the VM.
     Ready,
-    /// A thread has the body.
+    /// A thread runs the service and has the VM.
     Running,
-    /// A thread of its own has the body, for good.
-    Own,
-    /// Takes no messages any more; what was left is kept for root.
+    /// The service's own thread has the VM, until the service ends.
+    OwnThread,
+    /// The service takes no messages. What it has left is kept for root.
     Dead,
 }
 
 /// What the sender must do after a push.
 #[derive(Debug)]
 pub(crate) enum Wake<W> {
-    /// Nothing: the receiver runs, or is queued.
+    /// Nothing: the receiver is running or in a ready queue.
     None,
     /// Put the service into a ready queue.
     Schedule(Affinity),
@@ -64,32 +64,33 @@ pub(crate) enum Wake<W> {
 pub(crate) enum Refusal {
     /// There is no such service.
     Missing,
-    /// No room.
+    /// The mailbox has no room.
     Full,
 }
 
-struct Inner<M, B, W> {
+/// What the lock guards.
+struct Inner<M, V, W> {
     id: u32,
     state: State,
     affinity: Affinity,
     queue: VecDeque<M>,
-    /// How many of the queue are bounded.
+    /// How many messages of the queue are bounded.
     bounded: usize,
-    body: Option<B>,
+    vm: Option<V>,
     waker: Option<W>,
-    /// Services whose message was refused, which get a ROOM message.
+    /// Services whose message was refused, and which get a ROOM message.
     refused: Vec<u32>,
     received: u64,
-    most: usize,
+    peak: usize,
 }
 
-/// See the file's head. `M` is a message, `B` the service's body, `W` its waker.
-pub(crate) struct Mailbox<M, B, W> {
+/// The mailbox of a service. `M` is a message, `V` the service's VM, `W` its waker.
+pub(crate) struct Mailbox<M, V, W> {
     capacity: usize,
-    inner: Mutex<Inner<M, B, W>>,
-    /// Unread messages of the batch that was taken: bounded ones in the low half, all of them in the high
-    /// one. Written by the thread that runs the service, and under the lock when a batch is taken.
-    left: AtomicU64,
+    inner: Mutex<Inner<M, V, W>>,
+    /// Unread messages of the batch that was taken: bounded ones in the low half, all of them in the high half. Written
+    /// by the thread that runs the service, and under the lock when a batch is taken.
+    unread: AtomicU64,
     /// Whether `refused` has entries.
     has_refused: AtomicBool,
     /// Whether `queue` has entries. Written under the lock.
@@ -98,17 +99,17 @@ pub(crate) struct Mailbox<M, B, W> {
 
 /// How full a mailbox is, for statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Level {
-    /// Messages that arrived in all.
+pub(crate) struct QueueStatistics {
+    /// Messages that have arrived since the service started.
     pub(crate) received: u64,
-    /// Unread ones.
+    /// Unread messages.
     pub(crate) queued: usize,
-    /// The most that were ever unread.
-    pub(crate) most: usize,
+    /// The largest number of unread messages so far.
+    pub(crate) peak: usize,
 }
 
-impl<M, B, W: Waker> Mailbox<M, B, W> {
-    /// A free place, for a mailbox with room for `capacity` messages.
+impl<M, V, W: Waker> Mailbox<M, V, W> {
+    /// Creates the mailbox of a free slot, with room for `capacity` messages.
     pub(crate) fn new(capacity: usize) -> Self {
         Mailbox {
             capacity,
@@ -118,19 +119,19 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
                 affinity: Affinity::Any,
                 queue: VecDeque::new(),
                 bounded: 0,
-                body: None,
+                vm: None,
                 waker: None,
                 refused: Vec::new(),
                 received: 0,
-                most: 0,
+                peak: 0,
             }),
-            left: AtomicU64::new(0),
+            unread: AtomicU64::new(0),
             has_refused: AtomicBool::new(false),
             has_arrived: AtomicBool::new(false),
         }
     }
 
-    /// Free → Building, for service `id`.
+    /// From Free to Building, for service `id`.
     pub(crate) fn open(&self, id: u32) {
         let mut inner = lock(&self.inner);
         debug_assert_eq!(inner.state, State::Free);
@@ -138,16 +139,16 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         inner.state = State::Building;
         inner.affinity = Affinity::Any;
         inner.received = 0;
-        inner.most = 0;
+        inner.peak = 0;
         inner.bounded = 0;
-        self.left.store(0, Ordering::Relaxed);
+        self.unread.store(0, Ordering::Relaxed);
     }
 
-    /// Building → Idle, or Ready when messages came meanwhile: then the caller schedules it.
-    pub(crate) fn install(&self, body: B, affinity: Affinity) -> Wake<W> {
+    /// From Building to Idle, or to Ready if messages have arrived meanwhile: then the caller schedules the service.
+    pub(crate) fn install(&self, vm: V, affinity: Affinity) -> Wake<W> {
         let mut inner = lock(&self.inner);
         debug_assert_eq!(inner.state, State::Building);
-        inner.body = Some(body);
+        inner.vm = Some(vm);
         inner.affinity = affinity;
         if inner.queue.is_empty() {
             inner.state = State::Idle;
@@ -157,37 +158,37 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         Wake::Schedule(affinity)
     }
 
-    /// Takes the body out for a thread of its own, which `waker` wakes: Idle, Ready or Building → Own.
-    /// A queue entry of it is passed over.
-    pub(crate) fn detach(&self, id: u32, waker: W) -> Option<B> {
+    /// From Idle or Ready to OwnThread: takes the VM for a thread of its own, which `waker` wakes. If a ready queue has
+    /// an entry of the service, that entry is skipped.
+    pub(crate) fn detach(&self, id: u32, waker: W) -> Option<V> {
         let mut inner = lock(&self.inner);
         if inner.id != id || !matches!(inner.state, State::Idle | State::Ready) {
             return None;
         }
-        inner.state = State::Own;
+        inner.state = State::OwnThread;
         inner.waker = Some(waker);
-        inner.body.take()
+        inner.vm.take()
     }
 
-    /// Running → Own, by the thread that runs it.
-    pub(crate) fn own(&self, waker: W) {
+    /// From Running to OwnThread, by the thread that runs the service.
+    pub(crate) fn detach_running(&self, waker: W) {
         let mut inner = lock(&self.inner);
-        if matches!(inner.state, State::Running | State::Own) {
-            inner.state = State::Own;
+        if matches!(inner.state, State::Running | State::OwnThread) {
+            inner.state = State::OwnThread;
             inner.waker = Some(waker);
         }
     }
 
-    /// Another waker for a service with a thread of its own.
+    /// Sets another waker for a service with a thread of its own.
     pub(crate) fn replace_waker(&self, id: u32, waker: W) {
         let mut inner = lock(&self.inner);
-        if inner.id == id && inner.state == State::Own {
+        if inner.id == id && inner.state == State::OwnThread {
             inner.waker = Some(waker);
         }
     }
 
-    /// Posts a message for service `id`; the capacity holds for `bounded` ones. A refused one comes back; when there was
-    /// no room, `sender` (if not 0) is noted and will be told of room.
+    /// Posts a message for service `id`. The capacity applies if it is `bounded`. A refused message is returned. If
+    /// there was no room, `sender` (unless it is 0) is recorded and will get a ROOM message.
     #[inline]
     pub(crate) fn push(&self, id: u32, message: M, bounded: bool, sender: u32) -> Result<Wake<W>, (M, Refusal)> {
         let mut guard = lock(&self.inner);
@@ -195,8 +196,8 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         if inner.id != id || matches!(inner.state, State::Free | State::Dead) {
             return Err((message, Refusal::Missing));
         }
-        let (left, left_all) = self.left();
-        if bounded && inner.bounded + left >= self.capacity {
+        let (unread, unread_all) = self.unread_counts();
+        if bounded && inner.bounded + unread >= self.capacity {
             if sender != 0 && !inner.refused.contains(&sender) {
                 inner.refused.push(sender);
                 self.has_refused.store(true, Ordering::Release);
@@ -207,13 +208,13 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         self.has_arrived.store(true, Ordering::Relaxed);
         inner.bounded += usize::from(bounded);
         inner.received += 1;
-        inner.most = inner.most.max(inner.queue.len() + left_all);
+        inner.peak = inner.peak.max(inner.queue.len() + unread_all);
         Ok(match inner.state {
             State::Idle => {
                 inner.state = State::Ready;
                 Wake::Schedule(inner.affinity)
             }
-            State::Own => match &inner.waker {
+            State::OwnThread => match &inner.waker {
                 Some(waker) if waker.claim() => Wake::Waker(waker.clone()),
                 _ => Wake::None,
             },
@@ -221,29 +222,30 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         })
     }
 
-    /// Ready → Running: the body, and in `batch` (which may hold unread ones) what has arrived. None
-    /// when the entry in the ready queue is out of date.
+    /// From Ready to Running: returns the VM, and adds the messages that have arrived to its batch, which may have
+    /// unread ones. Returns None if the entry in the ready queue is outdated.
     #[inline]
-    pub(crate) fn begin(&self, id: u32, fill: impl FnOnce(&mut B) -> &mut VecDeque<M>) -> Option<B> {
+    pub(crate) fn begin_slice(&self, id: u32, batch_of: impl FnOnce(&mut V) -> &mut VecDeque<M>) -> Option<V> {
         let mut inner = lock(&self.inner);
         if inner.id != id || inner.state != State::Ready {
             return None;
         }
         inner.state = State::Running;
-        let mut body = inner.body.take();
-        if let Some(body) = &mut body {
-            self.transfer(&mut inner, fill(body));
+        let mut vm = inner.vm.take();
+        if let Some(vm) = &mut vm {
+            self.transfer(&mut inner, batch_of(vm));
         }
-        body
+        vm
     }
 
-    /// Whether there may be messages to refill with. For who runs the service and calls [`Mailbox::end`], which finds any.
+    /// Whether messages may have arrived. For the thread that runs the service and calls [`Mailbox::end_slice`], which
+    /// finds all of them.
     pub(crate) fn has_arrived(&self) -> bool {
         self.has_arrived.load(Ordering::Relaxed)
     }
 
-    /// More messages for the thread that runs the service. Returns how many are unread now; with none, the
-    /// next one wakes it.
+    /// Adds the messages that have arrived to `batch`. Returns how many are unread now; if there are none, the next one
+    /// uses the waker.
     pub(crate) fn refill(&self, batch: &mut VecDeque<M>) -> usize {
         let mut inner = lock(&self.inner);
         self.transfer(&mut inner, batch);
@@ -256,47 +258,47 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
     }
 
     #[inline(always)]
-    fn transfer(&self, inner: &mut Inner<M, B, W>, batch: &mut VecDeque<M>) {
+    fn transfer(&self, inner: &mut Inner<M, V, W>, batch: &mut VecDeque<M>) {
         if batch.is_empty() {
             std::mem::swap(&mut inner.queue, batch);
         } else {
             batch.extend(inner.queue.drain(..));
         }
         self.has_arrived.store(false, Ordering::Relaxed);
-        let left = self.left().0 + inner.bounded;
+        let unread = self.unread_counts().0 + inner.bounded;
         inner.bounded = 0;
-        self.set_left(left, batch.len());
+        self.set_unread(unread, batch.len());
     }
 
-    fn left(&self) -> (usize, usize) {
-        let both = self.left.load(Ordering::Relaxed);
+    fn unread_counts(&self) -> (usize, usize) {
+        let both = self.unread.load(Ordering::Relaxed);
         ((both & 0xffff_ffff) as usize, (both >> 32) as usize)
     }
 
-    fn set_left(&self, bounded: usize, all: usize) {
+    fn set_unread(&self, bounded: usize, all: usize) {
         let both = (all as u64) << 32 | bounded as u64;
-        self.left.store(both, Ordering::Relaxed);
+        self.unread.store(both, Ordering::Relaxed);
     }
 
-    /// The thread that runs the service has read a message of its batch, bounded or not. True when
-    /// senders wait for room and there may be some: then call [`Mailbox::room`].
-    pub(crate) fn read(&self, bounded: bool) -> bool {
-        let (left, all) = self.left();
-        let left = left.saturating_sub(usize::from(bounded));
-        self.set_left(left, all.saturating_sub(1));
-        left <= self.capacity / 2 && self.has_refused.load(Ordering::Acquire)
+    /// Records that the thread that runs the service has read a message of its batch. Returns true if senders wait for
+    /// room and there may be some: then the caller calls [`Mailbox::take_refused`].
+    pub(crate) fn record_read(&self, bounded: bool) -> bool {
+        let (unread, all) = self.unread_counts();
+        let unread = unread.saturating_sub(usize::from(bounded));
+        self.set_unread(unread, all.saturating_sub(1));
+        unread <= self.capacity / 2 && self.has_refused.load(Ordering::Acquire)
     }
 
-    /// Whether senders wait for room. To be asked after every lock section in which the receiver found
-    /// nothing more to read: only then is a refusal that came before it seen for sure.
+    /// Whether senders wait for room. The receiver checks this each time after it has found the mailbox empty under the
+    /// lock: only then is it sure to see every earlier refusal.
     pub(crate) fn has_refused(&self) -> bool {
         self.has_refused.load(Ordering::Acquire)
     }
 
-    /// The services to be told of room, once at least half of the mailbox is free.
-    pub(crate) fn room(&self) -> Vec<u32> {
+    /// Takes the services that wait for room, if at least half of the mailbox is free.
+    pub(crate) fn take_refused(&self) -> Vec<u32> {
         let mut inner = lock(&self.inner);
-        let unread = inner.bounded + self.left().0;
+        let unread = inner.bounded + self.unread_counts().0;
         if unread > self.capacity / 2 {
             return Vec::new();
         }
@@ -304,11 +306,11 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         std::mem::take(&mut inner.refused)
     }
 
-    /// Running → Idle, or Ready when messages are there; `unread` of them in the body. Then the caller
-    /// schedules it with the affinity returned.
-    pub(crate) fn end(&self, body: B, unread: usize, affinity: Affinity) -> Option<Affinity> {
+    /// From Running to Idle, or to Ready if there are messages, `unread` of them in the batch: then the caller
+    /// schedules the service with the affinity that is returned.
+    pub(crate) fn end_slice(&self, vm: V, unread: usize, affinity: Affinity) -> Option<Affinity> {
         let mut inner = lock(&self.inner);
-        inner.body = Some(body);
+        inner.vm = Some(vm);
         inner.affinity = affinity;
         if inner.queue.is_empty() && unread == 0 {
             inner.state = State::Idle;
@@ -318,34 +320,34 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         Some(affinity)
     }
 
-    /// Any state but Free → Dead, by the thread that has the body. What is unread goes to the end of
-    /// `left_over`. Returns the senders that wait for room: they must be told, and will find it missing.
-    pub(crate) fn die(&self, left_over: &mut Vec<M>) -> Vec<u32> {
+    /// From any state but Free to Dead, by the thread that has the VM. Unread messages are appended to `messages`.
+    /// Returns the senders that wait for room: when they are notified, they find the service missing.
+    pub(crate) fn close(&self, messages: &mut Vec<M>) -> Vec<u32> {
         let mut inner = lock(&self.inner);
         inner.state = State::Dead;
         inner.waker = None;
-        left_over.extend(std::mem::take(&mut inner.queue));
+        messages.extend(std::mem::take(&mut inner.queue));
         inner.bounded = 0;
-        self.left.store(0, Ordering::Relaxed);
+        self.unread.store(0, Ordering::Relaxed);
         self.has_refused.store(false, Ordering::Relaxed);
         std::mem::take(&mut inner.refused)
     }
 
-    /// Idle, Ready or Building → Dead, by anybody: the body, if its VM was made. None when a thread runs
-    /// the service, or it is dead or not there.
-    pub(crate) fn seize(&self, id: u32, left_over: &mut Vec<M>) -> Option<(Option<B>, Vec<u32>)> {
+    /// From Idle, Ready or Building to Dead, by any thread: returns the VM, if it was created, and the senders that
+    /// wait for room. Returns None if a thread runs the service, or there is no such service.
+    pub(crate) fn kill(&self, id: u32, messages: &mut Vec<M>) -> Option<(Option<V>, Vec<u32>)> {
         let mut inner = lock(&self.inner);
-        let held = matches!(inner.state, State::Idle | State::Ready | State::Building);
-        if inner.id != id || !held {
+        let is_stopped = matches!(inner.state, State::Idle | State::Ready | State::Building);
+        if inner.id != id || !is_stopped {
             return None;
         }
         inner.state = State::Dead;
-        left_over.extend(std::mem::take(&mut inner.queue));
+        messages.extend(std::mem::take(&mut inner.queue));
         self.has_refused.store(false, Ordering::Relaxed);
-        Some((inner.body.take(), std::mem::take(&mut inner.refused)))
+        Some((inner.vm.take(), std::mem::take(&mut inner.refused)))
     }
 
-    /// Dead → Free. False when it is not `id`'s, or not dead.
+    /// From Dead to Free. Returns false if service `id` is not dead.
     pub(crate) fn free(&self, id: u32) -> bool {
         let mut inner = lock(&self.inner);
         if inner.id != id || inner.state != State::Dead {
@@ -356,18 +358,18 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
     }
 
     /// The service that has this mailbox.
-    pub(crate) fn occupant(&self) -> Option<u32> {
+    pub(crate) fn service(&self) -> Option<u32> {
         let inner = lock(&self.inner);
         (!matches!(inner.state, State::Free | State::Dead)).then_some(inner.id)
     }
 
-    /// Whether the VM of service `id` is being made.
+    /// Whether the VM of service `id` is being created.
     pub(crate) fn is_building(&self, id: u32) -> bool {
         let inner = lock(&self.inner);
         inner.id == id && inner.state == State::Building
     }
 
-    /// Whether service `id` has this mailbox.
+    /// Whether service `id` has this mailbox and is not dead.
     pub(crate) fn is_alive(&self, id: u32) -> bool {
         let inner = lock(&self.inner);
         inner.id == id && !matches!(inner.state, State::Free | State::Dead)
@@ -385,24 +387,28 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         inner.waker.clone().filter(|_| inner.id == id)
     }
 
-    /// The waker of whoever has a thread of its own here.
+    /// The waker of the service with a thread of its own that has this mailbox, if any.
     pub(crate) fn any_waker(&self) -> Option<W> {
         lock(&self.inner).waker.clone()
     }
 
-    /// Takes the body, whatever the state: when every thread has ended.
-    pub(crate) fn take_body(&self) -> Option<B> {
-        lock(&self.inner).body.take()
+    /// Takes the VM, whatever the state, after every thread has ended.
+    pub(crate) fn take_vm(&self) -> Option<V> {
+        lock(&self.inner).vm.take()
     }
 
-    /// Takes the messages, when every thread has ended.
-    pub(crate) fn empty(&self) -> VecDeque<M> {
+    /// Takes the messages, after every thread has ended.
+    pub(crate) fn take_messages(&self) -> VecDeque<M> {
         std::mem::take(&mut lock(&self.inner).queue)
     }
 
-    /// How full it is.
-    pub(crate) fn level(&self) -> Level {
+    /// How full the mailbox is.
+    pub(crate) fn statistics(&self) -> QueueStatistics {
         let inner = lock(&self.inner);
-        Level { received: inner.received, queued: inner.queue.len() + self.left().1, most: inner.most }
+        QueueStatistics {
+            received: inner.received,
+            queued: inner.queue.len() + self.unread_counts().1,
+            peak: inner.peak,
+        }
     }
 }

@@ -1,18 +1,18 @@
-//! What services send each other. A message owns its payload, a block of libc's `malloc`, so that C code
-//! and other service libraries can make and free it.
+//! Messages between services. A message owns its payload, a block of libc's `malloc`, so that C code and other service
+//! libraries can create and free it.
 
 use crate::codec::pack::{Value, Writer};
 use std::os::raw::c_void;
 
-/// A service's number; 0 is the system, 1 is root.
+/// A service's id. 0 is the system, 1 is root.
 pub(crate) type ServiceId = u32;
 
-/// The system itself: never a service.
+/// The system itself, which is never a service.
 pub(crate) const SYSTEM: ServiceId = 0;
 /// The root service.
 pub(crate) const ROOT: ServiceId = 1;
 
-/// Message types, as Lua code knows them.
+/// Message types, as Lua code uses them.
 pub(crate) mod kind {
     pub(crate) const SYSTEM: u8 = 0;
     pub(crate) const REQUEST: u8 = 1;
@@ -20,11 +20,11 @@ pub(crate) mod kind {
     pub(crate) const ERROR: u8 = 3;
     pub(crate) const SIGNAL: u8 = 4;
     pub(crate) const IDLE: u8 = 5;
-    /// Ours: a mailbox that was full (`from`'s) has room. No service library sees it.
+    /// Our own type: the mailbox of `from`, which was full, has room. No service library receives it.
     pub(crate) const ROOM: u8 = 255;
 }
 
-/// Types of schedule messages, which root sends to the system.
+/// Types of the schedule messages that root sends to the system.
 pub(crate) mod schedule {
     pub(crate) const NEW: u8 = 0;
     pub(crate) const DEL: u8 = 1;
@@ -32,7 +32,7 @@ pub(crate) mod schedule {
 
 /// Receipts of a send.
 pub(crate) mod receipt {
-    // 0 is NONE, which no send comes to here.
+    // 0 is NONE, which no send returns here.
     pub(crate) const DONE: i64 = 1;
     pub(crate) const ERROR: i64 = 2;
     pub(crate) const BLOCK: i64 = 3;
@@ -41,34 +41,34 @@ pub(crate) mod receipt {
 
 /// A block of libc's `malloc`, or nothing. Freed when dropped.
 #[derive(Debug)]
-pub(crate) struct Payload(Borrowed);
+pub(crate) struct Payload(BorrowedPayload);
 
 /// A block that another owner frees, or nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Borrowed {
+pub(crate) struct BorrowedPayload {
     pointer: *mut c_void,
     size: usize,
 }
 
-// SAFETY: the block has one owner, which is this value.
+// SAFETY: this value is the only owner of the block, whichever thread it is on.
 unsafe impl Send for Payload {}
 
-impl Borrowed {
-    /// The block at an address that a Lua program gives. That there is one of this size, until the call is over, is the
-    /// program's promise, as for all of `ltask` that takes pointers.
-    pub(crate) fn new(address: usize, size: usize) -> Borrowed {
+impl BorrowedPayload {
+    /// The block at an address that a Lua program passes. The program promises that a block of this size exists until
+    /// the call returns, as for every function of `ltask` that takes pointers.
+    pub(crate) fn new(address: usize, size: usize) -> BorrowedPayload {
         let pointer = std::ptr::with_exposed_provenance_mut(address);
-        Borrowed { pointer, size }
+        BorrowedPayload { pointer, size }
     }
 }
 
-impl AsRef<[u8]> for Borrowed {
+impl AsRef<[u8]> for BorrowedPayload {
     #[inline(always)]
     fn as_ref(&self) -> &[u8] {
         if self.pointer.is_null() {
             return &[];
         }
-        // SAFETY: a block with at least `size` bytes, by the promise that it was made with; nobody writes to one.
+        // SAFETY: the caller of `new` has promised a block of at least `size` bytes, and no thread writes to it.
         unsafe { std::slice::from_raw_parts(self.pointer.cast_const().cast(), self.size) }
     }
 }
@@ -81,52 +81,54 @@ impl AsRef<[u8]> for Payload {
 }
 
 impl Payload {
-    pub(crate) const EMPTY: Payload = Payload(Borrowed { pointer: std::ptr::null_mut(), size: 0 });
+    pub(crate) const EMPTY: Payload = Payload(BorrowedPayload { pointer: std::ptr::null_mut(), size: 0 });
 
-    /// A copy of the bytes; `None` without memory.
+    /// A copy of the bytes; None if there is no memory.
     #[inline]
     pub(crate) fn copy(bytes: &[u8]) -> Option<Payload> {
         let size = bytes.len();
         if size == 0 {
             return Some(Payload::EMPTY);
         }
-        // SAFETY: a fresh block of that size, or none.
+        // SAFETY: `malloc` has returned a new block of `size` bytes, which cannot overlap `bytes`, or null, which is
+        // checked.
         unsafe {
             let pointer = libc::malloc(size);
             if pointer.is_null() {
                 return None;
             }
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer.cast(), size);
-            Some(Payload(Borrowed { pointer, size }))
+            Some(Payload(BorrowedPayload { pointer, size }))
         }
     }
 
-    /// The values; nothing without memory.
-    pub(crate) fn of(values: &[Value<'_>]) -> Payload {
+    /// The packed values; empty if there is no memory.
+    pub(crate) fn pack(values: &[Value<'_>]) -> Payload {
         let mut writer = Writer::default();
         let written = values.iter().try_for_each(|value| writer.value(*value));
         let payload = written.ok().and_then(|()| Payload::copy(writer.bytes()));
         payload.unwrap_or(Payload::EMPTY)
     }
 
-    /// The block at an address that a Lua program gives away: as for [`Borrowed::new`], and it is of `malloc`.
-    pub(crate) fn adopt(address: usize, size: usize) -> Payload {
-        Payload(Borrowed::new(address, size))
+    /// Takes the block at an address that a Lua program gives away. The promise of [`BorrowedPayload::new`] holds, and
+    /// the block is from `malloc`.
+    pub(crate) fn from_raw(address: usize, size: usize) -> Payload {
+        Payload(BorrowedPayload::new(address, size))
     }
 
-    /// Gives the block away. → its address, to be freed by `free` or by [`Payload::adopt`], and its size
-    pub(crate) fn give(self) -> (usize, usize) {
-        let given = (self.0.pointer.expose_provenance(), self.0.size);
+    /// Gives the block away. Returns its address, to be freed by `free` or [`Payload::from_raw`], and its size.
+    pub(crate) fn into_raw(self) -> (usize, usize) {
+        let raw = (self.0.pointer.expose_provenance(), self.0.size);
         std::mem::forget(self);
-        given
+        raw
     }
 
-    /// The same block, for who keeps the payload until that is not used any more.
-    pub(crate) fn lend(&self) -> Borrowed {
+    /// The same block, for a caller that keeps the payload until the result is no longer used.
+    pub(crate) fn borrow(&self) -> BorrowedPayload {
         self.0
     }
 
-    /// The bytes.
+    /// The bytes of the block.
     pub(crate) fn as_slice(&self) -> &[u8] {
         self.0.as_ref()
     }
@@ -134,17 +136,17 @@ impl Payload {
 
 impl Drop for Payload {
     fn drop(&mut self) {
-        // SAFETY: null, or a block of `malloc` that is this value's.
+        // SAFETY: the pointer is null, or a block of `malloc` that only this value frees.
         unsafe { libc::free(self.0.pointer) };
     }
 }
 
-/// One message.
+/// A message.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) from: ServiceId,
     pub(crate) to: ServiceId,
-    /// 0: no task waits for an answer.
+    /// The session of the response; 0 if no task waits for one.
     pub(crate) session: i64,
     pub(crate) kind: u8,
     pub(crate) payload: Payload,
@@ -152,33 +154,33 @@ pub(crate) struct Message {
 
 impl Message {
     /// A message without a payload.
-    pub(crate) fn bare(from: ServiceId, to: ServiceId, session: i64, kind: u8) -> Message {
+    pub(crate) fn without_payload(from: ServiceId, to: ServiceId, session: i64, kind: u8) -> Message {
         Message { from, to, session, kind, payload: Payload::EMPTY }
     }
 
-    /// A message with these values; with none of them without memory.
-    pub(crate) fn of(from: ServiceId, to: ServiceId, session: i64, kind: u8, values: &[Value<'_>]) -> Message {
-        Message { from, to, session, kind, payload: Payload::of(values) }
+    /// A message with these values; without any if there is no memory.
+    pub(crate) fn with_values(from: ServiceId, to: ServiceId, session: i64, kind: u8, values: &[Value<'_>]) -> Message {
+        Message { from, to, session, kind, payload: Payload::pack(values) }
     }
 
-    /// Whether its sender waits for an answer.
-    pub(crate) fn wants_answer(&self) -> bool {
+    /// Whether its sender waits for a response.
+    pub(crate) fn wants_response(&self) -> bool {
         self.session != 0 && matches!(self.kind, kind::REQUEST | kind::SYSTEM)
     }
 
-    /// Whether it came from outside, by `external_sender`.
+    /// Whether C code has sent it, by `external_sender`.
     pub(crate) fn is_external(&self) -> bool {
         self.from == SYSTEM && self.kind == kind::REQUEST
     }
 
-    /// Whether the mailbox's bound holds for it. Answers are bounded by the requests they belong to, and
-    /// must not get lost: they always find room.
+    /// Whether the mailbox's capacity applies to it. Responses must not be lost, and the requests that they belong to
+    /// bound their number: they always have room.
     pub(crate) fn is_bounded(&self) -> bool {
         match self.kind {
             kind::RESPONSE | kind::ERROR | kind::SIGNAL | kind::IDLE | kind::ROOM => false,
-            // Root's and the system's own are few, and must arrive.
+            // Messages of root and of the system are few, and must arrive.
             kind::SYSTEM => self.from > ROOT,
-            // Those of outside have a bound of their own.
+            // External messages have a limit of their own.
             _ => self.from != SYSTEM,
         }
     }

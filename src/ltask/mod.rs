@@ -1,84 +1,88 @@
-//! The scheduler: services, each a Lua VM with a mailbox, run by worker threads.
+//! The scheduler. A service is a Lua VM with a mailbox; worker threads run services.
 //!
 //! # Design
 //!
-//! **Mailbox and state** (`mailbox.rs`). One small lock per service guards its queue and its state, so that
-//! "a message is there" and "it is queued to run" cannot drift apart: only the thread that holds the lock changes the
-//! state. Free → Building (a number is given out) → Idle ⇄ Ready → Running → Idle or Ready; Own for a
-//! service with a thread of its own; Dead until root has taken note, then Free. A push is one lock; the
-//! service takes whole batches by swapping queues, so that reading is free. Order per pair follows.
-//! The bound counts requests. Answers, errors, signals and timers' messages have room always (they are
-//! bounded by the requests they belong to) and so are never lost, kept back or retried. A refused sender
-//! gets its message back, and if it wants to wait it is noted: when half of the mailbox is free again it
-//! gets a message (ROOM) and delivers what it kept, in order. Nothing polls.
+//! **Mailbox and state** (`mailbox.rs`). One lock per service guards its message queue and its state, so that "a
+//! message has arrived" and "the service is in a ready queue" always agree: only the thread that holds the lock changes
+//! the state. A slot without a service is Free; it is Building from the assignment of an id until the VM exists. Then
+//! the service is Idle, Ready or Running, or OwnThread if it has a thread of its own. It is Dead until root has removed
+//! it. A push takes the lock once. The service takes whole batches by swapping queues, so that reading a message takes
+//! no lock. Messages of one sender to one receiver keep their order. The capacity counts requests only. Responses,
+//! errors, signals and the messages of timers always have room (the requests that they belong to bound their number),
+//! so they are never lost, delayed or retried. A sender whose message is refused gets the message back. If it wants to
+//! wait, the mailbox records it; when half of the mailbox is free again, the sender gets a ROOM message and delivers
+//! what it has kept, in order. Nothing polls.
 //!
-//! **Numbers** (`registry.rs`). Place and generation; places are never freed while the system exists, so a
-//! late message finds valid memory and another number: it fails instead of reaching a new service.
+//! **Service ids** (`registry.rs`). An id is a slot and a generation. Slots are not freed while the system exists, so a
+//! late message finds valid memory and another id there: it fails instead of reaching a new service.
 //!
-//! **Ready queues** (`scheduler.rs`, `ready.rs`, `queue.rs`). Each worker has a deque that others steal from, and a hand-off
-//! slot: a service that becomes ready by a message of the slice that runs is next on the same worker, its
-//! message in the cache, with no thread woken; so a call and its answer cost no system call. A service
-//! that is pushed out of the slot goes to the deque, where idle workers find it. 64 hand-offs in a row,
-//! then the deque has its turn; the injector every 61 turns. Bound services have a queue per worker.
-//! A service may wait in a deque without an announcement only as long as it is what its worker runs next:
-//! when another one comes first, the rest of the deque is announced before that slice begins.
+//! **Ready queues** (`scheduler.rs`, `ready_queues.rs`, `worker_queue.rs`). Each worker has a deque from which other
+//! workers steal, and a hand-off slot. A service that becomes ready by a message of the running slice goes into the
+//! slot: it runs next on the same worker, with its message in the cache, and no thread is woken. So a call and its
+//! response cost no system call. A service that another one displaces from the slot moves to the deque, where idle
+//! workers find it. After 64 hand-offs in a row the deque has its turn; the injector has its turn every 61 slices.
+//! Bound services have a queue per worker. A service may be in a deque without an announcement to other workers only
+//! while it is the next one that its worker runs. If another service comes first, the rest of the deque is announced
+//! before that slice begins.
 //!
-//! **Sleep and wake** (`sleep.rs`). A producer pushes and then reads how many workers sleep; a worker announces its
-//! sleep and then checks the queues once more; a fence on both sides. One wakes per push, none while
-//! a woken one still searches; the last searcher that finds work wakes the next. `tests/loom` proves it,
-//! with whole workers, and the mailbox.
+//! **Sleep and wakeup** (`sleep.rs`). A producer pushes and then reads how many workers sleep. A worker announces its
+//! sleep and then checks the queues once more. Both have a fence in between. A push wakes one worker, or none while a
+//! woken worker still searches; the last searching worker that finds work wakes the next one. The models in
+//! `tests/loom` check this with whole workers, and the mailbox.
 //!
 //! **A slice** (`modules/ltask/dispatch.rs`) is one entry into the VM for a batch: up to 512 messages or 2 ms. The
-//! dispatcher unpacks on the running coroutine, which is protected, moves the values to the task's
-//! coroutine and resumes it; a task's results are packed from its stack when it ends. What is rare is
-//! Lua (`lualib/ltask/`), loaded at first use: a service that only answers has some 30 KB.
+//! dispatcher unpacks each message on the running coroutine, which is protected, moves the values to the task's
+//! coroutine and resumes that. When a task ends, its results are packed from its stack. Rarely used functions are Lua
+//! code (`lualib/ltask/`), loaded at first use: a service that only responds takes about 30 KB.
 //!
-//! **Time** (`monitor_thread.rs`, `timers.rs`, `watchdog.rs`). One thread sleeps until the first timer is due and posts its
-//! message. While workers are awake it takes a sample of their progress every 2 ms: a slice that takes long loses what lies
-//! in its hand-off slot to the others, and gets a stand-in worker if there is work and no worker for it; so one that
-//! blocks or loops holds up no other service, with one worker as well. After seconds the watchdog reports it. When
-//! all have slept for a while the samples end: an idle system does nothing. `sleep(0)` is a message to
-//! oneself. A service's timers are chained, and are removed with it.
+//! **Time** (`monitor_thread.rs`, `timers.rs`, `watchdog.rs`). One thread sleeps until the first timer expires and
+//! posts its message. While workers are awake, it samples their progress every 2 ms. If a slice takes long, the service
+//! in its worker's hand-off slot is released to the other workers, and a spare worker starts if there is work and no
+//! free worker. So a service that blocks or loops delays no other service, even with one worker. After seconds the
+//! watchdog reports it. When all workers have slept for a while, sampling stops: an idle system does nothing.
+//! `sleep(0)` is a message to the service itself. The timers of a service are in a linked list, and are removed with
+//! the service.
 //!
-//! **Threads of their own** (`own_thread.rs`, `event.rs`): exclusive services (G1), and those with an event
-//! descriptor (G2), which block in a selector. The first message of a burst writes to the descriptor, the
-//! rest find that it did; the wait function takes that. One system call per burst.
+//! **Threads of services** (`own_thread.rs`, `event.rs`): exclusive services (G1) and services with an event descriptor
+//! (G2) have a thread of their own, since they block in a selector. The first message of a burst writes to the
+//! descriptor; the following ones find it claimed. The wait function drains the descriptor. So a burst costs one system
+//! call.
 //!
-//! **Death** (`lifecycle.rs`) is one order of steps: the mailbox closes, what was unread or read and not answered
-//! is noted, timers go, the VM is closed where it ran, root gets its signal, answers what was noted and
-//! frees the number. So every request is answered, whatever the service did or did not do.
+//! **Death** (`lifecycle.rs`) has a fixed order of steps: the mailbox closes; unread messages and unanswered requests
+//! are recorded; the timers are removed; the thread that ran the VM closes it; root gets a signal, answers the recorded
+//! requests and frees the id. So every request is answered, whatever the service does.
 //!
-//! **The end** (`run.rs`, `monitor_thread.rs`). Root's main function returns; threads leave after their slice,
-//! those that block are woken, slices that go on get an error after a second (`lua::interrupt`), and what
-//! nothing can interrupt is left behind after six more. Then every VM is closed, root's last.
+//! **The end of the system** (`run.rs`, `monitor_thread.rs`). Root's main function returns. Threads end after their
+//! slice, and blocked threads are woken. One second after the beginning of the end, slices that still run get an error
+//! (`lua::interrupt`); six seconds after the beginning, threads that cannot be interrupted are abandoned. Then every VM
+//! is closed, root's last.
 //!
-//! **Memory** (`src/memory`). Each VM has an arena without block headers, which counts, limits, and goes as
-//! a whole.
+//! **Memory** (`src/memory`). Each VM has an arena without block headers. It counts and limits the VM's memory, and is
+//! freed as a whole.
 //!
-//! # Files, from the bottom up
+//! # Files, from the lowest layer up
 //!
 //! | files | topic |
 //! |---|---|
-//! | `sync`, `config`, `message`, `thread_clock` | what all use |
-//! | `mailbox`, `event` | where messages wait, and what wakes a thread that blocks |
-//! | `ready`, `sleep`, `queue`, `scheduler` | where ready services wait, and for which worker |
-//! | `statistics`, `registry`, `log`, `unanswered` | what is known of services; their numbers; what they log |
-//! | `timers`, `monitor`, `progress` | what threads share with the monitor thread |
+//! | `sync`, `config`, `message`, `thread_clock` | basic definitions |
+//! | `mailbox`, `event` | where messages wait, and how a blocked thread is woken |
+//! | `ready_queues`, `sleep`, `worker_queue`, `scheduler` | where ready services wait, and for which worker |
+//! | `statistics`, `registry`, `log`, `unanswered` | statistics and ids of services, their log lines, their open requests |
+//! | `timers`, `monitor`, `progress` | what other threads share with the monitor thread |
 //! | `system` | what all threads share; posting |
-//! | `library`, `service`, `body` | a service, its VM, a slice |
-//! | `lifecycle`, `prestart` | birth and death of services |
+//! | `library_state`, `service`, `service_vm` | a service, its VM, a slice |
+//! | `lifecycle`, `prestart` | how services start and end |
 //! | `threads`, `own_thread`, `worker`, `watchdog`, `monitor_thread`, `run` | the threads |
-//! | `crash`, `foreign` | the crash log; what C code calls |
+//! | `crash`, `c_functions` | the crash log; functions that C code calls |
 //!
-//! `System` is generic over the body of a service, which only lies in it: so `service` imports `system`, and not the other
-//! way round. The modules that Lua sees are in `modules/ltask/`.
+//! `System` is generic over the VM of a service, which it only stores. So `service` imports `system`, and `system` does
+//! not import `service`. The modules that Lua code loads are in `modules/ltask/`.
 
-pub(crate) mod body;
+pub(crate) mod c_functions;
 pub(crate) mod config;
 pub(crate) mod crash;
 pub(crate) mod event;
-pub(crate) mod foreign;
-pub(crate) mod library;
+pub(crate) mod library_state;
 pub(crate) mod lifecycle;
 pub(crate) mod log;
 pub(crate) mod mailbox;
@@ -88,12 +92,12 @@ mod monitor_thread;
 mod own_thread;
 pub(crate) mod prestart;
 mod progress;
-mod queue;
-mod ready;
+mod ready_queues;
 pub(crate) mod registry;
 pub(crate) mod run;
 pub(crate) mod scheduler;
 pub(crate) mod service;
+pub(crate) mod service_vm;
 mod sleep;
 pub(crate) mod statistics;
 mod sync;
@@ -104,3 +108,4 @@ mod timers;
 mod unanswered;
 mod watchdog;
 pub(crate) mod worker;
+mod worker_queue;

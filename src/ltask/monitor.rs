@@ -1,4 +1,4 @@
-//! What other threads share with the monitor thread: the timers, its wake-up, and how many workers are held up.
+//! What other threads share with the monitor thread: the timers, its wakeup, and the number of blocked workers.
 
 use super::message::ServiceId;
 use super::sync::lock;
@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// See the file's head.
+/// The shared part of the monitor thread.
 #[derive(Default)]
 pub(crate) struct Monitor {
     pub(crate) timers: Timers,
     woken: Mutex<bool>,
     wakeup: Condvar,
-    /// The thread sleeps without taking samples.
+    /// Whether the thread sleeps without taking samples.
     dormant: AtomicBool,
-    /// Slices that take long, and the workers that stand in for them.
-    pub(super) held_up: AtomicUsize,
-    pub(super) stand_ins: AtomicUsize,
+    /// Long slices, and the spare workers that replace their workers.
+    pub(super) long_slices: AtomicUsize,
+    pub(super) spare_workers: AtomicUsize,
 }
 
 impl Monitor {
@@ -28,7 +28,7 @@ impl Monitor {
         self.wakeup.notify_one();
     }
 
-    /// A worker has woken: the thread takes samples again.
+    /// Called when a worker wakes: the thread takes samples again.
     pub(crate) fn end_dormancy(&self) {
         fence(Ordering::SeqCst);
         if self.dormant.load(Ordering::Relaxed) {
@@ -36,8 +36,8 @@ impl Monitor {
         }
     }
 
-    /// No more samples until [`Monitor::end_dormancy`], unless `is_awake` says that a thread woke just now. Returns whether
-    /// there are none.
+    /// Stops taking samples until [`Monitor::end_dormancy`], unless `is_awake` returns that a thread has just woken.
+    /// Returns whether it has stopped.
     pub(super) fn begin_dormancy(&self, is_awake: impl FnOnce() -> bool) -> bool {
         self.dormant.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -48,9 +48,9 @@ impl Monitor {
         !awake
     }
 
-    /// Sleeps until the first timer is due, `next_sample`, or a wake-up. Returns whether the thread was dormant.
+    /// Sleeps until the first timer expires, `next_sample`, or a wakeup. Returns whether the thread was dormant.
     pub(super) fn sleep(&self, next_sample: u64) -> bool {
-        let until = self.timers.plan(next_sample);
+        let until = self.timers.plan_wakeup(next_sample);
         let limit = Duration::from_nanos(until.saturating_sub(monotonic_nanos()));
         let waited = self.wakeup.wait_timeout_while(lock(&self.woken), limit, |woken| !*woken);
         let (mut woken, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -58,17 +58,17 @@ impl Monitor {
         self.dormant.swap(false, Ordering::SeqCst)
     }
 
-    /// Sets a timer of `service` to `due` nanoseconds of the monotonic clock. Returns its id.
-    pub(crate) fn add_timer(&self, service: ServiceId, session: i64, due: u64) -> u64 {
-        let (id, is_earlier) = self.timers.add(service, session, due);
+    /// Sets a timer of `service` that expires at `deadline` nanoseconds of the monotonic clock. Returns its id.
+    pub(crate) fn add_timer(&self, service: ServiceId, session: i64, deadline: u64) -> u64 {
+        let (id, is_earlier) = self.timers.add(service, session, deadline);
         if is_earlier {
             self.wake();
         }
         id
     }
 
-    /// Whether there are more stand-ins than slices that need one. Then the caller, one of them, is to leave.
-    pub(super) fn has_surplus(&self) -> bool {
-        self.stand_ins.load(Ordering::SeqCst) > self.held_up.load(Ordering::SeqCst)
+    /// Whether there are more spare workers than long slices. Then the calling spare worker ends.
+    pub(super) fn has_surplus_spares(&self) -> bool {
+        self.spare_workers.load(Ordering::SeqCst) > self.long_slices.load(Ordering::SeqCst)
     }
 }

@@ -1,48 +1,48 @@
-//! The monitor thread: it posts the messages of timers, has the log say how often lines were repeated, and runs the
+//! The monitor thread. It posts the messages of timers, flushes the log's counts of repeated lines, and runs the
 //! watchdog.
 //!
-//! It sleeps until the next timer is due. While workers are awake it also takes samples of their slices every few
-//! milliseconds. When all workers have slept for a while, it takes none, and an idle system does nothing.
+//! It sleeps until the next timer expires. While workers are awake, it also samples their slices every few
+//! milliseconds. When all workers have slept for a while, it takes no samples, so an idle system does nothing.
 
 use super::message::{Message, SYSTEM, kind};
 use super::progress::Progress;
 use super::service::System;
 use super::sync::lock;
-use super::timers::Due;
+use super::timers::ExpiredTimer;
 use super::watchdog::{Watchdog, label};
 use crate::event::clock::monotonic_nanos;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const MILLI: u64 = 1_000_000;
-/// Between two samples while slices run, and while all is quiet.
+/// Time between two samples while slices run, and while all workers are idle.
 const BUSY_TICK: u64 = 2 * MILLI;
 const QUIET_TICK: u64 = 10 * MILLI;
-/// So many samples while all is quiet, then none.
-const QUIET_MOST: u32 = 20;
-/// A slice that does not end so long after the system's end is interrupted.
-const GRACE: u64 = 1000 * MILLI;
-/// One that does not end then either is left behind.
-const ABANDON: u64 = 6000 * MILLI;
+/// Samples while all workers are idle; then sampling stops.
+const QUIET_SAMPLES: u32 = 20;
+/// A slice that still runs this long after the beginning of the system's end is interrupted.
+const INTERRUPT_AFTER: u64 = 1000 * MILLI;
+/// A slice that still runs this long after the beginning of the system's end is abandoned.
+const ABANDON_AFTER: u64 = 6000 * MILLI;
 
-/// Runs until the system has ended and its other threads are gone.
+/// Runs until the system and its other threads have ended.
 pub(super) fn run(system: &Arc<System>) {
     let mut watchdog = Watchdog::new(system);
-    let mut due: Vec<Due> = Vec::new();
+    let mut expired: Vec<ExpiredTimer> = Vec::new();
     let (mut next_sample, mut quiet) = (0, 0);
     let mut ended = 0;
     loop {
         let now = monotonic_nanos();
-        deliver(system, now, &mut due);
+        deliver(system, now, &mut expired);
         system.flush_log(now);
         if system.is_quitting() {
-            let main_runs = system.main_progress.slice().1.is_some();
+            let main_runs = system.main_progress.running_slice().1.is_some();
             if system.running.load(Ordering::SeqCst) == 0 && !main_runs {
                 return;
             }
             ended = if ended == 0 { now } else { ended };
             end(system, now - ended);
-            if now - ended > ABANDON {
+            if now - ended > ABANDON_AFTER {
                 return abandon(system);
             }
             next_sample = now + QUIET_TICK;
@@ -50,57 +50,57 @@ pub(super) fn run(system: &Arc<System>) {
             let busy = watchdog.sample(system, now);
             quiet = if busy { 0 } else { quiet + 1 };
             next_sample = now + if busy { BUSY_TICK } else { QUIET_TICK };
-            if quiet >= QUIET_MOST {
+            if quiet >= QUIET_SAMPLES {
                 let is_dormant = system.monitor.begin_dormancy(|| watchdog.is_thread_awake(system));
                 next_sample = if is_dormant { u64::MAX } else { monotonic_nanos() + QUIET_TICK };
             }
         }
-        if system.monitor.sleep(next_sample.min(system.log.due())) {
-            (next_sample, quiet) = (0, QUIET_MOST - 1);
+        if system.monitor.sleep(next_sample.min(system.log.next_flush())) {
+            (next_sample, quiet) = (0, QUIET_SAMPLES - 1);
         }
     }
 }
 
-fn deliver(system: &System, now: u64, due: &mut Vec<Due>) {
+fn deliver(system: &System, now: u64, expired: &mut Vec<ExpiredTimer>) {
     loop {
-        due.clear();
-        system.monitor.timers.expire(now, 256, due);
-        for one in due.iter() {
-            let message = Message::bare(SYSTEM, one.service, one.session, kind::RESPONSE);
-            // A service that has just died needs it no more.
+        expired.clear();
+        system.monitor.timers.expire(now, 256, expired);
+        for timer in expired.iter() {
+            let message = Message::without_payload(SYSTEM, timer.service, timer.session, kind::RESPONSE);
+            // A service that has just died does not need the message.
             let _ = system.post(message, 0);
         }
-        if due.len() < 256 {
+        if expired.len() < 256 {
             return;
         }
     }
 }
 
-/// Slices that do not end although the system has: their threads are woken again, and after a while
-/// they are interrupted.
+/// Wakes the threads whose slices have not ended, `since` nanoseconds after the system's end began. After a while it
+/// interrupts the slices.
 fn end(system: &System, since: u64) {
     system.scheduler.sleepers.notify_all();
     system.wake_threads();
-    if since < GRACE {
+    if since < INTERRUPT_AFTER {
         return;
     }
     let own = lock(&system.own_progress);
     let own = own.iter().map(|progress| &**progress);
     for progress in system.progress.iter().chain(own).chain([&system.main_progress]) {
-        if progress.slice().1.is_some() {
+        if progress.running_slice().1.is_some() {
             progress.interrupt();
         }
     }
 }
 
-/// Slices that nothing interrupts, because they block in C or loop in a coroutine of their own: better a
-/// thread left than a process that cannot end.
+/// Reports slices that cannot be interrupted, because they block in C or loop in a coroutine of their own. A process
+/// that leaves a thread behind is better than one that cannot end.
 fn abandon(system: &System) {
     let all = system.progress.iter().chain([&system.main_progress]);
-    for (_, service) in all.map(Progress::slice) {
+    for (_, service) in all.map(Progress::running_slice) {
         if let Some(id) = service {
             let text =
-                format!("service {id} ({}) does not end; it is left behind", label(system.statistics(id).as_deref()));
+                format!("service {id} ({}) does not end and is abandoned", label(system.statistics(id).as_deref()));
             system.log_text(id, &text);
         }
     }

@@ -1,29 +1,29 @@
-//! Threads that run one service each: exclusive ones (G1), and those with an event descriptor (G2).
+//! Threads that run one service each: exclusive services (G1), and services with an event descriptor (G2).
 
 use super::lifecycle;
 use super::message::{Message, SYSTEM, kind};
 use super::progress::Progress;
-use super::service::{Body, System};
+use super::service::{ServiceVm, System};
 use super::sync::lock;
 use super::{thread_clock, threads};
 use crate::event::clock::monotonic_nanos;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// A service that got an event descriptor goes on on a thread of its own.
-pub(super) fn detach(system: &Arc<System>, mut service: Body) {
-    service.detach = false;
+/// Moves a service with a new event descriptor to a thread of its own.
+pub(super) fn detach(system: &Arc<System>, mut service: ServiceVm) {
+    service.needs_own_thread = false;
     if let (Some(slot), Some(event)) = (system.registry.get(service.id), service.event.clone()) {
-        slot.mailbox.own(event);
+        slot.mailbox.detach_running(event);
     }
     start(system, service);
 }
 
-/// Starts the thread of a service that no worker runs any more.
-pub(super) fn start(system: &Arc<System>, service: Body) {
+/// Starts the thread of a service that no worker runs any longer.
+pub(super) fn start(system: &Arc<System>, service: ServiceVm) {
     let name = format!("lio-{}", service.statistics.label());
     let id = service.id;
-    // Where the service is found again when there is no thread for it.
+    // If the thread cannot be started, the service is still here.
     let place = Arc::new(Mutex::new(Some(service)));
     let taken = place.clone();
     let started = threads::spawn(system, name, true, move |system| {
@@ -40,26 +40,27 @@ pub(super) fn start(system: &Arc<System>, service: Body) {
     if let Err(message) = started {
         system.log_text(id, &message);
         if let Some(service) = lock(&place).take() {
-            lifecycle::retire(system, service);
+            lifecycle::end(system, service);
         }
     }
 }
 
-/// Runs one service until it ends or the system does. It blocks by itself; an exclusive one (G1) is
-/// resumed right after each yield, one with an event descriptor (G2) is told when it has nothing to do.
-fn run_slices(system: &Arc<System>, mut service: Body, progress: &Progress) {
-    let exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
+/// Runs one service until it or the system ends. The service blocks by itself. An exclusive service (G1) is resumed
+/// right after each yield. A service with an event descriptor (G2) gets an IDLE message when it has nothing to do.
+fn run_slices(system: &Arc<System>, mut service: ServiceVm, progress: &Progress) {
+    let is_exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     while !system.is_quitting() {
-        let again = std::mem::take(&mut service.again);
-        // Also before a slice that goes on: it may block in it, and who was refused is told that there is room.
-        let has_messages = !service.batch.is_empty() || service.find_more();
-        if !again && !has_messages && !exclusive {
+        let wants_slice = std::mem::take(&mut service.wants_slice);
+        // Refill also if the service wants another slice: it may block in that, and refused senders must be notified of
+        // room.
+        let has_messages = !service.batch.is_empty() || service.refill_or_notify();
+        if !wants_slice && !has_messages && !is_exclusive {
             let id = service.id;
-            service.batch.push_back(Message::bare(SYSTEM, id, 0, kind::IDLE));
+            service.batch.push_back(Message::without_payload(SYSTEM, id, 0, kind::IDLE));
         }
         if service.run_counted(progress, monotonic_nanos()).is_none() {
-            return lifecycle::retire(system, service);
+            return lifecycle::end(system, service);
         }
     }
-    lock(&system.left_over).push(service);
+    lock(&system.remaining).push(service);
 }

@@ -1,59 +1,58 @@
-//! A VM that runs before its system does, on a thread of its own (G1), and then becomes a service.
+//! A VM that runs on a thread of its own before its system does (G1), and then becomes a service.
 
-use super::body::Outcome;
 use super::lifecycle;
 use super::message::ServiceId;
-use super::service::{Body, System};
-use crate::lua::Chunk;
+use super::service::{ServiceVm, System};
+use crate::lua::{Chunk, SliceEnd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-/// See the file's head. Dropped, it ends.
+/// A VM that runs before its system. Dropping it stops the thread and closes the VM.
 pub(crate) struct Prestart {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<(Body, Outcome)>>,
+    thread: Option<JoinHandle<(ServiceVm, SliceEnd)>>,
 }
 
 impl Prestart {
     /// Starts the VM. The error is a message.
     pub(crate) fn start(system: &Arc<System>, main: Chunk<'_>) -> Result<Prestart, String> {
-        let mut service = lifecycle::make(system, 0, "preinit", main)?;
+        let mut service = lifecycle::create(system, 0, "preinit", main)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let seen = stop.clone();
+        let is_stopped = stop.clone();
         let system = system.clone();
         let thread = Builder::new()
             .name("lio-preinit".into())
             .spawn(move || {
-                let mut outcome = Outcome::Yielded;
-                while outcome == Outcome::Yielded && !seen.load(Ordering::Acquire) && !system.is_quitting() {
-                    outcome = service.run_slice(Some(true));
+                let mut end = SliceEnd::Yielded;
+                while end == SliceEnd::Yielded && !is_stopped.load(Ordering::Acquire) && !system.is_quitting() {
+                    end = service.run_slice(Some(true));
                 }
-                (service, outcome)
+                (service, end)
             })
             .map_err(|error| format!("preinit: cannot start a thread: {error}"))?;
         Ok(Prestart { stop, thread: Some(thread) })
     }
 
-    /// Stops the thread after its present step.
-    fn stop(&mut self) -> Option<(Body, Outcome)> {
+    /// Stops the thread after its present slice.
+    fn stop(&mut self) -> Option<(ServiceVm, SliceEnd)> {
         self.stop.store(true, Ordering::Release);
         self.thread.take()?.join().ok()
     }
 
-    /// Stops the thread; the VM is service `id` now.
-    pub(crate) fn finish(mut self, system: &System, id: ServiceId, label: &str) -> Result<Body, String> {
-        let (mut service, outcome) = self.stop().ok_or("preinit: the thread has panicked")?;
-        if outcome != Outcome::Yielded {
+    /// Stops the thread and makes the VM service `id`. The error is a message.
+    pub(crate) fn into_service(mut self, system: &System, id: ServiceId, label: &str) -> Result<ServiceVm, String> {
+        let (mut service, end) = self.stop().ok_or("preinit: the thread has panicked")?;
+        if end != SliceEnd::Yielded {
             return Err(format!("preinit: the main function of {label} has ended already"));
         }
         service.become_service(id);
         service.statistics.set_label(label);
-        // The VM may have taken what its descriptor was readable for at first.
+        // The VM may have drained its descriptor, which must be readable at first.
         if let Some(event) = &service.event {
             event.wake();
         }
-        system.registry.describe(id, service.statistics.clone());
+        system.registry.set_statistics(id, service.statistics.clone());
         Ok(service)
     }
 }

@@ -1,9 +1,9 @@
-//! From a service's number to its mailbox.
+//! Finds a service's mailbox by its id.
 //!
-//! A number is a place (low bits) and a generation (high bits). Places are never freed while the system
-//! exists, so that a sender with a number of long ago finds memory that is valid, and under its lock
-//! another number: the message is refused, it cannot reach a new service. A place rests in a queue behind
-//! many others before it is used again, so that a number comes back only after all generations of it.
+//! An id is a slot (low bits) and a generation (high bits). Slots are not freed while the system exists. So a sender
+//! with an old id finds valid memory, and under its lock another id: the message is refused and cannot reach a new
+//! service. A freed slot waits in a queue behind many others before it is used again, so an id returns only after all
+//! generations of its slot.
 
 use super::event::Event;
 use super::mailbox::Mailbox;
@@ -14,127 +14,89 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// One place. `B` is the body of a service.
-pub(crate) struct Registered<B> {
-    pub(crate) mailbox: Mailbox<Message, B, Arc<Event>>,
-    statistics: Mutex<Option<Arc<Statistics>>>,
-}
-
-impl<B> Registered<B> {
-    /// What is known of the service from outside: label, figures.
-    pub(crate) fn statistics(&self) -> Option<Arc<Statistics>> {
-        lock(&self.statistics).clone()
-    }
-}
-
-type Chunk<B> = Arc<[Registered<B>; CHUNK]>;
-
-/// A place that is kept, so that it need not be looked up.
-pub(crate) struct Seat<B> {
-    chunk: Chunk<B>,
-    place: usize,
-}
-
-impl<B> Deref for Seat<B> {
-    type Target = Registered<B>;
-    #[inline]
-    fn deref(&self) -> &Registered<B> {
-        &self.chunk[self.place % CHUNK]
-    }
-}
-
 const CHUNK: usize = 64;
-/// So many freed places rest before the first of them is used again.
-const REST: usize = 1024;
+/// Freed slots that wait before the first of them is used again.
+const REUSE_DELAY: usize = 1024;
 
-struct Places {
-    /// Freed ones: place and the generation to come.
-    freed: VecDeque<(u32, u32)>,
-    /// The first place that was never used.
-    fresh: u32,
-    /// Explicitly asked for, beyond `fresh`.
-    taken: Vec<u32>,
-    living: usize,
-}
-
-/// All places.
-pub(crate) struct Registry<B> {
-    chunks: Box<[OnceLock<Chunk<B>>]>,
-    /// The number of places, a power of two, less one.
+/// The slots of all services.
+pub(crate) struct Registry<V> {
+    chunks: Box<[OnceLock<Chunk<V>>]>,
+    /// The number of slots, a power of two, minus one.
     mask: u32,
-    /// Bits of a number that are its place.
+    /// The bits of an id that are its slot.
     bits: u32,
-    most: usize,
+    max_services: usize,
+    /// The capacity of each mailbox.
     queue: usize,
-    places: Mutex<Places>,
+    free_slots: Mutex<FreeSlots>,
 }
 
-impl<B> Registry<B> {
-    /// Places for `most` services whose mailboxes hold `queue` messages.
-    pub(crate) fn new(most: usize, queue: usize) -> Registry<B> {
-        // One more for number 0, and room for those that rest.
-        let places = (most + 1 + REST).next_power_of_two().max(CHUNK);
+impl<V> Registry<V> {
+    /// Slots for `max_services` services whose mailboxes have room for `queue` messages.
+    pub(crate) fn new(max_services: usize, queue: usize) -> Registry<V> {
+        // One more for id 0, and those that wait before they are used again.
+        let count = (max_services + 1 + REUSE_DELAY).next_power_of_two().max(CHUNK);
         Registry {
-            chunks: (0..places / CHUNK).map(|_| OnceLock::new()).collect(),
-            mask: places as u32 - 1,
-            bits: places.trailing_zeros(),
-            most,
+            chunks: (0..count / CHUNK).map(|_| OnceLock::new()).collect(),
+            mask: count as u32 - 1,
+            bits: count.trailing_zeros(),
+            max_services,
             queue,
-            places: Mutex::new(Places { freed: VecDeque::new(), fresh: 1, taken: Vec::new(), living: 0 }),
+            free_slots: Mutex::new(FreeSlots { freed: VecDeque::new(), next_unused: 1, reserved: Vec::new(), used: 0 }),
         }
     }
 
     #[inline]
-    fn place(&self, id: ServiceId) -> usize {
+    fn index(&self, id: ServiceId) -> usize {
         (id & self.mask) as usize
     }
 
-    /// The place of `id`, if it was ever used. Its mailbox knows whether `id` is there.
+    /// The slot of `id`, if it was ever used. Its mailbox checks whether it belongs to `id` now.
     #[inline]
-    pub(crate) fn get(&self, id: ServiceId) -> Option<&Registered<B>> {
-        let place = self.place(id);
-        let chunk = self.chunks[place / CHUNK].get()?;
-        Some(&chunk[place % CHUNK])
+    pub(crate) fn get(&self, id: ServiceId) -> Option<&Slot<V>> {
+        let index = self.index(id);
+        let chunk = self.chunks[index / CHUNK].get()?;
+        Some(&chunk[index % CHUNK])
     }
 
-    /// The place of `id`, to be kept.
-    pub(crate) fn seat(&self, id: ServiceId) -> Option<Seat<B>> {
-        let place = self.place(id);
-        let chunk = self.chunks[place / CHUNK].get()?.clone();
-        Some(Seat { chunk, place })
+    /// A reference to the slot of `id`, to be kept.
+    pub(crate) fn slot_ref(&self, id: ServiceId) -> Option<SlotRef<V>> {
+        let index = self.index(id);
+        let chunk = self.chunks[index / CHUNK].get()?.clone();
+        Some(SlotRef { chunk, index })
     }
 
-    fn make(&self, id: ServiceId) -> &Registered<B> {
-        let place = self.place(id);
-        let chunk = self.chunks[place / CHUNK].get_or_init(|| {
-            let fresh = |_| Registered { mailbox: Mailbox::new(self.queue), statistics: Mutex::new(None) };
-            Arc::new(std::array::from_fn(fresh))
+    fn get_or_create(&self, id: ServiceId) -> &Slot<V> {
+        let index = self.index(id);
+        let chunk = self.chunks[index / CHUNK].get_or_init(|| {
+            let create = |_| Slot { mailbox: Mailbox::new(self.queue), statistics: Mutex::new(None) };
+            Arc::new(std::array::from_fn(create))
         });
-        &chunk[place % CHUNK]
+        &chunk[index % CHUNK]
     }
 
-    /// A place for a new service, with the number `wanted` if that is not 0. None when there are too
-    /// many services, or `wanted` is taken.
+    /// Assigns a slot to a new service, with the id `wanted` unless that is 0. Returns None if there are too many
+    /// services, or `wanted` is taken.
     pub(crate) fn open(&self, wanted: ServiceId) -> Option<ServiceId> {
         let id = {
-            let mut places = lock(&self.places);
-            if places.living >= self.most {
+            let mut free_slots = lock(&self.free_slots);
+            if free_slots.used >= self.max_services {
                 return None;
             }
             let id = match wanted {
-                0 => places.next(self.bits)?,
-                _ => places.reserve(wanted, self.bits)?,
+                0 => free_slots.next(self.bits)?,
+                _ => free_slots.reserve(wanted, self.bits)?,
             };
-            places.living += 1;
+            free_slots.used += 1;
             id
         };
-        let slot = self.make(id);
+        let slot = self.get_or_create(id);
         slot.mailbox.open(id);
         Some(id)
     }
 
-    /// Sets what is known of a service from outside.
-    pub(crate) fn describe(&self, id: ServiceId, statistics: Arc<Statistics>) {
+    /// Sets the statistics of a service.
+    pub(crate) fn set_statistics(&self, id: ServiceId, statistics: Arc<Statistics>) {
         if id != 0
             && let Some(slot) = self.get(id)
         {
@@ -142,52 +104,93 @@ impl<B> Registry<B> {
         }
     }
 
-    /// Frees the place of a dead service. False when it is not dead.
+    /// Frees the slot of a dead service. Returns false if the service is not dead.
     pub(crate) fn free(&self, id: ServiceId) -> bool {
         let Some(slot) = self.get(id) else { return false };
         if !slot.mailbox.free(id) {
             return false;
         }
         *lock(&slot.statistics) = None;
-        let mut places = lock(&self.places);
-        places.living -= 1;
+        let mut free_slots = lock(&self.free_slots);
+        free_slots.used -= 1;
         let generation = (id.wrapping_add(1 << self.bits)) >> self.bits;
-        let place = self.place(id) as u32;
-        places.freed.push_back((place, generation));
+        let index = self.index(id) as u32;
+        free_slots.freed.push_back((index, generation));
         true
     }
 
-    /// Every place that was ever used.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Registered<B>> {
+    /// All slots that were ever used.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Slot<V>> {
         self.chunks.iter().filter_map(|chunk| chunk.get()).flat_map(|chunk| chunk.iter())
     }
 }
 
-impl Places {
+/// One slot. `V` is the VM of a service.
+pub(crate) struct Slot<V> {
+    pub(crate) mailbox: Mailbox<Message, V, Arc<Event>>,
+    statistics: Mutex<Option<Arc<Statistics>>>,
+}
+
+impl<V> Slot<V> {
+    /// The statistics of the service, which other threads may read.
+    pub(crate) fn statistics(&self) -> Option<Arc<Statistics>> {
+        lock(&self.statistics).clone()
+    }
+}
+
+type Chunk<V> = Arc<[Slot<V>; CHUNK]>;
+
+/// A reference to a slot, which saves the lookup.
+pub(crate) struct SlotRef<V> {
+    chunk: Chunk<V>,
+    index: usize,
+}
+
+impl<V> Deref for SlotRef<V> {
+    type Target = Slot<V>;
+    #[inline]
+    fn deref(&self) -> &Slot<V> {
+        &self.chunk[self.index % CHUNK]
+    }
+}
+
+/// The slots that new services get.
+struct FreeSlots {
+    /// Freed slots: the slot and its next generation.
+    freed: VecDeque<(u32, u32)>,
+    /// The first slot that was never used.
+    next_unused: u32,
+    /// Slots beyond `next_unused` that were assigned by an explicit id.
+    reserved: Vec<u32>,
+    /// Slots that services have now.
+    used: usize,
+}
+
+impl FreeSlots {
     fn next(&mut self, bits: u32) -> Option<ServiceId> {
-        while self.taken.contains(&self.fresh) {
-            self.fresh += 1;
+        while self.reserved.contains(&self.next_unused) {
+            self.next_unused += 1;
         }
-        if self.freed.len() >= REST || self.fresh >> bits != 0 {
-            let (place, generation) = self.freed.pop_front()?;
-            return Some(generation << bits | place);
+        if self.freed.len() >= REUSE_DELAY || self.next_unused >> bits != 0 {
+            let (index, generation) = self.freed.pop_front()?;
+            return Some(generation << bits | index);
         }
-        self.fresh += 1;
-        Some(self.fresh - 1)
+        self.next_unused += 1;
+        Some(self.next_unused - 1)
     }
 
     fn reserve(&mut self, wanted: ServiceId, bits: u32) -> Option<ServiceId> {
-        if let Some(at) = self.freed.iter().position(|&(place, _)| place == wanted) {
+        if let Some(at) = self.freed.iter().position(|&(index, _)| index == wanted) {
             self.freed.remove(at);
             return Some(wanted);
         }
-        if wanted >> bits != 0 || wanted < self.fresh || self.taken.contains(&wanted) {
+        if wanted >> bits != 0 || wanted < self.next_unused || self.reserved.contains(&wanted) {
             return None;
         }
-        if wanted == self.fresh {
-            self.fresh += 1;
+        if wanted == self.next_unused {
+            self.next_unused += 1;
         } else {
-            self.taken.push(wanted);
+            self.reserved.push(wanted);
         }
         Some(wanted)
     }
@@ -198,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_begin_at_one_and_skip_those_asked_for() {
+    fn ids_begin_at_one_and_skip_those_that_were_assigned_explicitly() {
         let registry = Registry::<()>::new(100, 4);
         assert_eq!(registry.open(1), Some(1));
         assert_eq!(registry.open(3), Some(3));
@@ -206,26 +209,26 @@ mod tests {
         assert_eq!(registry.open(1), None);
         assert_eq!(registry.open(0), Some(2));
         assert_eq!(registry.open(0), Some(4));
-        registry.get(3).unwrap().mailbox.seize(3, &mut Vec::new());
+        registry.get(3).unwrap().mailbox.kill(3, &mut Vec::new());
         assert!(registry.free(3));
         assert_eq!(registry.open(3), Some(3));
     }
 
     #[test]
-    fn a_number_is_not_reused_soon() {
+    fn an_id_is_not_reused_soon() {
         let registry = Registry::<()>::new(10, 4);
         let mut seen = std::collections::HashSet::new();
         for _ in 0..200_000 {
             let id = registry.open(0).unwrap();
             assert!(id != 0 && seen.insert(id));
-            registry.get(id).unwrap().mailbox.seize(id, &mut Vec::new());
+            registry.get(id).unwrap().mailbox.kill(id, &mut Vec::new());
             assert!(registry.free(id));
             assert!(!registry.free(id));
         }
     }
 
     #[test]
-    fn there_are_no_more_services_than_allowed() {
+    fn the_number_of_services_is_limited() {
         let registry = Registry::<()>::new(2, 4);
         assert!(registry.open(0).is_some() && registry.open(0).is_some());
         assert_eq!(registry.open(0), None);

@@ -1,4 +1,4 @@
-//! The start of a system's threads, and its end.
+//! The start and the end of a system's threads.
 
 use super::event::Event;
 use super::message::SYSTEM;
@@ -10,22 +10,13 @@ use crate::lua::interrupt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Without this thread there is no system.
-fn require(system: &Arc<System>, started: Result<(), String>) -> bool {
-    let Err(message) = started else { return true };
-    system.log_text(SYSTEM, &message);
-    system.fail_boot(&message);
-    system.quit();
-    false
-}
-
 /// Starts all threads.
 pub(crate) fn start(system: &Arc<System>) {
     interrupt::install();
     for number in 0..system.config.worker {
         let name = format!("lio-worker-{number}");
         let started = spawn(system, name, true, move |system| worker::run(system, number));
-        require(system, started);
+        must_start(system, started);
     }
     for service in std::mem::take(&mut *lock(&system.exclusive)) {
         own_thread::start(system, service);
@@ -40,13 +31,13 @@ pub(crate) fn start(system: &Arc<System>) {
         let _finished = Finished(system);
         monitor_thread::run(system);
     });
-    if !require(system, started) {
+    if !must_start(system, started) {
         system.finished.wake();
     }
 }
 
-/// Waits until every thread has ended, then closes every VM. `interrupted` is asked when a signal came,
-/// and says whether to end the system. Returns the exit code.
+/// Waits until every thread has ended, then closes every VM. When a signal arrives, `interrupted` returns whether the
+/// system must end. Returns the exit code.
 pub(crate) fn wait(system: &Arc<System>, interrupted: impl Fn() -> bool) -> i32 {
     loop {
         if system.finished.wait_once() {
@@ -59,52 +50,61 @@ pub(crate) fn wait(system: &Arc<System>, interrupted: impl Fn() -> bool) -> i32 
     join(system)
 }
 
-/// Joins the threads and closes the VMs. The system is over.
-fn join(system: &Arc<System>) -> i32 {
-    for thread in std::mem::take(&mut *lock(&system.threads)) {
-        // One whose slice nothing interrupts is left behind, see `monitor_thread.rs`.
-        if system.running.load(Ordering::SeqCst) > 0 && !thread.is_finished() {
-            continue;
-        }
-        // A thread that panicked has said so on standard error.
-        let _ = thread.join();
-    }
-    interrupt::uninstall();
-    close_all(system);
-    system.exit_code.load(Ordering::SeqCst)
-}
-
-/// Closes every VM that is left: those with threads, those in mailboxes, root last of all.
+/// Closes the remaining VMs: of services with threads, and in mailboxes. Root's VM is the last one.
 pub(crate) fn close_all(system: &Arc<System>) {
-    let mut left = std::mem::take(&mut *lock(&system.left_over));
-    left.append(&mut lock(&system.exclusive));
+    let mut services = std::mem::take(&mut *lock(&system.remaining));
+    services.append(&mut lock(&system.exclusive));
     for slot in system.registry.all() {
-        left.extend(slot.mailbox.take_body());
+        services.extend(slot.mailbox.take_vm());
     }
-    left.sort_by_key(|service| std::cmp::Reverse(service.id));
-    for service in left {
+    services.sort_by_key(|service| std::cmp::Reverse(service.id));
+    for service in services {
         service.end();
     }
     for slot in system.registry.all() {
-        drop(slot.mailbox.empty());
+        drop(slot.mailbox.take_messages());
     }
 }
 
-/// Makes a configured service exclusive (G1): its thread starts with the system. The error is a message.
+/// Makes a service exclusive (G1): its thread starts with the system. The error is a message.
 pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
     let slot = system.registry.get(id);
     let event = Event::new().map_err(|error| format!("eventfd: {error}"))?;
     let service = slot.and_then(|slot| slot.mailbox.detach(id, event.clone()));
     let (Some(mut service), Some(slot)) = (service, slot) else {
-        return Err(format!("service {id} is not there, or has a thread already"));
+        return Err(format!("there is no service {id}, or it has a thread already"));
     };
     match service.event.clone() {
-        // Of a VM that took a descriptor before it was a service, and may have a selector on it.
+        // The VM took a descriptor before it became a service, and may have a selector on it.
         Some(kept) => slot.mailbox.replace_waker(id, kept),
         None => service.event = Some(event),
     }
-    service.detach = false;
+    service.needs_own_thread = false;
     service.statistics.exclusive.store(true, Ordering::Relaxed);
     lock(&system.exclusive).push(service);
     Ok(())
+}
+
+/// Ends the system if a thread that it needs could not be started. Returns whether it was started.
+fn must_start(system: &Arc<System>, started: Result<(), String>) -> bool {
+    let Err(message) = started else { return true };
+    system.log_text(SYSTEM, &message);
+    system.fail_boot(&message);
+    system.quit();
+    false
+}
+
+/// Joins the threads and closes the VMs of a system that has ended.
+fn join(system: &Arc<System>) -> i32 {
+    for thread in std::mem::take(&mut *lock(&system.threads)) {
+        // A thread whose slice cannot be interrupted is abandoned, see `monitor_thread.rs`.
+        if system.running.load(Ordering::SeqCst) > 0 && !thread.is_finished() {
+            continue;
+        }
+        // A thread that panicked has reported it on standard error.
+        let _ = thread.join();
+    }
+    interrupt::uninstall();
+    close_all(system);
+    system.exit_code.load(Ordering::SeqCst)
 }

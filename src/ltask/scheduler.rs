@@ -1,13 +1,13 @@
-//! Where a service that became ready waits for its slice: the ready queues, the workers that sleep, and the queue of the
+//! Where a service that became ready waits for its slice: the ready queues, the sleeping workers, and the queue of the
 //! process's main thread.
 
 use super::event::Event;
 use super::mailbox::Affinity;
 use super::message::ServiceId;
-use super::queue::Queue;
-use super::ready::Ready;
+use super::ready_queues::ReadyQueues;
 use super::sleep::Sleepers;
 use super::sync::{Deque, lock};
+use super::worker_queue::WorkerQueue;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
@@ -16,28 +16,28 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 thread_local! {
-    /// Empty when the thread ends: a destructor would cost each access.
-    static CURRENT: ManuallyDrop<RefCell<Option<Current>>> = const { ManuallyDrop::new(RefCell::new(None)) };
+    /// The worker that the calling thread is. Emptied when the thread ends: a destructor would slow down each access.
+    static CURRENT: ManuallyDrop<RefCell<Option<CurrentWorker>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
-/// The worker that a thread is: whose it is, by address, and its queue.
-struct Current(*const Scheduler, Rc<Queue>);
+/// The worker that a thread is: the address of its scheduler, and its queue.
+struct CurrentWorker(*const Scheduler, Rc<WorkerQueue>);
 
-/// See the file's head.
+/// The ready queues and the threads that take from them.
 pub(crate) struct Scheduler {
-    pub(super) ready: Ready,
+    pub(super) ready: ReadyQueues,
     pub(super) sleepers: Sleepers,
-    /// Those that no worker has taken.
+    /// The deques of workers that no thread runs.
     deques: Mutex<Vec<Option<Deque<ServiceId>>>>,
-    /// Services that wait for the main thread, and what wakes it.
+    /// Services that wait for the main thread, and the event that wakes it.
     main: Mutex<VecDeque<ServiceId>>,
     pub(crate) main_event: Arc<Event>,
 }
 
 impl Scheduler {
-    /// A scheduler for `workers` workers and so many `lanes`, with those of stand-ins.
+    /// Creates a scheduler for `workers` workers. `lanes` also counts the spare workers.
     pub(super) fn new(workers: usize, lanes: usize) -> io::Result<Scheduler> {
-        let (ready, deques) = Ready::new(lanes);
+        let (ready, deques) = ReadyQueues::new(lanes);
         Ok(Scheduler {
             ready,
             sleepers: Sleepers::new(workers),
@@ -47,7 +47,7 @@ impl Scheduler {
         })
     }
 
-    /// Queues a service that became ready: one that a worker's slice made ready runs next there.
+    /// Queues a service that became ready. If a worker's slice made it ready, it runs next on that worker.
     pub(crate) fn schedule(&self, id: ServiceId, affinity: Affinity) {
         match affinity {
             Affinity::Any if self.hand_off(id) => {}
@@ -66,10 +66,10 @@ impl Scheduler {
         }
     }
 
-    /// The service runs next on the calling thread, if that is a worker of this scheduler. Returns whether it is.
+    /// Makes the service run next on the calling thread, if that is a worker of this scheduler. Returns whether it is.
     fn hand_off(&self, id: ServiceId) -> bool {
         CURRENT.with(|current| match &*current.borrow() {
-            Some(Current(scheduler, queue)) if std::ptr::eq(*scheduler, self) => {
+            Some(CurrentWorker(scheduler, queue)) if std::ptr::eq(*scheduler, self) => {
                 queue.hand_off(&self.ready, &self.sleepers, id);
                 true
             }
@@ -77,27 +77,27 @@ impl Scheduler {
         })
     }
 
-    /// The next service that waits for the main thread.
+    /// Takes the next service that waits for the main thread.
     pub(crate) fn next_of_main(&self) -> Option<ServiceId> {
         lock(&self.main).pop_front()
     }
 
-    /// A worker's number above `first` that no thread has.
+    /// A worker's number from `first` on that no thread has.
     pub(super) fn free_number(&self, first: usize) -> Option<usize> {
         let deques = lock(&self.deques);
         (first..deques.len()).find(|&number| deques[number].is_some())
     }
 
-    /// The calling thread becomes worker `number`. None when another thread is that.
-    pub(super) fn enter(&self, number: usize) -> Option<Rc<Queue>> {
+    /// Makes the calling thread worker `number`. Returns None if another thread has that number.
+    pub(super) fn enter(&self, number: usize) -> Option<Rc<WorkerQueue>> {
         let deque = lock(&self.deques)[number].take()?;
-        let queue = Rc::new(Queue::new(number, deque));
-        CURRENT.with(|current| current.replace(Some(Current(self, queue.clone()))));
+        let queue = Rc::new(WorkerQueue::new(number, deque));
+        CURRENT.with(|current| current.replace(Some(CurrentWorker(self, queue.clone()))));
         Some(queue)
     }
 
-    /// The calling thread's work as a worker is over: its queue is there for another thread.
-    pub(super) fn leave(&self, queue: Rc<Queue>) {
+    /// Called when the calling thread ends its work as a worker: another thread may take over its queue.
+    pub(super) fn leave(&self, queue: Rc<WorkerQueue>) {
         CURRENT.with(|current| current.replace(None));
         let number = queue.number;
         if let Some(queue) = Rc::into_inner(queue) {
@@ -107,7 +107,7 @@ impl Scheduler {
     }
 }
 
-/// The number of the worker that the calling thread is, from 0; stand-ins come behind the others.
+/// The number of the worker that the calling thread is, from 0. Spare workers have the highest numbers.
 pub(crate) fn worker_number() -> Option<usize> {
-    CURRENT.with(|current| current.borrow().as_ref().map(|Current(_, queue)| queue.number))
+    CURRENT.with(|current| current.borrow().as_ref().map(|CurrentWorker(_, queue)| queue.number))
 }

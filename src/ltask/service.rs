@@ -1,12 +1,13 @@
-//! A service: what it has received and not yet read, and what it owes to others. Its VM owns it, see `body.rs`.
+//! A service: the messages that it has received and not read, and those that it must still deliver. Its VM owns it, see
+//! `service_vm.rs`.
 //!
-//! Nothing in it is shared but the `Statistics`.
+//! Other threads share only its `Statistics`.
 
 use super::event::Event;
-use super::library::{Library, Waiting};
+use super::library_state::{LibraryState, WaitingMessage};
 use super::mailbox::{Affinity, Refusal};
 use super::message::{Message, ROOT, SYSTEM, ServiceId, kind, receipt, schedule};
-use super::registry::Seat;
+use super::registry::SlotRef;
 use super::statistics::Statistics;
 use super::system;
 use super::unanswered::Unanswered;
@@ -16,80 +17,80 @@ use crate::task::Token;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A service with its VM, as it moves between threads.
-pub(crate) type Body = Vm<Service>;
+/// A service with its VM, which moves between threads.
+pub(crate) type ServiceVm = Vm<Service>;
 
 /// A system of services.
-pub(crate) type System = system::System<Body>;
+pub(crate) type System = system::System<ServiceVm>;
 
-/// What a send came to, until the service reads it.
+/// The result of a send, until the service reads it.
 pub(crate) enum Receipt {
     Done,
-    /// The number of the new service.
+    /// The id of the new service.
     New(ServiceId),
-    /// The message came back, and why: `receipt::ERROR` or `receipt::BLOCK`.
+    /// The message is returned, and why: `receipt::ERROR` or `receipt::BLOCK`.
     Returned(i64, Message),
 }
 
-/// What became of a message that may wait for room.
+/// What happened to a message that may wait for room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Posted {
     Done,
-    /// It waits.
+    /// The message waits for room.
     Queued,
     Missing,
     Full,
 }
 
-/// A centisecond.
+/// A centisecond, in nanoseconds.
 const TICK: u64 = 10_000_000;
 
-/// So many unread messages are the first that is reported.
-pub(crate) const OVERLOAD: usize = 1024;
+/// The first number of unread messages that is reported.
+pub(crate) const OVERLOAD_THRESHOLD: usize = 1024;
 
-/// See the file's head.
+/// A service.
 pub(crate) struct Service {
     pub(crate) id: ServiceId,
-    /// Its place in the registry, once it is a service.
-    seat: Option<Seat<Body>>,
+    /// Its slot in the registry, once it is a service.
+    slot: Option<SlotRef<ServiceVm>>,
     system: Arc<System>,
     pub(crate) statistics: Arc<Statistics>,
-    /// Received and not yet read.
+    /// Messages that were received and not yet read.
     pub(crate) batch: VecDeque<Message>,
     pub(crate) receipt: Option<Receipt>,
-    /// Requests that were read and not answered.
+    /// Requests that were read and not yet answered.
     pub(crate) unanswered: Unanswered,
     pub(crate) affinity: Affinity,
-    /// With which the present slice runs.
+    /// The affinity with which the present slice runs.
     pub(crate) slice_affinity: Affinity,
-    /// Wakes the thread of its own, if it has one or is about to.
+    /// Wakes the service's own thread, if it has one or is about to get one.
     pub(crate) event: Option<Arc<Event>>,
-    /// Runs on a thread of its own from the next slice on.
-    pub(crate) detach: bool,
-    /// Queued by `exclusive.send`, not delivered.
-    pub(crate) sending: VecDeque<Message>,
-    /// It has died: what its finalizers send as answers is not wanted.
-    pub(crate) dead: bool,
-    /// Its main function has raised.
-    pub(crate) failed: bool,
-    /// Has an event descriptor.
+    /// Whether the service moves to a thread of its own after this slice.
+    pub(crate) needs_own_thread: bool,
+    /// Messages of `exclusive.send` that are not yet delivered.
+    pub(crate) send_queue: VecDeque<Message>,
+    /// Whether it has died: then responses of its finalizers are dropped.
+    pub(crate) is_dead: bool,
+    /// Whether its main function has raised an error.
+    pub(crate) has_failed: bool,
+    /// Whether it has an event descriptor.
     pub(crate) has_descriptor: bool,
-    /// More unread messages than this are logged; 0 is never. See `check_level`.
-    pub(crate) overload: usize,
-    /// Wants its next slice without a message.
-    pub(crate) again: bool,
+    /// The number of unread messages above which they are reported; 0 is never. See `check_overload`.
+    pub(crate) overload_threshold: usize,
+    /// Whether the service gets its next slice without a message.
+    pub(crate) wants_slice: bool,
     /// When the present slice began, in nanoseconds of the monotonic clock.
-    pub(crate) began: u64,
-    /// What our service library keeps.
-    pub(crate) library: Library,
+    pub(crate) slice_began: u64,
+    /// The state of our service library.
+    pub(crate) library: LibraryState,
 }
 
 impl Service {
-    /// A service that has received nothing.
+    /// Creates a service that has received nothing.
     pub(crate) fn new(system: Arc<System>, id: ServiceId, statistics: Arc<Statistics>) -> Service {
         Service {
             id,
-            seat: system.registry.seat(id),
+            slot: system.registry.slot_ref(id),
             system,
             statistics,
             batch: VecDeque::new(),
@@ -98,84 +99,85 @@ impl Service {
             affinity: Affinity::Any,
             slice_affinity: Affinity::Any,
             event: None,
-            detach: false,
-            sending: VecDeque::new(),
-            dead: false,
-            failed: false,
+            needs_own_thread: false,
+            send_queue: VecDeque::new(),
+            is_dead: false,
+            has_failed: false,
             has_descriptor: false,
-            overload: 0,
-            again: false,
-            began: 0,
-            library: Library::default(),
+            overload_threshold: 0,
+            wants_slice: false,
+            slice_began: 0,
+            library: LibraryState::default(),
         }
     }
 
-    /// The VM is this service from now on.
+    /// Makes this VM, which is not a service yet, service `id`.
     pub(crate) fn become_service(&mut self, id: ServiceId) {
         self.id = id;
-        self.seat = self.system.registry.seat(id);
+        self.slot = self.system.registry.slot_ref(id);
     }
 
-    /// The system it belongs to.
+    /// The system that the service belongs to.
     pub(crate) fn system(&self) -> &Arc<System> {
         &self.system
     }
 
-    /// Reads a message: from the batch, or what has arrived since it was taken.
+    /// Reads a message, from the batch or from the mailbox.
     #[inline(always)]
     pub(crate) fn receive(&mut self) -> Option<Message> {
         loop {
-            if self.batch.is_empty() && !(self.may_find_more() && self.find_more()) {
+            if self.batch.is_empty() && !(self.should_refill() && self.refill_or_notify()) {
                 return None;
             }
             let message = self.batch.pop_front()?;
-            if self.has_read(&message) {
+            if self.record_read(&message) {
                 return Some(message);
             }
         }
     }
 
-    /// Enters that a message was read. → whether a service library sees it
+    /// Records that a message was read. Returns whether a service library receives it.
     #[inline(always)]
-    fn has_read(&mut self, message: &Message) -> bool {
-        if let Some(seat) = &self.seat
-            && seat.mailbox.read(message.is_bounded())
+    fn record_read(&mut self, message: &Message) -> bool {
+        if let Some(slot) = &self.slot
+            && slot.mailbox.record_read(message.is_bounded())
         {
             self.system.notify_room(self.id);
         }
         match message.kind {
-            kind::ROOM => return self.has_room_at(message.from),
-            _ if message.wants_answer() => self.unanswered.add(message.from, message.session),
-            _ if message.is_external() => self.system.external_taken(),
+            kind::ROOM => return self.deliver_waiting(message.from),
+            _ if message.wants_response() => self.unanswered.add(message.from, message.session),
+            _ if message.is_external() => self.system.record_external_read(),
             _ => {}
         }
         true
     }
 
-    /// A mailbox that was full has room. → whether tasks go on with that
+    /// Delivers messages when a full mailbox has room again. Returns whether a task became ready.
     #[cold]
-    fn has_room_at(&mut self, to: ServiceId) -> bool {
-        self.flush_sending();
+    fn deliver_waiting(&mut self, to: ServiceId) -> bool {
+        self.flush_send_queue();
         self.flush_outbox(to);
         self.library.has_ready()
     }
 
-    /// Whether there is a reason to ask for more now. Between slices it is asked for again: on a worker that takes the
-    /// mailbox's lock, and on a thread of its own it has the next message wake that.
+    /// Whether to ask the mailbox for more messages within the slice. It is asked again between slices: a worker takes
+    /// its lock then, and on a thread of its own the next message wakes the service.
     #[inline(always)]
-    fn may_find_more(&self) -> bool {
-        let has_arrived = self.seat.as_ref().is_some_and(|seat| seat.mailbox.has_arrived());
-        has_arrived || self.overload != 0 || self.event.is_some() && self.may_block_in_slice()
+    fn should_refill(&self) -> bool {
+        let has_arrived = self.slot.as_ref().is_some_and(|slot| slot.mailbox.has_arrived());
+        has_arrived || self.overload_threshold != 0 || self.event.is_some() && self.may_block_in_slice()
     }
 
-    /// Whether the service may wait for its event behind the last message of a slice: without our library, or with a loop of
-    /// its own.
+    /// Whether the service may block on its event after the last message of a slice: without our library, or with a
+    /// loop of its own.
     fn may_block_in_slice(&self) -> bool {
         self.library.has_own_loop || self.library.tasks().is_none()
     }
 
-    /// Takes what has arrived; whether there is something to read now. If not, senders that were refused may send.
-    pub(super) fn find_more(&mut self) -> bool {
+    /// Takes the messages that have arrived. Returns whether there is one to read; if not, refused senders are notified
+    /// of room.
+    pub(super) fn refill_or_notify(&mut self) -> bool {
         let has_more = self.refill();
         if !has_more {
             self.system.notify_if_refused(self.id);
@@ -189,7 +191,7 @@ impl Service {
             return self.schedule(message);
         }
         if matches!(message.kind, kind::RESPONSE | kind::ERROR) {
-            if self.dead {
+            if self.is_dead {
                 return Receipt::Done;
             }
             self.unanswered.remove(message.to, message.session);
@@ -201,16 +203,16 @@ impl Service {
         }
     }
 
-    /// Posts an answer. The service that asked may have died: nothing is lost then that anything waits for.
+    /// Posts a response. If the service that sent the request has died, the response is dropped: no task waits for it.
     #[inline]
     pub(crate) fn answer(&mut self, message: Message) {
-        if !self.dead {
+        if !self.is_dead {
             self.unanswered.remove(message.to, message.session);
             let _ = self.system.post(message, 0);
         }
     }
 
-    /// A message to the system: root makes and removes services.
+    /// Executes a message to the system, by which root creates and removes services.
     fn schedule(&self, message: Message) -> Receipt {
         let registry = &self.system.registry;
         let done = match message.kind {
@@ -225,94 +227,96 @@ impl Service {
         done.unwrap_or(Receipt::Returned(receipt::ERROR, message))
     }
 
-    /// A RESPONSE with `session` reaches the service after `ticks` centiseconds; with none, at the end of
-    /// what is in its mailbox now. The timer's id, if there is one.
+    /// Sets a timer: a RESPONSE with `session` reaches the service after `ticks` centiseconds. If `ticks` is not above
+    /// 0, it arrives behind the messages that are in the mailbox now, and no timer is set. Returns the timer's id.
     pub(crate) fn set_timer(&self, session: i64, ticks: i64) -> Option<u64> {
         if ticks <= 0 {
-            let message = Message::bare(SYSTEM, self.id, session, kind::RESPONSE);
-            // Its own mailbox is there, and takes answers always.
+            let message = Message::without_payload(SYSTEM, self.id, session, kind::RESPONSE);
+            // The service's own mailbox exists and always has room for responses.
             let _ = self.system.post(message, 0);
             return None;
         }
-        let due = monotonic_nanos().saturating_add((ticks as u64).saturating_mul(TICK));
-        Some(self.system.monitor.add_timer(self.id, session, due))
+        let deadline = monotonic_nanos().saturating_add((ticks as u64).saturating_mul(TICK));
+        Some(self.system.monitor.add_timer(self.id, session, deadline))
     }
 
-    /// Takes what has arrived; whether there is something to read now.
+    /// Takes the messages that have arrived. Returns whether there is one to read.
     pub(crate) fn refill(&mut self) -> bool {
-        let Some(seat) = &self.seat else { return false };
-        let unread = seat.mailbox.refill(&mut self.batch);
-        self.check_level();
+        let Some(slot) = &self.slot else { return false };
+        let unread = slot.mailbox.refill(&mut self.batch);
+        self.check_overload();
         unread > 0
     }
 
-    /// Called when messages were taken from the mailbox: logs how many are unread, if that is wanted, each
-    /// time that there are more than 1024, 2048, 4096 …; once all were read, from 1024 on again.
+    /// Called after messages were taken from the mailbox. Logs the number of unread messages, if configured, whenever
+    /// it exceeds 1024, 2048, 4096 …; after all were read, from 1024 on again.
     #[inline]
-    pub(crate) fn check_level(&mut self) {
-        if self.overload != 0 {
-            self.report_level();
+    pub(crate) fn check_overload(&mut self) {
+        if self.overload_threshold != 0 {
+            self.report_overload();
         }
     }
 
-    fn report_level(&mut self) {
+    fn report_overload(&mut self) {
         let unread = self.batch.len();
         if unread == 0 {
-            self.overload = OVERLOAD;
+            self.overload_threshold = OVERLOAD_THRESHOLD;
         }
-        if unread <= self.overload {
+        if unread <= self.overload_threshold {
             return;
         }
-        while unread > self.overload {
-            self.overload *= 2;
+        while unread > self.overload_threshold {
+            self.overload_threshold *= 2;
         }
         let text = format!("May overload, message queue length = {unread}");
         self.system().log_text(self.id, &text);
     }
 
-    /// Whether there is nothing to read and nothing to run.
+    /// Whether there is no message to read and no task to run.
     pub(crate) fn is_idle(&mut self) -> bool {
         self.batch.is_empty() && !self.refill() && !self.library.has_ready()
     }
 
-    /// Blocks until its event wakes it, if it has one.
+    /// Blocks until its event is signalled, if it has one.
     pub(crate) fn wait(&self) {
         if let Some(event) = &self.event {
             event.wait(None);
         }
     }
 
-    /// How much there is for the next slice, which counts as begun: unread messages, an unread receipt.
-    pub(crate) fn unread(&mut self) -> usize {
-        let again = std::mem::take(&mut self.again) || self.receipt.is_some();
-        self.batch.len() + usize::from(again)
+    /// What the next slice has to do: the number of unread messages, plus 1 if the service wants a slice or has an
+    /// unread receipt. Called when that slice is queued.
+    pub(crate) fn take_work_count(&mut self) -> usize {
+        let wants_slice = std::mem::take(&mut self.wants_slice) || self.receipt.is_some();
+        self.batch.len() + usize::from(wants_slice)
     }
 
-    /// Delivers what `exclusive.send` queued and finds room, in order per receiver.
-    pub(crate) fn flush_sending(&mut self) {
+    /// Delivers messages of `exclusive.send` that have room, in order per receiver.
+    pub(crate) fn flush_send_queue(&mut self) {
         let mut full: Vec<ServiceId> = Vec::new();
-        for _ in 0..self.sending.len() {
-            let Some(message) = self.sending.pop_front() else { return };
+        for _ in 0..self.send_queue.len() {
+            let Some(message) = self.send_queue.pop_front() else { return };
             if full.contains(&message.to) {
-                self.sending.push_back(message);
+                self.send_queue.push_back(message);
                 continue;
             }
             let to = message.to;
             if let Err(message) = self.deliver(message) {
                 full.push(to);
-                self.sending.push_back(message);
+                self.send_queue.push_back(message);
             }
         }
     }
 
-    /// Posts a message of our library's; if `wait`, queues it where there is no room, behind what waits for that.
+    /// Posts a message of our library. If there is no room and `wait` is true, queues it behind others that wait for
+    /// room.
     #[inline]
-    pub(crate) fn deliver_or_queue(&mut self, message: Message, ticket: i64, wait: bool) -> Posted {
-        if self.library.is_queued(message.to) {
+    pub(crate) fn deliver_or_queue(&mut self, message: Message, send_session: i64, wait: bool) -> Posted {
+        if self.library.has_waiting(message.to) {
             if !wait {
                 return Posted::Full;
             }
-            self.library.queue(message, ticket);
+            self.library.push_waiting(message, send_session);
             return Posted::Queued;
         }
         let sender = if wait { self.id } else { 0 };
@@ -320,28 +324,28 @@ impl Service {
             Ok(()) => Posted::Done,
             Err((_, Refusal::Missing)) => Posted::Missing,
             Err((message, Refusal::Full)) if wait => {
-                self.library.queue(message, ticket);
+                self.library.push_waiting(message, send_session);
                 Posted::Queued
             }
             Err(_) => Posted::Full,
         }
     }
 
-    /// Delivers what waited for room at `to` (`full = "wait"`), in order, as far as there is some; tasks that waited for it go
-    /// on.
+    /// Delivers the messages that wait for room at `to` (`full = "wait"`), in order, as far as there is room. Wakes the
+    /// tasks that wait for the delivery.
     fn flush_outbox(&mut self, to: ServiceId) {
         let Some(mut queue) = self.library.outbox.remove(&to) else { return };
         while let Some(waiting) = queue.pop_front() {
-            let (ticket, session) = (waiting.ticket, waiting.message.session);
+            let (send_session, session) = (waiting.send_session, waiting.message.session);
             match self.system.post(waiting.message, self.id) {
-                Ok(()) => self.wake_sender(ticket, true),
+                Ok(()) => self.wake_sender(send_session, true),
                 Err((message, Refusal::Full)) => {
-                    queue.push_front(Waiting { message, ticket });
+                    queue.push_front(WaitingMessage { message, send_session });
                     self.library.outbox.insert(to, queue);
                     return;
                 }
                 Err((_, Refusal::Missing)) => {
-                    self.wake_sender(ticket, false);
+                    self.wake_sender(send_session, false);
                     if session != 0 {
                         self.system.answer_dead(to, self.id, session);
                     }
@@ -350,22 +354,23 @@ impl Service {
         }
     }
 
-    /// A task that waits in `send` goes on.
-    fn wake_sender(&self, ticket: i64, delivered: bool) {
-        if ticket != 0
+    /// Wakes a task that waits in `send`.
+    fn wake_sender(&self, send_session: i64, delivered: bool) {
+        if send_session != 0
             && let Some(tasks) = self.library.tasks()
         {
-            tasks.wakeup_with(Token::Session(ticket), delivered);
+            tasks.wakeup_with(Token::Session(send_session), delivered);
         }
     }
 
-    /// Delivers a message of `exclusive.send`: a full mailbox gives it back, a missing one answers it.
+    /// Delivers a message of `exclusive.send`. Returns it if the mailbox is full; if the receiver is missing, the
+    /// sender gets an error.
     pub(crate) fn deliver(&mut self, message: Message) -> Result<(), Message> {
         match self.system().post(message, self.id) {
             Ok(()) => Ok(()),
             Err((message, Refusal::Full)) => Err(message),
             Err((message, Refusal::Missing)) => {
-                self.system().refuse(&message);
+                self.system().answer_undelivered(&message);
                 Ok(())
             }
         }

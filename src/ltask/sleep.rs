@@ -1,17 +1,17 @@
-//! When a worker may sleep and when one must be woken: the protocol between workers without work and those who make some.
+//! When a worker may sleep and when one must be woken: the protocol between workers without work and threads that
+//! produce work.
 //!
-//! A producer puts a service into a queue and then calls `notify`. A worker that found every queue empty
-//! announces that it sleeps, checks the queues once more, and only then parks. Whichever of the two
-//! comes second sees the other: the announcement and the second check, and the push and the load of
-//! `sleeping`, have a sequentially consistent fence between them. At most one wakes per push, and none
-//! while a woken worker still searches: that one will notify when it finds work (`found`), so a burst of
-//! pushes wakes the workers one after another, and only as long as there is work. Checked by the models
-//! in `tests/loom`.
+//! A producer puts a service into a queue and then calls `notify`. A worker that found every queue empty announces that
+//! it sleeps, checks the queues once more, and only then parks. The announcement and the second check have a
+//! sequentially consistent fence between them, and so have the push and the load of `sleeping`: the later of the two
+//! threads sees what the other one has written. A push wakes one worker at most, and none while a woken worker still
+//! searches: that one calls `notify` when it finds work (`found`). So a burst of pushes wakes the workers one after
+//! another, only as long as there is work. The models in `tests/loom` check this.
 
 use super::sync::{AtomicU32, Condvar, Mutex, Ordering, fence, lock};
 
 struct Parker {
-    /// A wake-up that has not been taken.
+    /// Whether a wakeup was not consumed yet.
     woken: Mutex<bool>,
     unparked: Condvar,
 }
@@ -19,16 +19,16 @@ struct Parker {
 /// The workers, and which of them sleep.
 pub(crate) struct Sleepers {
     parkers: Box<[Parker]>,
-    /// Numbers of the workers that sleep, in the order in which they parked.
+    /// Numbers of the sleeping workers, in the order in which they parked.
     asleep: Mutex<Vec<usize>>,
-    /// How many that are.
+    /// The length of `asleep`.
     sleeping: AtomicU32,
     /// Workers that were woken, or search before they park, and have not found work yet.
     searching: AtomicU32,
 }
 
 impl Sleepers {
-    /// Parkers for `workers` workers, all awake.
+    /// Creates parkers for `workers` workers, all awake.
     pub(crate) fn new(workers: usize) -> Self {
         Sleepers {
             parkers: (0..workers).map(|_| Parker { woken: Mutex::new(false), unparked: Condvar::new() }).collect(),
@@ -38,8 +38,7 @@ impl Sleepers {
         }
     }
 
-    /// Something that any worker can take was queued: wakes one, unless one searches already or all are
-    /// awake.
+    /// Called after a service was queued for any worker. Wakes one, unless one searches already or all are awake.
     pub(crate) fn notify(&self) {
         fence(Ordering::SeqCst);
         if self.sleeping.load(Ordering::Relaxed) == 0 || self.searching.load(Ordering::Relaxed) > 0 {
@@ -53,7 +52,7 @@ impl Sleepers {
         self.unpark(worker, asleep.len());
     }
 
-    /// Something that only `worker` can take was queued.
+    /// Called after a service was queued for `worker` only.
     pub(crate) fn notify_one(&self, worker: usize) {
         fence(Ordering::SeqCst);
         if self.sleeping.load(Ordering::Relaxed) == 0 {
@@ -65,7 +64,7 @@ impl Sleepers {
         self.unpark(worker, asleep.len());
     }
 
-    /// With `asleep` locked: counts it as searching and wakes it.
+    /// Counts a worker as searching and wakes it. `asleep` is locked and `left` is its new length.
     fn unpark(&self, worker: usize, left: usize) {
         self.sleeping.store(left as u32, Ordering::Relaxed);
         self.searching.fetch_add(1, Ordering::Relaxed);
@@ -74,7 +73,7 @@ impl Sleepers {
         parker.unparked.notify_one();
     }
 
-    /// Wakes all, for the end.
+    /// Wakes all workers, at the system's end.
     pub(crate) fn notify_all(&self) {
         fence(Ordering::SeqCst);
         let mut asleep = lock(&self.asleep);
@@ -83,19 +82,21 @@ impl Sleepers {
         }
     }
 
-    /// A worker has run out of work and begins to search.
+    /// Called by a worker that has run out of work and begins to search.
     pub(crate) fn search(&self) {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// It found some. The last one that searches passes the word on, since there may be more.
+    /// Called by a worker that has found work. The last searching worker notifies another one, since there may be more
+    /// work.
     pub(crate) fn found(&self) {
         if self.searching.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.notify();
         }
     }
 
-    /// It found none: sleeps until woken. `has_work` is the second check. Returns as one that searches.
+    /// Called by a worker that has found no work. Sleeps until woken. `has_work` is the second check. The worker counts
+    /// as searching when this returns.
     pub(crate) fn sleep(&self, worker: usize, has_work: impl Fn() -> bool) {
         {
             let mut asleep = lock(&self.asleep);
@@ -112,7 +113,7 @@ impl Sleepers {
                 self.searching.fetch_add(1, Ordering::Relaxed);
                 return;
             }
-            // Another thread woke it meanwhile: the wake-up is taken below, at once.
+            // Another thread has woken it meanwhile: the wakeup is consumed below, without sleeping.
         }
         let parker = &self.parkers[worker];
         let mut woken = lock(&parker.woken);
@@ -125,7 +126,7 @@ impl Sleepers {
         *woken = false;
     }
 
-    /// How many workers sleep.
+    /// The number of sleeping workers.
     pub(crate) fn sleeping(&self) -> usize {
         self.sleeping.load(Ordering::Relaxed) as usize
     }

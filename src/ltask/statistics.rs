@@ -1,28 +1,28 @@
-//! What is known of a service from outside, while it runs or not.
+//! Statistics of a service, and flags that other threads set, whether it runs or not.
 
 use super::message::ServiceId;
 use super::sync::lock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
-/// What is known of a service from outside, while it runs or not.
+/// Statistics of a service, and flags that other threads set.
 #[derive(Default)]
 pub(crate) struct Statistics {
     label: Mutex<String>,
     /// Nanoseconds that its slices on workers took.
     busy: AtomicU64,
-    /// The CPU clock of the thread of its own (clockid_t), 0 when it has none.
+    /// The CPU clock of its own thread (clockid_t); 0 if it has none.
     pub(super) clock: AtomicI32,
     pub(crate) resumes: AtomicU64,
     pub(crate) memory: AtomicUsize,
-    pub(crate) memory_most: AtomicUsize,
+    pub(crate) memory_peak: AtomicUsize,
     pub(crate) coroutines: AtomicU64,
-    /// One that was configured to have its own thread (G1).
+    /// Whether it is configured to have its own thread (G1).
     pub(crate) exclusive: AtomicBool,
-    /// To be ended as soon as its slice is over.
-    pub(crate) condemned: AtomicBool,
-    /// The watchdog has reported a slice of it, and none has asked since.
-    pub(crate) endless: AtomicBool,
+    /// Whether it must end after its present slice.
+    pub(crate) must_end: AtomicBool,
+    /// Whether the watchdog has reported a slice of it since `core.was_endless` was called.
+    pub(crate) long_slice_reported: AtomicBool,
     /// Requests that died with it: from, session.
     pub(crate) unanswered: Mutex<Vec<(ServiceId, i64)>>,
 }
@@ -33,14 +33,14 @@ impl Statistics {
         lock(&self.label).clone()
     }
 
-    /// Nanoseconds that it has run: the time of its slices, and the CPU time of the thread of its own, where
-    /// slices are mostly waiting.
+    /// Nanoseconds that it has run: the time of its slices, and the CPU time of its own thread, where it waits during
+    /// most of a slice.
     pub(crate) fn busy(&self) -> u64 {
         let busy = self.busy.load(Ordering::Relaxed);
         busy + super::thread_clock::nanos(self.clock.load(Ordering::Relaxed))
     }
 
-    /// Adds a slice of so many nanoseconds, and what the VM holds now and held at most, in bytes.
+    /// Adds a slice of `nanos` nanoseconds. `memory` and `peak` are the VM's present and largest size in bytes.
     pub(crate) fn add_slice(&self, nanos: u64, memory: usize, peak: usize) {
         let add = |cell: &AtomicU64, more| {
             cell.store(cell.load(Ordering::Relaxed) + more, Ordering::Relaxed);
@@ -50,7 +50,7 @@ impl Statistics {
         }
         add(&self.resumes, 1);
         self.memory.store(memory, Ordering::Relaxed);
-        self.memory_most.store(peak, Ordering::Relaxed);
+        self.memory_peak.store(peak, Ordering::Relaxed);
     }
 
     /// Changes the label.

@@ -1,11 +1,11 @@
 //! One system: its services, queues, timers and log, shared by all its threads.
 //!
-//! Posting is here: it knows nothing of threads but whom to wake. Births and deaths are in `lifecycle.rs`,
-//! the threads in `run.rs`.
+//! Messages are posted here; of threads, this file only knows how to wake them. Services start and end in
+//! `lifecycle.rs`, threads in `run.rs`.
 
-use super::config::{Config, STAND_INS};
+use super::config::{Config, MAX_SPARE_WORKERS};
 use super::event::Event;
-use super::log::{Log, Pushed, Repetition};
+use super::log::{Log, PushResult, Repetition};
 use super::mailbox::{Refusal, Wake};
 use super::message::{Message, Payload, ROOT, SYSTEM, ServiceId, kind};
 use super::monitor::Monitor;
@@ -24,54 +24,54 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// See the file's head. `B` is the body of a service, which waits here between its slices.
-pub(crate) struct System<B> {
+/// A system. `V` is the VM of a service.
+pub(crate) struct System<V> {
     pub(crate) config: Config,
-    pub(crate) registry: Registry<B>,
+    pub(crate) registry: Registry<V>,
     pub(crate) scheduler: Scheduler,
     pub(crate) monitor: Arc<Monitor>,
-    /// That of the workers, by number, stand-ins included.
+    /// The progress of each worker, by number, including spare workers.
     pub(super) progress: Arc<[Progress]>,
-    /// That of services with a thread of their own.
+    /// The progress of services with a thread of their own.
     pub(super) own_progress: Mutex<Vec<Arc<Progress>>>,
     pub(super) main_progress: Progress,
     pub(crate) log: Log,
     /// Threads that have not been joined.
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Configured exclusive services: their bodies, until `run`.
-    pub(super) exclusive: Mutex<Vec<B>>,
-    /// Bodies whose threads have ended with the system.
-    pub(super) left_over: Mutex<Vec<B>>,
+    /// VMs of configured exclusive services, until `run`.
+    pub(super) exclusive: Mutex<Vec<V>>,
+    /// VMs whose threads have ended with the system.
+    pub(super) remaining: Mutex<Vec<V>>,
     quit: AtomicBool,
     quit_lock: Mutex<()>,
     quit_wakeup: Condvar,
-    /// Readable when the last thread has ended.
+    /// Signalled when the last thread has ended.
     pub(super) finished: Arc<Event>,
-    /// How many threads run services.
+    /// The number of threads that run services.
     pub(super) running: AtomicUsize,
     pub(crate) exit_code: AtomicI32,
-    /// Why the system could not start: the first reason.
+    /// The first reason why the system could not start.
     boot_failure: Mutex<Option<String>>,
-    /// External messages that root has not been given.
+    /// The number of external messages that root has not read.
     external: AtomicUsize,
-    /// The service that is told which others are held up; 0 is none.
-    held_reader: AtomicU32,
+    /// The service that is notified which others are blocked; 0 is none.
+    blocked_listener: AtomicU32,
     debuglog: Option<Mutex<Box<dyn Write + Send>>>,
     pub(crate) preparation: Preparation,
 }
 
-/// What the VMs of services are made with.
+/// How the VMs of services are prepared.
 #[derive(Clone, Copy)]
 pub(crate) struct Preparation {
-    /// What prepares a VM.
-    pub(crate) steps: &'static [Function],
-    /// Whether a module is found without a search for files.
+    /// Functions that prepare a VM.
+    pub(crate) functions: &'static [Function],
+    /// Whether a module is built in, so that no file is searched for.
     pub(crate) is_built_in: fn(&[u8]) -> bool,
 }
 
-impl<B> System<B> {
-    /// A system with no services and no threads. The error is a message.
-    pub(crate) fn new(config: Config, preparation: Preparation) -> Result<Arc<System<B>>, String> {
+impl<V> System<V> {
+    /// Creates a system without services and threads. The error is a message.
+    pub(crate) fn new(config: Config, preparation: Preparation) -> Result<Arc<System<V>>, String> {
         let debuglog = match config.debuglog.as_deref() {
             Some("=") => Some(Mutex::new(Box::new(std::io::stdout()) as Box<_>)),
             Some(path) => {
@@ -81,7 +81,7 @@ impl<B> System<B> {
             None => None,
         };
         let failed = |error| format!("eventfd: {error}");
-        let lanes = config.worker + STAND_INS;
+        let lanes = config.worker + MAX_SPARE_WORKERS;
         Ok(Arc::new(System {
             registry: Registry::new(config.max_service, config.queue),
             scheduler: Scheduler::new(config.worker, lanes).map_err(failed)?,
@@ -92,7 +92,7 @@ impl<B> System<B> {
             log: Log::new(config.log_queue),
             threads: Mutex::default(),
             exclusive: Mutex::default(),
-            left_over: Mutex::default(),
+            remaining: Mutex::default(),
             quit: AtomicBool::new(false),
             quit_lock: Mutex::default(),
             quit_wakeup: Condvar::new(),
@@ -101,15 +101,15 @@ impl<B> System<B> {
             exit_code: AtomicI32::new(0),
             boot_failure: Mutex::default(),
             external: AtomicUsize::new(0),
-            held_reader: AtomicU32::new(0),
+            blocked_listener: AtomicU32::new(0),
             debuglog,
             config,
             preparation,
         }))
     }
 
-    /// Posts a message. One that is refused comes back; when that is for want of room, `sender` (if not
-    /// 0) gets a ROOM message as soon as there is some.
+    /// Posts a message. A refused message is returned; if there was no room, `sender` (unless it is 0) gets a ROOM
+    /// message as soon as there is.
     pub(crate) fn post(&self, message: Message, sender: ServiceId) -> Result<(), (Message, Refusal)> {
         let to = message.to;
         let Some(slot) = self.registry.get(to) else { return Err((message, Refusal::Missing)) };
@@ -119,7 +119,7 @@ impl<B> System<B> {
         Ok(())
     }
 
-    /// Does what a push asked for.
+    /// Wakes the receiver as a push has requested.
     pub(crate) fn wake(&self, id: ServiceId, wake: Wake<Arc<Event>>) {
         match wake {
             Wake::None => {}
@@ -131,13 +131,13 @@ impl<B> System<B> {
     /// Sends ROOM to the services whose messages service `id` had no room for.
     pub(crate) fn notify_room(&self, id: ServiceId) {
         let Some(slot) = self.registry.get(id) else { return };
-        for waiting in slot.mailbox.room() {
+        for waiting in slot.mailbox.take_refused() {
             self.send_room(id, waiting);
         }
     }
 
-    /// The same, by a receiver that found nothing more: a sender that was refused just before that is
-    /// notified now.
+    /// The same, for a receiver that has found its mailbox empty: a sender that was refused just before is notified
+    /// now.
     pub(crate) fn notify_if_refused(&self, id: ServiceId) {
         if let Some(slot) = self.registry.get(id)
             && slot.mailbox.has_refused()
@@ -146,28 +146,28 @@ impl<B> System<B> {
         }
     }
 
-    /// Sends ROOM to one of them.
+    /// Sends ROOM to the service `waiting`.
     pub(crate) fn send_room(&self, id: ServiceId, waiting: ServiceId) {
-        // One that has died wants nothing any more.
-        let _ = self.post(Message::bare(id, waiting, 0, kind::ROOM), 0);
+        // A service that has died does not need it.
+        let _ = self.post(Message::without_payload(id, waiting, 0, kind::ROOM), 0);
     }
 
-    /// Answers a message to a service that is not there, if its sender waits for an answer.
-    pub(crate) fn refuse(&self, message: &Message) {
-        if message.wants_answer() {
+    /// Answers a message to a missing service, if its sender waits for a response.
+    pub(crate) fn answer_undelivered(&self, message: &Message) {
+        if message.wants_response() {
             self.answer_dead(message.to, message.from, message.session);
         }
     }
 
-    /// Answers `from`'s request that died with service `dead`.
+    /// Answers a request of `from` that died with service `dead`.
     pub(crate) fn answer_dead(&self, dead: ServiceId, from: ServiceId, session: i64) {
         let text = format!("{{service:{dead}}} is dead");
-        let message = Message::of(dead, from, session, kind::ERROR, &[Value::String(text.as_bytes())]);
-        // Who asked may be dead as well.
+        let message = Message::with_values(dead, from, session, kind::ERROR, &[Value::String(text.as_bytes())]);
+        // The sender of the request may be dead too.
         let _ = self.post(message, 0);
     }
 
-    /// Wakes a service that waits on its event descriptor. False when there is none of that number.
+    /// Wakes a service that waits on its event descriptor. Returns false if there is no such service.
     pub(crate) fn wake_thread(&self, id: ServiceId) -> bool {
         let Some(slot) = self.registry.get(id) else { return false };
         if let Some(event) = slot.mailbox.waker(id) {
@@ -176,32 +176,32 @@ impl<B> System<B> {
         slot.mailbox.is_alive(id)
     }
 
-    /// Takes an external message, from any thread, for root's `external` request. False when too many
-    /// wait, or root is not there.
+    /// Posts an external message, from any thread, as root's request `external`. Returns false if too many are unread,
+    /// or there is no root.
     pub(crate) fn external(&self, data: *mut std::os::raw::c_void) -> bool {
         if self.external.fetch_add(1, Ordering::Relaxed) >= self.config.external_queue {
             self.external.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
         let values = [Value::String(b"external"), Value::Pointer(data.expose_provenance())];
-        let taken = self.post(Message::of(SYSTEM, ROOT, 0, kind::REQUEST, &values), 0).is_ok();
+        let taken = self.post(Message::with_values(SYSTEM, ROOT, 0, kind::REQUEST, &values), 0).is_ok();
         if !taken {
-            self.external_taken();
+            self.record_external_read();
         }
         taken
     }
 
-    /// Root has read an external message.
-    pub(crate) fn external_taken(&self) {
+    /// Called when root has read an external message.
+    pub(crate) fn record_external_read(&self) {
         self.external.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// What is known of a living service from outside.
+    /// The statistics of a service that was not removed yet.
     pub(crate) fn statistics(&self, id: ServiceId) -> Option<Arc<Statistics>> {
         self.registry.get(id).and_then(|slot| slot.statistics())
     }
 
-    /// Logs text as an error of `service`: for the logger, or at once when there is none.
+    /// Logs text as an error of `service`: for the logger, or on standard error if there is none.
     pub(crate) fn log_text(&self, service: ServiceId, text: &str) {
         self.log_at(b"error", service, self.statistics(service), text);
     }
@@ -209,15 +209,15 @@ impl<B> System<B> {
     /// The same with a level, and with the statistics of a service that may be dead.
     pub(crate) fn log_at(&self, level: &[u8], service: ServiceId, statistics: Option<Arc<Statistics>>, text: &str) {
         if !self.log.is_read() {
-            // A failure has no caller to go to any more.
+            // A failed write has no caller that could handle it.
             let _ = writeln!(std::io::stderr(), "{text}");
             return;
         }
-        let payload = Payload::of(&[Value::String(level), Value::String(text.as_bytes())]);
+        let payload = Payload::pack(&[Value::String(level), Value::String(text.as_bytes())]);
         self.add_to_log(service, statistics, payload, Repetition::Counted);
     }
 
-    /// Adds an entry to the log, which may count or drop it, and tells the logger.
+    /// Adds an entry to the log, which may count or drop it, and notifies the logger.
     pub(crate) fn push_log(&self, service: ServiceId, payload: Payload, repetition: Repetition) {
         self.add_to_log(service, self.statistics(service), payload, repetition);
     }
@@ -226,52 +226,52 @@ impl<B> System<B> {
         &self, service: ServiceId, statistics: Option<Arc<Statistics>>, payload: Payload, repetition: Repetition,
     ) {
         let now = monotonic_nanos();
-        let pushed = self.log.push(service, statistics, payload, repetition, now);
-        self.notify_logger(pushed);
+        let result = self.log.push(service, statistics, payload, repetition, now);
+        self.notify_logger(result);
     }
 
-    /// Logs how often lines were repeated, when it is time to.
+    /// Reports how often lines were repeated, if it is time to.
     pub(crate) fn flush_log(&self, now: u64) {
-        if self.log.due() <= now {
+        if self.log.next_flush() <= now {
             self.notify_logger(self.log.flush(now));
         }
     }
 
-    fn notify_logger(&self, pushed: Pushed) {
-        if pushed.is_due {
+    fn notify_logger(&self, result: PushResult) {
+        if result.flushes_earlier {
             self.monitor.wake();
         }
-        let Some(reader) = pushed.reader else { return };
-        // A full mailbox wakes the logger as well.
-        let _ = self.post(Message::of(SYSTEM, reader, 0, kind::SYSTEM, &[Value::String(b"log_ready")]), 0);
+        let Some(reader) = result.reader else { return };
+        // A logger with a full mailbox is awake already.
+        let _ = self.post(Message::with_values(SYSTEM, reader, 0, kind::SYSTEM, &[Value::String(b"log_ready")]), 0);
     }
 
-    /// The system cannot start, for this reason: the exit code is 1, and `bootstrap.boot_failure` has the reason.
+    /// Records why the system cannot start, for `bootstrap.boot_failure`. The exit code becomes 1.
     pub(crate) fn fail_boot(&self, reason: &str) {
         self.exit_code.store(1, Ordering::SeqCst);
         lock(&self.boot_failure).get_or_insert_with(|| reason.to_owned());
     }
 
-    /// Why the system could not start.
+    /// Why the system could not start, if it could not.
     pub(crate) fn boot_failure(&self) -> Option<String> {
         lock(&self.boot_failure).clone()
     }
 
-    /// Makes `service` the one that is told which services are held up.
-    pub(crate) fn set_held_reader(&self, service: ServiceId) {
-        self.held_reader.store(service, Ordering::Relaxed);
+    /// Sets the service that is notified which services are blocked.
+    pub(crate) fn set_blocked_listener(&self, service: ServiceId) {
+        self.blocked_listener.store(service, Ordering::Relaxed);
     }
 
-    /// A service with a thread of its own is held up, or no longer.
-    pub(crate) fn report_held(&self, service: ServiceId, is_held: bool) {
-        let reader = self.held_reader.load(Ordering::Relaxed);
+    /// Reports that a service with a thread of its own is blocked, or no longer blocked.
+    pub(crate) fn report_blocked(&self, service: ServiceId, is_blocked: bool) {
+        let reader = self.blocked_listener.load(Ordering::Relaxed);
         if reader == 0 {
             return;
         }
         let id = Value::Integer(i64::from(service));
-        let values = [Value::String(b"held"), id, Value::Boolean(is_held)];
-        // One that has died wants nothing any more.
-        let _ = self.post(Message::of(SYSTEM, reader, 0, kind::SYSTEM, &values), 0);
+        let values = [Value::String(b"held"), id, Value::Boolean(is_blocked)];
+        // A service that has died does not need it.
+        let _ = self.post(Message::with_values(SYSTEM, reader, 0, kind::SYSTEM, &values), 0);
     }
 
     /// Writes a line to the debug log, if there is one.
@@ -287,7 +287,7 @@ impl<B> System<B> {
         self.quit.load(Ordering::Acquire)
     }
 
-    /// Ends the system: every thread leaves as soon as its slice is over.
+    /// Ends the system: every thread ends after its slice.
     pub(crate) fn quit(&self) {
         {
             let _guard = lock(&self.quit_lock);
@@ -309,10 +309,10 @@ impl<B> System<B> {
         }
     }
 
-    /// Sleeps; the system's end cuts it short.
+    /// Sleeps for `time`, or until the system ends.
     pub(crate) fn sleep(&self, time: Duration) {
         let guard = lock(&self.quit_lock);
-        // Nothing is to be done about a poisoned lock but to go on.
+        // A poisoned lock makes no difference here.
         let _ = self.quit_wakeup.wait_timeout_while(guard, time, |()| !self.is_quitting());
     }
 }

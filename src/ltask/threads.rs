@@ -1,4 +1,4 @@
-//! Starting a thread of the system, and counting those that run services.
+//! Starts threads of the system, and counts those that run services.
 
 use super::service::System;
 use super::sync::lock;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::Builder;
 
-/// Lua's C stack is limited to some 200 levels; this is ample for them.
+/// In bytes. Lua limits its C stack to about 200 levels, for which this is ample.
 const STACK: usize = 4 << 20;
 
-/// Starts a thread that is joined when the system ends. `counted`: the monitor thread waits for its end. The
+/// Starts a thread that is joined when the system ends. If it is `counted`, the monitor thread waits for its end. The
 /// error is a message; then `body` was not run.
 pub(super) fn spawn(
     system: &Arc<System>, name: String, counted: bool, body: impl FnOnce(&Arc<System>) + Send + 'static,
@@ -19,7 +19,7 @@ pub(super) fn spawn(
         system.running.fetch_add(1, Ordering::SeqCst);
     }
     let thread = Builder::new().name(name).stack_size(STACK).spawn(move || {
-        let _leaving = Leaving(&shared, counted);
+        let _end = ThreadEnd(&shared, counted);
         body(&shared);
     });
     match thread {
@@ -38,12 +38,12 @@ pub(super) fn spawn(
     }
 }
 
-/// Counts a thread out, also when it panics: then the system ends.
-struct Leaving<'a>(&'a Arc<System>, bool);
+/// Decrements the count when a thread ends. If the thread panics, the system ends.
+struct ThreadEnd<'a>(&'a Arc<System>, bool);
 
-impl Drop for Leaving<'_> {
+impl Drop for ThreadEnd<'_> {
     fn drop(&mut self) {
-        let Leaving(system, counted) = self;
+        let ThreadEnd(system, counted) = self;
         if std::thread::panicking() {
             system.exit_code.store(1, Ordering::SeqCst);
             system.quit();

@@ -1,7 +1,7 @@
 //! The scheduler's timers: which service gets a RESPONSE with which session at what time.
 //!
-//! Added by any thread, taken by the monitor thread, which sleeps until the first is due. A service's timers
-//! are chained, so that its death takes them out at once.
+//! Any thread adds timers. The monitor thread, which sleeps until the first one expires, takes them. The timers of a
+//! service form a linked list, so that all can be removed when it dies.
 
 use super::message::ServiceId;
 use super::sync::lock;
@@ -11,14 +11,14 @@ use std::sync::Mutex;
 
 const NONE: usize = usize::MAX;
 
-/// What a timer stands for, and its neighbours in its service's chain.
+/// A timer, and its neighbours in the list of its service.
 #[derive(Clone, Copy)]
 struct Entry {
     id: u64,
     service: ServiceId,
     session: i64,
-    before: usize,
-    after: usize,
+    previous: usize,
+    next: usize,
 }
 
 #[derive(Default)]
@@ -26,46 +26,46 @@ struct Inner {
     queue: Queue,
     /// By the queue's slot.
     entries: Vec<Option<Entry>>,
-    /// First slot of each service's chain.
+    /// The first slot of each service's list.
     heads: HashMap<ServiceId, usize>,
-    /// When the monitor thread means to wake, in nanoseconds of the monotonic clock.
-    planned: u64,
+    /// When the monitor thread is going to wake, in nanoseconds of the monotonic clock.
+    planned_wakeup: u64,
 }
 
-/// See the file's head.
+/// The timers of a system.
 #[derive(Default)]
 pub(crate) struct Timers {
     inner: Mutex<Inner>,
 }
 
-/// A timer that is due.
+/// A timer that has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct ExpiredTimer {
     pub(crate) service: ServiceId,
     pub(crate) session: i64,
 }
 
 impl Timers {
-    /// Sets a timer to `due` nanoseconds of the monotonic clock. Its id, and whether the monitor thread must
-    /// wake earlier than it means to.
-    pub(crate) fn add(&self, service: ServiceId, session: i64, due: u64) -> (u64, bool) {
+    /// Sets a timer that expires at `deadline` nanoseconds of the monotonic clock. Returns its id, and whether the
+    /// monitor thread must wake earlier than planned.
+    pub(crate) fn add(&self, service: ServiceId, session: i64, deadline: u64) -> (u64, bool) {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;
         let id = inner.queue.create(true);
         let slot = Queue::slot(id);
-        inner.queue.set(id, due);
+        inner.queue.set(id, deadline);
         if inner.entries.len() <= slot {
             inner.entries.resize(slot + 1, None);
         }
         let head = inner.heads.insert(service, slot);
         if let Some(first) = head.and_then(|first| inner.entries[first].as_mut()) {
-            first.before = slot;
+            first.previous = slot;
         }
-        inner.entries[slot] = Some(Entry { id, service, session, before: NONE, after: head.unwrap_or(NONE) });
-        (id, due < inner.planned)
+        inner.entries[slot] = Some(Entry { id, service, session, previous: NONE, next: head.unwrap_or(NONE) });
+        (id, deadline < inner.planned_wakeup)
     }
 
-    /// Removes a service's timer, if it is still there.
+    /// Removes a service's timer, if it has not expired.
     pub(crate) fn cancel(&self, service: ServiceId, id: u64) {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;
@@ -74,57 +74,58 @@ impl Timers {
         if entry.id == id && entry.service == service {
             inner.entries[slot] = None;
             inner.queue.free(id);
-            inner.unchain(entry);
+            inner.unlink(entry);
         }
     }
 
-    /// How many timers a service has.
+    /// The number of a service's timers.
     pub(crate) fn count_of(&self, service: ServiceId) -> usize {
         let inner = lock(&self.inner);
         let mut slot = inner.heads.get(&service).copied().unwrap_or(NONE);
         let mut count = 0;
         while let Some(Some(entry)) = inner.entries.get(slot) {
             count += 1;
-            slot = entry.after;
+            slot = entry.next;
         }
         count
     }
 
     /// Removes all timers of a service that has died.
-    pub(crate) fn forget(&self, service: ServiceId) {
+    pub(crate) fn remove_all(&self, service: ServiceId) {
         let mut inner = lock(&self.inner);
         let mut slot = inner.heads.remove(&service).unwrap_or(NONE);
         while slot != NONE {
             let Some(entry) = inner.entries[slot].take() else { return };
             inner.queue.free(entry.id);
-            slot = entry.after;
+            slot = entry.next;
         }
         if inner.queue.len() == 0 {
             inner.entries = Vec::new();
         }
     }
 
-    /// Moves up to `most` due timers to `out`, by due time and then by order of setting.
-    pub(crate) fn expire(&self, now: u64, most: usize, out: &mut Vec<Due>) {
+    /// Moves up to `most` expired timers to `out`, ordered by time and then by their creation.
+    pub(crate) fn expire(&self, now: u64, most: usize, out: &mut Vec<ExpiredTimer>) {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;
         while out.len() < most {
             let Some((id, _)) = inner.queue.expire(now) else { return };
             let Some(entry) = inner.entries[Queue::slot(id)].take() else { continue };
-            inner.unchain(entry);
-            out.push(Due { service: entry.service, session: entry.session });
+            inner.unlink(entry);
+            out.push(ExpiredTimer { service: entry.service, session: entry.session });
         }
     }
 
-    /// The next due time; `until` is noted as the monitor thread's plan if there is none earlier.
-    pub(crate) fn plan(&self, until: u64) -> u64 {
+    /// Returns the time of the first timer or `until`, whichever is earlier, and records it as the monitor thread's
+    /// plan.
+    pub(crate) fn plan_wakeup(&self, until: u64) -> u64 {
         let mut inner = lock(&self.inner);
-        let due = inner.queue.next_due().unwrap_or(u64::MAX);
-        inner.planned = due.min(until);
-        inner.planned
+        let first = inner.queue.next_due().unwrap_or(u64::MAX);
+        inner.planned_wakeup = first.min(until);
+        inner.planned_wakeup
     }
 
-    /// How many timers are set.
+    /// The number of timers.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         lock(&self.inner).queue.len()
@@ -132,18 +133,18 @@ impl Timers {
 }
 
 impl Inner {
-    fn unchain(&mut self, entry: Entry) {
-        match self.entries.get_mut(entry.before).and_then(Option::as_mut) {
-            Some(before) => before.after = entry.after,
-            None if entry.after == NONE => {
+    fn unlink(&mut self, entry: Entry) {
+        match self.entries.get_mut(entry.previous).and_then(Option::as_mut) {
+            Some(previous) => previous.next = entry.next,
+            None if entry.next == NONE => {
                 self.heads.remove(&entry.service);
             }
             None => {
-                self.heads.insert(entry.service, entry.after);
+                self.heads.insert(entry.service, entry.next);
             }
         }
-        if let Some(after) = self.entries.get_mut(entry.after).and_then(Option::as_mut) {
-            after.before = entry.before;
+        if let Some(next) = self.entries.get_mut(entry.next).and_then(Option::as_mut) {
+            next.previous = entry.previous;
         }
     }
 }
@@ -152,25 +153,25 @@ impl Inner {
 mod tests {
     use super::*;
 
-    fn take(timers: &Timers, now: u64) -> Vec<(ServiceId, i64)> {
+    fn drain(timers: &Timers, now: u64) -> Vec<(ServiceId, i64)> {
         let mut out = Vec::new();
         timers.expire(now, usize::MAX, &mut out);
-        out.iter().map(|due| (due.service, due.session)).collect()
+        out.iter().map(|timer| (timer.service, timer.session)).collect()
     }
 
     #[test]
-    fn timers_come_by_due_time_then_by_order_of_setting() {
+    fn timers_expire_by_time_then_in_order_of_creation() {
         let timers = Timers::default();
         timers.add(1, 10, 30);
         timers.add(2, 11, 20);
         timers.add(1, 12, 20);
-        assert_eq!(take(&timers, 19), []);
-        assert_eq!(take(&timers, 30), [(2, 11), (1, 12), (1, 10)]);
+        assert_eq!(drain(&timers, 19), []);
+        assert_eq!(drain(&timers, 30), [(2, 11), (1, 12), (1, 10)]);
         assert_eq!(timers.len(), 0);
     }
 
     #[test]
-    fn a_dead_services_timers_are_gone_and_no_others() {
+    fn the_timers_of_a_dead_service_are_removed_and_no_others() {
         let timers = Timers::default();
         for session in 0..100 {
             timers.add(7, session, 50);
@@ -178,29 +179,29 @@ mod tests {
         }
         let mut first = Vec::new();
         timers.expire(50, 10, &mut first);
-        timers.forget(7);
+        timers.remove_all(7);
         assert_eq!(timers.len(), 95);
-        let rest = take(&timers, 50);
+        let rest = drain(&timers, 50);
         assert_eq!(rest.len(), 95);
         assert!(rest.iter().all(|&(service, _)| service == 8));
-        timers.forget(8);
+        timers.remove_all(8);
         assert_eq!(timers.len(), 0);
     }
 
     #[test]
-    fn only_an_earlier_timer_disturbs_the_monitor_thread() {
+    fn only_an_earlier_timer_wakes_the_monitor_thread() {
         let timers = Timers::default();
-        assert_eq!(timers.plan(u64::MAX), u64::MAX);
+        assert_eq!(timers.plan_wakeup(u64::MAX), u64::MAX);
         assert!(timers.add(1, 1, 100).1);
-        assert_eq!(timers.plan(u64::MAX), 100);
+        assert_eq!(timers.plan_wakeup(u64::MAX), 100);
         assert!(!timers.add(1, 2, 100).1);
         assert!(!timers.add(1, 3, 200).1);
         assert!(timers.add(1, 4, 99).1);
-        assert_eq!(timers.plan(50), 50);
+        assert_eq!(timers.plan_wakeup(50), 50);
     }
 
     #[test]
-    fn a_cancelled_timer_does_not_come_and_its_neighbours_do() {
+    fn a_cancelled_timer_does_not_expire_and_its_neighbours_do() {
         let timers = Timers::default();
         let ids: Vec<u64> = (0..5).map(|at| timers.add(7, at, 10 + at as u64).0).collect();
         timers.cancel(7, ids[0]);
@@ -209,7 +210,7 @@ mod tests {
         timers.cancel(7, ids[4]);
         timers.cancel(8, ids[1]);
         assert_eq!(timers.count_of(7), 2);
-        assert_eq!(take(&timers, 100), [(7, 1), (7, 3)]);
+        assert_eq!(drain(&timers, 100), [(7, 1), (7, 3)]);
         timers.cancel(7, ids[1]);
         assert_eq!(timers.count_of(7), 0);
     }

@@ -1,13 +1,13 @@
-//! Requests that a service has read and not answered, so that its death can answer them.
+//! Requests that a service has read and not answered. When it dies, they are answered with an error.
 //!
-//! Most services have a few at a time: those lie in a short list, more go into a set.
+//! Most services have a few at a time, which are in a short list; the others are in a set.
 
 use super::message::ServiceId;
 use std::collections::HashSet;
 
 const FEW: usize = 8;
 
-/// See the file's head.
+/// The unanswered requests of a service.
 #[derive(Default)]
 pub(crate) struct Unanswered {
     few: Vec<(ServiceId, i64)>,
@@ -15,7 +15,7 @@ pub(crate) struct Unanswered {
 }
 
 impl Unanswered {
-    /// A request was read.
+    /// Adds a request that was read.
     pub(crate) fn add(&mut self, from: ServiceId, session: i64) {
         if self.few.len() < FEW {
             self.few.push((from, session));
@@ -24,9 +24,9 @@ impl Unanswered {
         }
     }
 
-    /// It was answered. False when it was not among them.
+    /// Removes a request that was answered. Returns false if it was not among them.
     pub(crate) fn remove(&mut self, from: ServiceId, session: i64) -> bool {
-        // The latest is the likeliest.
+        // The latest request is the most likely one.
         match self.few.iter().rposition(|&one| one == (from, session)) {
             Some(at) => {
                 self.few.swap_remove(at);
@@ -36,7 +36,7 @@ impl Unanswered {
         }
     }
 
-    /// Takes all of them.
+    /// Takes all requests.
     pub(crate) fn drain(&mut self) -> Vec<(ServiceId, i64)> {
         let mut all = std::mem::take(&mut self.few);
         all.extend(std::mem::take(&mut self.many));

@@ -1,59 +1,59 @@
-//! The watchdog: what the monitor thread finds in the progress of the threads that run services.
+//! The watchdog, with which the monitor thread checks the progress of the threads that run services.
 //!
-//! A slice that takes long loses its hand-off slot to the other workers, gets a stand-in if there is work and no worker
-//! for it, and is reported when it takes very long.
+//! If a slice takes long, the service in its worker's hand-off slot is released to the other workers, and a spare
+//! worker starts if there is work and no free worker. If it takes very long, it is reported.
 
 use super::message::ServiceId;
 use super::progress::Progress;
-use super::queue;
 use super::service::System;
 use super::statistics::Statistics;
 use super::sync::lock;
+use super::worker_queue;
 use super::{thread_clock, worker};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const MILLI: u64 = 1_000_000;
-/// A slice longer than this holds its worker up.
-const LONG: u64 = 8 * MILLI;
-/// A service with a thread of its own that has not waited for so long is held up: others may do its work.
-const HELD: u64 = 200 * MILLI;
-/// The watchdog waits so long for a traceback.
-const REPORT: u64 = 200 * MILLI;
+/// A longer slice blocks its worker.
+const LONG_SLICE: u64 = 8 * MILLI;
+/// A service with a thread of its own that has not waited for this time is blocked: other services may do its work.
+const BLOCKED_AFTER: u64 = 200 * MILLI;
+/// How long the watchdog waits for a traceback.
+const TRACEBACK_TIMEOUT: u64 = 200 * MILLI;
 
-/// What the last sample of a thread's progress found: the slice that runs.
+/// The last sample of a thread's progress: the slice that runs.
 #[derive(Clone, Default)]
 struct Sample {
     turn: u64,
-    /// When the slice was first found.
+    /// When the slice was first seen.
     since: u64,
     service: ServiceId,
-    /// CPU time of the thread when the slice was first found, and at the last sample.
-    first_spent: u64,
-    spent: u64,
-    /// When the watchdog asked for a traceback, else 0.
-    asked: u64,
+    /// The CPU time of the thread when the slice was first seen, and at the last sample.
+    first_cpu_time: u64,
+    cpu_time: u64,
+    /// When the watchdog requested a traceback; 0 if it did not.
+    requested_at: u64,
     logged: bool,
-    /// The service's statistics since the watchdog asked: the service may be dead when it is named again.
+    /// The service's statistics, from the request of the traceback on: the service may be dead at the next report.
     statistics: Option<Arc<Statistics>>,
-    /// On a thread of its own: its waits, and whether it was reported as held up.
+    /// For a thread of a service's own: its waits, and whether it was reported as blocked.
     waits: u64,
-    held: bool,
+    is_blocked: bool,
 }
 
-/// See the file's head.
+/// The samples of all threads.
 pub(super) struct Watchdog {
     workers: Vec<Sample>,
     own: Vec<(Arc<Progress>, Sample)>,
 }
 
 impl Watchdog {
-    /// One that has taken no sample.
+    /// Creates a watchdog that has taken no sample.
     pub(super) fn new(system: &System) -> Watchdog {
         Watchdog { workers: vec![Sample::default(); system.progress.len()], own: Vec::new() }
     }
 
-    /// Takes a sample of every thread. Returns whether one is busy.
+    /// Samples every thread. Returns whether one is busy.
     pub(super) fn sample(&mut self, system: &Arc<System>, now: u64) -> bool {
         self.sample_workers(system, now) | self.sample_own(system, now)
     }
@@ -66,36 +66,37 @@ impl Watchdog {
 
     fn sample_workers(&mut self, system: &Arc<System>, now: u64) -> bool {
         let (ready, sleepers) = (&system.scheduler.ready, &system.scheduler.sleepers);
-        let (mut held_up, mut running) = (0, 0);
+        let (mut long_slices, mut running) = (0, 0);
         for (number, (progress, sample)) in system.progress.iter().zip(&mut self.workers).enumerate() {
-            let (turn, service) = progress.slice();
+            let (turn, service) = progress.running_slice();
             running += usize::from(service.is_some());
             if turn != sample.turn || service.is_none() {
-                sample.end(system, progress, now);
+                sample.withdraw(system, progress, now);
                 *sample = Sample { turn, since: now, service: service.unwrap_or(0), ..Sample::default() };
                 continue;
             }
-            queue::release_handed(ready, sleepers, number);
+            worker_queue::release_hand_off(ready, sleepers, number);
             let age = now - sample.since;
-            held_up += usize::from(age >= LONG);
+            long_slices += usize::from(age >= LONG_SLICE);
             sample.check(system, progress, age, now);
         }
-        system.monitor.held_up.store(held_up, Ordering::SeqCst);
-        let stand_ins = system.monitor.stand_ins.load(Ordering::SeqCst);
-        if held_up > stand_ins && sleepers.sleeping() == 0 && ready.has_shared() {
-            worker::stand_in(system);
+        system.monitor.long_slices.store(long_slices, Ordering::SeqCst);
+        let spare_workers = system.monitor.spare_workers.load(Ordering::SeqCst);
+        if long_slices > spare_workers && sleepers.sleeping() == 0 && ready.has_shared() {
+            worker::start_spare(system);
         }
         running > 0 || sleepers.sleeping() < system.config.worker
     }
 
-    /// Services with threads of their own. There a slice is mostly waiting: what counts is the CPU time that it takes
-    /// between two waits. Returns whether one takes some, or has woken and is not known to be held up.
+    /// Samples services with threads of their own. Such a service waits during most of a slice, so what counts is the
+    /// CPU time that it takes between two waits. Returns whether one takes CPU time, or is awake and not reported as
+    /// blocked.
     fn sample_own(&mut self, system: &System, now: u64) -> bool {
         let all = lock(&system.own_progress).clone();
         self.own.retain(|(progress, sample)| {
             let is_there = all.iter().any(|other| Arc::ptr_eq(progress, other));
             if !is_there {
-                sample.end(system, progress, now);
+                sample.withdraw(system, progress, now);
             }
             is_there
         });
@@ -107,64 +108,72 @@ impl Watchdog {
         let mut busy = false;
         for (progress, sample) in &mut self.own {
             let waits = progress.waits();
-            let (turn, service) = progress.slice();
-            let spent = thread_clock::nanos(progress.clock);
-            // It waits where it is observed; elsewhere nothing is known but its CPU time.
+            let (turn, service) = progress.running_slice();
+            let cpu_time = thread_clock::nanos(progress.clock);
+            // Its waits are observed if it has any; otherwise only its CPU time is known.
             let is_awake = waits != 0 && waits.is_multiple_of(2);
             if turn != sample.turn || waits != sample.waits || service.is_none() {
-                sample.end(system, progress, now);
+                sample.withdraw(system, progress, now);
                 let service = service.unwrap_or(0);
-                *sample = Sample { turn, waits, since: now, service, first_spent: spent, spent, ..Sample::default() };
+                *sample = Sample {
+                    turn,
+                    waits,
+                    since: now,
+                    service,
+                    first_cpu_time: cpu_time,
+                    cpu_time,
+                    ..Sample::default()
+                };
                 busy |= is_awake;
                 continue;
             }
-            busy |= spent.saturating_sub(sample.spent) > MILLI / 2 || is_awake && !sample.held;
-            sample.spent = spent;
-            if is_awake && !sample.held && now - sample.since >= HELD {
-                sample.held = true;
-                system.report_held(sample.service, true);
+            busy |= cpu_time.saturating_sub(sample.cpu_time) > MILLI / 2 || is_awake && !sample.is_blocked;
+            sample.cpu_time = cpu_time;
+            if is_awake && !sample.is_blocked && now - sample.since >= BLOCKED_AFTER {
+                sample.is_blocked = true;
+                system.report_blocked(sample.service, true);
             }
-            sample.check(system, progress, spent.saturating_sub(sample.first_spent), now);
+            sample.check(system, progress, cpu_time.saturating_sub(sample.first_cpu_time), now);
         }
         busy
     }
 }
 
 impl Sample {
-    /// Reports the slice once when it has taken `age` nanoseconds, and that is too long.
+    /// Reports the slice once, if it has taken `age` nanoseconds and that is too long.
     fn check(&mut self, system: &System, progress: &Progress, age: u64, now: u64) {
         let limit = system.config.watchdog.as_nanos() as u64;
         if limit == 0 || self.logged || age < limit {
             return;
         }
-        if self.asked == 0 {
-            self.asked = now;
+        if self.requested_at == 0 {
+            self.requested_at = now;
             progress.since.store(self.since, Ordering::Relaxed);
             self.statistics = system.statistics(self.service);
             if let Some(statistics) = &self.statistics {
-                statistics.endless.store(true, Ordering::Relaxed);
+                statistics.long_slice_reported.store(true, Ordering::Relaxed);
             }
             progress.interrupt();
         } else if progress.has_reported(self.turn) {
             self.logged = true;
-        } else if now - self.asked >= REPORT {
+        } else if now - self.requested_at >= TRACEBACK_TIMEOUT {
             self.logged = true;
             let cause = "; it blocks in a C function, or runs in a coroutine of its own";
             self.report(system, b"error", now, "has not paused for", cause);
         }
     }
 
-    /// The slice has ended, or its thread has waited: reports that, if it was reported that it did not.
-    fn end(&self, system: &System, progress: &Progress, now: u64) {
-        if self.logged || self.asked != 0 && progress.has_reported(self.turn) {
+    /// Called when the slice has ended or its thread has waited: withdraws what was reported about it.
+    fn withdraw(&self, system: &System, progress: &Progress, now: u64) {
+        if self.logged || self.requested_at != 0 && progress.has_reported(self.turn) {
             self.report(system, b"info", now, "has paused again after", "");
         }
-        if self.held {
-            system.report_held(self.service, false);
+        if self.is_blocked {
+            system.report_blocked(self.service, false);
         }
     }
 
-    /// Logs the state of the slice, under the name that its service had when the watchdog asked.
+    /// Logs the state of the slice, with the label that its service had when the watchdog requested the traceback.
     fn report(&self, system: &System, level: &[u8], now: u64, state: &str, cause: &str) {
         let (id, label) = (self.service, label(self.statistics.as_deref()));
         let seconds = (now - self.since) as f64 / 1e9;

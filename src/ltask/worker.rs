@@ -1,45 +1,45 @@
-//! A worker: takes a ready service, runs its slice, and decides what it does next.
+//! A worker takes a ready service, runs its slice, and decides what the service does next.
 
 use super::mailbox::Affinity;
 use super::message::{SYSTEM, ServiceId};
 use super::progress::Progress;
-use super::queue::Queue;
 use super::service::System;
+use super::worker_queue::WorkerQueue;
 use super::{lifecycle, own_thread, threads};
 use crate::event::clock::monotonic_nanos;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What a worker's thread owns.
+/// The state of a worker's thread.
 struct Worker<'a> {
     system: &'a Arc<System>,
-    /// What it runs next.
-    queue: &'a Queue,
-    /// When the last slice ended, if nothing that takes time came behind it; else 0.
+    /// The queue from which it takes services.
+    queue: &'a WorkerQueue,
+    /// When the last slice ended, if nothing slow has happened since; otherwise 0.
     ended: Cell<u64>,
-    /// Serves in the place of one that is held up.
-    stand_in: bool,
+    /// Whether it is a spare worker, which replaces a blocked one.
+    is_spare: bool,
 }
 
-/// The calling thread is worker `number` until the system ends, or there is no need for it any more.
+/// Runs worker `number` on the calling thread, until the system ends or the worker is no longer needed.
 pub(super) fn run(system: &Arc<System>, number: usize) {
     let Some(queue) = system.scheduler.enter(number) else { return };
-    let stand_in = number >= system.config.worker;
-    Worker { system, queue: &queue, ended: Cell::new(0), stand_in }.run_slices();
+    let is_spare = number >= system.config.worker;
+    Worker { system, queue: &queue, ended: Cell::new(0), is_spare }.run_slices();
     system.scheduler.leave(queue);
 }
 
-/// Adds a worker for one that is held up. It is only a help: without it the others wait.
-pub(super) fn stand_in(system: &Arc<System>) {
+/// Starts a spare worker for a blocked one. On failure services wait until a worker is free.
+pub(super) fn start_spare(system: &Arc<System>) {
     let Some(number) = system.scheduler.free_number(system.config.worker) else { return };
-    system.monitor.stand_ins.fetch_add(1, Ordering::SeqCst);
-    let started = threads::spawn(system, "lio-stand-in".into(), true, move |system| {
+    system.monitor.spare_workers.fetch_add(1, Ordering::SeqCst);
+    let started = threads::spawn(system, "lio-spare".into(), true, move |system| {
         run(system, number);
-        system.monitor.stand_ins.fetch_sub(1, Ordering::SeqCst);
+        system.monitor.spare_workers.fetch_sub(1, Ordering::SeqCst);
     });
     if let Err(message) = started {
-        system.monitor.stand_ins.fetch_sub(1, Ordering::SeqCst);
+        system.monitor.spare_workers.fetch_sub(1, Ordering::SeqCst);
         system.log_text(SYSTEM, &message);
     }
 }
@@ -50,79 +50,79 @@ impl Worker<'_> {
         let progress = &self.system.progress[self.queue.number];
         progress.enter();
         while !self.system.is_quitting() {
-            if self.stand_in && self.system.monitor.has_surplus() {
+            if self.is_spare && self.system.monitor.has_surplus_spares() {
                 break;
             }
             match self.queue.next(ready, sleepers) {
-                Some(id) => self.slice(id),
-                None if self.stand_in => match self.queue.steal(ready, sleepers) {
-                    Some(id) => self.slice(id),
+                Some(id) => self.run_slice(id),
+                None if self.is_spare => match self.queue.steal(ready, sleepers) {
+                    Some(id) => self.run_slice(id),
                     None => break,
                 },
-                None => self.rest(),
+                None => self.find_work(),
             }
         }
         progress.leave();
     }
 
-    /// Out of work: takes from others, or sleeps until there is some.
-    fn rest(&self) {
+    /// Takes work from other workers, or sleeps until there is some.
+    fn find_work(&self) {
         self.ended.set(0);
         let (system, scheduler) = (self.system, &self.system.scheduler);
-        let is_over = || system.is_quitting();
+        let has_ended = || system.is_quitting();
         let woken = || system.monitor.end_dormancy();
-        if let Some(id) = self.queue.search(&scheduler.ready, &scheduler.sleepers, is_over, woken) {
-            self.slice(id);
+        if let Some(id) = self.queue.search(&scheduler.ready, &scheduler.sleepers, has_ended, woken) {
+            self.run_slice(id);
         }
     }
 
-    fn slice(&self, id: ServiceId) {
+    fn run_slice(&self, id: ServiceId) {
         let Worker { system, queue, ended, .. } = self;
-        // One slice begins when another ends: reading the clock costs as much as a small one.
+        // One slice begins when another ends: reading the clock takes as long as a small slice.
         let began = || match ended.take() {
             0 => monotonic_nanos(),
             ended => ended,
         };
-        let Some((end, next)) = slice(system, id, &system.progress[queue.number], began) else { return };
+        let Some((end, next)) = run_slice_of(system, id, &system.progress[queue.number], began) else { return };
         ended.set(end);
         match next {
             None => {}
-            Some(Affinity::Any) => queue.go_on(&system.scheduler.ready, &system.scheduler.sleepers, id),
+            Some(Affinity::Any) => queue.requeue(&system.scheduler.ready, &system.scheduler.sleepers, id),
             Some(affinity) => system.scheduler.schedule(id, affinity),
         }
     }
 }
 
-/// Runs a slice of a ready service; `began` is asked for the time. Returns when it ended, and where the service is to be
-/// queued, if anywhere; None when there was no slice, or the service will not run here again.
+/// Runs a slice of a ready service. `began` returns the time. Returns when the slice ended, and where the service is to
+/// be queued, if anywhere; or None if there was no slice, or the service will not run here again.
 #[inline]
-fn slice(
+fn run_slice_of(
     system: &Arc<System>, id: ServiceId, progress: &Progress, began: impl FnOnce() -> u64,
 ) -> Option<(u64, Option<Affinity>)> {
     let slot = system.registry.get(id)?;
-    let mut service = slot.mailbox.begin(id, |service| &mut service.batch)?;
+    let mut service = slot.mailbox.begin_slice(id, |service| &mut service.batch)?;
     let mut ended = 0;
-    // One that took an event descriptor before it was a service has no slice here.
-    if !service.detach {
-        service.check_level();
+    // A service that got an event descriptor before it was installed runs no slice here.
+    if !service.needs_own_thread {
+        service.check_overload();
         let began = began();
         let Some(end) = service.run_counted(progress, began) else {
-            lifecycle::retire(system, service);
+            lifecycle::end(system, service);
             return None;
         };
         ended = end;
     }
-    if service.detach {
+    if service.needs_own_thread {
         own_thread::detach(system, service);
         return None;
     }
-    // The slice may have ended with the last message that there was.
+    // The slice may have read the last message that had arrived.
     if service.batch.is_empty() && !slot.mailbox.has_arrived() {
-        service.check_level();
+        service.check_overload();
     }
-    let (unread, affinity) = (service.unread(), service.affinity);
-    let next = slot.mailbox.end(service, unread, affinity);
-    // Also for one that goes on: its slice may not have taken the lock.
+    let (unread, affinity) = (service.take_work_count(), service.affinity);
+    let next = slot.mailbox.end_slice(service, unread, affinity);
+    // Also if the service has another slice: this one may not have taken the mailbox's lock.
     if slot.mailbox.has_refused() {
         system.notify_room(id);
     }
@@ -130,9 +130,9 @@ fn slice(
 }
 
 /// Runs one slice of a service on the process's main thread.
-pub(crate) fn main_slice(system: &Arc<System>, id: ServiceId) {
+pub(crate) fn run_main_slice(system: &Arc<System>, id: ServiceId) {
     system.main_progress.enter();
-    let ran = slice(system, id, &system.main_progress, monotonic_nanos);
+    let ran = run_slice_of(system, id, &system.main_progress, monotonic_nanos);
     system.main_progress.leave();
     if let Some((_, Some(affinity))) = ran {
         system.scheduler.schedule(id, affinity);

@@ -1,8 +1,8 @@
-//! The blocks of Lua's in which Rust values lie, and how they are known.
+//! The layout of userdata blocks that contain Rust values, and how their type is checked.
 //!
-//! Each block begins with the identity of its type, so a check reads the block's kind, size and first word, and calls
-//! nothing that looks up. No other userdata can begin with it: Lua code cannot write into a block. A value that was
-//! dropped, met by a finalizer that runs later, is refused like a wrong type.
+//! Each block begins with the identity of its type, so a check reads the block's kind, size and first word, without a
+//! lookup. No other userdata can begin with it: Lua code cannot write into a block. A finalizer may meet a value that
+//! was dropped before it; such a value is refused like one of a wrong type.
 
 use super::state::{Key, State, at};
 use mlua::ffi;
@@ -12,19 +12,19 @@ use std::hash::{Hash, Hasher};
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr::slice_from_raw_parts;
 
-/// What tells the types of this library apart from each other, and from all else that a block of Lua's may begin with:
-/// nobody else knows the address, which another copy of the library in the same process does not share either.
+/// Identifies a type of this library among the first words of all userdata blocks. Only this copy of the library has
+/// the address of the anchor; another copy in the same process has a different one.
 #[inline(always)]
-pub(super) fn identity<T: 'static>() -> *const c_void {
+pub(super) fn type_identity<T: 'static>() -> *const c_void {
     static ANCHOR: Key = Key::new(0);
     let offset = type_number::<T>() as usize;
     std::ptr::without_provenance(ANCHOR.pointer().addr().wrapping_add(offset))
 }
 
-/// Tells the types of this library apart.
+/// A number that identifies a type within this library.
 #[inline(always)]
 pub(super) fn type_number<T: 'static>() -> u64 {
-    /// Hands out the number that a `TypeId` is hashed by.
+    /// Collects the number that a `TypeId` feeds to a hasher.
     struct Number(u64);
     impl Hasher for Number {
         fn write(&mut self, bytes: &[u8]) {
@@ -45,12 +45,13 @@ pub(super) fn type_number<T: 'static>() -> u64 {
     number.0
 }
 
-/// Where the registry has what holds the value of type `T` that a VM shares.
+/// The registry key of the holder of the value of type `T` that a VM shares.
 pub(super) fn shared_key<T: 'static>() -> *const c_void {
     struct Of<T>(std::marker::PhantomData<T>);
-    identity::<Of<T>>()
+    type_identity::<Of<T>>()
 }
 
+/// The beginning of a userdata block that contains a Rust value.
 #[repr(C)]
 pub(super) struct Slot<T> {
     /// The type's registry key; null once the value is dropped.
@@ -59,42 +60,43 @@ pub(super) struct Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// Lua aligns userdata for its own numbers and pointers, and no further.
-    pub(super) const FITS: () = assert!(align_of::<Slot<T>>() <= align_of::<f64>());
+    /// Lua aligns userdata for its own numbers and pointers only.
+    pub(super) const ALIGNMENT_FITS: () = assert!(align_of::<Slot<T>>() <= align_of::<f64>());
 }
 
-/// What [`State::identity`] gives for the userdata that `object` lies in.
+/// Returns what [`State::identity`] returns for the userdata that contains `object`.
 #[inline(always)]
 pub(crate) fn identity_of<T: 'static>(object: &T) -> usize {
     std::ptr::from_ref(object).addr().wrapping_sub(offset_of!(Slot<T>, value))
 }
 
 impl State {
-    /// The slot of the object at `index` when it is a living `T`, and the size of its block. The pointer holds while the
-    /// object is reachable, as a value on a stack is.
+    /// Returns the slot of the object at `index`, if it is a `T` that was not dropped, and the size of its block. The
+    /// pointer is valid while the object is reachable, as a value on a stack is.
     #[inline(always)]
     pub(super) fn slot<T: 'static>(&self, index: c_int) -> Option<(*mut Slot<T>, usize)> {
-        // SAFETY: a block of that size can be read, and the key proves its layout. What has no block, a light userdata too,
-        // has no length.
+        // SAFETY: `size` bytes of the block are readable, and its first word, if it is the identity of `T`, proves the
+        // layout. A value without a block, also a light userdata, has the length 0.
         unsafe {
             let slot: *mut Slot<T> = ffi::lua_touserdata(self.state, at(index)).cast();
             if slot.is_null() {
                 return None;
             }
             let size = ffi::lua_rawlen(self.state, index);
-            (size >= size_of::<Slot<T>>() && (*slot).key == identity::<T>()).then_some((slot, size))
+            (size >= size_of::<Slot<T>>() && (*slot).key == type_identity::<T>()).then_some((slot, size))
         }
     }
 
-    /// Where the object at `index` is, when it is a living `T`. The pointer holds as that to its slot.
+    /// Returns a pointer to the object at `index`, if it is a `T` that was not dropped. It is valid as long as that of
+    /// [`State::slot`].
     #[inline(always)]
     pub(super) fn find<T: 'static>(&self, index: c_int) -> Option<*mut T> {
         let (slot, _) = self.slot::<T>(index)?;
         Some(slot.wrapping_byte_add(offset_of!(Slot<T>, value)).cast())
     }
 
-    /// Where the object at `index` is, and the bytes behind it, which were written when it was made; those do not change. As
-    /// for [`State::find`].
+    /// Returns pointers to the object at `index` and to the bytes behind it. Those were written when the object was
+    /// created and never change. Both are valid as long as that of [`State::slot`].
     pub(super) fn tail<T: 'static>(&self, index: c_int) -> Option<(*const T, *const [u8])> {
         let (slot, size) = self.slot::<T>(index)?;
         let value = slot.wrapping_byte_add(offset_of!(Slot<T>, value)).cast();

@@ -1,21 +1,22 @@
-//! Tables of functions that have an upvalue in common.
+//! Tables of functions that share an upvalue.
 
 use super::function::{Function, FunctionTable};
 use super::pusher::Pusher;
 use super::returns::Push;
 use std::ffi::c_int;
 
-/// A table that gets functions with the value at an index of the function's stack as their upvalue: the table at `table`,
-/// or a new one, with what that at `copied` has. It is pushed.
-pub(crate) struct Functions {
+/// A table of functions whose upvalue is the value at `upvalue`, an index of the function's stack. The functions are
+/// added to the table at `table`, or to a new one. First, the fields of the table at `copied` are copied to it. The
+/// table is pushed.
+pub(crate) struct BoundFunctions {
     pub(crate) list: FunctionTable,
     pub(crate) upvalue: c_int,
     pub(crate) table: Option<c_int>,
     pub(crate) copied: Option<c_int>,
 }
 
-impl Push for Functions {
-    const REFERS: bool = true;
+impl Push for BoundFunctions {
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(8, None);
         match self.table {
@@ -44,12 +45,12 @@ impl Push for Functions {
     }
 }
 
-/// A new table whose `__index` is this function, with the value at an index of the function's stack as its upvalue, if it
-/// has one.
-pub(crate) struct Lazy(pub(crate) Function, pub(crate) Option<c_int>);
+/// A new table whose `__index` is this function. If an index of the function's stack is given, the value there is the
+/// function's upvalue.
+pub(crate) struct LazyTable(pub(crate) Function, pub(crate) Option<c_int>);
 
-impl Push for Lazy {
-    const REFERS: bool = true;
+impl Push for LazyTable {
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         to.push_table(0, 0);
         to.push_table(0, 1);
@@ -59,21 +60,5 @@ impl Push for Lazy {
         to.push_closure(self.0.0, self.1.is_some().into());
         to.set_field(c"__index");
         to.set_top_metatable();
-    }
-}
-
-/// A value that is kept in the table at an index as well, under the key at another one.
-pub(crate) struct Entry<V>(pub(crate) c_int, pub(crate) c_int, pub(crate) V);
-
-impl<V: Push> Push for Entry<V> {
-    const REFERS: bool = true;
-    fn push(&mut self, mut to: Pusher<'_>) {
-        self.2.push(to.again());
-        let value = to.count();
-        to.push_copy(self.0);
-        to.push_copy(self.1);
-        to.push_copy(value);
-        to.set_pair();
-        to.drop_top();
     }
 }

@@ -1,4 +1,4 @@
-//! Values that take memory, to be returned or created: functions with upvalues, tables, modules.
+//! Values that allocate, to be returned or created: functions with upvalues, tables, modules.
 
 use super::function::{Function, FunctionTable};
 use super::object::{self, Object};
@@ -7,7 +7,7 @@ use super::returns::Push;
 use super::values::Plain;
 use std::ffi::c_int;
 
-/// A module: a new table with these functions.
+/// A module: a new table that contains these functions.
 pub(crate) struct Module(pub(crate) FunctionTable);
 
 impl Push for Module {
@@ -16,48 +16,48 @@ impl Push for Module {
     }
 }
 
-/// A module that has other values besides its functions.
+/// A module that contains other values besides its functions.
 pub(crate) struct ModuleWith {
     pub(crate) functions: FunctionTable,
     pub(crate) values: Vec<(&'static str, Value)>,
 }
 
 impl Push for ModuleWith {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
-        Module(self.functions).push(to.again());
+        Module(self.functions).push(to.reborrow());
         set_named(&mut self.values, to);
     }
 }
 
-/// A new table with these values from 1 on, and these under their names.
+/// A new table with `items` from 1 on, and with `named` under their names.
 pub(crate) struct List<T> {
     pub(crate) items: Vec<T>,
     pub(crate) named: Vec<(&'static str, Value)>,
 }
 
 impl<T: Push> Push for List<T> {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         push_items(&mut self.items, self.named.len(), &mut to);
         set_named(&mut self.named, to);
     }
 }
 
-/// Pushes a new table with these values from 1 on, and room for so many fields.
+/// Pushes a new table with `items` from 1 on, and with room for `fields` fields.
 fn push_items<T: Push>(items: &mut [T], fields: usize, to: &mut Pusher<'_>) {
     to.push_table(items.len() as c_int, fields as c_int);
     for (number, item) in (1..).zip(items) {
-        item.push(to.again());
+        item.push(to.reborrow());
         to.set_item(number);
     }
 }
 
-/// Gives the table on top these values under their names.
+/// Sets these fields in the table on top.
 fn set_named<K: Push>(values: &mut [(K, Value)], mut to: Pusher<'_>) {
     for (name, value) in values {
-        name.push(to.again());
-        value.push(to.again());
+        name.push(to.reborrow());
+        value.push(to.reborrow());
         to.set_pair();
     }
 }
@@ -68,11 +68,11 @@ pub(crate) struct Closure<U>(pub(crate) Function, pub(crate) U);
 macro_rules! closure {
     ($count:literal: $($name:ident)*) => {
         impl<$($name: Push),*> Push for Closure<($($name,)*)> {
-            const REFERS: bool = false $(|| $name::REFERS)*;
+            const REFERS_TO_STACK: bool = false $(|| $name::REFERS_TO_STACK)*;
             #[allow(non_snake_case)]
             fn push(&mut self, mut to: Pusher<'_>) {
                 let ($($name,)*) = &mut self.1;
-                $($name.push(to.again());)*
+                $($name.push(to.reborrow());)*
                 to.push_closure(self.0.0, $count);
             }
         }
@@ -83,8 +83,8 @@ closure!(2: A B);
 closure!(3: A B C);
 closure!(4: A B C D);
 
-/// A new table with these values from 1 on, and with room for so many named ones. Its metatable is the table at an index of
-/// the function's stack.
+/// A new table with `items` from 1 on, and with room for `named` fields. Its metatable is the table at the index
+/// `metatable` of the function's stack.
 pub(crate) struct Row<V> {
     pub(crate) items: V,
     pub(crate) named: c_int,
@@ -94,7 +94,7 @@ pub(crate) struct Row<V> {
 macro_rules! row {
     ($count:literal: $($name:ident)*) => {
         impl<$($name: Plain + Copy),*> Push for Row<($($name,)*)> {
-            const REFERS: bool = true;
+            const REFERS_TO_STACK: bool = true;
             #[allow(non_snake_case, unused_assignments)]
             fn push(&mut self, mut to: Pusher<'_>) {
                 let ($($name,)*) = self.items;
@@ -114,7 +114,7 @@ row!(1: A);
 row!(2: A B);
 row!(3: A B C);
 
-/// A value made of others, for what is made seldom.
+/// A value that may contain others, for values that are created rarely.
 pub(crate) enum Value {
     Integer(i64),
     Number(f64),
@@ -122,14 +122,14 @@ pub(crate) enum Value {
     String(Vec<u8>),
     List(Vec<Value>),
     Record(Vec<(&'static str, Value)>),
-    /// As a record; of several values under one name the last.
+    /// A table like `Record`. If a name occurs several times, its last value counts.
     Map(Vec<(Vec<u8>, Value)>),
-    /// The value at an index of the function's stack, which must be an absolute one.
+    /// The value at an absolute index of the function's stack.
     Argument(c_int),
 }
 
 impl Push for Value {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(10, None);
         match self {
@@ -145,18 +145,18 @@ impl Push for Value {
     }
 }
 
-/// Pushes a new table with these fields.
+/// Pushes a new table that contains these fields.
 fn push_record<K: Push>(fields: &mut [(K, Value)], mut to: Pusher<'_>) {
     to.push_table(0, fields.len() as c_int);
     set_named(fields, to);
 }
 
-/// The methods of a type: the table that its objects find them in, for Lua files that add some.
+/// The table in which the objects of a type find their methods, for Lua files that add methods.
 pub(crate) struct Methods<T>(std::marker::PhantomData<T>);
 
 impl<T: Object> Push for Methods<T> {
     fn push(&mut self, mut to: Pusher<'_>) {
-        object::push_type::<T>(&mut to);
+        object::push_metatable_of::<T>(&mut to);
         let metatable = to.count();
         to.push_field(c"__index");
         to.replace_with_top(metatable);
@@ -168,7 +168,7 @@ pub(crate) struct Metatable<T>(std::marker::PhantomData<T>);
 
 impl<T: Object> Push for Metatable<T> {
     fn push(&mut self, mut to: Pusher<'_>) {
-        object::push_type::<T>(&mut to);
+        object::push_metatable_of::<T>(&mut to);
     }
 }
 

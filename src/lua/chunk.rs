@@ -3,12 +3,12 @@
 use super::returns::{Push, Pusher};
 use std::ffi::CStr;
 
-/// Lua code, to be pushed as the function that runs it. A mistake in it is raised, in Lua's words.
+/// Lua code, pushed as the function that runs it. A syntax error is raised with Lua's own message.
 #[derive(Clone, Copy)]
 pub(crate) enum Chunk<'a> {
     /// Lua text or a precompiled chunk, with the name that errors show.
     Text(&'a [u8], &'a CStr),
-    /// A file, by its path; standard input without one.
+    /// A file, by its path. Without a path it is standard input.
     File(Option<&'a CStr>),
 }
 

@@ -1,4 +1,4 @@
-//! The coroutine that runs, and others that lie on the stack: what can be asked about them.
+//! Queries about the running coroutine, and about others on the stack.
 
 use super::call::Call;
 use super::fault::Fault;
@@ -10,7 +10,7 @@ use super::values::{Plain, plain};
 use mlua::ffi;
 use std::ffi::{CStr, c_int};
 
-/// The coroutine that runs.
+/// The running coroutine.
 #[derive(Clone, Copy)]
 pub(crate) struct Running;
 
@@ -19,19 +19,13 @@ plain!(Running, false, |_value, to| {
 });
 
 impl Stack {
-    /// What identifies the coroutine that runs, as long as it is not collected.
-    #[inline]
-    pub(crate) fn thread(&self) -> usize {
-        self.state.addr()
-    }
-
-    /// Whether the value at `index` is a coroutine that runs, or waits for one that it has resumed.
+    /// Whether the value at `index` is a coroutine that is running, or that waits for one that it has resumed.
     pub(crate) fn is_active(&self, index: c_int) -> bool {
         self.coroutine_at(index).is_some_and(|thread| thread.status() == ffi::LUA_OK && thread.level(0).is_some())
     }
 
-    /// Whether a `for` over the iterator at `iterator` is running in the active coroutine at `thread`. A `for` keeps its
-    /// iterator in a variable without a name, which is there as long as the loop.
+    /// Whether a `for` over the iterator at `iterator` is running in the active coroutine at `thread`. A `for` keeps
+    /// its iterator in an unnamed variable, which exists as long as the loop.
     #[cold]
     pub(crate) fn is_iterating(&self, thread: c_int, iterator: c_int) -> bool {
         if !self.is_active(thread) {
@@ -46,14 +40,14 @@ impl Stack {
         while let Some(frame) = thread.level(level) {
             level += 1;
             for variable in 1.. {
-                // SAFETY: the frame is active as long as nothing of Lua's runs, and there is room for a value of it. A name
-                // is a string of the function's, or static.
+                // SAFETY: the frame is active while no Lua code runs, and the stack has room for one of its values. A
+                // name is static, or a string that the function owns.
                 let name = unsafe {
                     let name = ffi::lua_getlocal(thread.state, &frame, variable);
                     (!name.is_null()).then(|| CStr::from_ptr(name).to_bytes())
                 };
                 let Some(name) = name else { break };
-                // Without debug information nothing has a name but that of any value on the stack.
+                // Without debug information, these variables have the name of any stack value: `(temporary)`.
                 if thread.pop_identity() == iterator && matches!(name, b"(for state)" | b"(temporary)") {
                     return true;
                 }
@@ -64,7 +58,7 @@ impl Stack {
 }
 
 impl Call<'_> {
-    /// Sets the n-th upvalue of the function at `function`, if it has that many, to the value at `value`.
+    /// Sets the n-th upvalue of the function at `function` to the value at `value`, if the function has that many.
     pub(crate) fn set_upvalue(&mut self, function: c_int, n: c_int, value: c_int) -> Result<(), Fault> {
         self.reserve(1)?;
         self.assign_upvalue(function, n, value);

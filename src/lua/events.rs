@@ -1,6 +1,7 @@
-//! Values that are made of events: what a decoder reads, one after the other.
+//! Values that are built from the events of a decoder, one after the other.
 //!
-//! Between two events no frame of the decoder is left, and it waits where a memory error cannot leak it, see `returns`.
+//! Between two events no frame of the decoder is left, and its state is stored where a memory error cannot leak it, see
+//! `returns`.
 
 use super::fault::Fault;
 use super::function::Function;
@@ -11,9 +12,9 @@ use super::values::{Light, Plain};
 use mlua::ffi;
 use std::ffi::c_int;
 
-/// One step in the making of values.
+/// One event: what to build next.
 pub(crate) enum Event<'e> {
-    /// A value of its own. As a key: there is no further pair.
+    /// Nil. In the place of a key, it ends the pairs.
     Nil,
     Boolean(bool),
     Integer(i64),
@@ -23,61 +24,62 @@ pub(crate) enum Event<'e> {
     Function(Function),
     /// The value at an index of the function's stack.
     Argument(c_int),
-    /// A table, whose content follows.
+    /// A table, whose contents follow.
     Table(Table),
-    /// A table that was named before.
+    /// A table that was given this name before.
     Named(i64),
-    /// The content of a table that was named before; no value of its own. In the place of a value only.
+    /// The contents of a table that was given this name before, which are no value themselves. Not within a table.
     Content(i64, Table),
-    /// There is no further value.
+    /// No value follows.
     End,
-    /// What is wrong with what was to be decoded.
-    Wrong(&'static str),
+    /// The encoded data is malformed; a message.
+    Malformed(&'static str),
 }
 
-/// A table: `items` values from 1 on, a nil among them is left out; then, if `pairs`, keys and values until a key is nil.
+/// A table: first `items` values, from 1 on, of which nils are left out; then, if `pairs` is set, keys and values until
+/// a key is nil.
 #[derive(Default)]
 pub(crate) struct Table {
     pub(crate) items: u64,
     pub(crate) pairs: bool,
-    /// How many items and pairs there is room for beforehand.
+    /// The room to allocate beforehand, for items and for pairs.
     pub(crate) room: (c_int, c_int),
-    /// Names of the table, to be met again; 0 is none.
+    /// Names by which later events refer to the table; 0 is none.
     pub(crate) names: [i64; 2],
-    /// The index of the value that becomes its metatable, if that is a table; 0 is none.
+    /// The index of its metatable, which is ignored if it is no table; 0 is none.
     pub(crate) metatable: c_int,
 }
 
-/// A decoder.
-pub(crate) trait Events: 'static {
-    /// What messages about wrong events begin with.
+/// A decoder: reads encoded data and describes the values as events.
+pub(crate) trait Decoder: 'static {
+    /// The beginning of messages about wrong events.
     const CALL: &'static str;
-    /// The next event, `depth` tables deep (none: 0).
+    /// Returns the next event. `depth` is the number of tables around it.
     fn next(&mut self, depth: u32) -> Event<'_>;
 }
 
-/// The values that a decoder gives.
+/// The values that a decoder describes.
 pub(crate) struct Decoded<E>(pub(crate) E);
 
-impl<E: Events> Values for Decoded<E> {
+impl<E: Decoder> Values for Decoded<E> {
     #[inline]
     fn push_all(&mut self, to: Pusher<'_>) -> c_int {
-        let mut maker = Maker { base: to.count() + 1, to, has_names: false, events: &mut self.0 };
-        maker.values()
+        let mut builder = Builder { base: to.count() + 1, to, has_names: false, events: &mut self.0 };
+        builder.values()
     }
 }
 
-/// What a decoder is made for, once its values are to be pushed.
+/// Encoded data, whose decoder is created when its values are to be pushed.
 pub(crate) trait Encoded: 'static {
-    type Decoder: Events;
-    /// A decoder that begins at the start.
+    type Decoder: Decoder;
+    /// Returns a decoder that begins at the start.
     fn decoder(&self) -> Self::Decoder;
 }
 
-/// The values of something encoded, which stays as it is.
-pub(crate) struct DecodedLate<S>(pub(crate) S);
+/// The values of encoded data, which itself does not change.
+pub(crate) struct DecodedOnPush<S>(pub(crate) S);
 
-impl<S: Encoded> Values for DecodedLate<S> {
+impl<S: Encoded> Values for DecodedOnPush<S> {
     #[inline]
     fn push_all(&mut self, to: Pusher<'_>) -> c_int {
         const { assert!(!std::mem::needs_drop::<S::Decoder>(), "a memory error skips the decoder's frame") };
@@ -85,53 +87,53 @@ impl<S: Encoded> Values for DecodedLate<S> {
     }
 }
 
-/// Tables may be in one another so deep.
-const DEPTH: u32 = 200;
+/// How deeply tables may be nested.
+const MAX_DEPTH: u32 = 200;
 
-/// For so many values there is room, now and then: for the next 16 and what is in a table.
+/// How many values to reserve room for at a time: for the next 16, and for what is in a table.
 const ROOM: c_int = 36;
 
-/// Makes values. What is in these frames owns nothing.
-struct Maker<'e, E> {
+/// Builds values. These frames own nothing.
+struct Builder<'e, E> {
     to: Pusher<'e>,
-    /// Where the values begin, or the table with the named tables, once there is one.
+    /// The index of the first value; or of the table of named tables, once that exists.
     base: c_int,
     has_names: bool,
     events: &'e mut E,
 }
 
-/// What an event came to.
-enum Made {
-    /// A value lies on the stack, and nothing of Lua's has run.
+/// What an event has produced.
+enum Built {
+    /// A value is on top of the stack, and no Lua code has run.
     Plain,
-    /// A value lies on the stack.
+    /// A value is on top of the stack.
     Value,
-    /// The same, and it is no key.
+    /// A value is on top of the stack, and it cannot be a key.
     NaN,
-    /// Nil, which was not pushed.
+    /// Nil, which is not pushed.
     Nil,
     /// No value.
     Content,
     End,
 }
 
-impl<E: Events> Maker<'_, E> {
-    /// Pushes all values. → how many
+impl<E: Decoder> Builder<'_, E> {
+    /// Pushes all values. Returns their number.
     fn values(&mut self) -> c_int {
         let mut count = 0;
         loop {
-            // There is room for the first few.
+            // The caller has reserved room for the first ones.
             if count % 16 == 4 {
                 self.reserve(ROOM);
             }
             match self.value(0) {
-                Made::Plain | Made::Value | Made::NaN => count += 1,
-                Made::Nil => {
+                Built::Plain | Built::Value | Built::NaN => count += 1,
+                Built::Nil => {
                     self.to.push_nil();
                     count += 1;
                 }
-                Made::Content => {}
-                Made::End => break,
+                Built::Content => {}
+                Built::End => break,
             }
         }
         if self.has_names {
@@ -140,60 +142,60 @@ impl<E: Events> Maker<'_, E> {
         count
     }
 
-    /// Makes what the next event says, where there is room for a value.
+    /// Builds the value of the next event. The caller has reserved room for it.
     #[inline(always)]
-    fn value(&mut self, depth: u32) -> Made {
+    fn value(&mut self, depth: u32) -> Built {
         let to = &mut self.to;
         match self.events.next(depth) {
-            Event::Nil => Made::Nil,
+            Event::Nil => Built::Nil,
             Event::Integer(value) => plain(to, value),
             Event::String(bytes) => {
                 to.push_string(bytes);
-                Made::Value
+                Built::Value
             }
             Event::Boolean(value) => plain(to, value),
             Event::Number(value) => match plain(to, value) {
-                _ if value.is_nan() => Made::NaN,
-                made => made,
+                _ if value.is_nan() => Built::NaN,
+                built => built,
             },
             Event::Light(value) => plain(to, value),
             Event::Function(value) => plain(to, value),
             Event::Argument(index) => {
                 to.push_copy(index);
-                Made::Plain
+                Built::Plain
             }
             Event::Table(table) => {
                 self.table(&table, depth);
-                Made::Value
+                Built::Value
             }
             Event::Named(name) => {
                 self.push_named(name);
-                Made::Plain
+                Built::Plain
             }
             Event::Content(name, table) => {
                 if depth > 0 {
-                    self.wrong("content inside of a table");
+                    self.fail("content inside of a table");
                 }
                 self.reserve(ROOM);
                 self.push_named(name);
                 self.content(&table, 1);
                 self.to.drop_top();
-                Made::Content
+                Built::Content
             }
-            Event::End => Made::End,
-            Event::Wrong(text) => self.wrong(text),
+            Event::End => Built::End,
+            Event::Malformed(text) => self.fail(text),
         }
     }
 
-    /// Makes a table, which takes the room of itself and a key: the first few fit in what is asked for with the first one.
+    /// Builds a table. It takes room for itself and a key: what was reserved at depth 0 is enough for the first levels.
     fn table(&mut self, table: &Table, depth: u32) {
         match depth {
             0 => self.reserve(ROOM),
             1..=3 => {}
             _ => self.reserve(8),
         }
-        if depth == DEPTH {
-            self.wrong("nested too deeply");
+        if depth == MAX_DEPTH {
+            self.fail("nested too deeply");
         }
         let (items, pairs) = table.room;
         self.to.push_table(items, pairs);
@@ -210,19 +212,19 @@ impl<E: Events> Maker<'_, E> {
 
     /// Fills the table on top.
     fn content(&mut self, table: &Table, depth: u32) {
-        // A finalizer may have run since it was made.
+        // A finalizer may have run since the table was created.
         if table.items > 0 {
             self.check_table(-1);
         }
         for index in 1..=table.items {
             match self.value(depth) {
-                Made::Plain => {}
-                Made::Value | Made::NaN => self.check_table(-2),
-                Made::Nil | Made::Content => continue,
-                Made::End => self.wrong("an item is missing"),
+                Built::Plain => {}
+                Built::Value | Built::NaN => self.check_table(-2),
+                Built::Nil | Built::Content => continue,
+                Built::End => self.fail("an item is missing"),
             }
-            // SAFETY: below the value lies a table, as it did before the first: nothing of Lua's has run since, or it was looked
-            // at again.
+            // SAFETY: the value is on top of a table: it was one before the first item, and it is checked again after
+            // each item that may have run Lua code.
             unsafe { ffi::lua_rawseti(self.to.state(), -2, index as i64) };
         }
         if !table.pairs {
@@ -230,12 +232,12 @@ impl<E: Events> Maker<'_, E> {
         }
         loop {
             match self.value(depth) {
-                Made::Plain | Made::Value => {}
-                Made::NaN => self.wrong("NaN for a key"),
-                Made::Nil | Made::End | Made::Content => break,
+                Built::Plain | Built::Value => {}
+                Built::NaN => self.fail("NaN for a key"),
+                Built::Nil | Built::End | Built::Content => break,
             }
             match self.value(depth) {
-                Made::Plain | Made::Value | Made::NaN => {}
+                Built::Plain | Built::Value | Built::NaN => {}
                 _ => self.to.push_nil(),
             }
             self.to.set_pair();
@@ -246,7 +248,7 @@ impl<E: Events> Maker<'_, E> {
     fn name(&mut self, name: i64) {
         if !self.has_names {
             self.to.push_table(0, 0);
-            // Values are found from the top, so one more below moves none.
+            // All values are addressed from the top, so one more value below them changes nothing.
             self.to.insert_top(self.base);
             self.has_names = true;
         }
@@ -258,38 +260,40 @@ impl<E: Events> Maker<'_, E> {
         self.to.drop_top();
     }
 
-    /// Pushes the table of that name.
+    /// Pushes the table that has this name.
     fn push_named(&mut self, name: i64) {
         if self.has_names {
             self.to.push_element(self.base, name);
         }
         if !self.has_names || self.to.kind(self.to.count()) != Kind::Table {
-            self.wrong("reference to nothing");
+            self.fail("reference to nothing");
         }
     }
 
-    /// Makes sure that there is a table, at an index from the top.
+    /// Raises an error unless there is a table at `index`, counted from the top.
     #[inline(always)]
     fn check_table(&mut self, index: c_int) {
         if !self.to.is_table(index) {
-            self.wrong("a finalizer has taken a table away");
+            self.fail("a finalizer has removed a table");
         }
     }
 
+    /// Ensures room for `count` more values. Raises an error if the stack cannot grow.
     fn reserve(&mut self, count: c_int) {
         if !self.to.has_room(count) {
-            self.wrong("too many values for the stack");
+            self.fail("too many values for the stack");
         }
     }
 
+    /// Raises an error that names the decoder's call.
     #[cold]
-    fn wrong(&mut self, text: &str) -> ! {
+    fn fail(&mut self, text: &str) -> ! {
         Fault::message(format_args!("{}: {text}", E::CALL)).raise(&mut self.to)
     }
 }
 
 #[inline(always)]
-fn plain(to: &mut Pusher<'_>, value: impl Plain) -> Made {
+fn plain(to: &mut Pusher<'_>, value: impl Plain) -> Built {
     value.push_plain(to);
-    Made::Plain
+    Built::Plain
 }

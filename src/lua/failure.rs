@@ -1,79 +1,80 @@
-//! Failures that are no errors, as Lua sees them: `nil, message, code`.
+//! Failures that are not errors. Lua gets them as `nil, message, code`.
 //!
-//! The message names the call and the system's text, the code is one short word that a program can test.
+//! The message consists of the call's name and the system's text. The code is a short word that a program can test.
 
 use super::flow::{Flow, Returns};
 use super::returns::{Nil, Pusher};
 use rustix::io::Errno;
 use std::io;
 
-/// What a call of the system, or one of ours, failed for. It takes little room where it is one of several results, since
-/// most calls do not fail.
+/// Why a system call, or an operation of this library, failed. It is small where it is one of several results, since
+/// most calls succeed.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<(&'static str, Cause)>);
 
+/// What failed.
 #[derive(Debug)]
 enum Cause {
     System(Errno),
     /// A message and its code.
-    Ours(&'static str, &'static str),
+    Library(&'static str, &'static str),
 }
 
 impl Failure {
-    /// What the system said.
+    /// A failure of a system call.
     #[cold]
     pub(crate) fn io(call: &'static str, error: &io::Error) -> Self {
         let cause = match Errno::from_io_error(error) {
             Some(errno) => Cause::System(errno),
-            None => Cause::Ours("unexpected failure", "failed"),
+            None => Cause::Library("unexpected failure", "failed"),
         };
         Failure(Box::new((call, cause)))
     }
 
-    /// A failure that is ours.
+    /// A failure that the library itself reports.
     #[cold]
-    pub(crate) fn word(call: &'static str, message: &'static str, code: &'static str) -> Self {
-        Failure(Box::new((call, Cause::Ours(message, code))))
+    pub(crate) fn new(call: &'static str, message: &'static str, code: &'static str) -> Self {
+        Failure(Box::new((call, Cause::Library(message, code))))
     }
 
-    /// `call: what happened`.
+    /// Returns the message, `call: what happened`.
     pub(crate) fn message(&self) -> String {
         let (call, cause) = &*self.0;
         match cause {
             Cause::System(errno) => format!("{call}: {}", io::Error::from(*errno)),
-            Cause::Ours(message, _) => format!("{call}: {message}"),
+            Cause::Library(message, _) => format!("{call}: {message}"),
         }
     }
 
-    /// The short word for programs.
+    /// Returns the code, a short word for programs.
     pub(crate) fn code(&self) -> &'static str {
         match self.0.1 {
             Cause::System(errno) => code_of(errno),
-            Cause::Ours(_, code) => code,
+            Cause::Library(_, code) => code,
         }
     }
 }
 
 impl Returns for Failure {
     #[cold]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         let results = (Nil, self.message(), self.code());
         drop(self);
-        results.give(to)
+        results.push_results(to)
     }
 }
 
 impl<R: Returns> Returns for Result<R, Failure> {
     #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         match self {
-            Ok(results) => results.give(to),
-            Err(failure) => failure.give(to),
+            Ok(results) => results.push_results(to),
+            Err(failure) => failure.push_results(to),
         }
     }
 }
 
-/// The short word for an errno: the common ones in English, the rest by their C names.
+/// Returns the code for an errno: an English word for the common ones, the C name for others.
 pub(crate) fn code_of(errno: Errno) -> &'static str {
     match errno {
         Errno::CONNREFUSED => "refused",

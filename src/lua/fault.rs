@@ -1,8 +1,8 @@
-//! Errors that a step raises when it is over, and failures that it returns.
+//! Errors that the core raises after a step, and failures that it returns.
 
 use super::failure::Failure;
 use super::pusher::Pusher;
-use super::returns::safely;
+use super::returns::with_parked;
 use super::state::Kind;
 use std::any::Any;
 use std::ffi::c_int;
@@ -10,33 +10,35 @@ use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a function raises in the place of its results, or a failure, which it returns.
+/// Why a step failed. An error is raised in place of the function's results; a failure is returned.
 #[derive(Debug)]
 pub(crate) struct Fault(Box<Cause>);
 
+/// What the core raises, returns or does for a fault.
 #[derive(Debug)]
 enum Cause {
     /// `bad argument #index to 'call' (message)`.
-    Argument(Place, String),
-    /// The same, where the message is `expected …, got …`.
-    Expected(Place, &'static str),
-    /// A message, with the position of the Lua code that made the call.
+    Argument(ArgumentPlace, String),
+    /// `bad argument #index to 'call' (what expected, got …)`.
+    Expected(ArgumentPlace, &'static str),
+    /// A message, preceded by the position of the calling Lua code.
     Message(String),
-    /// An error value that lies on the stack.
+    /// An error value on the stack.
     Value(c_int),
-    /// The same; a string gets the position of the Lua code that made the call.
+    /// An error value on the stack. A string is preceded by the position of the calling Lua code.
     Located(c_int),
     /// No error: the function returns `nil, message, code`.
     Returned(Failure),
-    /// The number at an index is to be made a string, and then the step is to be run again.
+    /// The number at an index has to be converted to a string; then the step runs again.
     Convert(c_int),
 }
 
 /// Which argument is wrong.
 #[derive(Debug)]
-struct Place {
+struct ArgumentPlace {
     index: c_int,
-    /// The call's name, and how far its caller counts the argument from `index`; Lua is asked for both without it.
+    /// The call's name, and the shift from `index` to the number that its caller counts. Without it, Lua's debug
+    /// information is asked for both.
     call: Option<(&'static str, c_int)>,
 }
 
@@ -47,7 +49,7 @@ impl From<Failure> for Fault {
     }
 }
 
-/// For `map_err`: what the system says to `call` is returned.
+/// For `map_err`: converts a system error of `call` to a failure that is returned.
 pub(crate) fn failed(call: &'static str) -> impl Fn(io::Error) -> Fault {
     move |error| Failure::io(call, &error).into()
 }
@@ -56,25 +58,25 @@ impl Fault {
     /// `bad argument #index to 'call' (message)`.
     #[cold]
     pub(crate) fn argument(index: c_int, message: impl fmt::Display) -> Fault {
-        let place = Place { index, call: None };
+        let place = ArgumentPlace { index, call: None };
         Fault(Box::new(Cause::Argument(place, message.to_string())))
     }
 
     /// `bad argument #index to 'call' (what expected, got …)`.
     #[cold]
     pub(crate) fn expected(index: c_int, what: &'static str) -> Fault {
-        let place = Place { index, call: None };
+        let place = ArgumentPlace { index, call: None };
         Fault(Box::new(Cause::Expected(place, what)))
     }
 
-    /// A message, with the position of the Lua code that made the call before it.
+    /// A message, which is preceded by the position of the calling Lua code.
     #[cold]
     pub(crate) fn message(message: impl fmt::Display) -> Fault {
         Fault(Box::new(Cause::Message(message.to_string())))
     }
 
-    /// Names the call that a wrong argument was given to, where Lua cannot tell: a method that is called through
-    /// another function, for instance. `shift` is added to the argument's number.
+    /// Names the call with the wrong argument where Lua cannot find out its name, for instance for a method that is
+    /// called through another function. `shift` is added to the argument's number.
     #[cold]
     pub(crate) fn in_call(mut self, call: &'static str, shift: c_int) -> Fault {
         if let Cause::Argument(place, _) | Cause::Expected(place, _) = &mut *self.0 {
@@ -83,7 +85,7 @@ impl Fault {
         self
     }
 
-    /// The same fault of another argument: `shift` is added to its number.
+    /// Moves the fault to another argument: `shift` is added to its number.
     #[cold]
     pub(crate) fn shifted(mut self, shift: c_int) -> Fault {
         if let Cause::Argument(place, _) | Cause::Expected(place, _) = &mut *self.0 {
@@ -92,8 +94,7 @@ impl Fault {
         self
     }
 
-    /// The error value at an index of the stack, with the position of the Lua code that made the call before it if it is a
-    /// string.
+    /// The error value at an index of the stack. A string is preceded by the position of the calling Lua code.
     #[cold]
     pub(crate) fn located(index: c_int) -> Fault {
         Fault(Box::new(Cause::Located(index)))
@@ -111,7 +112,7 @@ impl Fault {
         Fault(Box::new(Cause::Convert(index)))
     }
 
-    /// The number that has to be a string before the step is run again.
+    /// Returns the index of the number that has to be converted to a string before the step runs again.
     pub(super) fn conversion(&self) -> Option<c_int> {
         match *self.0 {
             Cause::Convert(index) => Some(index),
@@ -119,7 +120,7 @@ impl Fault {
         }
     }
 
-    /// The failure to be returned, unless it is an error.
+    /// Returns the failure to be returned, or the fault itself if it is an error.
     #[cold]
     pub(super) fn returned(self) -> Result<Failure, Fault> {
         match *self.0 {
@@ -128,26 +129,26 @@ impl Fault {
         }
     }
 
-    /// What it holds, out of its box, which is freed before anything is raised.
+    /// Moves the contents out of the box, which is freed before anything is raised.
     fn cause(self) -> Cause {
         *self.0
     }
 
-    /// The message of a panic, which ends here.
+    /// Converts a caught panic to a fault with its message.
     #[cold]
     pub(super) fn panic(panic: Box<dyn Any + Send>) -> Fault {
         Fault::message(panic_message(panic))
     }
 
-    /// Raises it: what is left of it lies in the store while Lua copies it.
+    /// Raises the fault. While Lua copies its contents, they are in the store.
     #[cold]
     pub(super) fn raise(self, to: &mut Pusher<'_>) -> ! {
-        // Where nothing is returned, its message is raised.
+        // A failure that cannot be returned here is raised with its message.
         let fault = self.returned();
         let fault = fault.map_or_else(|fault| fault, |failure| Fault::message(failure.message()));
         if !to.has_room(20) {
             drop(fault);
-            // Raises Lua's own message.
+            // The stack has no room for a message, so Lua raises its own.
             to.need(20, None);
             to.raise_top();
         }
@@ -166,7 +167,7 @@ impl Fault {
                     to.raise_top();
                 }
             }
-            None => safely(fault.cause(), to.again(), |cause, to| push_cause(cause, to)),
+            None => with_parked(fault.cause(), to.reborrow(), |cause, to| push_cause(cause, to)),
         }
         match place {
             Some((index, None)) => to.raise_argument(index),
@@ -204,7 +205,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The message of a panic, which ends here.
+/// Returns the message of a caught panic.
 #[cold]
 pub(super) fn panic_message(panic: Box<dyn Any + Send>) -> String {
     let what = panic
@@ -214,7 +215,7 @@ pub(super) fn panic_message(panic: Box<dyn Any + Send>) -> String {
         .unwrap_or("unknown cause");
     let message = format!("internal error: {what}");
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        // A payload that panics when it is dropped.
+        // The payload panics when it is dropped.
         std::mem::forget(another);
     }
     message
@@ -230,9 +231,10 @@ fn push_cause(cause: &Cause, mut to: Pusher<'_>) {
     }
 }
 
-/// Pushes `what expected, got …`, of the value at `index`.
+/// Pushes `what expected, got …`, about the value at `index`.
 fn push_expected(to: &mut Pusher<'_>, index: c_int, what: &str) {
-    // The value is looked at before anything is pushed, which would lie where an argument is missing.
+    // The type is read before anything is pushed: if the argument is missing, the next pushed value would be at its
+    // index.
     let name = match to.kind(index) {
         Kind::LightUserdata => "light userdata",
         _ => to.type_name(index),

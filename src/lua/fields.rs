@@ -1,12 +1,12 @@
-//! Values of Lua that an object keeps: fields, known by a number from 1 to [`Object::USER_VALUES`], and lists in them. They
-//! live as long as the object, and Lua's collector sees through them, so that circles are collected.
+//! Lua values that an object keeps: fields, with a number from 1 to [`Object::USER_VALUES`], and lists in fields. They
+//! exist as long as the object, and the collector traverses them, so that cycles are collected.
 
 use super::call::Call;
 use super::fault::Fault;
 use super::function::Function;
 use super::object::Object;
 use super::pusher::Pusher;
-use super::returns::Push;
+use super::returns::{Argument, Push};
 use super::state::Kind;
 use mlua::ffi;
 use std::ffi::c_int;
@@ -26,20 +26,22 @@ impl<T> Clone for Field<T> {
 impl<T> Copy for Field<T> {}
 
 impl<T: Object> Field<T> {
-    /// The field `number` (1 to `T::USER_VALUES`, checked when it is compiled if this makes a constant).
+    /// The field `number`, from 1 to `T::USER_VALUES`. The range is checked at compile time if the result is a
+    /// constant.
     pub(crate) const fn new(number: c_int) -> Self {
         assert!(number >= 1 && number <= T::USER_VALUES);
         Field { number, of: std::marker::PhantomData }
     }
 
-    /// The number of the user value.
+    /// Returns the number of the user value.
     pub(super) fn number(self) -> c_int {
         self.number
     }
 }
 
 impl Call<'_> {
-    /// Pushes the value of a field of the object at `index`; nil when there is no object. → its index
+    /// Pushes the value of a field of the object at `index`; nil if it is not an object. Returns the index of the
+    /// value.
     #[inline]
     pub(crate) fn field<T: Object>(&mut self, index: c_int, field: Field<T>) -> Result<c_int, Fault> {
         self.reserve(1)?;
@@ -47,18 +49,18 @@ impl Call<'_> {
         Ok(self.count())
     }
 
-    /// Sets a field of the object at `index`, if there is one, to the value at `value`.
+    /// Sets a field of the object at `index`, if it is one, to the value at `value`.
     #[inline]
     pub(crate) fn set_field<T: Object>(&mut self, index: c_int, field: Field<T>, value: c_int) -> Result<(), Fault> {
         self.reserve(1)?;
         self.push_copy(value);
-        self.take_user_value(index, field.number);
+        self.pop_into_user_value(index, field.number);
         self.room += 1;
         Ok(())
     }
 
-    /// Pushes the `number`th value (from 1) of the list in a field of the object at `index`; nil or false when there is
-    /// none. → its index
+    /// Pushes the `number`th value (from 1) of the list in a field of the object at `index`; nil or false if it has
+    /// none. Returns the index of the value.
     #[inline]
     pub(crate) fn entry<T: Object>(&mut self, index: c_int, list: Field<T>, number: usize) -> Result<c_int, Fault> {
         let table = self.field(index, list)?;
@@ -68,8 +70,8 @@ impl Call<'_> {
         Ok(table)
     }
 
-    /// Sets the `number`th value (from 1) of the list in a field of the object at `index` to the value at `value`. A
-    /// place that is new may take memory.
+    /// Sets the `number`th value (from 1) of the list in a field of the object at `index` to the value at `value`.
+    /// Allocates if the list has to grow.
     pub(crate) fn set_entry<T: Object>(
         &mut self, index: c_int, list: Field<T>, number: usize, value: c_int,
     ) -> Result<(), Fault> {
@@ -81,14 +83,14 @@ impl Call<'_> {
             self.push_integer(list.number.into());
             self.push_integer(number as i64);
             self.push_copy(value);
-            // A call that has room does not run the collector.
+            // A call with room on the stack does not run the collector.
             if !self.has_room(40) {
                 return Err(Fault::message("stack overflow"));
             }
-            // Only a table that is made runs the collector, whose restart costs a collection.
+            // Only the creation of a table can run the collector, and restarting a paused collector costs a collection.
             let status = match kind {
                 Kind::Table => self.call_unhooked(4, 0),
-                _ => self.call_quietly(4, 0),
+                _ => self.call_isolated(4, 0),
             };
             if status != ffi::LUA_OK {
                 return Err(Fault::value(self.count()));
@@ -98,7 +100,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Empties the `number`th place of the list in a field of the object at `index`: false is there from then on.
+    /// Replaces the `number`th value of the list in a field of the object at `index` by false.
     #[inline]
     pub(crate) fn clear_entry<T: Object>(&mut self, index: c_int, list: Field<T>, number: usize) -> Result<(), Fault> {
         self.reserve(3)?;
@@ -108,15 +110,15 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Takes the value on top off. If it is a table which has a value at the `number`th place, what `push` pushes is there
-    /// instead from then on: this takes no memory. → whether it has
+    /// Pops the value on top. If it is a table that has a value at `number`, replaces that value by the one that `push`
+    /// pushes, which does not allocate. Returns whether it has.
     #[inline]
     fn replace_entry(&mut self, kind: Kind, number: usize, push: impl FnOnce(&mut Self)) -> bool {
         if kind != Kind::Table {
             self.drop_top();
             return false;
         }
-        // SAFETY: the table is on top, and there is room for two values more, as both callers have asked for.
+        // SAFETY: the table is on top, and both callers have reserved room for two more values.
         unsafe {
             let known = ffi::lua_rawgeti(self.state, -1, number as i64) != ffi::LUA_TNIL;
             if known {
@@ -129,56 +131,63 @@ impl Call<'_> {
     }
 }
 
-/// A value, which a table has under a key from then on.
+/// A value that is also stored in a table, under a key.
 #[derive(Clone, Copy)]
-pub(crate) struct Noted<K, V> {
-    pub(crate) table: Holder,
+pub(crate) struct StoredInTable<K, V> {
+    pub(crate) table: TableAt,
     pub(crate) key: K,
     pub(crate) value: V,
 }
 
-/// Where a table is.
+impl<V> StoredInTable<Argument, V> {
+    /// `value`, stored in the table at `table` under the key at `key`.
+    pub(crate) fn new(table: c_int, key: c_int, value: V) -> Self {
+        StoredInTable { table: TableAt::Index(table), key: Argument(key), value }
+    }
+}
+
+/// The place of a table.
 #[derive(Clone, Copy)]
-pub(crate) enum Holder {
-    /// At an index.
+pub(crate) enum TableAt {
+    /// At this index.
     Index(c_int),
-    /// In this field of the object at an index, where it is made if there is none.
+    /// In this field of the object at this index. The table is created if the field has none.
     Field(c_int, c_int),
 }
 
-impl Holder {
+impl TableAt {
     /// In a field of the object at `index`.
-    pub(crate) fn field<T: Object>(index: c_int, field: Field<T>) -> Holder {
-        Holder::Field(index, field.number)
+    pub(crate) fn field<T: Object>(index: c_int, field: Field<T>) -> TableAt {
+        TableAt::Field(index, field.number)
     }
 
     /// Pushes the table.
     fn push(self, to: &mut Pusher<'_>) {
         match self {
-            Holder::Index(index) => {
+            TableAt::Index(index) => {
                 to.check_kind(index, Kind::Table);
                 to.push_copy(index);
             }
-            Holder::Field(object, number) => to.push_user_table(object, number),
+            TableAt::Field(object, number) => to.push_user_table(object, number),
         }
     }
 }
 
-impl<K: Push, V: Push> Push for Noted<K, V> {
-    const REFERS: bool = true;
+impl<K: Push, V: Push> Push for StoredInTable<K, V> {
+    const REFERS_TO_STACK: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
-        self.value.push(to.again());
+        self.value.push(to.reborrow());
         let value = to.count();
         self.table.push(&mut to);
-        self.key.push(to.again());
+        self.key.push(to.reborrow());
         to.push_copy(value);
         to.set_pair();
         to.drop_top();
     }
 }
 
-/// Enters a value into a list that may have to grow: (object, field, number, value).
+/// Stores a value in a list that may have to grow: (object, field, number, value).
 const ENTER: Function = Function::native(|mut to| {
     let field = to.to_integer(2).unwrap_or_default() as c_int;
     let number = to.to_integer(3).unwrap_or_default();

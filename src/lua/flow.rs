@@ -1,105 +1,114 @@
-//! What follows a step: the function ends, calls, or yields. A [`Flow`] is plain data; it is done with no frame of the step
-//! left.
+//! What follows a step: the function ends, calls, or yields. A [`Flow`] is plain data; the core acts on it when no
+//! frame of the step is left.
 
 use super::pusher::Pusher;
-use super::returns::{Values, safely};
+use super::returns::{Values, with_parked};
 use mlua::ffi::{self, lua_KContext};
 use std::ffi::c_int;
 
-/// The results of a function; or of a step, what is to follow it.
+/// The results of a function; or, for one of its steps, what follows it.
 pub(crate) trait Returns: Sized + 'static {
-    /// Pushes what is to be pushed. May raise: what owns something is parked before.
-    fn give(self, to: Pusher<'_>) -> Flow;
+    /// Pushes the values. This may raise: a value that owns something is in the store meanwhile.
+    fn push_results(self, to: Pusher<'_>) -> Flow;
 }
 
-/// What follows a step. Plain data: while it is done, a raise may skip it. Two words, so that it comes back in registers:
-/// a step is left by one for each message.
+/// What follows a step. Plain data: a raise may skip it. It has two words, so that it is returned in registers: each
+/// message leaves a step by one.
 #[derive(Clone, Copy)]
 pub(crate) struct Flow {
-    /// The next step; none when the function ends.
-    pub(super) then: Option<&'static Then>,
-    /// What is kept for it (32 bits); then, from the top: the results (2), the message handler (7), what is done (3), and a
-    /// number of values (20).
+    /// The next step; `None` if the function ends.
+    pub(super) then: Option<&'static Continuation>,
+    /// The number kept for the next step (32 bits); then, from the top: the results (2), the message handler (7), the
+    /// kind (3), and a number of values (20).
     packed: u64,
 }
 
-/// What is done.
+/// The kinds of flow.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// The function ends with so many values, the topmost ones, which are there.
+pub(super) enum FlowKind {
+    /// The function ends. Its results are the topmost `count` values.
     Return,
-    /// The function below so many arguments, the topmost values, is called.
+    /// Calls the function below the topmost `count` values, which are its arguments.
     Call,
-    /// The same of one that must not yield.
-    CallWhole,
-    /// The function is called; an error of it is given to the next step, as the message handler changes it (0: none).
+    /// Calls a function that must not yield.
+    CallUnyieldable,
+    /// Calls a function in protected mode. The next step gets an error as the message handler has changed it (0: no
+    /// handler).
     Protected,
-    /// The next step runs at once, with the values above the first so many.
+    /// Runs the next step immediately. Its values are those above the first `count`.
     Step,
-    /// The coroutine yields so many values, the topmost ones.
+    /// The coroutine yields the topmost `count` values.
     Yield,
-    /// All values are dropped, and the coroutine yields none.
+    /// Drops all values; the coroutine yields none.
     Wait,
 }
 
-/// More values than a stack of Lua's holds.
-const MOST: u32 = (1 << 20) - 1;
+/// More values than a Lua stack can hold.
+const MAX_COUNT: u32 = (1 << 20) - 1;
 
 impl Flow {
-    /// The function ends with the `count` values that were pushed for it.
+    /// The function ends with the topmost `count` values, which were pushed for it.
     #[inline(always)]
     pub(super) fn returns(count: c_int) -> Flow {
-        Flow { then: None, packed: Flow::word(Kind::Return, count) }
+        Flow { then: None, packed: Flow::word(FlowKind::Return, count) }
     }
 
+    /// A flow that continues with a step. `kept` is passed to that step.
     #[inline(always)]
-    fn going_on(kind: Kind, count: c_int, then: &'static Then, kept: u32) -> Flow {
+    fn then(kind: FlowKind, count: c_int, then: &'static Continuation, kept: u32) -> Flow {
         Flow { then: Some(then), packed: u64::from(kept) << 32 | Flow::word(kind, count) }
     }
 
+    /// Packs a kind and a count.
     #[inline(always)]
-    fn word(kind: Kind, count: c_int) -> u64 {
-        // A negative number, which no step means, is one too many as well.
-        (kind as u64) << 20 | u64::from((count as u32).min(MOST))
+    fn word(kind: FlowKind, count: c_int) -> u64 {
+        // A negative number is a mistake of the step; it becomes too large a number as well.
+        (kind as u64) << 20 | u64::from((count as u32).min(MAX_COUNT))
     }
 
-    /// With so many results, and the message handler at that index.
+    /// Adds the number of results, and the index of the message handler.
     #[inline(always)]
     fn protected(self, results: c_int, handler: c_int) -> Flow {
-        assert!((-1..=1).contains(&results) && (0..128).contains(&handler), "no result, one, or all; a low handler");
+        assert!(
+            (-1..=1).contains(&results) && (0..128).contains(&handler),
+            "results must be 0, 1 or all (-1), and the handler below 128"
+        );
         Flow { packed: self.packed | (handler as u64) << 23 | u64::from((results as u32) << 30), ..self }
     }
 
     #[inline(always)]
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> FlowKind {
         match self.packed >> 20 & 7 {
-            0 => Kind::Return,
-            1 => Kind::Call,
-            2 => Kind::CallWhole,
-            3 => Kind::Protected,
-            4 => Kind::Step,
-            5 => Kind::Yield,
-            _ => Kind::Wait,
+            0 => FlowKind::Return,
+            1 => FlowKind::Call,
+            2 => FlowKind::CallUnyieldable,
+            3 => FlowKind::Protected,
+            4 => FlowKind::Step,
+            5 => FlowKind::Yield,
+            _ => FlowKind::Wait,
         }
     }
 
-    /// How many values it is about.
+    /// How many values this flow concerns.
     #[inline(always)]
     pub(super) fn count(self) -> c_int {
-        (self.packed as u32 & MOST) as c_int
+        (self.packed as u32 & MAX_COUNT) as c_int
     }
 
+    /// Returns the number of results of a protected call; -1: all.
     #[inline(always)]
     pub(super) fn results(self) -> c_int {
         self.packed as c_int >> 30
     }
 
+    /// Returns the index of the message handler of a protected call; 0: none.
     #[inline(always)]
     pub(super) fn handler(self) -> c_int {
         (self.packed >> 23 & 127) as c_int
     }
 
-    /// What a continuation is told: how many values lie below those that the step is about, and what is kept.
+    /// Returns the context of a continuation: the number of values below those that concern the step, and the kept
+    /// number.
     #[inline(always)]
     pub(super) fn context(self, below: c_int) -> lua_KContext {
         const { assert!(size_of::<lua_KContext>() == 8, "lio needs 64 bits") };
@@ -107,16 +116,17 @@ impl Flow {
     }
 }
 
-/// What a function does next, for one that does not always end with its first step.
+/// What a function does next, if it does not always end with its first step.
 #[derive(Clone, Copy)]
-pub(crate) struct Next<R = ()>(Doing<R>);
+pub(crate) struct Next<R = ()>(Action<R>);
 
+/// What [`Next`] contains.
 #[derive(Clone, Copy)]
-enum Doing<R> {
+enum Action<R> {
     Return(R),
-    /// The function ends with so many values that were pushed.
+    /// The function ends with this number of pushed values.
     Pushed(c_int),
-    /// The function ends with the values above the first so many.
+    /// The function ends with the values above the first ones, of which this is the number.
     Rest(c_int),
     Flow(Flow),
 }
@@ -125,108 +135,111 @@ impl<R> Next<R> {
     /// The function ends with these results.
     #[inline]
     pub(crate) fn returns(results: R) -> Self {
-        Next(Doing::Return(results))
+        Next(Action::Return(results))
     }
 
-    /// The function ends, and its results are the `count` values pushed last.
+    /// The function ends. Its results are the `count` values that were pushed last.
     #[inline]
     pub(crate) fn pushed(count: c_int) -> Self {
-        Next(Doing::Pushed(count))
+        Next(Action::Pushed(count))
     }
 
-    /// The function ends, and its results are all values from the index `first` on.
+    /// The function ends. Its results are all values from the index `first` on.
     #[inline]
     pub(crate) fn rest(first: c_int) -> Self {
-        Next(Doing::Rest(first - 1))
+        Next(Action::Rest(first - 1))
     }
 
-    /// Calls the function that was pushed before the last `arguments` values; then `then` runs, with `kept`. An error
-    /// is the function's own.
+    /// Calls the function that was pushed before the last `arguments` values. Then `then` runs, with `kept`. An error
+    /// of the called function is an error of this one.
     #[inline]
-    pub(crate) fn call(arguments: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow::going_on(Kind::Call, arguments, then, kept)))
+    pub(crate) fn call(arguments: c_int, then: &'static Continuation, kept: u32) -> Self {
+        Next(Action::Flow(Flow::then(FlowKind::Call, arguments, then, kept)))
     }
 
-    /// The same of a function that must not yield: that is an error of it.
-    pub(crate) fn call_whole(arguments: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow::going_on(Kind::CallWhole, arguments, then, kept)))
+    /// Calls a function that must not yield, otherwise as [`Next::call`]. A yield is an error of the called function.
+    pub(crate) fn call_unyieldable(arguments: c_int, then: &'static Continuation, kept: u32) -> Self {
+        Next(Action::Flow(Flow::then(FlowKind::CallUnyieldable, arguments, then, kept)))
     }
 
-    /// Calls the function that was pushed before the last `arguments` values; then `then` runs, with `kept`: with
-    /// `results` results, or with the error, which the message handler at index `handler` has changed (0: none).
+    /// Calls the function that was pushed before the last `arguments` values, in protected mode. Then `then` runs, with
+    /// `kept`: with `results` results, or with the error as the message handler at index `handler` has changed it (0:
+    /// no handler).
     #[inline]
-    pub(crate) fn protected(arguments: c_int, results: c_int, handler: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow::going_on(Kind::Protected, arguments, then, kept).protected(results, handler)))
+    pub(crate) fn protected(
+        arguments: c_int, results: c_int, handler: c_int, then: &'static Continuation, kept: u32,
+    ) -> Self {
+        Next(Action::Flow(Flow::then(FlowKind::Protected, arguments, then, kept).protected(results, handler)))
     }
 
-    /// Runs `then` at once, with `kept`: with the values above the first `below`. For values that take memory, see
-    /// [`Next::pushing`].
+    /// Runs `then` immediately, with `kept`. Its values are those above the first `below`. For values that allocate,
+    /// see [`Next::pushing`].
     #[inline]
-    pub(crate) fn goes_on(below: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow::going_on(Kind::Step, below, then, kept)))
+    pub(crate) fn step(below: c_int, then: &'static Continuation, kept: u32) -> Self {
+        Next(Action::Flow(Flow::then(FlowKind::Step, below, then, kept)))
     }
 
-    /// The coroutine yields the `values` values pushed last. When it is resumed, `then` runs, with `kept`.
+    /// The coroutine yields the `values` values that were pushed last. When it is resumed, `then` runs, with `kept`.
     #[inline]
-    pub(crate) fn yields(values: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow::going_on(Kind::Yield, values, then, kept)))
+    pub(crate) fn yields(values: c_int, then: &'static Continuation, kept: u32) -> Self {
+        Next(Action::Flow(Flow::then(FlowKind::Yield, values, then, kept)))
     }
 
-    /// Drops all values, and yields none. When the coroutine is resumed, `then` runs, with `kept`.
+    /// The coroutine drops all values and yields none. When it is resumed, `then` runs, with `kept`.
     #[inline]
-    pub(crate) fn waits(then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow::going_on(Kind::Wait, 0, then, kept)))
+    pub(crate) fn waits(then: &'static Continuation, kept: u32) -> Self {
+        Next(Action::Flow(Flow::then(FlowKind::Wait, 0, then, kept)))
     }
 }
 
 impl Next {
-    /// What is to be called or yielded, with these values pushed before, when the step is over: for values that take memory.
-    /// They count among the arguments, or are the function as well.
+    /// Pushes `values` after the step and before the call or the yield: for values that allocate. They count among the
+    /// arguments, or are the function as well.
     #[inline]
     pub(crate) fn pushing<V: Values>(self, values: V) -> Pushing<V> {
         let flow = match self.0 {
-            Doing::Flow(flow) => flow,
-            // An end has no use for them.
+            Action::Flow(flow) => flow,
+            // A function that ends does not use them.
             _ => Flow::returns(0),
         };
         Pushing { values, flow }
     }
 }
 
-/// What a step that follows another finds.
+/// What a step that follows another one receives.
 #[derive(Clone, Copy)]
 pub(crate) struct Outcome {
-    /// Whether the call returned, or the coroutine was resumed; else the first value is an error.
+    /// Whether the call returned, or the coroutine was resumed. If not, the first value is the error.
     pub(crate) ok: bool,
-    /// The index of the first result, or value that came with the resume.
+    /// The index of the first result, or of the first value of the resume.
     pub(crate) first: c_int,
     /// How many values there are.
     pub(crate) count: c_int,
-    /// What the step before has kept.
+    /// The number that the step before has kept.
     pub(crate) kept: u32,
 }
 
-/// A step that follows another; see [`then`].
-pub(crate) struct Then {
-    /// For Lua, when there was a yield.
+/// A step that follows another; see [`then`](super::step::then).
+pub(crate) struct Continuation {
+    /// Lua calls this after a yield.
     pub(super) entry: ffi::lua_KFunction,
-    /// For the core, when there was none.
+    /// The core calls this if there was no yield.
     pub(super) step: fn(Pusher<'_>, c_int, lua_KContext) -> Flow,
 }
 
 impl<V: Values> Returns for V {
     #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         Flow::returns(push_all(self, to))
     }
 }
 
 #[inline(always)]
 fn push_all<V: Values>(values: V, to: Pusher<'_>) -> c_int {
-    safely(values, to, V::push_all)
+    with_parked(values, to, V::push_all)
 }
 
-/// What follows a step that has values to push which take memory; see [`Next::pushing`].
+/// What follows a step, with values that allocate and have to be pushed before; see [`Next::pushing`].
 pub(crate) struct Pushing<V> {
     values: V,
     flow: Flow,
@@ -234,7 +247,7 @@ pub(crate) struct Pushing<V> {
 
 impl<V: Values> Returns for Pushing<V> {
     #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         push_all(self.values, to);
         self.flow
     }
@@ -242,24 +255,24 @@ impl<V: Values> Returns for Pushing<V> {
 
 impl<R: Returns> Returns for Next<R> {
     #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         match self.0 {
-            Doing::Return(results) => results.give(to),
-            Doing::Pushed(count) => Flow::returns(count.clamp(0, to.count())),
-            Doing::Rest(below) => Flow::returns((to.count() - below.max(0)).max(0)),
-            Doing::Flow(flow) => flow,
+            Action::Return(results) => results.push_results(to),
+            Action::Pushed(count) => Flow::returns(count.clamp(0, to.count())),
+            Action::Rest(below) => Flow::returns((to.count() - below.max(0)).max(0)),
+            Action::Flow(flow) => flow,
         }
     }
 }
 
-/// Results, or no value at all.
+/// Results, or no value.
 pub(crate) struct Maybe<R>(pub(crate) Option<R>);
 
 impl<R: Returns> Returns for Maybe<R> {
     #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         match self.0 {
-            Some(results) => results.give(to),
+            Some(results) => results.push_results(to),
             None => Flow::returns(0),
         }
     }
@@ -273,15 +286,15 @@ pub(crate) enum Either<A, B> {
 
 impl<A: Returns, B: Returns> Returns for Either<A, B> {
     #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         match self {
-            Either::One(results) => results.give(to),
-            Either::Other(results) => results.give(to),
+            Either::One(results) => results.push_results(to),
+            Either::Other(results) => results.push_results(to),
         }
     }
 }
 
-/// `results! { enum Name { Variant(Results), … } }`: an enum of different results of one function.
+/// `results! { enum Name { Variant(Results), … } }`: an enum of the different kinds of results that one function has.
 macro_rules! results {
     ($(#[$doc:meta])* $visibility:vis enum $name:ident {
         $($(#[$about:meta])* $variant:ident($results:ty)),* $(,)?
@@ -292,9 +305,9 @@ macro_rules! results {
         }
         impl $crate::lua::Returns for $name {
             #[inline(always)]
-            fn give(self, to: $crate::lua::Pusher<'_>) -> $crate::lua::Flow {
+            fn push_results(self, to: $crate::lua::Pusher<'_>) -> $crate::lua::Flow {
                 match self {
-                    $($name::$variant(results) => results.give(to)),*
+                    $($name::$variant(results) => results.push_results(to)),*
                 }
             }
         }
@@ -311,17 +324,17 @@ mod tests {
         unsafe extern "C-unwind" fn entry(_: *mut ffi::lua_State, _: c_int, _: lua_KContext) -> c_int {
             0
         }
-        static THEN: Then = Then { entry, step: |_, _, _| Flow::returns(0) };
-        use Kind::{Call, CallWhole, Protected, Step, Wait, Yield};
-        for kind in [Call, CallWhole, Protected, Step, Wait, Yield] {
+        static THEN: Continuation = Continuation { entry, step: |_, _, _| Flow::returns(0) };
+        use FlowKind::{Call, CallUnyieldable, Protected, Step, Wait, Yield};
+        for kind in [Call, CallUnyieldable, Protected, Step, Wait, Yield] {
             for (count, results, handler, kept) in [(0, -1, 0, 0), (1_000_000, 1, 127, u32::MAX), (3, 0, 1, 1 << 31)] {
-                let flow = Flow::going_on(kind, count, &THEN, kept).protected(results, handler);
+                let flow = Flow::then(kind, count, &THEN, kept).protected(results, handler);
                 assert!(flow.kind() == kind && flow.then.is_some());
                 assert_eq!((flow.count(), flow.results(), flow.handler()), (count, results, handler));
                 assert_eq!(flow.context(7), (i64::from(kept) << 32 | 7) as lua_KContext);
             }
         }
-        assert!(Flow::returns(5).kind() == Kind::Return && Flow::returns(5).count() == 5);
-        assert_eq!(Flow::going_on(Call, -1, &THEN, 0).count(), MOST as c_int);
+        assert!(Flow::returns(5).kind() == FlowKind::Return && Flow::returns(5).count() == 5);
+        assert_eq!(Flow::then(Call, -1, &THEN, 0).count(), MAX_COUNT as c_int);
     }
 }

@@ -1,4 +1,4 @@
-//! The functions that are active on a coroutine, for messages.
+//! The active functions of a coroutine, for messages.
 
 use super::fault::Fault;
 use super::function::Function;
@@ -10,28 +10,28 @@ use std::mem::MaybeUninit;
 
 /// An active function.
 pub(crate) struct Frame {
-    /// As it was called; empty when that is not known.
+    /// The name by which it was called; empty if that is unknown.
     pub(crate) name: String,
     /// Whether it is a debug hook.
     pub(crate) is_hook: bool,
-    /// Whether it is one of C.
+    /// Whether it is a C function.
     pub(crate) is_native: bool,
-    /// `file:line` of where it is, for one of Lua.
-    pub(crate) place: Option<String>,
-    /// The index of the function itself, which was pushed; 0 when its coroutine's stack cannot grow.
+    /// The current position of a Lua function, as `file:line`.
+    pub(crate) position: Option<String>,
+    /// The index of the function itself, which was pushed; 0 if the stack of its coroutine cannot grow.
     pub(crate) function: c_int,
 }
 
 impl Threads {
-    /// The function at `level` (0: the innermost) of the running coroutine (`depth` 0), or of the one that resumes the
-    /// next inner one.
+    /// Returns the function at `level` (0: the innermost) of a coroutine: of the running one (`depth` 0), or of the one
+    /// that resumes the next inner one.
     pub(crate) fn frame(&self, stack: &mut Stack, depth: usize, level: c_int) -> Result<Option<Frame>, Fault> {
         stack.reserve(1)?;
         let Some(thread) = self.outwards(stack, depth) else { return Ok(None) };
         let mut record = MaybeUninit::<ffi::lua_Debug>::zeroed();
         let frame = record.as_mut_ptr();
-        // SAFETY: the coroutine is on the C stack. The calls fill the record, whose texts are those of the frame; there is
-        // room for the function.
+        // SAFETY: the coroutine is on the C stack. The calls fill the record, whose texts belong to the frame, and the
+        // function has a reserved slot.
         unsafe {
             if ffi::lua_getstack(thread, level, frame) == 0 {
                 return Ok(None);
@@ -55,7 +55,7 @@ impl Threads {
                 name: text((*frame).name),
                 is_hook: text((*frame).namewhat) == "hook",
                 is_native: text((*frame).what) == "C",
-                place: (line > 0).then(|| format!("{file}:{line}")),
+                position: (line > 0).then(|| format!("{file}:{line}")),
                 function,
             }))
         }

@@ -1,4 +1,4 @@
-//! Functions as Lua gets them. What makes one of a step is in `step`.
+//! Functions that Lua can call. How a step becomes one is in `step`.
 
 use super::fault::Fault;
 use super::pusher::Pusher;
@@ -7,30 +7,31 @@ use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-/// A function that may be given to Lua: a panic in it is raised as a Lua error.
+/// A function for Lua. A panic in it is raised as a Lua error.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Function(pub(super) ffi::lua_CFunction);
 
 impl Function {
-    /// One of the core's, without the price of a step: `f` says how many results it has pushed.
+    /// A function of the core itself, without the overhead of a step. `f` returns the number of results that it has
+    /// pushed.
     pub(super) const fn native<F>(_: F) -> Function
     where
         F: Fn(Pusher<'_>) -> c_int + Copy + 'static,
     {
-        Function(enter::<F>)
+        Function(call_native::<F>)
     }
 
-    /// Pushes it with the topmost `upvalues` values, which it takes off.
+    /// Pushes the function. Its upvalues are the topmost `upvalues` values, which are popped.
     ///
     /// # Safety
-    /// `state` is valid, with a free stack slot; may raise a memory error when there are upvalues.
+    /// `state` is valid and has a free stack slot. With upvalues, a memory error may be raised.
     pub unsafe fn push(self, state: *mut lua_State, upvalues: c_int) {
-        // SAFETY: the caller has made room, and pushed the upvalues.
+        // SAFETY: by this method's contract there is a free slot, and the upvalues are on the stack.
         unsafe { ffi::lua_pushcclosure(state, self.0, upvalues) }
     }
 
-    /// Where it begins, as `lua_tocfunction` tells it.
+    /// Returns its address, as `lua_tocfunction` does.
     pub(crate) fn address(self) -> usize {
         self.0 as usize
     }
@@ -39,8 +40,8 @@ impl Function {
 /// Functions by their names in Lua.
 pub(crate) type FunctionTable = &'static [(&'static CStr, Function)];
 
-/// `functions! { size, read::piece, open = open_folder, touch: TOUCH }`: functions by their names. A step is known by its own
-/// name, or by the one before `=`; what follows a colon is a [`Function`] already.
+/// `functions! { size, read::piece, open = open_folder, touch: TOUCH }`: functions by their names. A step has its own
+/// name, or the one before `=`. A [`Function`] follows a colon.
 macro_rules! functions {
     (@ $($name:ident)::+) => { $crate::lua::Function::new($($name)::+) };
     (@ $name:ident = $step:path) => { $crate::lua::Function::new($step) };
@@ -54,7 +55,7 @@ macro_rules! functions {
 }
 pub(crate) use functions;
 
-/// What follows the last colon of a path, which ends with a NUL.
+/// Returns the name behind the last colon of a path that ends with a NUL.
 pub(crate) const fn last_name(path: &'static str) -> &'static CStr {
     let mut name = path.as_bytes();
     let mut rest = name;
@@ -66,28 +67,22 @@ pub(crate) const fn last_name(path: &'static str) -> &'static CStr {
     }
     match CStr::from_bytes_with_nul(name) {
         Ok(name) => name,
-        Err(_) => panic!("a name without its NUL"),
+        Err(_) => panic!("the name does not end with a NUL"),
     }
 }
 
-/// A value of a type that has only one.
+/// Returns the value of a type that has only one.
 #[inline(always)]
-pub(super) fn only<F: Copy>() -> F {
-    const { assert!(size_of::<F>() == 0, "a function with captures") };
-    // SAFETY: a type without a size; a closure without captures has no invariant of its own.
+pub(super) fn zero_sized<F: Copy>() -> F {
+    const { assert!(size_of::<F>() == 0, "the closure has captures") };
+    // SAFETY: the type has no size, and a closure without captures has no invariant.
     unsafe { NonNull::<F>::dangling().read() }
 }
 
-/// What Lua calls for the native function `F`.
-unsafe extern "C-unwind" fn enter<F: Fn(Pusher<'_>) -> c_int + Copy>(state: *mut lua_State) -> c_int {
-    // SAFETY: Lua has called it, with room for 20 values, and no frame owns anything yet.
-    guarded(unsafe { Pusher::new(state) }, only::<F>())
-}
-
-/// Calls `f`; a panic of it is raised.
+/// Calls `f` and raises a panic of it.
 #[inline(always)]
 pub(super) fn guarded(mut to: Pusher<'_>, f: impl FnOnce(Pusher<'_>) -> c_int) -> c_int {
-    let own = to.again();
+    let own = to.reborrow();
     match catch_unwind(AssertUnwindSafe(move || f(own))) {
         Ok(count) => count,
         Err(panic) => Fault::panic(panic).raise(&mut to),
@@ -95,7 +90,7 @@ pub(super) fn guarded(mut to: Pusher<'_>, f: impl FnOnce(Pusher<'_>) -> c_int) -
 }
 
 impl Pusher<'_> {
-    /// Pushes a new table with these functions, and room for `more` fields.
+    /// Pushes a new table with these functions and with room for `more` fields.
     pub(super) fn push_functions(&mut self, functions: FunctionTable, more: usize) {
         self.push_table(0, (functions.len() + more) as c_int);
         for (name, function) in functions {
@@ -103,4 +98,10 @@ impl Pusher<'_> {
             self.set_field(name);
         }
     }
+}
+
+/// Lua calls this for the native function `F`.
+unsafe extern "C-unwind" fn call_native<F: Fn(Pusher<'_>) -> c_int + Copy>(state: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this with room for 20 values, and no frame owns anything yet.
+    guarded(unsafe { Pusher::new(state) }, zero_sized::<F>())
 }

@@ -1,13 +1,14 @@
-//! What is built in, and how Lua reaches it: native modules, which the crate lists as a [`Library`], and the Lua files
-//! of `lualib/`, which `build.rs` embeds.
+//! The built-in modules, and how Lua finds them: native modules, which the crate lists as a [`Library`], and the Lua
+//! files of `lualib/`, which `build.rs` embeds.
 //!
-//! A searcher finds both. It stands behind the one for `package.path`, so that a file that the user put there takes
-//! precedence. An entry point (`luaopen_…`, see `entry_points!`) installs it as well: with one module of the shared
-//! object on `package.cpath` the others are found.
+//! A searcher finds both. It is inserted behind the searcher for `package.path`, so that a user's file there takes
+//! precedence. An entry point (`luaopen_…`, see `entry_points!`) installs it as well: after one module was loaded from
+//! the shared object on `package.cpath`, the others are found.
 
 use super::call::Call;
+use super::chunk::Chunk;
 use super::fault::Fault;
-use super::flow::{Next, Outcome, Pushing, Then, results};
+use super::flow::{Continuation, Next, Outcome, Pushing, results};
 use super::function::{Function, guarded};
 use super::pusher::Pusher;
 use super::registry;
@@ -19,11 +20,11 @@ use rustc_hash::FxHashMap;
 use std::ffi::{CStr, c_int};
 use std::sync::{Mutex, PoisonError};
 
-/// What the crate builds in.
+/// The modules that the crate builds in.
 pub(crate) trait Library: 'static {
     /// Native modules, by name.
     const NATIVES: &'static [(&'static str, Function)];
-    /// What a service of the scheduler finds without a look at files.
+    /// Modules that a service of the scheduler finds without a search for files.
     const SERVICES: &'static [(&'static str, Function)];
 }
 
@@ -35,108 +36,201 @@ pub(crate) struct Embedded {
     pub(crate) text: &'static [u8],
 }
 
+impl Embedded {
+    /// Returns the file as a chunk.
+    fn code(&self) -> Chunk<'static> {
+        Chunk::Text(self.text, self.chunk)
+    }
+
+    /// Returns what `require` passes to a loader as its second argument and shows in messages.
+    fn file_name(&self) -> &'static [u8] {
+        &self.chunk.to_bytes()[1..]
+    }
+}
+
 // `EMBEDDED: &[Embedded]`, sorted by module.
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// The embedded Lua file that is the module `name`.
+/// Returns the embedded Lua file of the module `name`.
 pub(crate) fn embedded(name: &[u8]) -> Option<&'static Embedded> {
     let found = EMBEDDED.binary_search_by_key(&name, |file| file.module.as_bytes());
     found.ok().map(|index| &EMBEDDED[index])
 }
 
-/// Code that is pushed as a function: Lua text or a precompiled chunk.
-#[derive(Clone, Copy)]
-pub(crate) struct Code {
-    code: &'static [u8],
-    chunk: &'static CStr,
+/// Returns an embedded Lua file as a precompiled chunk.
+pub(crate) fn compiled(module: &str) -> Option<&'static [u8]> {
+    let mut guard = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = guard.get_or_insert_default();
+    if let Some(&chunk) = known.get(module) {
+        return Some(chunk);
+    }
+    let file = embedded(module.as_bytes())?;
+    let chunk: &'static [u8] = compile(file)?.leak();
+    known.insert(file.module, chunk);
+    Some(chunk)
 }
 
-impl Push for Code {
-    fn push(&mut self, mut to: Pusher<'_>) {
-        to.push_code(self.code, self.chunk, None);
+/// Opens the embedded Lua file `name`, for an entry point.
+pub(crate) fn open_embedded(name: &'static str) -> Result<ChunkCall, Fault> {
+    let file = embedded(name.as_bytes()).ok_or_else(|| Fault::message(NOT_BUILT_IN))?;
+    Ok(Next::call(2, MODULE, 0).pushing((file.code(), name, file.file_name())))
+}
+
+/// Opens the embedded Lua file that `require` asks for, precompiled: for services, of which a program may start
+/// thousands.
+pub(crate) const OPEN_COMPILED: Function = Function::new(open_compiled);
+
+/// Opens the part of the standard debug library that this library uses, for programs that do not load it. These
+/// functions only read.
+pub(crate) const OPEN_DEBUG: Function = Function::new(|_: &mut Call<'_>| Ok(ReadOnlyDebug));
+
+/// The place of a searcher in `package.searchers`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SearcherPosition {
+    /// Before all others.
+    First,
+    /// Behind the searcher for `package.path`, so that a shared object on `package.cpath` does not hide a built-in
+    /// module.
+    BehindPath,
+    /// Behind all others.
+    Last,
+}
+
+/// Returns a function that makes the library `L` loadable in the VM of a program. To be called after the standard
+/// library was loaded.
+pub(crate) const fn install_in_program<L: Library>() -> Function {
+    Function::native(|mut to| {
+        install::<L>(&mut to, SearcherPosition::BehindPath);
+        0
+    })
+}
+
+/// Returns a function that makes the library `L` loadable in the VM of a service, which finds the modules that each
+/// service needs without a search for files.
+pub(crate) const fn install_in_service<L: Library>() -> Function {
+    Function::native(|mut to| {
+        install::<L>(&mut to, SearcherPosition::BehindPath);
+        insert_searcher(&mut to, Function::new(search_for_service::<L>), SearcherPosition::First);
+        0
+    })
+}
+
+/// Makes the library `L` loadable in the VM of a program that embeds Lua by mlua.
+pub(crate) fn install_in<L: Library>(lua: &mlua::Lua) -> mlua::Result<()> {
+    // SAFETY: mlua calls the closure in protected mode, with a C function's room for values. The closure owns nothing.
+    unsafe { lua.exec_raw((), |state| install::<L>(&mut Pusher::new(state), SearcherPosition::BehindPath)) }
+}
+
+/// Adds the searcher to `package.searchers`, once per VM, and creates the core's registry entries. Raises an error in a
+/// VM of another version of Lua.
+pub(super) fn install<L: Library>(to: &mut Pusher<'_>, position: SearcherPosition) {
+    to.need(10, None);
+    to.check_version(VERSION);
+    let known = to.push_registered(INSTALLED.pointer()) == Kind::Boolean;
+    to.drop_top();
+    if known {
+        return;
+    }
+    to.push_boolean(true);
+    to.register(INSTALLED.pointer());
+    registry::ensure_store(to);
+    insert_searcher(to, Function::new(search::<L>), position);
+}
+
+/// Whether a service finds the module `name` without a search for files.
+pub(crate) fn is_for_services<L: Library>(name: &[u8]) -> bool {
+    find(L::SERVICES, name).is_some()
+}
+
+/// The body of an entry point: makes the library `L` loadable, and opens one of its modules.
+///
+/// # Safety
+/// Lua calls this in the frame of the entry point.
+pub(crate) unsafe fn call_entry_point<L: Library>(state: *mut lua_State, open: Function) -> c_int {
+    // SAFETY: by this function's contract, Lua has reserved room for 20 values, as for any C function. This frame owns
+    // nothing.
+    unsafe {
+        guarded(Pusher::new(state), |mut to| {
+            install::<L>(&mut to, SearcherPosition::Last);
+            0
+        });
+        (open.0)(state)
     }
 }
 
-impl Embedded {
-    fn code(&self) -> Code {
-        Code { code: self.text, chunk: self.chunk }
-    }
-
-    /// What `require` gives as a loader's second argument, and shows.
-    fn place(&self) -> &'static [u8] {
-        &self.chunk.to_bytes()[1..]
-    }
+/// `entry_points! { Library; symbol => open, … }`: the symbols that `require` of a stock Lua finds in the shared
+/// object.
+macro_rules! entry_points {
+    ($library:ty; $($symbol:ident => $open:expr),* $(,)?) => {
+        $(
+            /// Entry point of `require`.
+            ///
+            /// # Safety
+            /// Only Lua may call this.
+            #[allow(unsafe_code)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C-unwind" fn $symbol(state: *mut ::mlua::ffi::lua_State) -> ::std::ffi::c_int {
+                // SAFETY: `require` calls this like any C function.
+                unsafe { $crate::lua::library::call_entry_point::<$library>(state, $open) }
+            }
+        )*
+    };
 }
+pub(crate) use entry_points;
 
 results! {
-    /// What a searcher says.
-    pub(crate) enum Found {
+    /// The result of a searcher.
+    pub(crate) enum SearchResult {
         Native((Function, &'static str)),
-        File((Code, &'static [u8])),
+        File((Chunk<'static>, &'static [u8])),
         Missing(String),
         Unknown(()),
     }
 }
 
-/// The searcher for all that is built in: `search(name)` → a loader and where it is from; or why there is none.
-fn search<L: Library>(call: &mut Call<'_>) -> Result<Found, Fault> {
+/// The searcher for all built-in modules. `search(name)` returns a loader and its place, or a message, or nothing.
+fn search<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
     let name = call.bytes(1)?;
     if let Some(open) = find(L::NATIVES, name) {
-        return Ok(Found::Native((open, ":built-in:")));
+        return Ok(SearchResult::Native((open, ":built-in:")));
     }
     if let Some(file) = embedded(name) {
-        return Ok(Found::File((file.code(), file.place())));
+        return Ok(SearchResult::File((file.code(), file.file_name())));
     }
     Ok(match name.starts_with(b"lio") {
-        true => Found::Missing(format!("no built-in module '{}'", name.escape_ascii())),
-        false => Found::Unknown(()),
+        true => SearchResult::Missing(format!("no built-in module '{}'", name.escape_ascii())),
+        false => SearchResult::Unknown(()),
     })
 }
 
-/// The searcher for services, which is asked before files are.
-fn search_for_service<L: Library>(call: &mut Call<'_>) -> Result<Found, Fault> {
+/// The searcher for services, which comes before the searchers for files.
+fn search_for_service<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
     Ok(match find(L::SERVICES, call.bytes(1)?) {
-        Some(open) => Found::Native((open, ":built-in:")),
-        None => Found::Unknown(()),
+        Some(open) => SearchResult::Native((open, ":built-in:")),
+        None => SearchResult::Unknown(()),
     })
 }
 
-/// Whether a service finds the module `name` without a look at files.
-pub(crate) fn is_for_services<L: Library>(name: &[u8]) -> bool {
-    find(L::SERVICES, name).is_some()
-}
-
+/// Returns the function that opens the module `name`.
 fn find(list: &[(&str, Function)], name: &[u8]) -> Option<Function> {
     let found = list.iter().find(|(module, _)| module.as_bytes() == name);
     found.map(|(_, open)| *open)
 }
 
-/// The first result of a module's chunk is the module.
-const MODULE: &Then = then(|_: &mut Call<'_>, outcome: Outcome| Ok(Argument(outcome.first)));
+/// Returns the module, which is the first result of its chunk.
+const MODULE: &Continuation = then(|_: &mut Call<'_>, outcome: Outcome| Ok(Argument(outcome.first)));
 
-/// A chunk to be called with the module's name and its file's.
-type Opening = Pushing<(Code, &'static str, &'static [u8])>;
-
-/// Opens the embedded Lua file `name`, for an entry point.
-pub(crate) fn open_embedded(name: &'static str) -> Result<Opening, Fault> {
-    let file = embedded(name.as_bytes()).ok_or_else(|| Fault::message(NOT_BUILT_IN))?;
-    Ok(Next::call(2, MODULE, 0).pushing((file.code(), name, file.place())))
-}
+/// A chunk that is called with the name of the module and that of its file.
+type ChunkCall = Pushing<(Chunk<'static>, &'static str, &'static [u8])>;
 
 const NOT_BUILT_IN: &str = "the module is not built in";
 
-/// Opens the embedded Lua file that `require` asks for, precompiled: for services, which are made by the thousand.
-pub(crate) const OPEN_COMPILED: Function = Function::new(open_compiled);
-
-fn open_compiled(call: &mut Call<'_>) -> Result<Pushing<(Code, Argument)>, Fault> {
+fn open_compiled(call: &mut Call<'_>) -> Result<Pushing<(Chunk<'static>, Argument)>, Fault> {
     let code = compiled(call.utf8(1)?).ok_or_else(|| Fault::message(NOT_BUILT_IN))?;
-    let chunk = c"=lio";
-    Ok(Next::call(1, MODULE, 0).pushing((Code { code, chunk }, Argument(1))))
+    Ok(Next::call(1, MODULE, 0).pushing((Chunk::Text(code, c"=lio"), Argument(1))))
 }
 
-/// Opens what the library uses of Lua's debug library, for programs that do without that: these functions only read.
-pub(crate) const OPEN_DEBUG: Function = Function::new(|_: &mut Call<'_>| Ok(ReadOnlyDebug));
-
+/// A table with three functions of the debug library.
 struct ReadOnlyDebug;
 
 impl Push for ReadOnlyDebug {
@@ -155,21 +249,9 @@ impl Push for ReadOnlyDebug {
     }
 }
 
-/// Precompiled library files, with the lines and names that tracebacks show, by module: made at first use, kept for good.
+/// Precompiled library files, with the lines and names for tracebacks, by module. They are compiled at first use and
+/// kept until the process ends.
 static COMPILED: Mutex<Option<FxHashMap<&'static str, &'static [u8]>>> = Mutex::new(None);
-
-/// An embedded Lua file as a precompiled chunk.
-pub(crate) fn compiled(module: &str) -> Option<&'static [u8]> {
-    let mut guard = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = guard.get_or_insert_default();
-    if let Some(&chunk) = known.get(module) {
-        return Some(chunk);
-    }
-    let file = embedded(module.as_bytes())?;
-    let chunk: &'static [u8] = compile(file)?.leak();
-    known.insert(file.module, chunk);
-    Some(chunk)
-}
 
 fn compile(file: &Embedded) -> Option<Vec<u8>> {
     let lua = mlua::Lua::new_with(mlua::StdLib::NONE, mlua::LuaOptions::new()).ok()?;
@@ -177,74 +259,30 @@ fn compile(file: &Embedded) -> Option<Vec<u8>> {
     Some(chunk.into_function().ok()?.dump(false))
 }
 
-/// Where a searcher goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
-    /// Before all others.
-    First,
-    /// Behind the one for `package.path`: a shared object on `package.cpath` does not shadow what is built in.
-    BehindPath,
-    /// Behind all others.
-    Last,
-}
-
-/// `LUA_VERSION_NUM` of the Lua this is built for.
+/// `LUA_VERSION_NUM` of the Lua that the crate is built for.
 #[cfg(not(feature = "lua55"))]
 const VERSION: f64 = 504.0;
 #[cfg(feature = "lua55")]
 const VERSION: f64 = 505.0;
 
-/// Whether a VM has the searcher.
+/// The registry key of the flag that a VM has the searcher.
 static INSTALLED: Key = Key::new(3);
 
-/// Adds the searcher to `package.searchers`, once per VM, and what the core keeps for it. Raises in a VM of another
-/// version of Lua.
-pub(super) fn install<L: Library>(to: &mut Pusher<'_>, place: Place) {
-    to.need(10, None);
-    to.check_version(VERSION);
-    let known = to.push_registered(INSTALLED.pointer()) == Kind::Boolean;
-    to.drop_top();
-    if known {
-        return;
-    }
-    to.push_boolean(true);
-    to.register(INSTALLED.pointer());
-    registry::ensure(to);
-    insert(to, Function::new(search::<L>), place);
-}
-
-/// Makes the library `L` loadable in the VM of a program, once that has its standard library.
-pub(crate) const fn in_program<L: Library>() -> Function {
-    Function::native(|mut to| {
-        install::<L>(&mut to, Place::BehindPath);
-        0
-    })
-}
-
-/// Makes the library `L` loadable in the VM of a service, which finds what each service needs without a look at files.
-pub(crate) const fn in_service<L: Library>() -> Function {
-    Function::native(|mut to| {
-        install::<L>(&mut to, Place::BehindPath);
-        insert(&mut to, Function::new(search_for_service::<L>), Place::First);
-        0
-    })
-}
-
-/// Puts a searcher into `package.searchers`.
-fn insert(to: &mut Pusher<'_>, searcher: Function, place: Place) {
+/// Inserts a searcher into `package.searchers`.
+fn insert_searcher(to: &mut Pusher<'_>, searcher: Function, position: SearcherPosition) {
     let top = to.count();
     to.push_registry_field(c"_LOADED");
     to.push_string(b"package");
     to.get_top(top + 1);
     to.push_string(b"searchers");
     to.get_top(top + 2);
-    // A host without `package` has a loader of its own, which must know us.
+    // A host without `package` has its own loader, which has to find these modules.
     if to.kind(top + 3) == Kind::Table {
         let count = to.raw_length(top + 3) as i64;
-        let position = match place {
-            Place::First => 1,
-            Place::BehindPath => (count + 1).min(3),
-            Place::Last => count + 1,
+        let position = match position {
+            SearcherPosition::First => 1,
+            SearcherPosition::BehindPath => (count + 1).min(3),
+            SearcherPosition::Last => count + 1,
         };
         for index in (position..=count).rev() {
             to.push_element(top + 3, index);
@@ -254,44 +292,4 @@ fn insert(to: &mut Pusher<'_>, searcher: Function, place: Place) {
         to.set_item(position);
     }
     to.drop_to(top);
-}
-
-/// What an entry point does: makes the library `L` loadable, and opens a module of it.
-///
-/// # Safety
-/// Called by Lua, in the frame of the entry point.
-pub(crate) unsafe fn enter<L: Library>(state: *mut lua_State, open: Function) -> c_int {
-    // SAFETY: a C function has room for 20 values when Lua calls it; this frame owns nothing.
-    unsafe {
-        guarded(Pusher::new(state), |mut to| {
-            install::<L>(&mut to, Place::Last);
-            0
-        });
-        (open.0)(state)
-    }
-}
-
-/// `entry_points! { Library; symbol => open, … }`: what `require` of a stock Lua finds in the shared object.
-macro_rules! entry_points {
-    ($library:ty; $($symbol:ident => $open:expr),* $(,)?) => {
-        $(
-            /// Entry point of `require`.
-            ///
-            /// # Safety
-            /// Called by Lua.
-            #[allow(unsafe_code)]
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C-unwind" fn $symbol(state: *mut ::mlua::ffi::lua_State) -> ::std::ffi::c_int {
-                // SAFETY: `require` calls it as any C function.
-                unsafe { $crate::lua::library::enter::<$library>(state, $open) }
-            }
-        )*
-    };
-}
-pub(crate) use entry_points;
-
-/// Makes the library `L` loadable in the VM of a program that embeds Lua by mlua.
-pub(crate) fn install_in<L: Library>(lua: &mlua::Lua) -> mlua::Result<()> {
-    // SAFETY: mlua calls the closure protected, with room for a C function's values; it owns nothing.
-    unsafe { lua.exec_raw((), |state| install::<L>(&mut Pusher::new(state), Place::BehindPath)) }
 }

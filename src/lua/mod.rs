@@ -1,55 +1,56 @@
-//! The Lua core: the one place that talks to Lua, and what the rest of the crate sees of it is safe.
+//! The Lua core: the only code in the crate that calls Lua's C API. It offers a safe API to the rest of the crate.
 //!
-//! A function that Lua calls is `fn(&mut Call) -> Result<R, Fault>`. It runs as a *step*: it reads its arguments,
-//! works in Rust, and says by its result what Lua is to get, or what is to be done next (a call, a wait) and which
-//! step follows. The core does that when the step is over and its locals are dropped. From this come the rules that
-//! hold everywhere else without a line of `unsafe`:
+//! A function that Lua calls is `fn(&mut Call) -> Result<R, Fault>`. It runs as a *step*: it reads its arguments, works
+//! in Rust, and returns either the results for Lua or what to do next (a call, a wait) and which step follows. The core
+//! acts on that result after the step has returned and its locals are dropped. From this follow the rules that let all
+//! other code do without `unsafe`:
 //!
-//! - Nothing of Lua's runs during a step: no finalizer, no metamethod, no other call on the same object. So an object's
-//!   value may be borrowed mutably. What takes memory of Lua's in the middle of a step keeps the collector and hooks
-//!   quiet, see `protected`.
-//! - A raise (`longjmp`) skips no destructor, since no frame of the step is left. What Lua is to get waits where a
-//!   memory error cannot leak it, see `store`.
+//! - No Lua code runs during a step: no finalizer, no metamethod, no other call on the same object. Therefore a step
+//!   may borrow an object's value mutably. An operation that allocates Lua memory in the middle of a step pauses the
+//!   collector and the hooks, see `protected`.
+//! - A raised error (`longjmp`) skips no destructor, because no frame of the step is left. Values on their way to Lua
+//!   are stored where a memory error cannot leak them, see `store`.
 //! - A panic in a step becomes the Lua error `internal error: …`.
 //!
 //! | file | topic |
 //! |---|---|
-//! | `function` | functions as Lua gets them |
-//! | `step` | steps: how Lua calls them |
-//! | `flow` | what follows a step |
+//! | `function` | functions that Lua can call |
+//! | `step` | how Lua calls a step, and how the core runs the steps that follow |
+//! | `flow` | what follows a step: an end, a call, a wait |
 //! | `call` | a call, and the objects among its values |
-//! | `stack` | its values |
-//! | `state` | what stacks can do without code, memory, raises |
-//! | `pusher` | what can be done when a step is over |
-//! | `returns` | values that a step gives back |
-//! | `new` | objects that it gives, and bytes that an object gives |
-//! | `store` | what the core keeps for a VM |
-//! | `registry` | where a VM that is not ours has that |
-//! | `failure` | failures that are returned |
+//! | `stack` | the values of a call |
+//! | `state` | stack operations that run no Lua code, allocate nothing and raise nothing |
+//! | `pusher` | stack operations that may do all three, allowed after a step only |
+//! | `returns` | values that a step returns to Lua |
+//! | `new` | new objects, and bytes that an object gives to Lua |
+//! | `store` | values that the core keeps for a VM |
+//! | `registry` | the store of a VM that the core did not create |
+//! | `failure` | failures that a function returns |
 //! | `fault` | errors that a step raises |
 //! | `build` | tables, modules, functions with upvalues |
-//! | `bound` | tables of functions with an upvalue |
-//! | `standard_file` | files of the standard library |
-//! | `values` | values on the stack, and in tables |
-//! | `walk` | what is in tables, to any depth |
-//! | `events` | values that a decoder gives |
-//! | `kept` | values that a VM keeps; code in Lua |
-//! | `protected` | what takes memory in the middle of a step |
-//! | `scratch` | bytes of the thread, on their way to Lua |
-//! | `block` | where Rust values lie that Lua holds |
-//! | `object` | how they are made |
-//! | `fields` | values of Lua that those keep |
-//! | `coroutine` | the coroutine that runs, and others |
-//! | `library` | the modules that are built in, and entry points |
-//! | `vm` | VMs of our own, with their data and main function |
-//! | `home` | what those have beside Lua's own, and how it is found |
+//! | `bound` | tables of functions with a common upvalue |
+//! | `standard_file` | the standard library's files |
+//! | `values` | values without allocation, on the stack and in tables |
+//! | `walk` | reading tables to any depth |
+//! | `events` | values that a decoder describes |
+//! | `registered` | values that a VM keeps in its registry |
+//! | `protected` | operations that allocate in the middle of a step |
+//! | `scratch` | the receive buffer of a thread |
+//! | `block` | the memory layout of Rust values in userdata |
+//! | `object` | how such userdata is created |
+//! | `fields` | Lua values that an object keeps |
+//! | `coroutine` | the running coroutine, and others on the stack |
+//! | `library` | the built-in modules, and entry points |
+//! | `vm` | VMs that the core creates, with their data and main function |
+//! | `vm_access` | what a step reaches of its VM |
+//! | `vm_context` | the Rust data of such a VM, and how to find it |
 //! | `chunk` | Lua code |
-//! | `interrupt` | what another thread has a VM do |
-//! | `traceback` | where a coroutine is |
+//! | `interrupt` | code that a VM runs because another thread asks for it |
+//! | `traceback` | tracebacks of coroutines |
 //! | `warning` | warnings, which a program's VM writes |
 //! | `threads` | coroutines: `places`, `anchors` that keep them alive, `resume`, `links`, `values`, `call` |
 //! | `text` | values as text |
-//! | `frames` | functions that are active on them |
+//! | `frames` | the active functions of a coroutine |
 
 mod block;
 mod bound;
@@ -64,9 +65,7 @@ mod fields;
 mod flow;
 mod frames;
 mod function;
-pub(crate) mod home;
 pub(crate) mod interrupt;
-mod kept;
 pub(crate) mod library;
 mod new;
 pub(crate) mod object;
@@ -74,6 +73,7 @@ pub(crate) mod object;
 pub(crate) mod panics;
 mod protected;
 mod pusher;
+mod registered;
 mod registry;
 mod returns;
 mod scratch;
@@ -91,6 +91,8 @@ mod threads;
 mod traceback;
 mod values;
 pub(crate) mod vm;
+mod vm_access;
+mod vm_context;
 #[cfg(test)]
 mod vm_tests;
 mod walk;
@@ -98,35 +100,37 @@ mod walk;
 mod warning;
 
 pub(crate) use block::identity_of;
-pub(crate) use bound::{Entry, Functions, Lazy};
+pub(crate) use bound::{BoundFunctions, LazyTable};
 pub(crate) use build::{Closure, List, Metatable, Methods, Module, ModuleWith, Row, Value};
 pub(crate) use call::Call;
 pub(crate) use chunk::Chunk;
 pub(crate) use coroutine::Running;
-pub(crate) use events::{Decoded, DecodedLate, Encoded, Event, Events, Table};
+pub(crate) use events::{Decoded, DecodedOnPush, Decoder, Encoded, Event, Table};
 pub(crate) use failure::Failure;
 pub(crate) use fault::{Fault, failed};
-pub(crate) use fields::{Field, Holder, Noted};
-pub(crate) use flow::{Either, Flow, Maybe, Next, Outcome, Pushing, Returns, Then, results};
+pub(crate) use fields::{Field, StoredInTable, TableAt};
+pub(crate) use flow::{Continuation, Either, Flow, Maybe, Next, Outcome, Pushing, Returns, results};
 pub(crate) use frames::Frame;
 pub use function::Function;
 pub(crate) use function::{FunctionTable, functions, last_name};
-pub(crate) use kept::{Code, Keep, Kept};
-pub(crate) use new::{Lender, Lent, Made, MadeBy, Maker, New, NewWith, Part, Source, Stored};
+pub(crate) use new::{
+    ByteSource, BytesOf, New, NewFromFactory, NewTailed, NewWith, StoredInField, TailSlice, TailedFactory, TailedSource,
+};
 pub(crate) use object::Object;
 pub(crate) use pusher::Pusher;
-pub(crate) use returns::{Argument, Extended, Many, Nil, Pushed};
-pub(crate) use scratch::{SCRATCH, Scratched, scratch};
+pub(crate) use registered::{Register, RegistryName};
+pub(crate) use returns::{Argument, Extended, Many, Nil, Pushable};
+pub(crate) use scratch::{SCRATCH_SIZE, ScratchBytes, scratch};
 pub(crate) use stack::Stack;
 pub(crate) use state::{Kind, upvalue};
 pub(crate) use step::then;
 pub(crate) use text::{ERROR_TEXT, TO_TEXT};
 pub(crate) use threads::{
-    Back, Coroutine, Full, Identity, NewThread, Obstacle, Resumed, Status, ThreadTraceback, Threads,
+    Coroutine, Full, Identity, NewThread, Obstacle, ResumeResult, Resumed, Status, ThreadTraceback, Threads,
 };
 pub(crate) use traceback::MainTraceback;
 #[cfg(feature = "vendored")]
 pub(crate) use traceback::Traceback;
 pub(crate) use values::{Element, INDEX, Light, Plain};
-pub(crate) use vm::{Broken, OPEN_LIBRARIES, Own, Slice, Vm};
+pub(crate) use vm::{Broken, OPEN_LIBRARIES, SliceEnd, Vm, VmOwned};
 pub(crate) use walk::{Pairs, Read, Walk};

@@ -1,4 +1,7 @@
-//! Objects that a step gives Lua, and bytes that an object gives.
+//! New objects that a step returns to Lua, and bytes that an object passes to Lua.
+//!
+//! A *tailed* object is plain data with bytes behind it, its *tail*, in one block of Lua memory. It has no finalizer,
+//! which saves work for the collector.
 
 use super::fields::Field;
 use super::object::{self, Object};
@@ -17,25 +20,25 @@ impl<T: Object> New<T> {
     }
 }
 
-/// An object that has bytes to hand over, which are copied once, into Lua's string.
-pub(crate) trait Lender: Object {
-    /// The bytes that are handed over now.
-    fn lent(&self) -> &[u8];
-    /// Lua has copied them. Not called when it could not, for want of memory.
-    fn handed_over(&mut self);
+/// An object with bytes that are passed to Lua. They are copied once, into Lua's string.
+pub(crate) trait ByteSource: Object {
+    /// Returns the bytes to pass now.
+    fn bytes_to_push(&self) -> &[u8];
+    /// Called after Lua has copied the bytes. Not called if the copy failed for want of memory.
+    fn bytes_pushed(&mut self);
 }
 
-/// What the object at an index hands over, as a string.
-pub(crate) struct Lent<T>(c_int, PhantomData<T>);
+/// The bytes of the object at an index, as a string.
+pub(crate) struct BytesOf<T>(c_int, PhantomData<T>);
 
-impl<T: Lender> Lent<T> {
-    /// Of the object at argument `index`.
-    pub(crate) fn by(index: c_int) -> Self {
-        Lent(index, PhantomData)
+impl<T: ByteSource> BytesOf<T> {
+    /// The bytes of the object at argument `index`.
+    pub(crate) fn at(index: c_int) -> Self {
+        BytesOf(index, PhantomData)
     }
 }
 
-/// A new object, some of whose fields are set: each to the value at an index of the function's stack.
+/// A new object, with some of its fields set: each to the value at an index of the function's stack.
 pub(crate) struct NewWith<T: Object, const FIELDS: usize> {
     new: New<T>,
     fields: [(Field<T>, c_int); FIELDS],
@@ -48,69 +51,71 @@ impl<T: Object, const FIELDS: usize> NewWith<T, FIELDS> {
     }
 }
 
-/// What makes an object of plain data with bytes behind it, when Lua has the memory for it. Such an object has no
-/// finalizer, which the collector would have to call. What is read when it is made may have changed since the step: a
-/// finalizer may run in between.
-pub(crate) trait Source: 'static {
+/// Creates a tailed object when Lua has allocated memory for it. A finalizer may run between the step and the creation,
+/// so the data that the creation reads may have changed.
+pub(crate) trait TailedSource: 'static {
     type Object: Object + Copy;
-    /// How many bytes there are.
+    /// Returns the size of the tail in bytes.
     fn size(&self) -> usize;
-    /// Writes them; they are 0 before. → the value; `None` when there is none any more: then Lua gets nil.
-    fn make(&mut self, bytes: &mut [u8]) -> Option<Self::Object>;
+    /// Writes the bytes, which are 0 before, and returns the value. If it returns `None`, there is no object to create,
+    /// and Lua gets nil.
+    fn create(&mut self, bytes: &mut [u8]) -> Option<Self::Object>;
 }
 
-/// The object that a source makes, some of whose fields are set: each to the value at an index of the function's stack.
-pub(crate) struct Made<S: Source, const FIELDS: usize> {
+/// The tailed object that a source creates, with some of its fields set: each to the value at an index of the
+/// function's stack.
+pub(crate) struct NewTailed<S: TailedSource, const FIELDS: usize> {
     pub(crate) source: S,
     pub(crate) fields: [(Field<S::Object>, c_int); FIELDS],
 }
 
-/// An object that makes others of plain data with bytes behind them, when Lua has the memory for that: as a [`Source`], but
-/// nothing is kept meanwhile.
-pub(crate) trait Maker: Object {
-    type Made: Object + Copy;
-    /// How many bytes there are.
+/// An object that creates tailed objects when Lua has allocated memory for them. It works like a [`TailedSource`], but
+/// nothing is stored meanwhile, because the factory itself is in Lua's memory.
+pub(crate) trait TailedFactory: Object {
+    type Product: Object + Copy;
+    /// Returns the size of the tail in bytes.
     fn size(&self) -> usize;
-    /// As [`Source::make`].
-    fn make(&mut self, bytes: &mut [u8]) -> Option<Self::Made>;
+    /// Creates the object, as [`TailedSource::create`].
+    fn create(&mut self, bytes: &mut [u8]) -> Option<Self::Product>;
 }
 
-/// What the object at an index makes, some of whose fields are set: each to the value at an index of the function's stack.
-/// Nil when the object is gone.
-pub(crate) struct MadeBy<M: Maker, const FIELDS: usize> {
-    pub(crate) maker: c_int,
-    pub(crate) fields: [(Field<M::Made>, c_int); FIELDS],
+/// The tailed object that the factory at an index creates, with some of its fields set: each to the value at an index
+/// of the function's stack. Nil if there is no factory at the index when it is pushed.
+pub(crate) struct NewFromFactory<F: TailedFactory, const FIELDS: usize> {
+    pub(crate) factory: c_int,
+    pub(crate) fields: [(Field<F::Product>, c_int); FIELDS],
 }
 
-/// Some of the bytes that the object at an index was made with, as a string; nil when it is gone.
+/// A part of the tail of the object at an index, as a string; nil if there is no object at the index when it is pushed.
 #[derive(Clone, Copy)]
-pub(crate) struct Part<T> {
+pub(crate) struct TailSlice<T> {
     object: c_int,
     begin: usize,
     end: usize,
     of: PhantomData<fn(T)>,
 }
 
-impl<T: Object + Copy> Part<T> {
-    /// Those that `part` is, which is a slice of what [`Call::tail`](super::Call::tail) gives for the object at `object`.
+impl<T: Object + Copy> TailSlice<T> {
+    /// The bytes of `part`, which is a slice of the bytes that [`Call::tail`](super::Call::tail) returns for the object
+    /// at `object`.
     #[inline]
     pub(crate) fn of(object: c_int, tail: &[u8], part: &[u8]) -> Self {
         let begin = part.as_ptr().addr().wrapping_sub(tail.as_ptr().addr());
-        Part { object, begin, end: begin.wrapping_add(part.len()), of: PhantomData }
+        TailSlice { object, begin, end: begin.wrapping_add(part.len()), of: PhantomData }
     }
 }
 
-/// A value that a field of the object at an index of the function's stack keeps as well.
-pub(crate) struct Stored<V, T> {
+/// A value that is also stored in a field of the object at an index of the function's stack.
+pub(crate) struct StoredInField<V, T> {
     pub(crate) value: V,
     pub(crate) object: c_int,
     pub(crate) field: Field<T>,
 }
 
-impl<V: Push, T: Object> Push for Stored<V, T> {
-    const REFERS: bool = true;
+impl<V: Push, T: Object> Push for StoredInField<V, T> {
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
-        self.value.push(to.again());
+        self.value.push(to.reborrow());
         if to.find::<T>(self.object).is_some() {
             let value = to.count();
             to.set_user_value(self.object, self.field.number(), value);
@@ -120,72 +125,74 @@ impl<V: Push, T: Object> Push for Stored<V, T> {
 
 impl<T: Object> Push for New<T> {
     fn push(&mut self, mut to: Pusher<'_>) {
-        // The value is taken once Lua has a block for it.
+        // The value is moved when Lua has allocated a block for it.
         if !object::push(&mut to, || self.0.take()) {
             to.push_nil();
         }
     }
 }
 
-impl<T: Lender> Push for Lent<T> {
-    const REFERS: bool = true;
+impl<T: ByteSource> Push for BytesOf<T> {
+    const REFERS_TO_STACK: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
         let Some(object) = to.find::<T>(self.0) else { return to.push_nil() };
-        // SAFETY: Lua copies the bytes before a finalizer can run, and does not look at them again.
-        to.push_string(unsafe { (*object).lent() });
+        // SAFETY: the object was just found at its index. Lua copies the bytes before a finalizer can run, and does not
+        // read them again.
+        to.push_string(unsafe { (*object).bytes_to_push() });
         if to.find::<T>(self.0) == Some(object) {
-            // SAFETY: it was found again, after all that a finalizer may have done to the stack.
-            unsafe { (*object).handed_over() };
+            // SAFETY: the same object was found again, after any change that a finalizer has made to the stack.
+            unsafe { (*object).bytes_pushed() };
         }
     }
 }
 
 impl<T: Object, const FIELDS: usize> Push for NewWith<T, FIELDS> {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
-        self.new.push(to.again());
+        self.new.push(to.reborrow());
         set_fields(to, &self.fields);
     }
 }
 
-impl<S: Source, const FIELDS: usize> Push for Made<S, FIELDS> {
-    const REFERS: bool = true;
+impl<S: TailedSource, const FIELDS: usize> Push for NewTailed<S, FIELDS> {
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         let size = self.source.size();
-        match object::push_tailed(&mut to, size, |bytes| self.source.make(bytes)) {
+        match object::push_tailed(&mut to, size, |bytes| self.source.create(bytes)) {
             true => set_fields(to, &self.fields),
             false => to.push_nil(),
         }
     }
 }
 
-impl<M: Maker, const FIELDS: usize> Push for MadeBy<M, FIELDS> {
-    const REFERS: bool = true;
+impl<F: TailedFactory, const FIELDS: usize> Push for NewFromFactory<F, FIELDS> {
+    const REFERS_TO_STACK: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
-        let index = self.maker;
-        let made = to.find::<M>(index).is_some_and(|maker| {
-            // SAFETY: nothing of Lua's runs meanwhile.
-            let size = unsafe { (*maker).size() };
-            let stack = State::again(&to);
+        let index = self.factory;
+        let created = to.find::<F>(index).is_some_and(|factory| {
+            // SAFETY: the object was just found, and no Lua code runs during this call.
+            let size = unsafe { (*factory).size() };
+            let stack = State::reborrow(&to);
             object::push_tailed(&mut to, size, |bytes| {
-                // SAFETY: found when the block is there, after all finalizers; nothing of Lua's runs while it is borrowed.
-                stack.find::<M>(index).and_then(|maker| unsafe { (*maker).make(bytes) })
+                // SAFETY: the object is found after the allocation, which is the last moment a finalizer can run. No
+                // Lua code runs while it is borrowed.
+                stack.find::<F>(index).and_then(|factory| unsafe { (*factory).create(bytes) })
             })
         });
-        match made {
+        match created {
             true => set_fields(to, &self.fields),
             false => to.push_nil(),
         }
     }
 }
 
-impl<T: Object + Copy> Push for Part<T> {
-    const REFERS: bool = true;
+impl<T: Object + Copy> Push for TailSlice<T> {
+    const REFERS_TO_STACK: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
-        // SAFETY: the bytes behind an object never change, and Lua copies them before a finalizer can run.
+        // SAFETY: the bytes behind an object never change, and Lua has copied them when the next finalizer can run.
         let tail = to.tail::<T>(self.object).map(|(_, bytes)| unsafe { &*bytes });
         match tail.and_then(|tail| tail.get(self.begin..self.end)) {
             Some(bytes) => to.push_string(bytes),
@@ -194,7 +201,7 @@ impl<T: Object + Copy> Push for Part<T> {
     }
 }
 
-/// Sets fields of the object that was pushed last, if one was.
+/// Sets fields of the object that was pushed last, if one was pushed.
 #[inline]
 fn set_fields<T: Object>(mut to: Pusher<'_>, fields: &[(Field<T>, c_int)]) {
     let object = to.count();

@@ -1,24 +1,25 @@
-//! What takes memory of Lua's in the middle of a step. Nothing of Lua's runs all the same: the collector rests, so that
-//! there is no finalizer, and hooks are off; an error ends in a protected call, so that no raise passes the step's frames.
-//! (An emergency collection runs no finalizers.) The collector goes on where the step ends or runs a coroutine; in Lua 5.5,
-//! whose debt cannot be kept, with a collection. So what is hot returns its values instead.
+//! Operations that allocate memory of Lua in the middle of a step, without running Lua code. The collector is stopped,
+//! so no finalizer runs, and hooks are off. (An emergency collection runs no finalizers.) The allocation happens in a
+//! protected call, so no raise skips the step's frames. The collector continues when the step ends or runs a coroutine.
+//! In Lua 5.5, whose debt cannot be saved, it continues with a collection. Therefore hot functions return their values
+//! instead.
 
 use super::call::Call;
 use super::fault::Fault;
-use super::home;
 use super::pusher::Pusher;
 use super::returns::Push;
 use super::stack::Stack;
-use super::state::calls;
+use super::state::ffi_methods;
 use super::store::Store;
+use super::vm_context;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 impl Call<'_> {
-    /// Pushes a value that takes memory. An [`Argument`](super::Argument) in it is a value of this function's stack. → its
-    /// index
+    /// Pushes a value that allocates. An [`Argument`](super::Argument) in it is a value of this function's stack.
+    /// Returns the index of the new value.
     pub(crate) fn create<T: Push>(&mut self, mut value: T) -> Result<c_int, Fault> {
         self.reserve(1)?;
         let top = self.count();
@@ -26,19 +27,19 @@ impl Call<'_> {
             return Err(Fault::message("stack overflow"));
         }
         self.push_function(push_value::<T>);
-        // The same values at the same indexes.
-        let below = if T::REFERS { top } else { 0 };
+        // The called function gets the same values at the same indexes.
+        let below = if T::REFERS_TO_STACK { top } else { 0 };
         for index in 1..=below {
             self.push_copy(index);
         }
         self.push_light((&raw mut value).cast());
-        // The value lives in this frame, which the call does not leave by a raise.
-        let status = self.call_quietly(below + 1, 1);
-        self.settle(status)
+        // The value is in this frame, which a raise cannot skip during the protected call.
+        let status = self.call_isolated(below + 1, 1);
+        self.index_or_error(status)
     }
 
-    /// The index of what a protected call has left on top.
-    fn settle(&mut self, status: c_int) -> Result<c_int, Fault> {
+    /// Returns the index of the value that a protected call has left on top, or its error.
+    fn index_or_error(&mut self, status: c_int) -> Result<c_int, Fault> {
         let top = self.count();
         match status {
             ffi::LUA_OK => Ok(top),
@@ -46,18 +47,18 @@ impl Call<'_> {
         }
     }
 
-    /// The collector goes on: what it owes is done here, finalizers run. A step may ask for that before its end.
+    /// Restarts the collector, which pays its debt here: finalizers run. A step may call this before its end.
     #[inline(always)]
-    pub(crate) fn wake_collector(&mut self) {
-        if self.rests {
-            self.collect();
+    pub(crate) fn resume_collector(&mut self) {
+        if self.collector_paused {
+            self.end_pause();
         }
     }
 
-    /// The value of type `T` that this VM has one of, made at first use.
+    /// Returns the value of type `T` that exists once per VM; it is created at first use.
     pub(crate) fn shared<T: Default + 'static>(&mut self) -> Result<Rc<T>, Fault> {
         self.reserve(1)?;
-        let store = home::store_of(self);
+        let store = vm_context::store_of(self);
         self.room += 1;
         let shared = store.and_then(Store::shared::<T>);
         shared.ok_or_else(|| Fault::message("the VM is closing"))
@@ -71,12 +72,12 @@ impl Call<'_> {
         Ok(has)
     }
 
-    /// Pushes the table of the modules that are loaded. → its index
+    /// Pushes the table of the loaded modules. Returns its index.
     pub(crate) fn loaded_libraries(&mut self) -> Result<c_int, Fault> {
         self.create(Libraries)
     }
 
-    /// Pushes what `require` has loaded under `name`; nil when it has not. → its index
+    /// Pushes the module that `require` has loaded under `name`; nil if it has loaded none. Returns the module's index.
     pub(crate) fn loaded(&mut self, name: &'static str) -> Result<c_int, Fault> {
         let libraries = self.loaded_libraries()?;
         self.raw_field(libraries, name)?;
@@ -84,7 +85,8 @@ impl Call<'_> {
         Ok(libraries)
     }
 
-    /// Pushes the field `name` of the table at `index`, without metamethods; nil when that is no table. → its index
+    /// Pushes the field `name` of the table at `index`, without metamethods; nil if it is not a table. Returns the
+    /// field's index.
     pub(crate) fn raw_field(&mut self, index: c_int, name: &'static str) -> Result<c_int, Fault> {
         let key = self.create(name)?;
         self.get_top(index);
@@ -96,13 +98,13 @@ impl Call<'_> {
 struct Metafield(c_int, &'static CStr);
 
 impl Push for Metafield {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         to.push_metafield(self.0, self.1);
     }
 }
 
-/// The table of the modules that are loaded.
+/// The table of the loaded modules.
 struct Libraries;
 
 impl Push for Libraries {
@@ -112,15 +114,17 @@ impl Push for Libraries {
 }
 
 impl Stack {
-    /// Calls the function below the topmost `arguments` values, protected, which is one of the core's that runs no code: with
-    /// the collector at rest, as it is from then on until the step ends, and hooks off, as they were before it. → the status
-    pub(super) fn call_quietly(&mut self, arguments: c_int, results: c_int) -> c_int {
-        self.rest_collector();
+    /// Calls the function below the topmost `arguments` values in protected mode. It must be a function of the core
+    /// that runs no Lua code. The collector is stopped, and stays so until the step ends; hooks are off during the
+    /// call. Returns the status.
+    pub(super) fn call_isolated(&mut self, arguments: c_int, results: c_int) -> c_int {
+        self.pause_collector();
         self.call_unhooked(arguments, results)
     }
 
-    calls! {
-        /// The same with the collector as it is, for what does not run it.
+    ffi_methods! {
+        /// Calls a function like [`Stack::call_isolated`], without stopping the collector: for functions that cannot
+        /// run it.
         pub(super) fn call_unhooked[mut](arguments: c_int, results: c_int) -> c_int,
             given |stack| { (0..stack.count()).contains(&arguments) } =
             |state| {
@@ -137,47 +141,47 @@ impl Stack {
             };
     }
 
-    /// Lets the collector rest until [`Stack::wake_collector`], if it runs: in the middle of a step no finalizer may.
-    fn rest_collector(&mut self) {
-        if !self.rests && self.is_collecting() {
-            self.rests = true;
-            // An emergency collection, as a limit of memory brings, takes a credit away.
+    /// Stops a running collector until [`Call::resume_collector`]: no finalizer may run in the middle of a step.
+    fn pause_collector(&mut self) {
+        if !self.collector_paused && self.is_collecting() {
+            self.collector_paused = true;
+            // An emergency collection would cancel the credit. It happens only with a memory limit.
             #[cfg(not(feature = "lua55"))]
-            if self.origin().home().is_none_or(|home| home.memory.limit() == 0) {
-                return self.owe(-CREDIT);
+            if self.vm_ref().context().is_none_or(|context| context.memory.limit() == 0) {
+                return self.add_debt(-CREDIT);
             }
             self.stop_collector();
         }
     }
 
-    /// Nothing that a finalizer may not meet is in use, by the promise of the one who made the call.
+    /// Restarts the collector. By the contract of the caller, nothing is in use that a finalizer must not meet.
     #[cold]
-    fn collect(&mut self) {
-        self.rests = false;
+    fn end_pause(&mut self) {
+        self.collector_paused = false;
         #[cfg(not(feature = "lua55"))]
         if self.is_collecting() {
-            return self.owe(CREDIT);
+            return self.add_debt(CREDIT);
         }
-        // Begins anew with what it owes, since Lua 5.5 has no other way, and 5.4 none under a limit.
+        // The debt starts anew: Lua 5.5 offers nothing else, and Lua 5.4 has no credit under a memory limit.
         self.restart_collector();
     }
 }
 
-/// In KiB: more than a step allocates.
+/// In KiB; more than a step can allocate.
 #[cfg(not(feature = "lua55"))]
 const CREDIT: c_int = 1 << 30;
 
 /// Pushes the value that the topmost argument points to.
 pub(super) unsafe extern "C-unwind" fn push_value<T: Push>(state: *mut lua_State) -> c_int {
-    // SAFETY: only `create` and `Vm::load` call it, in whose frame the value is; no hook can get hold of it. This frame owns
-    // nothing.
+    // SAFETY: only `create` and `Vm::load` call this, with a pointer to a value in their own frames. No hook can get
+    // the function. This frame owns nothing.
     let (value, mut to) = unsafe {
         let value: *mut T = ffi::lua_touserdata(state, -1).cast();
         (&mut *value, Pusher::new(state))
     };
-    // So that no Lua value keeps the pointer.
+    // After this, no Lua value contains the pointer.
     to.drop_top();
-    match catch_unwind(AssertUnwindSafe(|| value.push(to.again()))) {
+    match catch_unwind(AssertUnwindSafe(|| value.push(to.reborrow()))) {
         Ok(()) => 1,
         Err(panic) => Fault::panic(panic).raise(&mut to),
     }

@@ -1,61 +1,63 @@
-//! The right to push values when a step is over, and what can be done with it: all that may run code, take memory, raise.
+//! The permission to push values after a step: operations that may run Lua code, allocate and raise.
 
-use super::state::{Kind, State, at, calls, registry_key, stands_on};
+use super::state::{Kind, State, at, deref_to_field, ffi_methods, registry_key};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr::{null, null_mut};
 
-/// The right to push one value, or the results of one step, for whoever gets it. No frame between here and Lua owns
-/// anything, so each method may raise; and there is room for what the kinds of this folder push: five values, more where
-/// [`Pusher::need`] has asked for it.
+/// The permission to push one value, or the results of one step. No frame between here and Lua owns anything, so each
+/// method may raise. There is room for what the types of this folder push: five values, or more where [`Pusher::need`]
+/// has reserved it.
 ///
-/// A finalizer may run in each method that takes memory, and change any slot by the debug library: so what is in a slot is
-/// looked at again wherever Lua would trust it.
+/// In each method that allocates, a finalizer may run, which can change any slot by the debug library. Therefore the
+/// value in a slot is checked again wherever Lua would rely on its type.
 pub(crate) struct Pusher<'p> {
     raw: State,
-    moment: PhantomData<&'p mut ()>,
+    lifetime: PhantomData<&'p mut ()>,
 }
 
-stands_on!(Pusher<'_>, raw: State);
+deref_to_field!(Pusher<'_>, raw: State);
 
 /// `LUA_N2SBUFFSZ`: the longest text of a number.
 #[cfg(feature = "lua55")]
 const NUMBER_SIZE: usize = 64;
 
 impl Pusher<'_> {
+    /// Wraps a stack.
+    ///
     /// # Safety
-    /// What the type says holds until the pusher is used; its lifetime ends with that.
+    /// What the description of the type says must hold until the last use of the pusher.
     #[inline(always)]
     pub(super) unsafe fn new(state: *mut lua_State) -> Self {
         Pusher {
-            // SAFETY: a stack that one may push to is in use.
+            // SAFETY: by this method's contract, the stack is in use and has room.
             raw: unsafe { State::new(state) },
-            moment: PhantomData,
+            lifetime: PhantomData,
         }
     }
 
-    /// The state to push to.
+    /// Returns the state to push to.
     #[inline(always)]
     pub(super) fn state(&self) -> *mut lua_State {
         self.state
     }
 
-    /// One more, for the next of several values, each in the room that the first one stands for.
+    /// Returns another pusher, for the next of several values, which share the room of the first one.
     #[inline(always)]
-    pub(super) fn again(&mut self) -> Pusher<'_> {
-        Pusher { raw: self.raw.again(), moment: PhantomData }
+    pub(super) fn reborrow(&mut self) -> Pusher<'_> {
+        Pusher { raw: self.raw.reborrow(), lifetime: PhantomData }
     }
 
-    /// Pushes a field of the metatable of the value at `index`; nil when there is none.
+    /// Pushes a field of the metatable of the value at `index`; nil if there is none.
     pub(super) fn push_metafield(&mut self, index: c_int, name: &'static CStr) {
-        // Where there is nothing, nothing is pushed.
+        // If there is no such field, `find_metafield` pushes nothing.
         if !self.find_metafield(index, name) {
             self.push_nil();
         }
     }
 
-    /// Pushes a chunk of code as a function, in the `mode` that `load` has; a mistake in it is raised.
+    /// Pushes a chunk of code as a function. `mode` is that of `load`. A syntax error is raised.
     pub(super) fn push_code(&mut self, code: &[u8], name: &CStr, mode: Option<&'static CStr>) {
         let mode = mode.map_or(null(), CStr::as_ptr);
         if self.load(code, name, mode) != ffi::LUA_OK {
@@ -63,14 +65,14 @@ impl Pusher<'_> {
         }
     }
 
-    /// The same of a file, by its path; of standard input without one.
+    /// Pushes the chunk in a file as a function. Without a path it is read from standard input.
     pub(super) fn push_file(&mut self, path: Option<&CStr>) {
         if self.load_file(path.map_or(null(), CStr::as_ptr)) != ffi::LUA_OK {
             self.raise_top();
         }
     }
 
-    /// Pushes the table that a user value of the object at `index` is; one that is made for it if it is none.
+    /// Pushes the table in a user value of the object at `index`. If there is none, it is created and stored there.
     pub(super) fn push_user_table(&mut self, index: c_int, number: c_int) {
         self.check_kind(index, Kind::Userdata);
         if self.push_user_value(index, number) == Kind::Table {
@@ -86,10 +88,10 @@ impl Pusher<'_> {
     pub(super) fn set_user_value(&mut self, index: c_int, number: c_int, value: c_int) {
         self.check_kind(index, Kind::Userdata);
         self.push_copy(value);
-        self.take_user_value(index, number);
+        self.pop_into_user_value(index, number);
     }
 
-    /// Makes sure that there is a table at `index`, counted from the top.
+    /// Raises an error unless there is a table at `index`, counted from the top.
     #[inline(always)]
     fn check_table(&mut self, index: c_int) {
         if !self.is_table(index) {
@@ -104,8 +106,8 @@ impl Pusher<'_> {
         self.raise_top()
     }
 
-    calls! {
-        /// Makes sure that there is room for `count` values more; `what` is the error's text.
+    ffi_methods! {
+        /// Ensures room for `count` more values. If there is none, raises an error with the text `what`.
         pub(super) fn need[mut](count: c_int, what: Option<&'static CStr>) =
             |state| ffi::luaL_checkstack(state, count, what.map_or(null(), CStr::as_ptr));
 
@@ -117,7 +119,7 @@ impl Pusher<'_> {
 
         fn load_file[mut](path: *const c_char) -> c_int = |state| ffi::luaL_loadfilex(state, path, null());
 
-        /// Pushes a traceback of a coroutine, from a level on, behind the string at `message` if that is one.
+        /// Pushes a traceback of a coroutine that begins at `level`, after the string at `message` if there is one.
         pub(super) fn trace[mut](thread: &State, message: Option<c_int>, level: c_int) = |state| {
             let message = message.filter(|index| ffi::lua_type(state, at(*index)) == ffi::LUA_TSTRING);
             let message = message.map_or(null(), |index| ffi::lua_tostring(state, index));
@@ -131,7 +133,7 @@ impl Pusher<'_> {
         pub(super) fn is_table[](index: c_int) -> bool = |state| ffi::lua_type(state, index) == ffi::LUA_TTABLE;
 
         fn check_argument[mut](index: c_int) = |state| {
-            // A finalizer may have put something else there.
+            // A finalizer may have replaced the message by another value.
             let is_text = ffi::lua_type(state, -1) == ffi::LUA_TSTRING;
             let text = if is_text { ffi::lua_tostring(state, -1) } else { c"?".as_ptr() };
             ffi::luaL_argerror(state, index, text);
@@ -140,16 +142,16 @@ impl Pusher<'_> {
         /// Raises the value on top.
         pub(super) fn raise_top[mut]() -> ! = |state| ffi::lua_error(state);
 
-        /// Pushes a function with the topmost `upvalues` values, which are taken off: some that were pushed before.
+        /// Pushes a C function. Its upvalues are the topmost `upvalues` values, which are popped.
         pub(super) fn push_closure[mut](function: ffi::lua_CFunction, upvalues: c_int),
             given |stack| { (0..=255).contains(&upvalues) && upvalues <= stack.count() } =
             |state| ffi::lua_pushcclosure(state, function, upvalues);
 
-        /// Makes the topmost `count` values, which are strings or numbers, one string.
+        /// Concatenates the topmost `count` values, which are strings or numbers, to one string.
         pub(super) fn concatenate[mut](count: c_int), given |stack| { (1..=stack.count()).contains(&count) } =
             |state| ffi::lua_concat(state, count);
 
-        /// Calls the function below the topmost `arguments` values. So many results come in their place.
+        /// Calls the function below the topmost `arguments` values, and replaces it and them by `results` results.
         pub(super) fn call[mut](arguments: c_int, results: c_int),
             given |stack| { (0..stack.count()).contains(&arguments) && results >= 0 } =
             |state| ffi::lua_call(state, arguments, results);
@@ -158,7 +160,7 @@ impl Pusher<'_> {
         pub(super) fn push_string[mut](bytes: &[u8]) =
             |state| { ffi::lua_pushlstring(state, bytes.as_ptr().cast(), bytes.len()); };
 
-        /// Pushes a new table with room for so many items and fields.
+        /// Pushes a new table with room for `items` items and `fields` fields.
         pub(super) fn push_table[mut](items: c_int, fields: c_int) =
             |state| ffi::lua_createtable(state, items.max(0), fields.max(0));
 
@@ -169,13 +171,13 @@ impl Pusher<'_> {
         /// Opens Lua's own libraries.
         pub(super) fn open_libraries[mut]() = |state| ffi::luaL_openlibs(state);
 
-        /// Replaces the key on top by what the value at `index` has for it, as Lua code would find it.
+        /// Replaces the key on top by the field of the value at `index` with that key, as Lua code would read it.
         pub(super) fn index[mut](index: c_int) = |state| { ffi::lua_gettable(state, at(index)); };
 
-        /// Makes the number at `index` a string.
+        /// Converts the number at `index` to a string.
         #[cfg(not(feature = "lua55"))]
         pub(super) fn convert[mut](index: c_int) = |state| { ffi::lua_tolstring(state, at(index), null_mut()); };
-        // There that trusts what a finalizer may have put in the string's place.
+        // In Lua 5.5, `lua_tolstring` relies on a slot that a finalizer may change.
         #[cfg(feature = "lua55")]
         pub(super) fn convert[mut](index: c_int) = |state| {
             let mut text = [0; NUMBER_SIZE];
@@ -187,38 +189,38 @@ impl Pusher<'_> {
             }
         };
 
-        /// Raises an error unless this is the version of Lua that it is built for: 136 is `LUAL_NUMSIZES` of 64-bit
-        /// integers and doubles.
+        /// Raises an error unless the VM's Lua has this version. 136 is `LUAL_NUMSIZES` for 64-bit integers and
+        /// doubles.
         pub(super) fn check_version[mut](version: f64) = |state| ffi::luaL_checkversion_(state, version, 136);
 
-        /// Pushes what the registry has under a name.
+        /// Pushes the registry's field of this name.
         pub(super) fn push_registry_field[mut](name: &'static CStr) =
             |state| { ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, name.as_ptr()); };
 
-        /// Pushes a field of the table on top, as Lua code would find it.
+        /// Pushes a field of the table on top, as Lua code would read it.
         pub(super) fn push_field[mut](name: &'static CStr), on -1 =
             |state| { ffi::lua_getfield(state, -1, name.as_ptr()); };
 
-        /// Pushes the text that `tostring` gives for the value at `index`.
+        /// Pushes the text that `tostring` returns for the value at `index`.
         pub(super) fn push_text[mut](index: c_int) =
             |state| { ffi::luaL_tolstring(state, at(index), null_mut()); };
 
-        /// Pushes where Lua code is, at a level: `file:line: `.
+        /// Pushes the position of the Lua function at `level`, as `file:line: `.
         pub(super) fn push_place[mut](level: c_int) = |state| ffi::luaL_where(state, level);
 
-        /// Takes the value on top off, as the `number`th of the table below it.
+        /// Pops the value on top and stores it as the `number`th item of the table below it.
         pub(super) fn set_item[mut](number: i64), on -2 = |state| ffi::lua_rawseti(state, -2, number);
 
-        /// Takes the value on top off and the key below it: for the table below them.
+        /// Pops the value on top and the key below it, and stores them in the table below them.
         pub(super) fn set_pair[mut](), on -3 = |state| ffi::lua_rawset(state, -3);
 
-        /// Takes the value on top off, as a field of the table below it.
+        /// Pops the value on top and stores it as a field of the table below it.
         pub(super) fn set_field[mut](name: &'static CStr), on -2 = |state| ffi::lua_setfield(state, -2, name.as_ptr());
 
-        /// Takes the table on top off, as the metatable of the one below it.
+        /// Pops the table on top and makes it the metatable of the table below it.
         pub(super) fn set_top_metatable[mut](), on -1, on -2 = |state| { ffi::lua_setmetatable(state, -2); };
 
-        /// Gives the table on top the one at `index` as its metatable, if there is a table.
+        /// Makes the value at `index` the metatable of the table on top, if it is a table.
         pub(super) fn set_metatable[mut](index: c_int), on -1 = |state| {
             if ffi::lua_type(state, at(index)) == ffi::LUA_TTABLE {
                 ffi::lua_pushvalue(state, index);
@@ -226,15 +228,15 @@ impl Pusher<'_> {
             }
         };
 
-        /// Takes the value on top off: the registry has it under an address from then on.
+        /// Pops the value on top and stores it in the registry under an address.
         pub(super) fn register[mut](key: *const c_void) =
             |state| ffi::lua_rawseti(state, ffi::LUA_REGISTRYINDEX, registry_key(key));
 
-        /// Replaces the key on top by the next key of the table below it and pushes its value; nothing is left of the last
-        /// one. Whether there is one.
+        /// Replaces the key on top by the next key of the table below it, and pushes that key's value. Returns whether
+        /// there is one; if not, only the table is left.
         pub(super) fn next[mut]() -> bool, on -2 = |state| ffi::lua_next(state, -2) != 0;
 
-        /// Raises an error that names the argument at `index` unless it is of a kind.
+        /// Raises an error that names the argument at `index`, unless it has this kind.
         pub(super) fn check_kind[mut](index: c_int, kind: Kind) =
             |state| ffi::luaL_checktype(state, at(index), kind as c_int);
     }

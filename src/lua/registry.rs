@@ -1,44 +1,44 @@
-//! What the core keeps in a VM's registry from the start.
+//! The entries that the core makes in the registry of every VM.
 
 use super::block::shared_key;
 use super::call::Call;
 use super::fault::Fault;
 use super::function::{FunctionTable, functions};
-use super::home::{Place, store_of};
 use super::object::{self, Object};
 use super::pusher::Pusher;
 use super::standard_file::FILE_NAME;
 use super::store::Store;
+use super::vm_context::{StoreHandle, store_of};
 
-impl Object for Place {
-    const NAME: &'static str = "lio.store";
-    const META: FunctionTable = functions! { __gc = close };
-}
-
-/// The store's finalizer. When the VM closes, nobody else drops what a memory error has left here.
-fn close(call: &mut Call<'_>) -> Result<(), Fault> {
-    let Ok(&Place(store)) = call.object::<Place>(1) else { return Ok(()) };
-    store.close();
-    if call.is_called_by_nobody()? {
-        store.leave(0);
-    }
-    Ok(())
-}
-
-/// Gives the VM a store, unless it has one, and the name by which files are known.
-pub(crate) fn ensure(to: &mut Pusher<'_>) {
+/// Creates the VM's store, unless it has one, and registers the name of the standard library's file type.
+pub(crate) fn ensure_store(to: &mut Pusher<'_>) {
     to.need(8, None);
-    // Also a VM of our own, which has its store elsewhere, needs the name.
+    // A VM that the core created has its store elsewhere, but needs the name as well.
     to.push_string(b"FILE*");
     to.register(FILE_NAME.pointer());
     if store_of(to).is_some() {
         return;
     }
-    // Made once Lua has a block for it.
-    object::push(to, || Some(Place(Box::leak(Box::default()))));
+    // The store is created when Lua has allocated a block for its holder.
+    object::push(to, || Some(StoreHandle(Box::leak(Box::default()))));
     match store_of(to) {
-        // A finalizer was faster.
+        // A finalizer has created one meanwhile.
         Some(_) => to.drop_top(),
         None => to.register(shared_key::<Store>()),
     }
+}
+
+impl Object for StoreHandle {
+    const NAME: &'static str = "lio.store";
+    const META: FunctionTable = functions! { __gc = close };
+}
+
+/// The store's finalizer. When the VM closes, it drops the values that a memory error has left in the store.
+fn close(call: &mut Call<'_>) -> Result<(), Fault> {
+    let Ok(&StoreHandle(store)) = call.object::<StoreHandle>(1) else { return Ok(()) };
+    store.close();
+    if call.has_no_caller()? {
+        store.release(0);
+    }
+    Ok(())
 }

@@ -1,49 +1,52 @@
-//! Values that a step gives Lua when it is over: how they are pushed.
+//! Values that a step returns to Lua, and how they are pushed after the step.
 
-use super::home;
 pub(crate) use super::pusher::Pusher;
+use super::vm_context;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 
-/// One value for Lua. Outside of this folder, where each kind pushes one value, it has no name: see [`Pushed`].
+/// One value for Lua. Only this folder defines what each type pushes; bounds in other folders use [`Pushable`].
 pub(crate) trait Push {
-    /// Whether it may name values of the function's stack.
-    const REFERS: bool = false;
-    /// Pushes it. May raise, so that it stays what it is, in its place, which keeps what it owns.
+    /// Whether the value may refer to values of the function's stack.
+    const REFERS_TO_STACK: bool = false;
+    /// Pushes the value. This may raise, so the value stays in its place and keeps what it owns.
     fn push(&mut self, to: Pusher<'_>);
 }
 
-/// One value for Lua, where a bound has to name that.
-pub(crate) trait Pushed: Push + 'static {}
-impl<T: Push + 'static> Pushed for T {}
+/// One value for Lua, as a bound for generic code in other folders.
+pub(crate) trait Pushable: Push + 'static {}
+impl<T: Push + 'static> Pushable for T {}
 
-/// Several values for Lua, or one.
+/// One or several values for Lua.
 pub(crate) trait Values: Sized + 'static {
-    /// Pushes them. As for [`Push::push`]. → how many
+    /// Pushes the values, as [`Push::push`]. Returns their number.
     fn push_all(&mut self, to: Pusher<'_>) -> c_int;
 }
 
-/// Has `push` push `value`, which is parked meanwhile if it owns anything.
+/// Calls `push` with `value`, which is parked meanwhile if it owns anything.
 #[inline(always)]
-pub(super) fn safely<T: 'static, R>(mut value: T, to: Pusher<'_>, push: impl FnOnce(&mut T, Pusher<'_>) -> R) -> R {
+pub(super) fn with_parked<T: 'static, R>(
+    mut value: T, to: Pusher<'_>, push: impl FnOnce(&mut T, Pusher<'_>) -> R,
+) -> R {
     match std::mem::needs_drop::<T>() {
         true => push_parked(value, to, push),
         false => push(&mut value, to),
     }
 }
 
+/// Parks the value in the VM's store while `push` runs.
 #[inline(never)]
 fn push_parked<T: 'static, R>(value: T, mut to: Pusher<'_>, push: impl FnOnce(&mut T, Pusher<'_>) -> R) -> R {
     let mark = 0u8;
-    match home::store_of(&mut to) {
+    match vm_context::store_of(&mut to) {
         Some(store) => {
             let (number, parked) = store.park(value, (&raw const mark).addr());
-            // SAFETY: what is parked stays until it is left: a raise skips only plain data.
+            // SAFETY: a parked value stays until it is left, below. A raise skips only plain data.
             let pushed = push(unsafe { &mut *parked }, to);
-            store.leave(number);
+            store.release(number);
             pushed
         }
-        // A script has taken the store away: a memory error leaks the value.
+        // A script has removed the store, so a memory error would leak the value.
         None => {
             let mut kept = ManuallyDrop::new(Box::new(value));
             let pushed = push(&mut kept, to);
@@ -57,7 +60,7 @@ fn push_parked<T: 'static, R>(value: T, mut to: Pusher<'_>, push: impl FnOnce(&m
 #[derive(Clone, Copy)]
 pub(crate) struct Nil;
 
-/// The value at an index of the function's stack: one of its arguments, or what a step has pushed.
+/// The value at an index of the function's stack: one of its arguments, or a value that a step has pushed.
 #[derive(Clone, Copy)]
 pub(crate) struct Argument(pub(crate) c_int);
 
@@ -77,7 +80,7 @@ macro_rules! string {
 string!(&'static str, &'static [u8], String, Vec<u8>, Bytes);
 
 impl<T: Push> Push for Option<T> {
-    const REFERS: bool = T::REFERS;
+    const REFERS_TO_STACK: bool = T::REFERS_TO_STACK;
     #[inline(always)]
     fn push(&mut self, mut to: Pusher<'_>) {
         match self {
@@ -102,7 +105,7 @@ macro_rules! tuple {
             #[allow(non_snake_case, unused_variables, unused_mut)]
             fn push_all(&mut self, mut to: Pusher<'_>) -> c_int {
                 let ($($name,)*) = self;
-                $($name.push(to.again());)*
+                $($name.push(to.reborrow());)*
                 $count
             }
         }
@@ -117,15 +120,15 @@ tuple!(5: A B C D E);
 tuple!(6: A B C D E F);
 tuple!(7: A B C D E F G);
 
-/// Values, and others behind them, if there are any.
+/// Values, followed by others if there are any.
 pub(crate) struct Extended<V, M>(pub(crate) V, pub(crate) Option<M>);
 
 impl<V: Values, M: Values> Values for Extended<V, M> {
     #[inline(always)]
     fn push_all(&mut self, mut to: Pusher<'_>) -> c_int {
-        let count = self.0.push_all(to.again());
+        let count = self.0.push_all(to.reborrow());
         let Some(more) = &mut self.1 else { return count };
-        // A step leaves room for one of the two.
+        // A step reserves room for one of the two only.
         to.need(10, None);
         count + more.push_all(to)
     }
@@ -139,7 +142,7 @@ impl<T: Push + 'static> Values for Many<T> {
         let count = c_int::try_from(self.0.len()).unwrap_or(c_int::MAX);
         to.need(count, Some(c"too many values"));
         for value in &mut self.0 {
-            value.push(to.again());
+            value.push(to.reborrow());
         }
         count
     }

@@ -1,34 +1,34 @@
-//! Bytes of the thread, where what is received lies until it is a string of Lua's: nothing else of the thread runs in
-//! between, when that string is pushed first.
+//! The receive buffer of a thread. Received bytes stay in it until they are copied to a Lua string. If that string is
+//! the first value to be pushed, nothing else of the thread runs in between.
 
 use super::returns::{Push, Pusher};
 use std::cell::RefCell;
 
-/// How many there are.
-pub(crate) const SCRATCH: usize = 64 * 1024;
+/// The size of the buffer, in bytes.
+pub(crate) const SCRATCH_SIZE: usize = 64 * 1024;
 
 thread_local!(static BYTES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });
 
-/// The first `n` bytes of the thread's, as a string. To be the first of several values.
-pub(crate) struct Scratched(pub(crate) usize);
+/// The first `n` bytes of the thread's buffer, as a string. It must be the first of several values.
+pub(crate) struct ScratchBytes(pub(crate) usize);
 
-/// Calls `f` with the thread's bytes, of which there are [`SCRATCH`], or as many as `size` when that is less.
+/// Calls `f` with the thread's buffer, which has [`SCRATCH_SIZE`] bytes, or `size` if that is less.
 pub(crate) fn scratch<R>(size: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
     BYTES.with_borrow_mut(|bytes| {
         if bytes.is_empty() {
-            bytes.resize(SCRATCH, 0);
+            bytes.resize(SCRATCH_SIZE, 0);
         }
-        f(&mut bytes[..size.min(SCRATCH)])
+        f(&mut bytes[..size.min(SCRATCH_SIZE)])
     })
 }
 
-impl Push for Scratched {
+impl Push for ScratchBytes {
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
         let found = BYTES.with_borrow(|bytes| bytes.get(..self.0).map(|found| &raw const *found));
         match found {
-            // SAFETY: the thread's bytes are never moved once they are there, and Lua has copied them before anything else
-            // of the thread can run. No borrow is held when this raises.
+            // SAFETY: the buffer is allocated once and never moves. Lua copies its bytes before anything else of the
+            // thread can run. No borrow is held when this raises.
             Some(found) => to.push_string(unsafe { &*found }),
             None => to.push_nil(),
         }

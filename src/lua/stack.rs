@@ -1,67 +1,68 @@
-//! The values of a call: what can be done with them without running anything of Lua's, and without a raise.
+//! The values of a call, and operations on them that run no Lua code and raise nothing.
 
 use super::fault::Fault;
-use super::home::Origin;
-use super::state::{Kind, State, stands_on};
+use super::state::{Kind, State, deref_to_field};
+use super::vm_context::VmRef;
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The values of the running function: its arguments, by their number from 1, and what was pushed since. One that is out
-/// of range reads as no value. No method here runs Lua code, takes memory of Lua's or raises: so it may be used beside
-/// a borrow of an object, see [`Call::split`](super::Call::split).
+/// The values of the running function: its arguments, numbered from 1, and the values pushed since. An index out of
+/// range reads as no value. No method runs Lua code, allocates memory of Lua or raises. Therefore a stack may be used
+/// while an object is borrowed, see [`Call::object_and_stack`](super::Call::object_and_stack).
 pub(crate) struct Stack {
     pub(super) raw: State,
-    /// How many values can be pushed for sure.
+    /// The number of values that can certainly be pushed.
     pub(super) room: c_int,
-    /// How many values were there when the step began, or rather when it pushed its first; negative before that.
-    pub(super) base: c_int,
-    /// Whether the collector rests until the step ends.
-    pub(super) rests: bool,
-    /// Which VM this is of, once that was asked for.
-    origin: Cell<Origin>,
+    /// The number of values when the step pushed its first one; negative before that.
+    pub(super) start_height: c_int,
+    /// Whether the collector is stopped until the step ends.
+    pub(super) collector_paused: bool,
+    /// The VM of this stack, cached by the first query.
+    vm_ref: Cell<VmRef>,
 }
 
 /// What a step leaves room for, so that its results can be pushed.
 const SPARE: c_int = 10;
 
-stands_on!(Stack, raw: State);
+deref_to_field!(Stack, raw: State);
 
 impl Stack {
-    /// Of the running function, with room for `room` values.
+    /// Wraps the stack of the running function, which has room for `room` values.
     #[inline(always)]
     pub(super) fn new(raw: State, room: c_int) -> Stack {
-        Stack { raw, room, base: -1, rests: false, origin: Cell::new(Origin::UNKNOWN) }
+        Stack { raw, room, start_height: -1, collector_paused: false, vm_ref: Cell::new(VmRef::UNKNOWN) }
     }
 
-    /// The same for who reads the values meanwhile.
-    pub(super) fn lend(&self) -> Stack {
-        Stack { raw: self.raw.again(), origin: self.origin.clone(), ..*self }
+    /// Returns another stack of the same function, for reading the values meanwhile.
+    pub(super) fn alias(&self) -> Stack {
+        Stack { raw: self.raw.reborrow(), vm_ref: self.vm_ref.clone(), ..*self }
     }
 
-    /// Which VM this is of.
+    /// Returns the VM of this stack.
     #[inline]
-    pub(super) fn origin(&self) -> Origin {
-        if self.origin.get() == Origin::UNKNOWN {
-            self.origin.set(Origin::of(self));
+    pub(super) fn vm_ref(&self) -> VmRef {
+        if self.vm_ref.get() == VmRef::UNKNOWN {
+            self.vm_ref.set(VmRef::of(self));
         }
-        self.origin.get()
+        self.vm_ref.get()
     }
 
-    /// Which VM this is of, see [`State::vm`].
+    /// Returns an identity of the VM of this stack, see [`State::vm`].
     #[inline]
     pub(super) fn vm(&self) -> usize {
-        self.origin().address()
+        self.vm_ref().address()
     }
 
-    /// Whether this may run inside a finalizer: the collector rests while one runs, and when a program has stopped it.
+    /// Whether this may run inside a finalizer: the collector is stopped while one runs. It is also stopped if the
+    /// program has stopped it.
     pub(crate) fn may_be_finalizer(&self) -> bool {
-        !self.rests && !self.is_collecting()
+        !self.collector_paused && !self.is_collecting()
     }
 
-    /// Whether no function is active in the VM but this one, as when a finalizer runs because the VM closes.
-    pub(super) fn is_called_by_nobody(&mut self) -> Result<bool, Fault> {
+    /// Whether no other function is active in the VM, as when a finalizer runs because the VM closes.
+    pub(super) fn has_no_caller(&mut self) -> Result<bool, Fault> {
         self.reserve(1)?;
         let is_main = self.push_thread();
         self.pop_identity();
@@ -69,21 +70,22 @@ impl Stack {
         Ok(is_main && self.level(1).is_none())
     }
 
-    /// An integer, or a float or string that stands for one, as Lua converts them.
+    /// Returns an integer. A float or a string with an integer value is converted, as Lua does.
     #[inline]
     pub(crate) fn integer(&self, index: c_int) -> Result<i64, Fault> {
-        self.to_integer(index).ok_or_else(|| self.no_integer(index))
+        self.to_integer(index).ok_or_else(|| self.integer_fault(index))
     }
 
+    /// The fault for a value that is not an integer.
     #[cold]
-    fn no_integer(&self, index: c_int) -> Fault {
+    fn integer_fault(&self, index: c_int) -> Fault {
         match self.to_number(index) {
             Some(_) => Fault::argument(index, "number has no integer representation"),
             None => Fault::expected(index, "number"),
         }
     }
 
-    /// What `read` makes of the value at `index`, if there is one.
+    /// Returns what `read` makes of the value at `index`, or `None` if there is no value.
     #[inline]
     pub(crate) fn optional<'s, T>(
         &'s self, index: c_int, read: impl FnOnce(&'s Self, c_int) -> Result<T, Fault>,
@@ -94,7 +96,7 @@ impl Stack {
         }
     }
 
-    /// An integer within `range`, which `what` names in the error.
+    /// Returns an integer within `range`. The error calls it `what`.
     #[inline]
     pub(crate) fn integer_in(&self, index: c_int, range: RangeInclusive<i64>, what: &str) -> Result<i64, Fault> {
         let value = self.integer(index)?;
@@ -106,13 +108,13 @@ impl Stack {
         Ok(value)
     }
 
-    /// A number, or a string that stands for one.
+    /// Returns a number. A string that contains one is converted.
     #[inline]
     pub(crate) fn number(&self, index: c_int) -> Result<f64, Fault> {
         self.to_number(index).ok_or_else(|| Fault::expected(index, "number"))
     }
 
-    /// A value of this kind, which the error calls `what`.
+    /// Checks that the value has this kind, which the error calls `what`.
     pub(crate) fn expect(&self, index: c_int, kind: Kind, what: &'static str) -> Result<(), Fault> {
         match self.kind(index) == kind {
             true => Ok(()),
@@ -120,7 +122,7 @@ impl Stack {
         }
     }
 
-    /// Any value at all, nil as well.
+    /// Checks that there is a value, which may be nil.
     pub(crate) fn any(&self, index: c_int) -> Result<(), Fault> {
         match self.kind(index) {
             Kind::None => Err(Fault::argument(index, "value expected")),
@@ -128,48 +130,51 @@ impl Stack {
         }
     }
 
-    /// A string. A number is made one, as everywhere in Lua: then the step is left, and run again from its start, so
-    /// the first step of a function asks for its strings before it does anything.
+    /// Returns the bytes of a string. A number is converted to a string, as everywhere in Lua: for that, the step ends
+    /// with a fault and runs again from its start. Therefore the first step of a function reads its strings before it
+    /// does anything else.
     #[inline]
     pub(crate) fn bytes(&self, index: c_int) -> Result<&[u8], Fault> {
         match self.string(index) {
             Some(bytes) => Ok(bytes),
-            None => Err(self.no_string(index)),
+            None => Err(self.string_fault(index)),
         }
     }
 
+    /// The fault for a value that is not a string. For a number, the step runs again with a string.
     #[cold]
-    fn no_string(&self, index: c_int) -> Fault {
+    fn string_fault(&self, index: c_int) -> Fault {
         match self.kind(index) {
             Kind::Number => Fault::convert(index),
             _ => Fault::expected(index, "string"),
         }
     }
 
-    /// A string that is UTF-8.
+    /// Returns a string that must be UTF-8.
     pub(crate) fn utf8(&self, index: c_int) -> Result<&str, Fault> {
         let bytes = self.bytes(index)?;
         std::str::from_utf8(bytes).map_err(|_| Fault::argument(index, "not valid UTF-8"))
     }
 
-    /// The same in units of which there are so many in a second.
+    /// Returns a timeout, given in units of which a second has `per_second`. `None` is no timeout: no value, a negative
+    /// one, or one of 1e9 seconds or more.
     pub(crate) fn timeout_in(&self, index: c_int, per_second: f64) -> Result<Option<Duration>, Fault> {
         if self.is_none(index) {
             return Ok(None);
         }
         let seconds = self.number(index)? / per_second;
         if seconds.is_nan() {
-            return Err(Fault::argument(index, "time-out is not a number"));
+            return Err(Fault::argument(index, "timeout is not a number"));
         }
         let bounded = (0.0..1e9).contains(&seconds);
         Ok(bounded.then(|| Duration::from_secs_f64(seconds)))
     }
 
-    /// Makes sure that `count` values more can be pushed.
+    /// Ensures that `count` more values can be pushed.
     #[inline]
     pub(super) fn reserve(&mut self, count: c_int) -> Result<(), Fault> {
-        if self.base < 0 {
-            self.base = self.count();
+        if self.start_height < 0 {
+            self.start_height = self.count();
         }
         self.room -= count;
         match self.room < SPARE {
@@ -178,6 +183,7 @@ impl Stack {
         }
     }
 
+    /// Makes room on Lua's stack for `count` values and for the results.
     #[cold]
     fn grow(&mut self, count: c_int) -> Result<(), Fault> {
         match self.has_room(count + SPARE + 20) {

@@ -1,5 +1,5 @@
-//! Files of Lua's standard library, as descriptors. They are known by their metatable, whose name the registry has as a
-//! string, so that looking it up takes no memory.
+//! Descriptors of files of the standard library. The metatable of such a file identifies it. The registry has the
+//! metatable's name as a string, so finding the metatable needs no allocation.
 
 use super::stack::Stack;
 use super::state::{Key, at, registry_key};
@@ -7,23 +7,24 @@ use mlua::ffi;
 use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
 
-/// Where the registry has the name of the metatable of the standard library's files.
+/// The registry key of the name of the metatable that the standard library's files have.
 pub(super) static FILE_NAME: Key = Key::new(0);
 
-/// How such a file begins in memory, in both versions of Lua.
+/// The beginning of such a file in memory, in both versions of Lua.
 #[repr(C)]
 struct LuaFile {
     file: *mut libc::FILE,
-    /// Null once it is closed.
+    /// Null once the file is closed.
     close: *const c_void,
 }
 
 impl Stack {
-    /// The descriptor of the standard library's file at `index`: `None` when there is another value, `Some(None)` when
-    /// the file is closed.
+    /// Returns the descriptor of the standard library's file at `index`: `None` if the value is not such a file,
+    /// `Some(None)` if the file is closed.
     pub(crate) fn standard_file(&self, index: c_int) -> Option<Option<BorrowedFd<'_>>> {
-        // SAFETY: three values are pushed, and taken off, where a step has room for results. Only this metatable's blocks
-        // have that layout. The file stays open as long as the stack is borrowed, since nothing of Lua's runs.
+        // SAFETY: at most three values are pushed and then popped, in the room that a step keeps for its results. Only
+        // blocks with this metatable have this layout. The file stays open while the stack is borrowed, since no Lua
+        // code runs.
         unsafe {
             if ffi::lua_getmetatable(self.state, at(index)) == 0 {
                 return None;

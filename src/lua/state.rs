@@ -1,16 +1,16 @@
-//! A stack of Lua's, and what can be done with it that neither runs code, nor takes memory, nor raises.
+//! A Lua stack, and the operations on it that run no Lua code, allocate nothing and raise nothing.
 //!
-//! The rest of the core stands on these methods and on those of `pusher`, and has `unsafe` of its own only for what they
-//! do not cover.
+//! The rest of the core builds on these methods and on those of `pusher`. It has its own `unsafe` only for operations
+//! that they do not cover.
 
 use mlua::ffi::{self, lua_State};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-/// What a value is.
+/// The type of a Lua value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// No value: behind the last argument.
+    /// No value: the index is behind the last value.
     None = ffi::LUA_TNONE as isize,
     Nil = ffi::LUA_TNIL as isize,
     Boolean = ffi::LUA_TBOOLEAN as isize,
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Of a type of Lua's.
+    /// Converts a type number of Lua.
     #[inline]
     pub(super) fn of(kind: c_int) -> Kind {
         match kind {
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// A registry key: what counts is its address, so it must not be zero-sized.
+/// A registry key. Its address is the key, so it must not be zero-sized.
 pub(crate) struct Key(#[allow(dead_code)] u8);
 
 impl Key {
@@ -55,18 +55,20 @@ impl Key {
     }
 }
 
-/// A stack that is in use: that of the function that runs, or of a coroutine of the same VM. It exists as long as this,
-/// and nothing else changes it meanwhile, so that a string is where it is while this is borrowed. Whoever pushes a value
-/// has made room for it: by [`State::has_room`], in a step by `Stack::reserve`.
+/// A stack in use: that of the running function, or of a coroutine of the same VM. The stack exists as long as this
+/// does. Nothing else changes it meanwhile, so a string stays in its place while this is borrowed. A caller that pushes
+/// a value has reserved room for it: by [`State::has_room`], or in a step by `Stack::reserve`.
 ///
-/// An index is that of a value from the bottom, from 1 on, or of an upvalue; one that is out of range reads as no value.
+/// An index is that of a value, counted from the bottom from 1 on, or that of an upvalue. An index out of range reads
+/// as no value.
 pub(crate) struct State {
     pub(super) state: *mut lua_State,
 }
 
-/// Methods that are one call of Lua's each, which is right with any values: `[mut]` changes the stack, `on -2` looks first
-/// whether there is a table at that index, `given` panics unless that holds.
-macro_rules! calls {
+/// Defines methods that consist of one call to the C API, which is correct with any values. `[mut]` marks a method that
+/// changes the stack, `on -2` first checks that there is a table at that index, and `given` panics unless its condition
+/// holds.
+macro_rules! ffi_methods {
     ($($(#[$about:meta])* $visibility:vis fn $name:ident[$($change:ident)?]($($argument:ident: $type:ty),*)
         $(-> $result:ty)? $(, on $table:literal)* $(, given |$stack:ident| $holds:block)? = |$state:ident| $call:expr;)*) => {
         $($(#[$about])*
@@ -76,16 +78,17 @@ macro_rules! calls {
             $(let $stack = &*self;
             assert!($holds);)?
             let $state = self.state;
-            // SAFETY: a stack in use, with room for what is pushed, as the type says; `at` lets only an index pass that may
-            // be asked for, what is set is set in a table or a userdata, and other conditions were asserted.
+            // SAFETY: the stack is in use and has room for the pushed values, by the contract of the type. `at` accepts
+            // only valid indexes, fields are set in tables or userdata only, and all other conditions are asserted
+            // above.
             unsafe { $call }
         })*
     };
 }
-pub(super) use calls;
+pub(super) use ffi_methods;
 
-/// `stands_on!(Call<'_>, stack: Stack)`: the type has the methods of its field's type.
-macro_rules! stands_on {
+/// `deref_to_field!(Call<'_>, stack: Stack)`: the type gets the methods of its field's type.
+macro_rules! deref_to_field {
     ($type:ty, $field:ident: $target:ty) => {
         impl std::ops::Deref for $type {
             type Target = $target;
@@ -103,23 +106,25 @@ macro_rules! stands_on {
         }
     };
 }
-pub(super) use stands_on;
+pub(super) use deref_to_field;
 
 impl State {
+    /// Wraps a stack.
+    ///
     /// # Safety
-    /// What the type says holds as long as this is used.
+    /// What the description of the type says must hold while this is used.
     #[inline(always)]
     pub(super) unsafe fn new(state: *mut lua_State) -> State {
         State { state }
     }
 
-    /// Another one of the same stack. Only one of the two is used until it is dropped.
+    /// Returns another reference to the same stack. Only one of the two may be used until it is dropped.
     #[inline(always)]
-    pub(super) fn again(&self) -> State {
+    pub(super) fn reborrow(&self) -> State {
         State { state: self.state }
     }
 
-    /// What Lua calls the type of the value at `index`.
+    /// Returns Lua's name for the type of the value at `index`.
     pub(crate) fn type_name(&self, index: c_int) -> &'static str {
         match self.kind(index) {
             Kind::None => "no value",
@@ -140,16 +145,16 @@ impl State {
         matches!(self.kind(index), Kind::None | Kind::Nil)
     }
 
-    /// The integer that the number at `index` equals; `None` for anything else, a string too.
+    /// Returns the integer that the number at `index` equals; `None` for other values, also for strings.
     #[inline]
-    pub(crate) fn whole(&self, index: c_int) -> Option<i64> {
+    pub(crate) fn integer_value(&self, index: c_int) -> Option<i64> {
         match self.kind(index) {
             Kind::Number => self.to_integer(index),
             _ => None,
         }
     }
 
-    /// The address of the light userdata at `index`.
+    /// Returns the address of the light userdata at `index`.
     pub(super) fn light_address(&self, index: c_int) -> Option<usize> {
         match self.kind(index) {
             Kind::LightUserdata => Some(self.address(index)),
@@ -157,7 +162,7 @@ impl State {
         }
     }
 
-    /// The identity of the metatable of the value at `index`, 0 for none. Takes the room of one value meanwhile.
+    /// Returns the identity of the metatable of the value at `index`, 0 if it has none. Needs room for one value.
     #[inline]
     pub(super) fn metatable_identity(&mut self, index: c_int) -> usize {
         match self.push_metatable(index) {
@@ -166,12 +171,12 @@ impl State {
         }
     }
 
-    /// Sets the `n`th upvalue of the function at `index`, if it has that many, to the value at `value`. Takes the room of
-    /// one value meanwhile.
+    /// Sets the `n`th upvalue of the function at `index` to the value at `value`, if the function has that many. Needs
+    /// room for one value.
     pub(super) fn assign_upvalue(&mut self, index: c_int, n: c_int, value: c_int) {
         let top = self.count();
         self.push_copy(value);
-        self.take_upvalue(index, n);
+        self.pop_into_upvalue(index, n);
         self.drop_to(top);
     }
 
@@ -185,86 +190,88 @@ impl State {
 }
 
 impl State {
-    calls! {
-        /// How many values there are: in the first step of a function, how many arguments it has.
+    ffi_methods! {
+        /// Returns the number of values: in the first step of a function, the number of its arguments.
         pub(crate) fn count[]() -> c_int = |state| ffi::lua_gettop(state);
 
-        /// What the value at `index` is.
+        /// Returns the type of the value at `index`.
         pub(crate) fn kind[](index: c_int) -> Kind = |state| Kind::of(ffi::lua_type(state, at(index)));
 
         /// Whether the value at `index` counts as true in Lua.
         pub(crate) fn is_true[](index: c_int) -> bool = |state| ffi::lua_toboolean(state, at(index)) != 0;
 
-        /// The value at `index` if it is an integer: no float, no string.
+        /// Returns the value at `index` if it is an integer; floats and strings are not converted.
         pub(crate) fn as_integer[](index: c_int) -> Option<i64> =
             |state| (ffi::lua_isinteger(state, at(index)) != 0)
             .then(|| ffi::lua_tointegerx(state, index, null_mut()));
 
-        /// The length of the table or string at `index`, without metamethods; the size of a userdata; 0 of anything else.
+        /// Returns the length of the table or string at `index`, without metamethods; for a userdata its size;
+        /// otherwise 0.
         pub(crate) fn raw_length[](index: c_int) -> usize = |state| ffi::lua_rawlen(state, at(index)) as usize;
 
-        /// The bytes of the value at `index` if it is a string; numbers are not made one.
+        /// Returns the bytes of the string at `index`; numbers are not converted.
         pub(crate) fn string[](index: c_int) -> Option<&[u8]> =
             |state| (ffi::lua_type(state, at(index)) == ffi::LUA_TSTRING).then(|| string_at(state, index));
 
-        /// Where the block of the userdata at `index` is, or what the light userdata there is; 0 of anything else.
+        /// Returns the address of the block of the userdata at `index`, or the address that a light userdata contains;
+        /// otherwise 0.
         fn address[](index: c_int) -> usize = |state| ffi::lua_touserdata(state, at(index)).addr();
 
-        /// What tells the table, function, string or userdata at `index` from others, as long as it exists.
+        /// Returns a number that identifies the table, function, string or userdata at `index` as long as it exists.
         pub(crate) fn identity[](index: c_int) -> usize = |state| ffi::lua_topointer(state, at(index)).addr();
 
-        /// Whether the values at two indexes are the same, without metamethods.
+        /// Whether the values at two indexes are equal, without metamethods.
         pub(crate) fn is_same[](one: c_int, other: c_int) -> bool =
             |state| ffi::lua_rawequal(state, at(one), at(other)) != 0;
 
-        /// The C function at `index`.
+        /// Returns the C function at `index`.
         pub(super) fn c_function[](index: c_int) -> Option<ffi::lua_CFunction> =
             |state| ffi::lua_tocfunction(state, at(index));
 
-        /// `lua_status` of the coroutine that has this stack.
+        /// Returns `lua_status` of the coroutine that has this stack.
         pub(super) fn status[]() -> c_int = |state| ffi::lua_status(state);
 
-        /// The registry: its address, an identity and nothing else.
+        /// Returns the address of the registry, which serves as an identity only.
         pub(super) fn registry[]() -> *const c_void = |state| ffi::lua_topointer(state, ffi::LUA_REGISTRYINDEX);
 
         /// Whether the coroutine that has this stack can yield here.
         pub(crate) fn is_yieldable[]() -> bool = |state| ffi::lua_isyieldable(state) != 0;
 
-        /// What identifies the debug hook that is set; 0 without one.
+        /// Returns an identity of the debug hook that is set; 0 if none is set.
         pub(crate) fn hook[]() -> usize = |state| ffi::lua_gethook(state).map_or(0, |hook| hook as usize);
 
-        /// Whether the collector runs: a program has not stopped it, and no finalizer is active.
+        /// Whether the collector runs: the program has not stopped it, and no finalizer is active.
         pub(super) fn is_collecting[]() -> bool = |state| ffi::lua_gc(state, ffi::LUA_GCISRUNNING) == 1;
 
-        /// Sets a debug hook that is called after each instruction, or none.
+        /// Sets or removes a debug hook that is called after each instruction.
         pub(super) fn set_hook[](hook: Option<ffi::lua_Hook>) = |state| match hook {
             Some(_) => ffi::lua_sethook(state, hook, ffi::LUA_MASKCOUNT, 1),
             None => ffi::lua_sethook(state, None, 0, 0),
         };
 
-        /// Lets the collector rest.
+        /// Stops the collector.
         pub(super) fn stop_collector[]() = |state| { ffi::lua_gc(state, ffi::LUA_GCSTOP); };
 
-        /// Lets the collector run from now on, with nothing owed.
+        /// Restarts the collector, without debt.
         pub(super) fn restart_collector[]() = |state| { ffi::lua_gc(state, ffi::LUA_GCRESTART); };
 
-        /// Notes that so much was allocated, in KiB; a negative number allows so much more before the next step of the
-        /// collector. Finalizers may run.
+        /// Adds to the collector's debt, in KiB. A negative number lets the program allocate that much more before the
+        /// collector's next step. Finalizers may run.
         #[cfg(not(feature = "lua55"))]
-        pub(super) fn owe[](kibibytes: c_int) = |state| { ffi::lua_gc(state, ffi::LUA_GCSTEP, kibibytes); };
+        pub(super) fn add_debt[](kibibytes: c_int) = |state| { ffi::lua_gc(state, ffi::LUA_GCSTEP, kibibytes); };
 
-        /// How much memory is in use, in KiB.
+        /// Returns the memory in use, in KiB.
         #[cfg(not(feature = "lua55"))]
         pub(super) fn kibibytes[]() -> c_int = |state| ffi::lua_gc(state, ffi::LUA_GCCOUNT);
 
-        /// Makes the collector generational.
+        /// Sets the collector to generational mode.
         #[cfg(feature = "lua55")]
         pub(super) fn collect_by_generations[]() = |state| { ffi::lua_gc(state, ffi::LUA_GCGEN); };
         #[cfg(not(feature = "lua55"))]
         pub(super) fn collect_by_generations[]() =
             |state| { ffi::lua_gc(state, ffi::LUA_GCGEN, 0 as c_int, 0 as c_int); };
 
-        /// Makes room for `count` values more. Whether there is.
+        /// Ensures room for `count` more values. Returns whether there is room.
         pub(super) fn has_room[mut](count: c_int) -> bool = |state| ffi::lua_checkstack(state, count) != 0;
 
         /// Pushes nil.
@@ -286,19 +293,20 @@ impl State {
         pub(super) fn push_function[mut](function: ffi::lua_CFunction) =
             |state| ffi::lua_pushcclosure(state, function, 0);
 
-        /// Pushes the coroutine that has this stack. Whether it is the main one.
+        /// Pushes the coroutine that has this stack. Returns whether it is the main one.
         pub(super) fn push_thread[mut]() -> bool = |state| ffi::lua_pushthread(state) == 1;
 
-        /// Pushes the value at `index`; nil when there is none.
+        /// Pushes the value at `index`; nil if there is none.
         pub(super) fn push_copy[mut](index: c_int) = |state| ffi::lua_pushvalue(state, at(index));
 
-        /// Pushes the `number`th element of the table at `index`, without metamethods; nil when that is no table.
+        /// Pushes the `number`th element of the table at `index`, without metamethods; nil if it is not a table.
         pub(super) fn push_element[mut](index: c_int, number: i64) = |state| match ffi::lua_type(state, at(index)) {
             ffi::LUA_TTABLE => { ffi::lua_rawgeti(state, index, number); }
             _ => ffi::lua_pushnil(state),
         };
 
-        /// Replaces the key on top by what the table at `index` has for it, without metamethods; nil when that is no table.
+        /// Replaces the key on top by the field of the table at `index` with that key, without metamethods; nil if it
+        /// is not a table.
         pub(super) fn get_top[mut](index: c_int) = |state| match ffi::lua_type(state, at(index)) {
             ffi::LUA_TTABLE => { ffi::lua_rawget(state, index); }
             _ => {
@@ -307,7 +315,8 @@ impl State {
             }
         };
 
-        /// Pushes a user value of the userdata at `index`; nil when that is none, or has none. What it is.
+        /// Pushes a user value of the userdata at `index`; nil if it is not a userdata, or does not have that user
+        /// value. Returns the type of the value.
         pub(super) fn push_user_value[mut](index: c_int, number: c_int) -> Kind = |state| {
             if ffi::lua_type(state, at(index)) == ffi::LUA_TUSERDATA {
                 Kind::of(ffi::lua_getiuservalue(state, index, number))
@@ -317,24 +326,27 @@ impl State {
             }
         };
 
-        /// Takes the value on top off: it becomes a user value of the userdata at `index`, if that has it.
-        pub(super) fn take_user_value[mut](index: c_int, number: c_int) = |state| match ffi::lua_type(state, at(index)) {
-            ffi::LUA_TUSERDATA => { ffi::lua_setiuservalue(state, index, number); }
-            _ => ffi::lua_settop(state, -2),
-        };
+        /// Pops the value on top and stores it as a user value of the userdata at `index`, if that has it.
+        pub(super) fn pop_into_user_value[mut](index: c_int, number: c_int) =
+            |state| match ffi::lua_type(state, at(index)) {
+                ffi::LUA_TUSERDATA => { ffi::lua_setiuservalue(state, index, number); }
+                _ => ffi::lua_settop(state, -2),
+            };
 
-        /// Takes the value on top off, as the `n`th upvalue of the function at `index`, if that has so many.
-        fn take_upvalue[mut](index: c_int, n: c_int) = |state| { ffi::lua_setupvalue(state, at(index), n); };
+        /// Pops the value on top and makes it the `n`th upvalue of the function at `index`. If the function does not
+        /// have that many, the value stays.
+        fn pop_into_upvalue[mut](index: c_int, n: c_int) = |state| { ffi::lua_setupvalue(state, at(index), n); };
 
-        /// Pushes the `n`th upvalue of the function at `index`, if that has so many. Whether it has.
+        /// Pushes the `n`th upvalue of the function at `index`, if the function has that many. Returns whether it has.
         pub(super) fn push_upvalue[mut](index: c_int, n: c_int) -> bool =
             |state| !ffi::lua_getupvalue(state, at(index), n).is_null();
 
-        /// Takes the table on top off, as the metatable of that at `index`. A table with a finalizer takes no memory for it.
-        pub(super) fn take_metatable[mut](index: c_int), given |stack| { stack.kind(index) == Kind::Table } =
+        /// Pops the table on top and makes it the metatable of the table at `index`. This allocates nothing, even with
+        /// a finalizer.
+        pub(super) fn pop_into_metatable[mut](index: c_int), given |stack| { stack.kind(index) == Kind::Table } =
             |state| { ffi::lua_setmetatable(state, index); };
 
-        /// Copies the value at `from` to the place of the one at `to`, and drops those above the first `height`.
+        /// Copies the value at `from` to the index `to`, and drops the values above the first `height`.
         pub(crate) fn copy_down[mut](from: c_int, to: c_int, height: c_int),
             given |stack| {
                 let top = stack.count();
@@ -344,51 +356,52 @@ impl State {
                 ffi::lua_settop(state, height);
             };
 
-        /// Moves the value on top to `index`, and drops what was behind that.
+        /// Moves the value on top to `index`, and drops the values above it.
         pub(crate) fn replace_with_top[mut](index: c_int), given |stack| { (1..=stack.count()).contains(&index) } =
             |state| {
                 ffi::lua_copy(state, -1, index);
                 ffi::lua_settop(state, index);
             };
 
-        /// Moves the value on top to `index`, and those from there on one up.
+        /// Moves the value on top to `index`, and the values from there on up by one.
         pub(super) fn insert_top[mut](index: c_int), given |stack| { (1..=stack.count()).contains(&index) } =
             |state| ffi::lua_rotate(state, index, 1);
 
-        /// Takes the value at `index` away, and moves those behind it one down.
+        /// Removes the value at `index`, and moves the values above it down by one.
         pub(super) fn remove[mut](index: c_int), given |stack| { (1..=stack.count()).contains(&index) } = |state| {
             ffi::lua_rotate(state, index, -1);
             ffi::lua_settop(state, -2);
         };
 
-        /// Calls the function below the topmost `arguments` values, protected. The status; an error lies on top.
+        /// Calls the function below the topmost `arguments` values in protected mode. Returns the status. An error is
+        /// on top.
         pub(super) fn call_protected[mut](arguments: c_int, results: c_int) -> c_int,
             given |stack| { (0..stack.count()).contains(&arguments) } =
             |state| ffi::lua_pcall(state, arguments, results, 0);
 
-        /// Pushes what the registry has for an address. What it is.
+        /// Pushes the registry's value for an address. Returns its type.
         pub(super) fn push_registered[mut](key: *const c_void) -> Kind =
             |state| Kind::of(ffi::lua_rawgeti(state, ffi::LUA_REGISTRYINDEX, registry_key(key)));
 
-        /// Pushes the metatable of the value at `index`; nothing when it has none. Whether it has.
+        /// Pushes the metatable of the value at `index`; nothing if it has none. Returns whether it has one.
         pub(super) fn push_metatable[mut](index: c_int) -> bool =
             |state| ffi::lua_getmetatable(state, at(index)) != 0;
 
-        /// The value at `index` as an integer: also a float or a string that stands for one.
+        /// Returns the value at `index` as an integer, also a float or a string that can be converted to one.
         pub(super) fn to_integer[](index: c_int) -> Option<i64> = |state| {
             let mut exact = 0;
             let value = ffi::lua_tointegerx(state, at(index), &mut exact);
             (exact != 0).then_some(value)
         };
 
-        /// The value at `index` as a number, also a string that stands for one.
+        /// Returns the value at `index` as a number, also a string that can be converted to one.
         pub(super) fn to_number[](index: c_int) -> Option<f64> = |state| {
             let mut is_number = 0;
             let value = ffi::lua_tonumberx(state, at(index), &mut is_number);
             (is_number != 0).then_some(value)
         };
 
-        /// The stack of the coroutine at `index`. It exists as long as that value is there.
+        /// Returns the stack of the coroutine at `index`. It exists as long as that value is there.
         pub(super) fn coroutine_at[](index: c_int) -> Option<State> = |state| {
             let state = ffi::lua_tothread(state, at(index));
             (!state.is_null()).then_some(State { state })
@@ -400,63 +413,63 @@ impl State {
             ffi::lua_getstack(state, 0, record.as_mut_ptr()) != 0
         };
 
-        /// Moves the topmost `count` values, which are there, to another stack of the same VM.
-        pub(super) fn give[mut](to: &mut State, count: c_int) = |state| ffi::lua_xmove(state, to.state, count);
+        /// Moves the topmost `count` values, which must exist, to another stack of the same VM.
+        pub(super) fn move_to[mut](to: &mut State, count: c_int) = |state| ffi::lua_xmove(state, to.state, count);
 
-        /// The active function at a level, 0 being the innermost.
+        /// Returns the active function at a level; 0 is the innermost.
         pub(super) fn level[](level: c_int) -> Option<ffi::lua_Debug> = |state| {
             let mut record: ffi::lua_Debug = std::mem::zeroed();
             (ffi::lua_getstack(state, level, &mut record) != 0).then_some(record)
         };
 
-        /// The identity of the value on top, which was pushed, and is dropped.
+        /// Pops the value on top, which must exist, and returns its identity.
         pub(super) fn pop_identity[mut]() -> usize = |state| {
             let identity = ffi::lua_topointer(state, -1).addr();
             ffi::lua_settop(state, -2);
             identity
         };
 
-        /// Drops the values above the first `height`; so many are there.
+        /// Drops the values above the first `height`, which must exist.
         pub(super) fn shorten[mut](height: c_int) = |state| ffi::lua_settop(state, height);
 
-        /// Drops the topmost `count` values; so many were pushed.
+        /// Drops the topmost `count` values, which must exist.
         pub(super) fn pop[mut](count: c_int) = |state| ffi::lua_settop(state, -count - 1);
 
-        /// Drops the value on top, which was pushed.
+        /// Drops the value on top, which must exist.
         pub(super) fn drop_top[mut]() = |state| ffi::lua_settop(state, -2);
     }
 }
 
-/// The bytes of a string.
+/// Returns the bytes of a string.
 ///
 /// # Safety
 /// There is a string at `index`, which stays there as long as the bytes are used.
 #[inline(always)]
 pub(super) unsafe fn string_at<'s>(state: *mut lua_State, index: c_int) -> &'s [u8] {
     let mut length = 0;
-    // SAFETY: Lua converts no string, and moves none.
+    // SAFETY: the value is a string, which Lua neither converts nor moves.
     unsafe {
         let start = ffi::lua_tolstring(state, index, &mut length);
         std::slice::from_raw_parts(start.cast(), length)
     }
 }
 
-/// The key that stands for an address in the registry: an integer, which Lua finds fastest, and no multiple of what
-/// addresses are, so that few keys collide.
+/// Returns the registry key for an address. It is an integer, which Lua finds fastest. The multiplication removes the
+/// common factor of addresses, so that few keys collide.
 #[inline(always)]
 pub(super) fn registry_key(address: *const c_void) -> i64 {
     address.addr().wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64
 }
 
-/// An index that can be asked for whatever lies there: positive, or that of an upvalue.
+/// Returns an index that is valid whatever value is there: a positive one, or that of an upvalue. Panics on any other.
 #[inline(always)]
 pub(super) fn at(index: c_int) -> c_int {
     let upvalues = ffi::lua_upvalueindex(255)..ffi::LUA_REGISTRYINDEX;
-    assert!(index > 0 || upvalues.contains(&index), "no index: {index}");
+    assert!(index > 0 || upvalues.contains(&index), "not a valid index: {index}");
     index
 }
 
-/// The index of the running function's n-th upvalue.
+/// Returns the index of the running function's n-th upvalue.
 pub(crate) const fn upvalue(n: c_int) -> c_int {
     ffi::lua_upvalueindex(n)
 }

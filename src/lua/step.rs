@@ -1,104 +1,105 @@
-//! Steps: how Lua calls them, and how what follows them is done.
+//! Steps: how Lua calls them, and how the core acts on their results.
 //!
-//! Each function is a type of its own without a size, so that each has an entry point of its own and nothing is looked up
-//! when Lua calls it.
+//! Each step is a type without a size. So each has its own entry point, and a call needs no lookup.
 
 use super::call::Call;
 use super::fault::Fault;
-use super::flow::{Flow, Kind, Outcome, Returns, Then};
-use super::function::{Function, guarded, only};
+use super::flow::{Continuation, Flow, FlowKind, Outcome, Returns};
+use super::function::{Function, guarded, zero_sized};
 use super::object::Object;
 use super::pusher::Pusher;
-use super::state::{State, calls};
+use super::state::{State, ffi_methods};
 use mlua::ffi::{self, lua_KContext, lua_State};
 use std::ffi::c_int;
 
 impl Function {
-    /// The function that runs `f` as its first step.
+    /// Returns the function that runs `f` as its first step.
     pub(crate) const fn new<F, R>(_: F) -> Function
     where
         F: Fn(&mut Call<'_>) -> Result<R, Fault> + Copy + 'static,
         R: Returns,
     {
-        Function::native(|to| run(to, |to| first(to, only::<F>())))
+        Function::native(|to| run(to, |to| run_first(to, zero_sized::<F>())))
     }
 }
 
 impl Function {
-    /// A method that only gives what `ask` finds of its object.
-    pub(crate) const fn of<T, F, R>(ask: F) -> Function
+    /// Returns a method whose results are those of `read`, which reads the object.
+    pub(crate) const fn method<T, F, R>(read: F) -> Function
     where
         T: Object,
         F: Fn(&T) -> R + Copy + 'static,
         R: Returns,
     {
-        Function::new(move |call: &mut Call<'_>| Ok(ask(call.object::<T>(1)?)))
+        Function::new(move |call: &mut Call<'_>| Ok(read(call.object::<T>(1)?)))
     }
 
-    /// A method that only gives what `act` does with its object.
-    pub(crate) const fn on<T, F, R>(act: F) -> Function
+    /// Returns a method whose results are those of `change`, which may change the object.
+    pub(crate) const fn method_mut<T, F, R>(change: F) -> Function
     where
         T: Object,
         F: Fn(&mut T) -> R + Copy + 'static,
         R: Returns,
     {
-        Function::new(move |call: &mut Call<'_>| Ok(act(call.object_mut::<T>(1)?)))
+        Function::new(move |call: &mut Call<'_>| Ok(change(call.object_mut::<T>(1)?)))
     }
 }
 
-/// The step `f`, to follow another.
+/// Returns the step `f`, which follows another one.
 #[inline]
-pub(crate) const fn then<F, R>(_: F) -> &'static Then
+pub(crate) const fn then<F, R>(_: F) -> &'static Continuation
 where
     F: Fn(&mut Call<'_>, Outcome) -> Result<R, Fault> + Copy + 'static,
     R: Returns,
 {
-    const { &Then { entry: go_on::<F, R>, step: follow::<F, R> } }
+    const { &Continuation { entry: resume_after_yield::<F, R>, step: run_next::<F, R> } }
 }
 
-/// What Lua calls for the step `F` after a yield.
-unsafe extern "C-unwind" fn go_on<F, R>(state: *mut lua_State, status: c_int, context: lua_KContext) -> c_int
+/// Lua calls this for the step `F` after a yield.
+unsafe extern "C-unwind" fn resume_after_yield<F, R>(
+    state: *mut lua_State, status: c_int, context: lua_KContext,
+) -> c_int
 where
     F: Fn(&mut Call<'_>, Outcome) -> Result<R, Fault> + Copy,
     R: Returns,
 {
-    // SAFETY: the frame is that of the function that yielded, with as much room as it had.
+    // SAFETY: the frame is that of the function that yielded, with the room that it had.
     let to = unsafe { Pusher::new(state) };
-    guarded(to, |to| run(to, |to| follow::<F, R>(to, status, context)))
+    guarded(to, |to| run(to, |to| run_next::<F, R>(to, status, context)))
 }
 
 /// Runs steps until the function ends or yields.
 #[inline(always)]
 fn run(mut to: Pusher<'_>, begin: impl FnOnce(Pusher<'_>) -> Flow) -> c_int {
-    let flow = begin(to.again());
+    let flow = begin(to.reborrow());
     match flow.kind() {
-        Kind::Return => flow.count(),
-        _ => drive(to, flow),
+        FlowKind::Return => flow.count(),
+        _ => run_flow(to, flow),
     }
 }
 
-/// Runs the first step of a function: again from its start when a number had to be made a string for it.
+/// Runs the first step of a function. If the step needs a number as a string, converts it and runs the step again.
 #[inline(always)]
-fn first<F, R>(mut to: Pusher<'_>, step: F) -> Flow
+fn run_first<F, R>(mut to: Pusher<'_>, step: F) -> Flow
 where
     F: Fn(&mut Call<'_>) -> Result<R, Fault>,
     R: Returns,
 {
     loop {
-        // Lua gives a function room for 20 values.
-        let mut call = Call::new(State::again(&to), 20);
+        // Lua calls a function with room for 20 values.
+        let mut call = Call::new(State::reborrow(&to), 20);
         #[cfg(feature = "panics")]
         super::panics::count();
         match step(&mut call) {
             Ok(results) => {
                 drop(call);
-                // The step is over, and all that is left are its results, which are parked. So a raise skips nothing.
-                return results.give(to);
+                // The step has ended. Only its results are left, which are parked, so a raise skips nothing.
+                return results.push_results(to);
             }
             Err(fault) => {
-                let height = call.base;
+                let height = call.start_height;
                 drop(call);
-                if let Some(flow) = fail(&mut to, fault, height) {
+                if let Some(flow) = handle_fault(&mut to, fault, height) {
                     return flow;
                 }
             }
@@ -106,9 +107,9 @@ where
     }
 }
 
-/// Runs the step `F`, which follows another, in the frame of the function whose step it follows.
+/// Runs the step `F`, which follows another, in the same function's frame.
 #[inline]
-fn follow<F, R>(mut to: Pusher<'_>, status: c_int, context: lua_KContext) -> Flow
+fn run_next<F, R>(mut to: Pusher<'_>, status: c_int, context: lua_KContext) -> Flow
 where
     F: Fn(&mut Call<'_>, Outcome) -> Result<R, Fault> + Copy,
     R: Returns,
@@ -119,39 +120,40 @@ where
         count: to.count(),
         kept: (context >> 32) as u32,
     };
-    // A function begins with room for 20 values, which what came since has used up in part.
+    // A function begins with room for 20 values. The values that are there now have used some of it.
     let room = match outcome.count {
         ..=10 => 20 - outcome.count,
         _ if to.has_room(20) => 20,
         _ => Fault::message("stack overflow").raise(&mut to),
     };
-    let mut call = Call::new(State::again(&to), room);
-    // It is not run again, see below.
-    call.base = 0;
+    let mut call = Call::new(State::reborrow(&to), room);
+    // The height is not needed, since this step does not run again, see below.
+    call.start_height = 0;
     #[cfg(feature = "panics")]
     super::panics::count();
-    match only::<F>()(&mut call, outcome) {
+    match zero_sized::<F>()(&mut call, outcome) {
         Ok(results) => {
             drop(call);
-            results.give(to)
+            results.push_results(to)
         }
         Err(fault) => {
             drop(call);
             match fault.returned() {
-                Ok(failure) => failure.give(to),
-                // It may have acted upon what came with it: so it is not run again for a conversion.
+                Ok(failure) => failure.push_results(to),
+                // The step may have acted on its arguments already, so it does not run again for a conversion.
                 Err(fault) => fault.raise(&mut to),
             }
         }
     }
 }
 
-/// Makes the number a string that a step asked for as one, and drops what it has pushed above `height` (negative:
-/// nothing). A failure is what the function ends with; any other fault is raised.
+/// Handles the fault of a first step. If the step needs a number as a string, converts it and drops the values that the
+/// step has pushed above `height` (negative: none). A failure becomes the results of the function; any other fault is
+/// raised.
 #[cold]
-fn fail(to: &mut Pusher<'_>, fault: Fault, height: c_int) -> Option<Flow> {
+fn handle_fault(to: &mut Pusher<'_>, fault: Fault, height: c_int) -> Option<Flow> {
     let fault = match fault.returned() {
-        Ok(failure) => return Some(failure.give(to.again())),
+        Ok(failure) => return Some(failure.push_results(to.reborrow())),
         Err(fault) => fault,
     };
     let Some(index) = fault.conversion() else { fault.raise(to) };
@@ -162,15 +164,15 @@ fn fail(to: &mut Pusher<'_>, fault: Fault, height: c_int) -> Option<Flow> {
     None
 }
 
-/// How many values lie below those that the step is about.
+/// Returns the number of values below those that concern the step.
 #[inline(always)]
 fn below(context: lua_KContext) -> c_int {
     (context & 0xffff_ffff) as c_int
 }
 
-/// How many values lie below the function that was pushed before the last `arguments` values.
+/// Returns the number of values below the function that was pushed before the last `arguments` values.
 #[inline(always)]
-fn function(to: &mut Pusher<'_>, arguments: c_int) -> c_int {
+fn below_function(to: &mut Pusher<'_>, arguments: c_int) -> c_int {
     let below = to.count() - arguments - 1;
     if below < 0 {
         Fault::message("internal error: no function was pushed").raise(to);
@@ -178,70 +180,70 @@ fn function(to: &mut Pusher<'_>, arguments: c_int) -> c_int {
     below
 }
 
-/// What Lua goes on with after a yield, if the function may yield.
+/// What Lua calls after a yield, if the function may yield.
 type Entry = Option<ffi::lua_KFunction>;
 
 impl Pusher<'_> {
-    calls! {
-        /// Calls the function below the topmost `arguments` values, which [`function`] has found.
+    ffi_methods! {
+        /// Calls the function below the topmost `arguments` values, which [`below_function`] has found.
         fn call_then[mut](arguments: c_int, results: c_int, context: lua_KContext, entry: Entry) =
             |state| ffi::lua_callk(state, arguments, results, context, entry);
 
-        /// The same, protected; the handler lies below the function.
+        /// Calls like [`Pusher::call_then`], but in protected mode. The handler is below the function.
         fn protect_then[mut](
             arguments: c_int, results: c_int, handler: c_int, context: lua_KContext, entry: Entry
         ) -> c_int = |state| ffi::lua_pcallk(state, arguments, results, handler, context, entry);
 
-        /// Yields the topmost `values` values, of which there are so many. Where that cannot be, it is an error.
+        /// Yields the topmost `values` values, which must exist. Where a yield is impossible, Lua raises an error.
         fn yield_then[mut](values: c_int, context: lua_KContext, entry: Entry) -> c_int =
             |state| ffi::lua_yieldk(state, values, context, entry);
     }
 }
 
-/// Does what follows a step, and the steps that follow, until the function ends or yields. Calls are done apart, so that
-/// a wait, by which each message is left, saves few registers.
-fn drive(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
+/// Acts on the result of a step, and runs the steps that follow, until the function ends or yields. Calls are in a
+/// function of their own: then a wait, which each message ends with, has few registers to save.
+fn run_flow(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
     while let Some(then) = flow.then {
         flow = match flow.kind() {
-            Kind::Wait => {
+            FlowKind::Wait => {
                 to.shorten(0);
                 return to.yield_then(0, flow.context(0), Some(then.entry));
             }
-            // So that nothing is asked for before each message.
-            Kind::Step if flow.count() == 0 => (then.step)(to.again(), ffi::LUA_OK, flow.context(0)),
-            Kind::Step => {
+            // A step without values below needs no count, which every message would have to compute.
+            FlowKind::Step if flow.count() == 0 => (then.step)(to.reborrow(), ffi::LUA_OK, flow.context(0)),
+            FlowKind::Step => {
                 let below = flow.count().min(to.count());
-                (then.step)(to.again(), ffi::LUA_OK, flow.context(below))
+                (then.step)(to.reborrow(), ffi::LUA_OK, flow.context(below))
             }
-            Kind::Yield => {
+            FlowKind::Yield => {
                 let top = to.count();
                 let values = flow.count().min(top);
                 return to.yield_then(values, flow.context(top - values), Some(then.entry));
             }
-            _ => return drive_calls(to, flow),
+            _ => return run_calls(to, flow),
         };
     }
     flow.count()
 }
 
-/// The same, of which a call is the first.
+/// Acts on a flow that is a call, and continues like [`run_flow`].
 #[inline(never)]
-fn drive_calls(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
+fn run_calls(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
     while let Some(then) = flow.then {
         let kind = flow.kind();
-        let (status, context) = if kind == Kind::Protected {
-            let context = flow.context(function(&mut to, flow.count()));
+        let (status, context) = if kind == FlowKind::Protected {
+            let context = flow.context(below_function(&mut to, flow.count()));
             let handler = if flow.handler() > below(context) { 0 } else { flow.handler() };
             (to.protect_then(flow.count(), flow.results(), handler, context, Some(then.entry)), context)
-        } else if let Kind::Call | Kind::CallWhole = kind {
-            let context = flow.context(function(&mut to, flow.count()));
-            let entry = (kind == Kind::Call).then_some(then.entry);
+        } else if let FlowKind::Call | FlowKind::CallUnyieldable = kind {
+            let context = flow.context(below_function(&mut to, flow.count()));
+            let entry = (kind == FlowKind::Call).then_some(then.entry);
             to.call_then(flow.count(), ffi::LUA_MULTRET, context, entry);
             (ffi::LUA_OK, context)
         } else {
-            return drive(to, flow);
+            return run_flow(to, flow);
         };
-        flow = (then.step)(to.again(), status, context);
+        flow = (then.step)(to.reborrow(), status, context);
     }
     flow.count()
 }

@@ -1,14 +1,16 @@
-//! What the core keeps for a VM: values that wait until Lua has them, and those that a VM has one of.
+//! Values that the core keeps for a VM: those on their way to Lua, and those that exist once per VM.
 //!
-//! A memory error in the giving of a value skips the frames of the core; what they owned would leak. So it is parked here
-//! meanwhile, and what an error has left behind is dropped by whoever parks something next.
+//! A memory error while a value is pushed skips the core's frames, so values that these own would leak. Therefore a
+//! value is parked here while it is pushed. If an error leaves a parked value behind, the next call that parks one
+//! drops it.
 //!
-//! Where it lies, `home` says.
+//! `vm_context` describes where a VM has its store.
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+/// The store of a VM.
 #[derive(Default)]
 pub(super) struct Store {
     parked: RefCell<Vec<Entry>>,
@@ -16,49 +18,50 @@ pub(super) struct Store {
     closed: Cell<bool>,
 }
 
+/// A parked value.
 struct Entry {
-    /// The thread whose stack its owner's frame is on, and where.
+    /// The thread of the owner's frame, and the frame's address.
     thread: usize,
     frame: usize,
-    /// Only to be dropped.
+    /// Kept only to be dropped.
     _value: Box<dyn Any>,
 }
 
-/// Tells threads apart.
+/// Returns a number that identifies the running thread.
 fn thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
 impl Store {
-    /// Keeps `value` until [`Store::leave`] is called with what this returns, by the same frame; `frame` is the address
-    /// of a local of it. The pointer holds as long.
+    /// Keeps `value` until the same frame calls [`Store::release`] with the returned number. `frame` is the address of
+    /// one of its locals. The returned pointer is valid as long.
     pub(super) fn park<T: 'static>(&self, value: T, frame: usize) -> (usize, *mut T) {
         let mut value = Box::new(value);
         let pointer = &raw mut *value;
         let thread = thread();
-        // A VM runs on one thread at a time, whose stack grows down: a frame of another thread, or below this one, or in
-        // its place, has ended, by an error if it left anything.
+        // A VM runs on one thread at a time, whose stack grows down. So a frame of another thread, below this one or in
+        // its place has ended. If it has left a value here, it ended by an error.
         let is_open = |entry: &Entry| entry.thread == thread && entry.frame > frame;
         let mut parked = self.parked.borrow_mut();
         let open = parked.iter().take_while(|entry| is_open(entry)).count();
         let stale = parked.split_off(open);
         parked.push(Entry { thread, frame, _value: value });
         drop(parked);
-        // Outside of the borrow: a destructor may park something.
+        // Outside the borrow, as a destructor may park a value.
         drop(stale);
         (open, pointer)
     }
 
-    /// The VM closes, or a script says so: nothing is shared from now on.
+    /// Stops the sharing of values, because the VM closes or a script demands it.
     pub(super) fn close(&self) {
         self.closed.set(true);
-        // Others may hold them still.
+        // Objects may still have references to them.
         drop(self.shared.take());
     }
 
-    /// Drops what was parked under this number, and what was left behind it.
-    pub(super) fn leave(&self, number: usize) {
+    /// Drops the value that was parked with this number, and all that were parked after it.
+    pub(super) fn release(&self, number: usize) {
         let mut parked = self.parked.borrow_mut();
         let number = number.min(parked.len());
         let done = parked.split_off(number);
@@ -66,7 +69,7 @@ impl Store {
         drop(done);
     }
 
-    /// The value of type `T`, made at first use; `None` once the VM closes.
+    /// Returns the value of type `T`, which is created at first use; `None` once the VM closes.
     pub(super) fn shared<T: Default + 'static>(&self) -> Option<Rc<T>> {
         if self.closed.get() {
             return None;
@@ -76,9 +79,9 @@ impl Store {
         if let Some(known) = known {
             return known.downcast().ok();
         }
-        let made = Rc::new(T::default());
-        self.shared.borrow_mut().push((TypeId::of::<T>(), made.clone()));
-        Some(made)
+        let created = Rc::new(T::default());
+        self.shared.borrow_mut().push((TypeId::of::<T>(), created.clone()));
+        Some(created)
     }
 }
 
@@ -87,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_ended_frame_has_left_is_dropped_by_the_next() {
+    fn a_value_of_an_ended_frame_is_dropped_by_the_next_one() {
         let store = Store::default();
         let (outer, left, next) = (Rc::new(1), Rc::new(2), Rc::new(3));
         let (outer_number, _) = store.park(outer.clone(), 1000);
@@ -95,12 +98,12 @@ mod tests {
         let (number, pointer) = store.park(next.clone(), 500);
         assert_eq!(Rc::strong_count(&left), 1);
         assert_eq!(Rc::strong_count(&outer), 2);
-        // SAFETY: parked by this frame and not left yet.
+        // SAFETY: this frame has parked the value and not left it yet.
         assert_eq!(unsafe { **pointer }, 3);
-        store.leave(number);
+        store.release(number);
         assert_eq!(Rc::strong_count(&next), 1);
         store.park(left.clone(), 400);
-        store.leave(outer_number);
+        store.release(outer_number);
         assert_eq!(Rc::strong_count(&outer), 1);
         assert_eq!(Rc::strong_count(&left), 1);
     }

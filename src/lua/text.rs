@@ -1,4 +1,4 @@
-//! Values as text.
+//! Conversion of values to text.
 
 use super::call::Call;
 use super::function::Function;
@@ -6,10 +6,11 @@ use super::pusher::Pusher;
 use super::returns::Push;
 use super::state::{Kind, State};
 
-/// `(value)` → the text that `tostring` gives. A metamethod may run.
+/// `(value)`: returns the text that `tostring` returns. A metamethod may run.
 pub(crate) const TO_TEXT: Function = Function::new(|_: &mut Call<'_>| Ok(Text { is_error: false }));
 
-/// `(error)` → the error if it is a string; the text that its `__tostring` gives; or what it is.
+/// `(error)`: returns the error if it is a string, else the text that its `__tostring` returns, else a text with the
+/// error's type.
 pub(crate) const ERROR_TEXT: Function = Function::new(|_: &mut Call<'_>| Ok(Text { is_error: true }));
 
 /// The text of the first argument.
@@ -24,14 +25,14 @@ impl Push for Text {
             to.push_metafield(1, c"__tostring");
             if to.is_none(2) {
                 let text = format_args!("(error object is a {} value)", to.type_name(1)).to_string();
-                return super::returns::safely(text, to, Push::push);
+                return super::returns::with_parked(text, to, Push::push);
             }
         }
         to.push_text(1);
     }
 }
 
-/// Takes the error on top of a stack, which is empty when a coroutine has closed itself.
+/// Pops the error from a stack, and returns it as text. The stack is empty if a coroutine has closed itself.
 pub(super) fn take_message(stack: &mut State) -> String {
     let top = stack.count();
     let text = match (top > 0).then(|| stack.string(top)).flatten() {

@@ -1,33 +1,33 @@
-//! Where a coroutine is, as text.
+//! Tracebacks: the active functions of a coroutine, as text.
 
 use super::call::Call;
-use super::home::{self, Home};
 use super::pusher::Pusher;
 use super::returns::Push;
 use super::state::State;
+use super::vm_context::{self, VmContext};
 use std::ffi::c_int;
 
-/// A traceback of the running coroutine, from a level on: 0 is the running function. The string at an index, if one is
-/// named, stands before it.
+/// A traceback of the running coroutine, from a level on: 0 is the running function. It begins with the string at
+/// `message`, if that is given.
 pub(crate) struct Traceback {
     pub(crate) message: Option<c_int>,
     pub(crate) level: c_int,
 }
 
 impl Push for Traceback {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
-        let running = State::again(&to);
+        let running = State::reborrow(&to);
         to.trace(&running, self.message, self.level);
     }
 }
 
-/// Where the main function of the VM is, one of ours; nil in any other.
+/// A traceback of the main function of the VM; nil if the core did not create the VM.
 pub(crate) struct MainTraceback;
 
 impl Push for MainTraceback {
     fn push(&mut self, mut to: Pusher<'_>) {
-        match home::of(&to).and_then(Home::main) {
+        match vm_context::context_of(&to).and_then(VmContext::main_coroutine) {
             Some(main) => to.trace(&main, None, 0),
             None => to.push_nil(),
         }
@@ -35,12 +35,12 @@ impl Push for MainTraceback {
 }
 
 impl Call<'_> {
-    /// Where the running coroutine is, from `level` on; `None` for want of memory.
+    /// Returns a traceback of the running coroutine, from `level` on; `None` for want of memory.
     pub(crate) fn traceback(&mut self, level: c_int) -> Option<String> {
         let height = self.count();
-        // The function that pushes it is one level more.
-        let made = self.create(Traceback { message: None, level: level + 1 });
-        let text = made.ok().and_then(|index| self.string(index));
+        // The function that pushes the traceback is one more level.
+        let created = self.create(Traceback { message: None, level: level + 1 });
+        let text = created.ok().and_then(|index| self.string(index));
         let text = text.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         self.drop_to(height);
         text

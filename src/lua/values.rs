@@ -1,4 +1,4 @@
-//! Values on the stack: pushing those that take no memory, and reading tables.
+//! Values on the stack: pushing those that need no allocation, and reading tables.
 
 use super::fault::Fault;
 use super::function::Function;
@@ -11,9 +11,9 @@ use std::ffi::c_int;
 use std::ops::RangeInclusive;
 use std::ptr::without_provenance_mut;
 
-/// A value that can be pushed without memory of Lua's.
+/// A value that can be pushed without allocation.
 pub(crate) trait Plain: Push {
-    /// Pushes it, where there is room for one value.
+    /// Pushes the value. The caller has reserved room for it.
     fn push_plain(self, to: &mut State);
 }
 
@@ -21,7 +21,8 @@ pub(crate) trait Plain: Push {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Light(pub(crate) usize);
 
-/// The element of the table at an index that has this number, without metamethods; nil when that is no table.
+/// An element of a table: (index of the table, number of the element). Read without metamethods; nil if the value at
+/// the index is not a table.
 #[derive(Clone, Copy)]
 pub(crate) struct Element(pub(crate) c_int, pub(crate) i64);
 
@@ -35,7 +36,7 @@ macro_rules! plain {
             }
         }
         impl Push for $type {
-            const REFERS: bool = $refers;
+            const REFERS_TO_STACK: bool = $refers;
             #[inline(always)]
             fn push(&mut self, mut to: Pusher<'_>) {
                 self.push_plain(&mut to)
@@ -56,7 +57,7 @@ plain!(Function, false, |value, to| to.push_function(value.0));
 plain!(Light, false, |value, to| to.push_light(without_provenance_mut(value.0)));
 
 impl Stack {
-    /// Pushes a value. → its index
+    /// Pushes a value. Returns its index.
     #[inline]
     pub(crate) fn push(&mut self, value: impl Plain) -> Result<c_int, Fault> {
         self.reserve(1)?;
@@ -72,13 +73,14 @@ impl Stack {
         Ok(())
     }
 
-    /// Pushes the `number`th element of the table at `index`, see [`Element`]. → its index
+    /// Pushes the `number`th element of the table at `index`, see [`Element`]. Returns its index.
     #[inline]
     pub(crate) fn element(&mut self, index: c_int, number: i64) -> Result<c_int, Fault> {
         self.push(Element(index, number))
     }
 
-    /// Pushes what the table at `index` has for the key at `key`, without metamethods; nil when that is no table. → its index
+    /// Pushes the value that the table at `index` has under the key at `key`, without metamethods; nil if it is not a
+    /// table. Returns its index.
     #[inline]
     pub(crate) fn get(&mut self, index: c_int, key: c_int) -> Result<c_int, Fault> {
         self.reserve(1)?;
@@ -87,8 +89,8 @@ impl Stack {
         Ok(self.count())
     }
 
-    /// Gives the key at `key` the value at `value` in the table at `index`, without metamethods, if it has one there
-    /// already: this takes no memory. → whether it had
+    /// Sets the field of the table at `index` whose key is at `key` to the value at `value`, without metamethods, but
+    /// only if the table has that field already. This does not allocate. Returns whether it has the field.
     #[inline]
     pub(crate) fn replace(&mut self, index: c_int, key: c_int, value: c_int) -> Result<bool, Fault> {
         self.reserve(2)?;
@@ -97,7 +99,8 @@ impl Stack {
         if known {
             self.push_copy(key);
             self.push_copy(value);
-            // SAFETY: a table, as it has a value for the key; so it has a place, and this takes no memory.
+            // SAFETY: a value was found under the key, so this is a table that has a slot for the key, and no memory is
+            // needed.
             unsafe { ffi::lua_rawset(self.state, index) };
         }
         self.drop_top();
@@ -105,7 +108,7 @@ impl Stack {
         Ok(known)
     }
 
-    /// Visits each pair of the table at `index`, by the indexes of key and value, until `visit` fails.
+    /// Calls `visit` for each pair of the table at `index`, with the indexes of key and value, until it fails.
     pub(crate) fn pairs(
         &mut self, index: c_int, mut visit: impl FnMut(&mut Self, c_int, c_int) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
@@ -114,8 +117,8 @@ impl Stack {
         let top = self.count();
         self.push_nil();
         let mut result = Ok(());
-        // SAFETY: the key on top is nil or one that this gave: the table does not change while it is visited, since nothing
-        // of Lua's runs.
+        // SAFETY: the key on top is nil, or the one that the last `lua_next` returned. The table does not change
+        // meanwhile, since no Lua code runs.
         while result.is_ok() && unsafe { ffi::lua_next(self.state, index) } != 0 {
             result = visit(self, top + 1, top + 2);
             self.shorten(top + 1);
@@ -125,25 +128,26 @@ impl Stack {
         result
     }
 
-    /// Gives the table at `index` the table at `metatable` as its metatable.
+    /// Sets the metatable of the table at `index` to the table at `metatable`.
     pub(crate) fn set_metatable(&mut self, index: c_int, metatable: c_int) -> Result<(), Fault> {
         for index in [index, metatable] {
             self.expect(index, Kind::Table, "table")?;
         }
         self.reserve(1)?;
         self.push_copy(metatable);
-        self.take_metatable(index);
+        self.pop_into_metatable(index);
         self.room += 1;
         Ok(())
     }
 
-    /// The light userdata at `index`.
+    /// Returns the light userdata at `index`.
     pub(crate) fn light(&self, index: c_int) -> Option<Light> {
         self.light_address(index).map(Light)
     }
 }
 
-/// (value, key): what the value has for the key, as Lua code would find it; nothing when a userdata has no fields.
+/// `(value, key)`: returns the value's field with this key, as Lua code would read it; no value for a userdata without
+/// fields.
 pub(crate) const INDEX: Function = Function::native(|mut to| {
     if to.count() < 2 {
         return 0;

@@ -1,24 +1,25 @@
-//! VMs of our own: those of services, and the one of the executable.
+//! VMs that the core creates: those of services, and the one of the executable.
 //!
-//! A VM owns a value of Rust's, its *data*. Whoever has the VM has it by `Deref`, as long as nothing of Lua's runs; a step
-//! has it by [`Call::data`]. Both borrow the only way to it mutably, so there are no two references.
+//! A VM owns a Rust value, its *data*. The owner of the VM reaches the data by `Deref` while no Lua code runs; a step
+//! reaches it by [`Call::data`]. Each of the two borrows the only path to the data mutably, so two references never
+//! exist at the same time.
 //!
-//! A service's VM runs its main function as a coroutine, which lies in the first slot of the main state. No Lua code runs
-//! on the main state before the VM ends, and the registry has that coroutine in its place: so no Lua value is the main
-//! state, and nothing can reach the slot, the debug library included.
+//! A service's VM runs its main function as a coroutine, which is in the first slot of the main state. No Lua code runs
+//! on the main state before the VM closes, and the registry has that coroutine in the place of the main thread.
+//! Therefore the main state is never a Lua value, and no Lua code, the debug library included, can reach the slot.
 
 use super::call::Call;
 use super::chunk::Chunk;
 use super::fault::Fault;
 use super::function::Function;
-use super::home::{ALLOCATORS, Home, kind_of, of};
 use super::interrupt;
 use super::protected::push_value;
 use super::pusher::Pusher;
-use super::stack::Stack;
-use super::state::{State, calls};
+use super::state::{State, ffi_methods};
 use super::store::Store;
 use super::text::take_message;
+use super::vm_access::start_from_here;
+use super::vm_context::{ALLOCATORS, VmContext, data_type_of};
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
 use std::cell::{Cell, OnceCell};
@@ -30,26 +31,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
 /// A VM with its data.
-pub(crate) struct Vm<T>(NonNull<Home>, PhantomData<T>);
+pub(crate) struct Vm<T>(NonNull<VmContext>, PhantomData<T>);
 
-// SAFETY: no state of Lua's is tied to a thread while nothing of it runs; what its objects share is reachable from this VM
-// only (see the head of `lua`), so it moves as a whole, and `T` with it.
+// SAFETY: no Lua state is bound to a thread while none of its code runs. Data that its objects share is reachable from
+// this VM only (see `lua`), so the VM moves as a whole, and `T` moves with it.
 unsafe impl<T: Send> Send for Vm<T> {}
 
-/// A share of an object of the VM, which the VM's data keeps.
-pub(crate) struct Own<T>(T);
+/// Data shared with an object of the VM, kept in the VM's own data.
+pub(crate) struct VmOwned<T>(T);
 
-// SAFETY: it is reachable from its VM only, as all that the VM's objects share, and moves with it; see the head of `lua`.
-unsafe impl<T> Send for Own<T> {}
+// SAFETY: the value is reachable from its VM only, like everything that the VM's objects share (see `lua`), and moves
+// with it.
+unsafe impl<T> Send for VmOwned<T> {}
 
-impl<T> Own<T> {
-    /// To be kept in the data of the VM that calls, and nowhere else.
-    pub(crate) fn new(_: &mut Call<'_>, value: T) -> Own<T> {
-        Own(value)
+impl<T> VmOwned<T> {
+    /// Wraps `value`. The caller keeps it in the data of the calling VM and nowhere else.
+    pub(crate) fn new(_: &mut Call<'_>, value: T) -> VmOwned<T> {
+        VmOwned(value)
     }
 }
 
-impl<T> Deref for Own<T> {
+impl<T> Deref for VmOwned<T> {
     type Target = T;
     fn deref(&self) -> &T {
         &self.0
@@ -58,7 +60,7 @@ impl<T> Deref for Own<T> {
 
 /// How a slice of the main function ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Slice {
+pub(crate) enum SliceEnd {
     /// It has yielded.
     Yielded,
     /// It has returned.
@@ -67,31 +69,32 @@ pub(crate) enum Slice {
     Failed,
 }
 
-/// A panic has unwound a call of the VM, with this message; only its data can still be used.
+/// A panic has unwound a call of the VM; its message. From then on only the VM's data is usable.
 #[derive(Debug)]
 pub(crate) struct Broken(pub(crate) String);
 
 impl<T: Send + 'static> Vm<T> {
-    /// A VM for one of many services, with a counted memory, where `on_interrupt` runs when its thread is interrupted; it
-    /// has no libraries yet, and its collector rests. `None` when there is not enough memory.
+    /// Creates a VM for one of many services. Its memory is counted, and `on_interrupt` runs when its thread is
+    /// interrupted. It has no libraries yet, and its collector is stopped. Returns `None` when memory is short.
     pub(crate) fn for_service<F>(data: T, on_interrupt: F) -> Option<Vm<T>>
     where
         F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
     {
         let vm = Vm::with(ALLOCATORS[0], data)?;
-        interrupt::on_interrupt(vm.home(), on_interrupt);
-        let mut base = vm.base();
-        base.push_function(NEW_MAIN.0);
-        if base.call_protected(0, 1) != ffi::LUA_OK {
+        interrupt::on_interrupt(vm.context(), on_interrupt);
+        let mut main_state = vm.main_state();
+        main_state.push_function(NEW_MAIN.0);
+        if main_state.call_protected(0, 1) != ffi::LUA_OK {
             return None;
         }
-        let main = base.coroutine_at(1)?;
-        vm.home().main.set(main.state);
+        let main = main_state.coroutine_at(1)?;
+        vm.context().main_coroutine.set(main.state);
         Some(vm)
     }
 
-    /// The VM of a program: as the stock interpreter's, but for mimalloc's memory. With `LIO_MALLOC=libc` in the
-    /// environment, or the feature `plain_malloc`, all memory comes from malloc(3), which memory checkers watch.
+    /// Creates the VM of a program. It behaves like the stock interpreter's, but allocates with mimalloc. With
+    /// `LIO_MALLOC=libc` in the environment, or with the feature `plain_malloc`, all memory comes from malloc(3), which
+    /// memory checkers observe.
     #[cfg(feature = "vendored")]
     pub(crate) fn for_program(data: T) -> Option<Vm<T>> {
         let libc = std::env::var_os("LIO_MALLOC").is_some_and(|name| name == "libc");
@@ -103,231 +106,235 @@ impl<T: Send + 'static> Vm<T> {
             }
         };
         let vm = Vm::with(allocator, data)?;
-        vm.home().warn(vm.base().state);
+        vm.context().warn(vm.main_state().state);
         Some(vm)
     }
 
+    /// Creates a VM that allocates by `allocator`.
     fn with(allocator: ffi::lua_Alloc, data: T) -> Option<Vm<T>> {
-        let home = Box::new(Home {
+        let context = Box::new(VmContext {
             memory: Memory::default(),
             store: Store::default(),
-            kind: Cell::new(kind_of::<T>()),
+            data_type: Cell::new(data_type_of::<T>()),
             data: Box::into_raw(Box::new(data)).cast(),
-            base: Cell::new(ptr::null_mut()),
-            main: Cell::new(ptr::null_mut()),
+            main_state: Cell::new(ptr::null_mut()),
+            main_coroutine: Cell::new(ptr::null_mut()),
             is_broken: Cell::new(false),
             on_interrupt: OnceCell::new(),
             #[cfg(feature = "vendored")]
             warnings: Cell::default(),
             threads: OnceCell::new(),
         });
-        let vm: Vm<T> = Vm(NonNull::from(Box::leak(home)), PhantomData);
-        // SAFETY: the home lives until the state is closed; a fresh state has no code that the collector could run.
+        let vm: Vm<T> = Vm(NonNull::from(Box::leak(context)), PhantomData);
+        // SAFETY: the context outlives the state that is created here. A new state has no code that the collector could
+        // run.
         unsafe {
             let data = vm.0.as_ptr().cast();
             #[cfg(feature = "lua55")]
-            let base = ffi::lua_newstate(allocator, data, seed());
+            let main_state = ffi::lua_newstate(allocator, data, seed());
             #[cfg(not(feature = "lua55"))]
-            let base = ffi::lua_newstate(allocator, data);
-            if base.is_null() {
+            let main_state = ffi::lua_newstate(allocator, data);
+            if main_state.is_null() {
                 return None;
             }
-            ffi::lua_atpanic(base, report_panic);
-            ffi::lua_gc(base, ffi::LUA_GCSTOP);
-            vm.home().base.set(base);
+            ffi::lua_atpanic(main_state, report_panic);
+            ffi::lua_gc(main_state, ffi::LUA_GCSTOP);
+            vm.context().main_state.set(main_state);
         }
         Some(vm)
     }
 
     /// The main state.
-    fn base(&self) -> State {
-        let base = self.home().base.get();
-        assert!(!base.is_null(), "the VM is closed");
-        // SAFETY: who has the VM runs nothing on it meanwhile.
-        unsafe { State::new(base) }
+    fn main_state(&self) -> State {
+        let main_state = self.context().main_state.get();
+        assert!(!main_state.is_null(), "the VM is closed");
+        // SAFETY: the caller owns or borrows the VM, and nothing runs on it meanwhile.
+        unsafe { State::new(main_state) }
     }
 
     /// The coroutine of the main function.
-    fn main(&self) -> Option<State> {
-        self.home().main()
+    fn main_coroutine(&self) -> Option<State> {
+        self.context().main_coroutine()
     }
 
     /// The main state, for tests that prepare a VM.
     #[cfg(test)]
     pub(crate) fn state(&self) -> *mut lua_State {
-        self.home().base.get()
+        self.context().main_state.get()
     }
 
-    /// What Lua allocates from.
+    /// The memory that the VM's Lua allocates from.
     pub(crate) fn memory(&self) -> &Memory {
-        &self.home().memory
+        &self.context().memory
     }
 
-    /// Runs `function`, protected: in a service's VM the main function's coroutine runs it, and must not have begun. The
-    /// error is a message.
+    /// Runs `function` in protected mode. In a service's VM it runs on the main function's coroutine, before the main
+    /// function has begun. The error is a message.
     pub(crate) fn run(&mut self, function: Function) -> Result<(), String> {
-        match self.main() {
-            None => self.run_on_base(function),
+        match self.main_coroutine() {
+            None => self.run_on_main_state(function),
             Some(mut main) => {
                 main.push_function(function.0);
-                self.run_on_main(main, 0)
+                self.run_on_main_coroutine(main, 0)
             }
         }
     }
 
-    /// Sets the main function of a service. The error is a message.
+    /// Loads the main function of a service. The error is a message.
     pub(crate) fn load(&mut self, chunk: Chunk<'_>) -> Result<(), String> {
-        let Some(mut main) = self.main() else { return Err("the VM has no main function".into()) };
-        // The chunk lives until the function has returned, which is before this does.
+        let Some(mut main) = self.main_coroutine() else { return Err("the VM has no main function".into()) };
+        // The chunk outlives the call: the function returns before this method does.
         main.push_function(push_value::<Chunk<'_>>);
         main.push_light((&raw const chunk).cast_mut().cast());
-        self.run_on_main(main, 1)
+        self.run_on_main_coroutine(main, 1)
     }
 
-    /// Runs the function below the topmost `arguments` values on the idle coroutine; its results stay there.
-    fn run_on_main(&mut self, mut main: State, arguments: c_int) -> Result<(), String> {
-        let base = self.base();
-        let status = self.guarded(|| main.resume(&base, arguments).0);
-        settle(status, &mut main)
+    /// Runs the function below the topmost `arguments` values on the idle coroutine. Its results stay there.
+    fn run_on_main_coroutine(&mut self, mut main: State, arguments: c_int) -> Result<(), String> {
+        let main_state = self.main_state();
+        let status = self.guarded(|| main.resume(&main_state, arguments).0);
+        check_status(status, &mut main)
     }
 
-    /// Runs `function` on the main state, protected. The error is a message.
-    fn run_on_base(&mut self, function: Function) -> Result<(), String> {
-        let mut base = self.base();
+    /// Runs `function` on the main state in protected mode. The error is a message.
+    fn run_on_main_state(&mut self, function: Function) -> Result<(), String> {
+        let mut main_state = self.main_state();
         let status = self.guarded(|| {
-            base.push_function(function.0);
-            base.call_protected(0, 0)
+            main_state.push_function(function.0);
+            main_state.call_protected(0, 0)
         });
-        settle(status, &mut base)
+        check_status(status, &mut main_state)
     }
 
-    /// Runs `function`, protected, with the coroutine of a service's main function as its argument. The last act but
-    /// [`Vm::close`]. The error is a message.
+    /// Runs `function` in protected mode, with the coroutine of a service's main function as its argument. Only
+    /// [`Vm::close`] may follow. The error is a message.
     pub(crate) fn run_last(&mut self, function: Function) -> Result<(), String> {
         let mut last = self.push_coroutine()?;
-        // It takes the main one's place, so that the main state has what an idle one has: see `threads`. The main one lies
-        // below its first frame, where no program reaches it.
-        let mut base = self.base();
-        base.push_copy(1);
-        base.give(&mut last, 1);
+        // The new coroutine replaces the main one on the main state, so that the main state holds what an idle one
+        // holds: see `threads`. The main one is now below the new one's first frame, which no program can reach.
+        let mut main_state = self.main_state();
+        main_state.push_copy(1);
+        main_state.move_to(&mut last, 1);
         last.push_function(function.0);
         last.push_copy(1);
-        let top = base.count();
-        base.copy_down(top, 1, top - 1);
-        self.run_on_main(last, 1)
+        let top = main_state.count();
+        main_state.copy_down(top, 1, top - 1);
+        self.run_on_main_coroutine(last, 1)
     }
 
-    /// Pushes a new coroutine on the main state of a service, above the memory limit if need be. No finalizer runs there, which
-    /// would hand the main state to the program.
+    /// Pushes a new coroutine on the main state of a service, even above the memory limit. The collector is stopped
+    /// meanwhile: a finalizer that ran on the main state would expose it to the program.
     fn push_coroutine(&mut self) -> Result<State, String> {
-        let mut base = self.base();
-        let collects = base.is_collecting();
-        base.stop_collector();
+        let mut main_state = self.main_state();
+        let collects = main_state.is_collecting();
+        main_state.stop_collector();
         let limit = self.memory().set_limit(0);
         let status = self.guarded(|| {
-            base.push_function(NEW_COROUTINE.0);
-            base.call_protected(0, 1)
+            main_state.push_function(NEW_COROUTINE.0);
+            main_state.call_protected(0, 1)
         });
         self.memory().set_limit(limit);
         if collects && status.is_ok() {
-            base.restart_collector();
+            main_state.restart_collector();
         }
-        settle(status, &mut base)?;
-        base.coroutine_at(base.count()).ok_or_else(|| "no coroutine".into())
+        check_status(status, &mut main_state)?;
+        main_state.coroutine_at(main_state.count()).ok_or_else(|| "no coroutine".into())
     }
 
-    /// Resumes the main function, with `argument` if there is one. What it yields is dropped.
+    /// Resumes the main function, with `argument` if there is one. The values that it yields are dropped.
     #[inline(always)]
-    pub(crate) fn resume(&mut self, argument: Option<bool>) -> Result<Slice, Broken> {
-        let Some(mut main) = self.main() else { return Ok(Slice::Returned) };
-        let base = self.base();
-        let _running = interrupt::Running::enter(self.home());
+    pub(crate) fn resume(&mut self, argument: Option<bool>) -> Result<SliceEnd, Broken> {
+        let Some(mut main) = self.main_coroutine() else { return Ok(SliceEnd::Returned) };
+        let main_state = self.main_state();
+        let _running = interrupt::RunningVm::enter(self.context());
         self.guarded(|| {
             if let Some(argument) = argument {
                 main.push_boolean(argument);
             }
-            match main.resume(&base, argument.is_some().into()) {
+            match main.resume(&main_state, argument.is_some().into()) {
                 (ffi::LUA_YIELD, results) => {
                     if results > 0 {
                         main.pop(results);
                     }
-                    Slice::Yielded
+                    SliceEnd::Yielded
                 }
-                (ffi::LUA_OK, _) => Slice::Returned,
-                _ => Slice::Failed,
+                (ffi::LUA_OK, _) => SliceEnd::Returned,
+                _ => SliceEnd::Failed,
             }
         })
     }
 
-    /// Message and traceback of the main function's error, once it has failed. The VM runs nothing after that but what
-    /// closes it.
+    /// Returns the message and traceback of the main function's error. To be called after it has failed; from then on
+    /// the VM runs only what closes it.
     pub(crate) fn failure(&mut self) -> String {
         let mut own = match self.push_coroutine() {
             Ok(own) => own,
             Err(message) => return message,
         };
-        let mut base = self.base();
+        let mut main_state = self.main_state();
         let limit = self.memory().set_limit(0);
         let text = self.guarded(|| {
             own.push_function(DESCRIBE.0);
-            base.push_copy(1);
-            base.give(&mut own, 1);
-            own.resume(&base, 1);
+            main_state.push_copy(1);
+            main_state.move_to(&mut own, 1);
+            own.resume(&main_state, 1);
             let text = take_message(&mut own);
-            base.drop_top();
+            main_state.drop_top();
             text
         });
         self.memory().set_limit(limit);
         text.unwrap_or_else(|Broken(message)| message)
     }
 
-    /// Lets the collector run, in the mode of the VM: see [`Call::start_collector`]; a program's is generational, as in
-    /// the stock interpreter.
+    /// Starts the collector, in the mode of the VM: see [`Call::start_collector`]. A program's collector is
+    /// generational, as in the stock interpreter.
     pub(crate) fn start_collector(&mut self) {
-        let base = self.base();
-        if self.main().is_none() || cfg!(feature = "lua55") {
-            base.restart_collector();
-            base.collect_by_generations();
+        let main_state = self.main_state();
+        if self.main_coroutine().is_none() || cfg!(feature = "lua55") {
+            main_state.restart_collector();
+            main_state.collect_by_generations();
         } else {
-            start_from_here(&base);
+            start_from_here(&main_state);
         }
     }
 }
 
 impl<T> Vm<T> {
-    fn home(&self) -> &Home {
-        // SAFETY: freed with the VM; nobody has a mutable reference to it.
+    /// Returns the context of the VM.
+    fn context(&self) -> &VmContext {
+        // SAFETY: the context is freed when the VM is dropped, and no mutable reference to it exists.
         unsafe { self.0.as_ref() }
     }
 
     /// Whether a panic has unwound a call of the VM.
     pub(crate) fn is_broken(&self) -> bool {
-        self.home().is_broken.get()
+        self.context().is_broken.get()
     }
 
-    /// Ends the VM: finalizers run. The data stays. A VM that is broken is left as it is.
+    /// Closes the VM: finalizers run. The data stays. A broken VM is left unchanged.
     pub(crate) fn close(&mut self) -> Result<(), Broken> {
-        let base = self.home().base.get();
-        if base.is_null() || self.is_broken() {
+        let main_state = self.context().main_state.get();
+        if main_state.is_null() || self.is_broken() {
             return Ok(());
         }
-        // Which empties the main state, so that nothing keeps the coroutine.
-        self.home().main.set(ptr::null_mut());
-        // SAFETY: this thread has the VM, and nothing of it runs; it is closed once.
-        let closed = self.guarded(|| unsafe { ffi::lua_close(base) });
-        self.home().base.set(ptr::null_mut());
+        // Closing empties the main state, so nothing keeps the coroutine alive.
+        self.context().main_coroutine.set(ptr::null_mut());
+        // SAFETY: this thread owns the VM and nothing of it runs; `main_state` is set to null below, so it is closed
+        // once.
+        let closed = self.guarded(|| unsafe { ffi::lua_close(main_state) });
+        self.context().main_state.set(ptr::null_mut());
         closed
     }
 
-    /// Calls into the VM. A panic that comes out of it, from code of somebody else's, breaks it.
-    // Inlined, as its callers are: each slice of a service passes through.
+    /// Calls into the VM. A panic that unwinds out of the call, from foreign code, breaks the VM.
+    // Inlined, as its callers are: each slice of a service passes through here.
     #[inline(always)]
     fn guarded<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, Broken> {
         if self.is_broken() {
             return Err(Broken("the VM is broken".into()));
         }
         catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
-            self.home().is_broken.set(true);
+            self.context().is_broken.set(true);
             Broken(super::fault::panic_message(panic))
         })
     }
@@ -336,15 +343,15 @@ impl<T> Vm<T> {
 impl<T> Deref for Vm<T> {
     type Target = T;
     fn deref(&self) -> &T {
-        // SAFETY: of this type, and dropped with the VM. Steps, which may borrow it too, run while the VM itself is
-        // borrowed mutably.
+        // SAFETY: the data has this type and is dropped with the VM. Steps, which can borrow it too, run only while the
+        // VM is borrowed mutably.
         unsafe { &*self.0.as_ref().data.cast::<T>() }
     }
 }
 
 impl<T> DerefMut for Vm<T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the VM is borrowed mutably, and with it the only way to the data while nothing of Lua's runs.
+        // SAFETY: the VM is borrowed mutably, which is the only path to the data while no Lua code runs.
         unsafe { &mut *self.0.as_ref().data.cast::<T>() }
     }
 }
@@ -352,51 +359,18 @@ impl<T> DerefMut for Vm<T> {
 impl<T> Drop for Vm<T> {
     fn drop(&mut self) {
         let _ = self.close();
-        let home = self.home();
-        // SAFETY: nobody has the VM any more; each part is freed once, the home after the state that allocates from it.
+        let context = self.context();
+        // SAFETY: the VM is being dropped, so no other access is left. Each part is freed once, the context after the
+        // state that allocates from it.
         unsafe {
-            home.kind.set(0);
-            drop(Box::from_raw(home.data.cast::<T>()));
-            // The stack of a broken VM ends in calls that are no more, so not even its finalizers can run. It is lost,
-            // and its memory.
-            if !home.is_broken.get() {
+            context.data_type.set(0);
+            drop(Box::from_raw(context.data.cast::<T>()));
+            // The stack of a broken VM still has the frames of the calls that were unwound, so not even finalizers can
+            // run. The state and its memory are leaked.
+            if !context.is_broken.get() {
                 drop(Box::from_raw(self.0.as_ptr()));
             }
         }
-    }
-}
-
-impl Call<'_> {
-    /// The data of the VM, when it is one of ours with data of this type.
-    #[inline]
-    pub(crate) fn data<T: Send + 'static>(&mut self) -> Option<&mut T> {
-        self.data_and_stack().map(|(data, _)| data)
-    }
-
-    /// The data of the VM, and beside it the values of the call.
-    #[inline]
-    pub(crate) fn data_and_stack<T: Send + 'static>(&mut self) -> Option<(&mut T, &mut Stack)> {
-        let data = self.origin().home()?.data_as::<T>();
-        // SAFETY: the call is borrowed as a whole, and with it the only way to the data while something of Lua's runs.
-        unsafe { Some((data?.as_mut(), &mut **self)) }
-    }
-
-    /// The VM's memory, when it is one of ours.
-    pub(crate) fn memory(&self) -> Option<&Memory> {
-        of(self).map(|home| &home.memory)
-    }
-
-    /// Lets the collector of a service's VM run. Its first cycle begins when the VM has doubled, as by default each later
-    /// one does: what there is now stays, and to go through it would be a tenth of a short service's work.
-    pub(crate) fn start_collector(&mut self) {
-        self.rests = false;
-        start_from_here(self);
-    }
-
-    /// Lets the collector rest: what is made from now on stays.
-    pub(crate) fn stop_collector(&mut self) {
-        self.wake_collector();
-        State::stop_collector(self);
     }
 }
 
@@ -406,69 +380,60 @@ pub(crate) const OPEN_LIBRARIES: Function = Function::native(|mut to| {
     0
 });
 
-/// An error that nobody catches: Lua is about to abort the process.
+/// Reports an error that no code catches; Lua then aborts the process.
 unsafe extern "C-unwind" fn report_panic(state: *mut lua_State) -> c_int {
-    // SAFETY: Lua leaves the error object on top of the stack, and uses it no more.
+    // SAFETY: Lua leaves the error object on top of this stack, and does not use it afterwards.
     let text = take_message(&mut unsafe { State::new(state) });
     let _ = writeln!(std::io::stderr(), "PANIC: unprotected error in call to Lua API ({text})");
     0
 }
 
-/// What strings' hashes begin with: not to be guessed from outside.
+/// The seed for hashes of strings, which must not be predictable from outside.
 #[cfg(feature = "lua55")]
 fn seed() -> std::ffi::c_uint {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id()) as std::ffi::c_uint
 }
 
-/// See [`Call::start_collector`].
-fn start_from_here(stack: &State) {
-    stack.restart_collector();
-    // The incremental collector of Lua 5.5 falls behind a program that makes little but objects with finalizers, such as
-    // sockets: there it is the generational one.
-    #[cfg(not(feature = "lua55"))]
-    stack.owe(-stack.kibibytes());
-}
-
-/// Makes the main function's coroutine, which takes the place of the main state in the registry.
+/// Creates the main function's coroutine, which replaces the main state in the registry.
 const NEW_MAIN: Function = Function::native(|mut to| {
     to.push_coroutine();
     to.push_copy(1);
-    to.take_main();
+    to.pop_into_main_thread();
     1
 });
 
-/// Makes a coroutine.
+/// Creates a coroutine.
 const NEW_COROUTINE: Function = Function::native(|mut to| {
     to.push_coroutine();
     1
 });
 
-/// The message of the failed coroutine at 1, with its traceback.
+/// Describes the failed coroutine at 1: its message and traceback.
 const DESCRIBE: Function = Function::native(|mut to| {
     let Some(mut failed) = to.coroutine_at(1) else { return 0 };
-    to.take_top(&mut failed);
+    to.move_top_from(&mut failed);
     to.push_text(2);
     to.trace(&failed, Some(3), 0);
     1
 });
 
 impl Pusher<'_> {
-    calls! {
-        /// Takes the coroutine on top off, which becomes that in the main one's place.
-        fn take_main[mut]() =
+    ffi_methods! {
+        /// Pops the coroutine on top and stores it as the registry's main thread.
+        fn pop_into_main_thread[mut]() =
             |state| ffi::lua_rawseti(state, ffi::LUA_REGISTRYINDEX, ffi::LUA_RIDX_MAINTHREAD);
 
-        /// Moves the value on top of another stack of the VM here.
-        fn take_top[mut](from: &mut State), given |_stack| { from.count() > 0 } =
+        /// Moves the top value of another stack of the VM to this one.
+        fn move_top_from[mut](from: &mut State), given |_stack| { from.count() > 0 } =
             |state| ffi::lua_xmove(from.state, state, 1);
     }
 }
 
 impl State {
-    calls! {
-        /// Resumes this coroutine, which Lua refuses by the status if it is neither suspended nor new, with the topmost
-        /// `arguments` values. The status, and how many values it came back with.
+    ffi_methods! {
+        /// Resumes this coroutine with the topmost `arguments` values. If it is neither suspended nor new, Lua reports
+        /// that by the status. Returns the status, and the number of values that the coroutine yielded or returned.
         pub(super) fn resume[mut](from: &State, arguments: c_int) -> (c_int, c_int),
             given |stack| { arguments == 0 || (1..=stack.count()).contains(&arguments) } =
             |state| {
@@ -478,8 +443,8 @@ impl State {
     }
 }
 
-/// What a protected call came to, which has left its error on top of the stack if it failed.
-fn settle(status: Result<c_int, Broken>, stack: &mut State) -> Result<(), String> {
+/// Converts the status of a protected call, which has left its error on top of the stack if it failed, to a result.
+fn check_status(status: Result<c_int, Broken>, stack: &mut State) -> Result<(), String> {
     match status {
         Ok(ffi::LUA_OK) => Ok(()),
         Ok(_) => Err(take_message(stack)),

@@ -1,4 +1,4 @@
-//! VMs of our own: their data, their main function, what interrupts them, and what the debug library cannot do to them.
+//! VMs that the core creates: their data, main function and interrupts, and what the debug library cannot do to them.
 
 use super::interrupt::{self, Target};
 use super::*;
@@ -6,20 +6,20 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the VMs of these tests have.
+/// The data of the VMs of these tests.
 #[derive(Default)]
 struct Notes {
     lines: Vec<String>,
     target: Arc<Target>,
-    /// What an interrupt raises.
+    /// The error that an interrupt raises.
     raises: Option<&'static str>,
-    own: Option<Own<Rc<Cell<i32>>>>,
+    own: Option<VmOwned<Rc<Cell<i32>>>>,
     anchored: Option<Coroutine>,
 }
 
-/// `keep()`: the data keeps a share of what an object of the VM could have.
+/// `keep()`: stores data in the VM's data that an object of the VM could share.
 fn keep(call: &mut Call<'_>) -> Result<(), Fault> {
-    let own = Own::new(call, Rc::new(Cell::new(7)));
+    let own = VmOwned::new(call, Rc::new(Cell::new(7)));
     call.data::<Notes>().expect("the data of the VM").own = Some(own);
     Ok(())
 }
@@ -32,22 +32,22 @@ fn note(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `interrupt()`: as another thread does.
+/// `interrupt()`: interrupts the VM, as another thread does.
 fn interrupt_me(call: &mut Call<'_>) -> Result<(), Fault> {
     let notes = call.data::<Notes>().expect("the data of the VM");
     notes.target.interrupt();
     Ok(())
 }
 
-/// `other()` → whether there is data of another type.
+/// `other()`: returns whether there is data of another type.
 fn other(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(call.data::<String>().is_some())
 }
 
-/// `anchored()` → a coroutine that only the anchors keep.
+/// `anchored()`: returns a coroutine that only the anchors keep alive.
 fn anchored(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let threads = call.shared::<Threads>()?;
-    threads.set_up(call)?;
+    threads.create_anchors(call)?;
     let notes = call.data::<Notes>().expect("the data of the VM");
     let co = match notes.anchored {
         Some(co) => co,
@@ -81,11 +81,11 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
 use mlua::ffi;
 use std::ffi::CStr;
 
-/// A VM with the functions above as globals, and a main function.
+/// Returns a VM with the functions above as globals, and a main function.
 fn vm(notes: Notes, code: &str) -> Vm<Notes> {
     let mut vm = Vm::for_service(notes, interrupted).expect("memory");
     vm.run(OPEN_LIBRARIES).expect("the libraries");
-    // SAFETY: the VM is idle.
+    // SAFETY: nothing runs in the VM that was just created.
     unsafe {
         for (name, function) in FUNCTIONS {
             function.push(vm.state(), 0);
@@ -97,7 +97,7 @@ fn vm(notes: Notes, code: &str) -> Vm<Notes> {
     vm
 }
 
-/// Interrupts are of the process: one test at a time.
+/// Interrupts concern the whole process, so only one test at a time may use them.
 fn with_interrupts(test: impl FnOnce(Arc<Target>)) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,21 +114,21 @@ fn a_main_function_yields_returns_and_fails() {
     let code = "note 'one' local argument = coroutine.yield(1, 2, 3) note(tostring(argument)) coroutine.yield()
         error { 'odd' }";
     let mut vm = vm(Notes::default(), code);
-    assert_eq!(vm.resume(None).unwrap(), Slice::Yielded);
-    assert_eq!(vm.resume(Some(true)).unwrap(), Slice::Yielded);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Yielded);
+    assert_eq!(vm.resume(Some(true)).unwrap(), SliceEnd::Yielded);
     vm.lines.push("mine".into());
-    assert_eq!(vm.resume(None).unwrap(), Slice::Failed);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Failed);
     assert!(vm.failure().starts_with("table: 0x"));
     assert_eq!(vm.lines, ["one", "true", "mine"]);
     let mut vm = self::vm(Notes::default(), "assert(not other())");
-    assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
 }
 
 #[test]
-fn data_keeps_what_is_of_its_vm_and_moves_with_it() {
+fn the_data_of_a_vm_moves_with_it_to_another_thread() {
     let mut vm = vm(Notes::default(), "keep() note(where_main_is())");
     let thread = std::thread::spawn(move || {
-        assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+        assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
         assert_eq!(vm.own.as_ref().map(|own| own.get()), Some(7));
         assert!(vm.lines[0].starts_with("stack traceback:\n"));
         assert!(vm.lines[0].contains("main:1: in main chunk"));
@@ -137,7 +137,7 @@ fn data_keeps_what_is_of_its_vm_and_moves_with_it() {
 }
 
 #[test]
-fn what_does_not_load_or_run_is_a_message() {
+fn a_function_that_does_not_load_or_run_is_reported_by_a_message() {
     let mut vm = Vm::for_service((), |_| Ok(())).expect("memory");
     let wrong = vm.load(Chunk::Text(b"x =", c"=wrong")).unwrap_err();
     assert_eq!(wrong, "wrong:1: unexpected symbol near <eof>");
@@ -149,9 +149,9 @@ fn what_does_not_load_or_run_is_a_message() {
     assert_eq!(vm.run(fails).unwrap_err(), "no");
 }
 
-// A script that clears the registry freed the coroutine under the scheduler, which resumed it then.
+// Regression: a script that cleared the registry freed the coroutine, which the scheduler then resumed.
 #[test]
-fn the_debug_library_cannot_take_the_main_function_away() {
+fn the_debug_library_cannot_remove_the_main_function() {
     let code = "local threads = 0
         local registry = debug.getregistry()
         for key, value in pairs(registry) do
@@ -168,14 +168,14 @@ fn the_debug_library_cannot_take_the_main_function_away() {
         busy()
         note(tostring(coroutine.isyieldable()))";
     let mut vm = vm(Notes::default(), code);
-    assert_eq!(vm.resume(None).unwrap(), Slice::Yielded);
-    assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Yielded);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
     assert_eq!(vm.lines, ["true"]);
 }
 
-// Finalizers run on whatever coroutine allocates: the main state must not be one, since a script could close it.
+// Finalizers run on any coroutine that allocates. The main state must not be one, since a script could close it.
 #[test]
-fn no_finalizer_meets_the_main_state_before_the_vm_ends() {
+fn no_finalizer_gets_the_main_state_before_the_vm_closes() {
     let code = "local main = coroutine.running()
         local function guard()
           setmetatable({}, { __gc = function()
@@ -185,7 +185,7 @@ fn no_finalizer_meets_the_main_state_before_the_vm_ends() {
         end
         guard() collectgarbage() coroutine.yield() guard() collectgarbage() coroutine.yield() guard()";
     let mut vm = vm(Notes::default(), code);
-    while vm.resume(None).unwrap() == Slice::Yielded {}
+    while vm.resume(None).unwrap() == SliceEnd::Yielded {}
     assert_eq!(vm.lines, ["coroutine", "coroutine"]);
     vm.close().unwrap();
     assert_eq!(vm.lines, ["coroutine", "coroutine", "main"]);
@@ -200,8 +200,8 @@ const LAST: Function = Function::new(|call: &mut Call<'_>| -> Result<Next, Fault
 });
 
 #[test]
-fn no_program_meets_the_main_state_in_the_last_acts_of_a_vm() {
-    // Finalizers run at nearly every allocation.
+fn no_program_gets_the_main_state_in_the_last_calls_of_a_vm() {
+    // With these settings, finalizers run at nearly every allocation.
     let code = "collectgarbage('incremental', 10, 1000)
         local function guard()
           setmetatable({}, { __gc = function()
@@ -222,20 +222,20 @@ fn no_program_meets_the_main_state_in_the_last_acts_of_a_vm() {
           seen 'last'
           ended = true
         end
-        local odd = setmetatable({}, { __tostring = function() seen 'told' return 'odd' end })
+        local odd = setmetatable({}, { __tostring = function() seen 'tostring' return 'odd' end })
         -- A table grows without a step of the collector: so one is due when the function fails.
         local list = {}
         for i = 1, 1000 do list[i] = i end
         error(odd)";
     let mut vm = vm(Notes::default(), code);
-    assert_eq!(vm.resume(None).unwrap(), Slice::Failed);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Failed);
     assert!(vm.failure().starts_with("odd\nstack traceback"));
     vm.run_last(LAST).unwrap();
-    assert_eq!(vm.lines, ["told: another", "last: another"]);
+    assert_eq!(vm.lines, ["tostring: another", "last: another"]);
 }
 
 #[test]
-fn the_anchors_of_a_service_are_out_of_its_reach() {
+fn a_service_cannot_reach_its_anchors() {
     let code = "local made = anchored()
         for key, value in pairs(debug.getregistry()) do
           assert(type(value) ~= 'thread' or value == coroutine.running())
@@ -246,17 +246,17 @@ fn the_anchors_of_a_service_are_out_of_its_reach() {
         function last() note(coroutine.status(anchored())) end
         coroutine.yield()";
     let mut vm = vm(Notes::default(), code);
-    assert_eq!(vm.resume(None).unwrap(), Slice::Yielded);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Yielded);
     vm.run_last(LAST).unwrap();
     assert_eq!(vm.lines, ["dead", "dead"]);
 }
 
 #[test]
-fn an_interrupt_runs_once_and_the_function_goes_on() {
+fn an_interrupt_runs_once_and_the_function_continues() {
     with_interrupts(|target| {
         let notes = Notes { target, ..Notes::default() };
         let mut vm = vm(notes, "interrupt() local sum = 0 for i = 1, 100 do sum = sum + i end note(tostring(sum))");
-        assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+        assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
         assert_eq!(vm.lines, ["main:1: in main chunk", "5050"]);
     });
 }
@@ -267,7 +267,7 @@ fn the_error_of_an_interrupt_is_raised_again_where_it_is_caught() {
         let raises = Some("enough");
         let notes = Notes { target, raises, ..Notes::default() };
         let mut vm = vm(notes, "for i = 1, 100 do pcall(function() interrupt() while true do end end) end note 'end'");
-        assert_eq!(vm.resume(None).unwrap(), Slice::Failed);
+        assert_eq!(vm.resume(None).unwrap(), SliceEnd::Failed);
         assert!(vm.failure().starts_with("enough"));
         assert!(!vm.lines.iter().any(|line| line == "end"));
     });
@@ -279,7 +279,7 @@ fn a_panic_in_an_interrupt_is_an_error_of_the_interrupted_function() {
         let raises = Some("panic");
         let notes = Notes { target, raises, ..Notes::default() };
         let mut vm = vm(notes, "interrupt() while true do end");
-        assert_eq!(vm.resume(None).unwrap(), Slice::Failed);
+        assert_eq!(vm.resume(None).unwrap(), SliceEnd::Failed);
         let failure = vm.failure();
         assert!(failure.starts_with("internal error: in a hook\n"), "{failure}");
     });
@@ -288,9 +288,9 @@ fn a_panic_in_an_interrupt_is_an_error_of_the_interrupted_function() {
 #[test]
 fn a_vm_moves_between_threads_with_its_data() {
     let mut vm = vm(Notes::default(), "note 'here' coroutine.yield() note 'there'");
-    assert_eq!(vm.resume(None).unwrap(), Slice::Yielded);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Yielded);
     let other = std::thread::spawn(move || {
-        assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+        assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
         vm.lines.clone()
     });
     assert_eq!(other.join().unwrap(), ["here", "there"]);
@@ -302,7 +302,7 @@ fn the_data_is_dropped_after_the_finalizers() {
     let target = notes.target.clone();
     let code = "kept = setmetatable({}, { __gc = function() note 'late' end })";
     let mut vm = vm(notes, code);
-    assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
     vm.close().unwrap();
     assert_eq!(vm.lines, ["late"]);
     assert_eq!(Arc::strong_count(&target), 2);

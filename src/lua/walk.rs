@@ -1,27 +1,27 @@
-//! Values inside of tables, to any depth: read while nothing of Lua's runs, so that no table changes under its reader.
+//! Reading tables to any depth. No Lua code runs meanwhile, so no table changes during the traversal.
 
 use super::fault::Fault;
 use super::function::Function;
-use super::kept::Kept;
+use super::registered::RegistryName;
 use super::stack::Stack;
-use super::state::{Kind, State, at, calls, string_at};
+use super::state::{Kind, State, at, ffi_methods, string_at};
 use mlua::ffi;
 use std::ffi::c_int;
 use std::ops::Deref;
 use std::ptr::null_mut;
 
-/// The values of a call, to be read, and the tables among them, to be entered. Nothing can be pushed, dropped or changed
-/// meanwhile but by the cursors that it gives.
+/// The values of a call, for reading, and the tables among them, for traversal. Meanwhile only the cursors that it
+/// returns can push, drop or change values.
 pub(crate) struct Walk {
     stack: Stack,
-    /// How many values there were before the first cursor, which may have left some.
+    /// The number of values before the first cursor, which may leave some values.
     top: c_int,
-    /// How high the stack may grow for sure, from then on.
+    /// The height to which the stack can certainly grow, once there was a cursor.
     limit: c_int,
 }
 
-/// What a walk without cursors need not know.
-const NOT_ASKED: c_int = -1;
+/// The value of `top` before the first cursor.
+const NO_CURSOR: c_int = -1;
 
 impl Deref for Walk {
     type Target = Stack;
@@ -31,7 +31,7 @@ impl Deref for Walk {
     }
 }
 
-/// A value, as far as it is read in most cases.
+/// A value, with its contents in the most common cases.
 pub(crate) enum Read<'w> {
     Integer(i64),
     String(&'w [u8]),
@@ -39,45 +39,45 @@ pub(crate) enum Read<'w> {
     Other(Kind),
 }
 
-/// A walk, after which the call knows whether the collector rests, also when there was a panic.
-struct Lending<'a> {
+/// A walk. When it is dropped, also by a panic, the call learns whether the collector is stopped.
+struct WalkGuard<'a> {
     walk: Walk,
     of: &'a mut Stack,
 }
 
-impl Drop for Lending<'_> {
+impl Drop for WalkGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.of.rests = self.walk.stack.rests;
+        self.of.collector_paused = self.walk.stack.collector_paused;
     }
 }
 
-/// How many values a cursor and what looks at its values push.
-const LEVEL: c_int = 6;
+/// How many values a cursor, and code that reads its values, push at most.
+const VALUES_PER_CURSOR: c_int = 6;
 
 impl Stack {
-    /// Has `read` read the values and what is in them.
+    /// Calls `read` with the values of this stack, and with what they contain.
     #[inline]
     pub(crate) fn walk<R>(&mut self, read: impl FnOnce(&mut Walk) -> R) -> R {
-        let (own, room) = (self.raw.again(), self.room);
+        let (own, room) = (self.raw.reborrow(), self.room);
         self.walk_in(own, room, read)
     }
 
-    /// The same with another stack of the VM, which has room for `room` values.
+    /// Calls `read` with the values of another stack of the VM, which has room for `room` values.
     #[inline]
     pub(super) fn walk_in<R>(&mut self, raw: State, room: c_int, read: impl FnOnce(&mut Walk) -> R) -> R {
-        let mut stack = self.lend();
+        let mut stack = self.alias();
         (stack.raw, stack.room) = (raw, room);
-        let mut lent = Lending { walk: Walk { stack, top: NOT_ASKED, limit: 0 }, of: self };
+        let mut lent = WalkGuard { walk: Walk { stack, top: NO_CURSOR, limit: 0 }, of: self };
         let result = read(&mut lent.walk);
-        if lent.walk.top != NOT_ASKED {
+        if lent.walk.top != NO_CURSOR {
             let top = lent.walk.top;
             lent.walk.stack.shorten(top);
         }
         result
     }
 
-    /// The identity of the metatable of the value at `index`; 0 when it has none.
+    /// Returns the identity of the metatable of the value at `index`; 0 if it has none.
     #[inline]
     pub(crate) fn metatable(&mut self, index: c_int) -> Result<usize, Fault> {
         self.reserve(1)?;
@@ -87,8 +87,8 @@ impl Stack {
 }
 
 impl Walk {
-    calls! {
-        /// The value at `index`.
+    ffi_methods! {
+        /// Returns the value at `index`.
         pub(crate) fn read[](index: c_int) -> Read<'_> = |state| match ffi::lua_type(state, at(index)) {
             ffi::LUA_TTABLE => Read::Table,
             ffi::LUA_TNUMBER if ffi::lua_isinteger(state, index) != 0 => {
@@ -99,49 +99,52 @@ impl Walk {
         };
     }
 
-    /// The pairs of the table at `index`, without metamethods, in no order; `None` when that is no table, or the stack is full.
+    /// Returns a cursor over the pairs of the table at `index`, without metamethods, in no order; `None` if it is not a
+    /// table, or the stack is full.
     #[inline(always)]
     pub(crate) fn pairs(&mut self, index: c_int) -> Option<Pairs<'_>> {
         let key = self.cursor(index)?;
-        // The key before the first one.
+        // `lua_next` begins at nil.
         self.stack.push_nil();
         Some(Pairs { walk: self, table: index, key, begun: false })
     }
 
-    /// The values of the table at `index` by integer keys, without metamethods; `None` as for [`Walk::pairs`].
+    /// Returns a cursor over the integer keys of the table at `index`, without metamethods; `None` as for
+    /// [`Walk::pairs`].
     pub(crate) fn elements(&mut self, index: c_int) -> Option<Elements<'_>> {
         let value = self.cursor(index)?;
         Some(Elements { walk: self, table: index, value })
     }
 
-    /// Where a cursor over the table at `index` begins.
+    /// Returns the first stack index of a new cursor over the table at `index`.
     #[inline(always)]
     fn cursor(&mut self, index: c_int) -> Option<c_int> {
         let top = self.stack.count();
-        if self.top == NOT_ASKED {
+        if self.top == NO_CURSOR {
             (self.top, self.limit) = (top, top + self.stack.room);
         }
-        if self.stack.kind(index) != Kind::Table || (top + LEVEL > self.limit && !self.grow(top)) {
+        if self.stack.kind(index) != Kind::Table || (top + VALUES_PER_CURSOR > self.limit && !self.grow(top)) {
             return None;
         }
         Some(top + 1)
     }
 
+    /// Makes room for ten more cursors. Returns false if the stack cannot grow.
     #[cold]
     fn grow(&mut self, top: c_int) -> bool {
-        self.limit = top + 10 * LEVEL;
-        self.stack.has_room(10 * LEVEL)
+        self.limit = top + 10 * VALUES_PER_CURSOR;
+        self.stack.has_room(10 * VALUES_PER_CURSOR)
     }
 
-    /// The identity of the metatable of the value at `index`; 0 when it has none.
+    /// Returns the identity of the metatable of the value at `index`; 0 if it has none.
     #[inline]
     pub(crate) fn metatable(&mut self, index: c_int) -> usize {
         self.stack.metatable_identity(index)
     }
 
-    /// Whether the metatable of the value at `index` has a field with the name that the VM keeps as `name`; `None` when it
-    /// keeps none.
-    pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static Kept) -> Option<bool> {
+    /// Whether the metatable of the value at `index` has a field with the name that the VM keeps as `name`; `None` if
+    /// the VM does not keep that name.
+    pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static RegistryName) -> Option<bool> {
         let stack = &mut self.stack;
         if !stack.push_metatable(index) {
             return Some(false);
@@ -156,7 +159,7 @@ impl Walk {
         known.then_some(found)
     }
 
-    /// The C function at `index` if it has no upvalues.
+    /// Returns the C function at `index`, if it has no upvalues.
     pub(crate) fn c_function(&mut self, index: c_int) -> Option<Function> {
         let function = self.stack.c_function(index)?;
         if self.stack.push_upvalue(index, 1) {
@@ -166,8 +169,8 @@ impl Walk {
         Some(Function(function))
     }
 
-    /// Enters the value at `value`, which is not nil, as the `number`th of the table at `table`. Costs as much as
-    /// [`Call::create`](super::Call::create).
+    /// Stores the value at `value`, which is not nil, as the `number`th item of the table at `table`. This has the cost
+    /// of a [`Call::create`](super::Call::create).
     pub(crate) fn enter(&mut self, table: c_int, number: i64, value: c_int) -> Result<(), Fault> {
         assert!(self.kind(table) == Kind::Table && !self.is_none(value));
         let stack = &mut self.stack;
@@ -178,8 +181,8 @@ impl Walk {
         stack.push_copy(table);
         stack.push_integer(number);
         stack.push_copy(value);
-        // A table gets a value, and loses none.
-        match stack.call_quietly(3, 0) {
+        // The table gets a value and loses none, so cursors over it stay valid.
+        match stack.call_isolated(3, 0) {
             ffi::LUA_OK => Ok(()),
             _ => {
                 stack.drop_top();
@@ -189,7 +192,7 @@ impl Walk {
     }
 }
 
-/// (table, number, value): enters the value.
+/// `(table, number, value)`: stores the value.
 const ENTER: Function = Function::native(|mut to| {
     let number = to.to_integer(2).unwrap_or_default();
     to.push_copy(1);
@@ -207,12 +210,12 @@ pub(crate) struct Pairs<'w> {
 }
 
 impl Pairs<'_> {
-    /// Goes on to the next pair. → whether there is one
+    /// Moves to the next pair. Returns whether there is one.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> bool {
         let state = self.walk.stack.state;
-        // SAFETY: the key is one that `lua_next` gave for the same table, or nil, since nothing but this cursor changes its
-        // slot, and nobody takes a key from the table. It lies on top once what is above it is dropped.
+        // SAFETY: the key is nil, or one that `lua_next` returned for the same table: only this cursor changes its
+        // slot, and no code removes a key from the table. It is on top after the values above it are dropped.
         unsafe {
             if self.begun {
                 ffi::lua_settop(state, self.key);
@@ -222,35 +225,35 @@ impl Pairs<'_> {
         }
     }
 
-    /// The key if it is an integer; none when there is no further pair.
+    /// Returns the key if it is an integer; `None` also behind the last pair.
     #[inline(always)]
     pub(crate) fn integer_key(&self) -> Option<i64> {
         self.walk.as_integer(self.key)
     }
 
-    /// The index of the key.
+    /// Returns the index of the key.
     #[inline(always)]
     pub(crate) fn key(&self) -> c_int {
         self.key
     }
 
-    /// The index of the value.
+    /// Returns the index of the value.
     #[inline(always)]
     pub(crate) fn value(&self) -> c_int {
         self.key + 1
     }
 
-    /// The values, to look into this one.
+    /// Returns the walk, to traverse the key or the value.
     #[inline(always)]
     pub(crate) fn walk(&mut self) -> &mut Walk {
-        // Another cursor may leave values above the key.
+        // A cursor that this returns may leave values above the key.
         self.begun = true;
         self.walk
     }
 
-    /// As [`Walk::has_metafield`].
+    /// Whether a metatable has a field, as [`Walk::has_metafield`].
     #[inline(always)]
-    pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static Kept) -> Option<bool> {
+    pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static RegistryName) -> Option<bool> {
         self.walk.has_metafield(index, name)
     }
 }
@@ -263,10 +266,10 @@ pub(crate) struct Elements<'w> {
 }
 
 impl Elements<'_> {
-    /// Goes to the `number`th. → the index of the value, which may be nil
+    /// Moves to the `number`th element. Returns the index of its value, which may be nil.
     pub(crate) fn get(&mut self, number: i64) -> c_int {
         let state = self.walk.stack.state;
-        // SAFETY: so many values are there, a table among them, and room for one more.
+        // SAFETY: the stack has `value - 1` values, of which one is the table, and room for one more.
         unsafe {
             ffi::lua_settop(state, self.value - 1);
             ffi::lua_rawgeti(state, self.table, number);
@@ -274,7 +277,7 @@ impl Elements<'_> {
         self.value
     }
 
-    /// The values, to look into this one.
+    /// Returns the walk, to traverse the value.
     pub(crate) fn walk(&mut self) -> &mut Walk {
         self.walk
     }

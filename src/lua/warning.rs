@@ -1,30 +1,30 @@
-//! Warnings, which a program's VM writes to standard error.
+//! Warnings, which the VM of a program writes to standard error.
 
-use super::home::{Home, Warnings};
+use super::vm_context::{VmContext, Warnings};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
 
-impl Home {
-    /// Writes the warnings of the VM.
+impl VmContext {
+    /// Sets the function that writes the VM's warnings.
     pub(super) fn warn(&self, state: *mut lua_State) {
-        // SAFETY: the VM's state; the home outlives it.
+        // SAFETY: the state is the VM's, and the context outlives it.
         unsafe {
-            let home = std::ptr::from_ref(self).cast_mut().cast();
-            ffi::lua_setwarnf(state, Some(write_warning), home);
+            let context = std::ptr::from_ref(self).cast_mut().cast();
+            ffi::lua_setwarnf(state, Some(write_warning), context);
         }
     }
 }
 
-unsafe extern "C-unwind" fn write_warning(home: *mut c_void, message: *const c_char, continues: c_int) {
-    // SAFETY: Lua passes the home, and a C string.
+unsafe extern "C-unwind" fn write_warning(context: *mut c_void, message: *const c_char, continues: c_int) {
+    // SAFETY: Lua passes the context that was set with the function, and a C string.
     let (state, message) = unsafe {
-        let state = &(*home.cast::<Home>()).warnings;
+        let state = &(*context.cast::<VmContext>()).warnings;
         (state, CStr::from_ptr(message).to_bytes())
     };
     let continues = continues != 0;
     let now = state.get();
-    // A control message comes in one piece.
+    // A control message is never split.
     let is_control = now != Warnings::Continued && !continues && message.starts_with(b"@");
     if is_control {
         match message {

@@ -1,8 +1,8 @@
-//! Blocks for one VM. Small ones are cut from chunks and go back to a list of their size; large ones are
-//! the system's. One of the files that may be unsafe: nothing else hands out raw memory.
+//! The blocks of one VM. Small blocks are cut from chunks, and return to a free list of their size when they are freed.
+//! Large ones come from malloc(3). This is one of the files that may be unsafe: no other file allocates raw memory.
 //!
-//! No block has a header: Lua tells each block's size, and so whether it is small. Chunks are freed with
-//! the arena; a block that is free serves its size only.
+//! No block has a header: Lua passes the size of each block, which determines whether it is small. Chunks are freed
+//! with the arena. A free block is reused for its own size only.
 
 use super::usage::Usage;
 use std::cell::Cell;
@@ -11,33 +11,34 @@ use std::mem::size_of;
 use std::ops::Deref;
 use std::ptr;
 
-/// Largest block that is cut from a chunk: none where memory checkers are to see each block.
+/// The size of the largest block that is cut from a chunk: 0 if memory checkers have to see each block.
 pub(super) const SMALL: usize = if cfg!(feature = "plain_malloc") { 0 } else { 512 };
-/// Sizes are rounded up to this. A block whose size is a multiple of 16 is aligned to 16; in any other
-/// size no object fits that needs it.
+/// Sizes are rounded up to a multiple of this. A block whose size is a multiple of 16 is aligned to 16. No object that
+/// needs that alignment fits in other sizes.
 const GRAIN: usize = 8;
 const CLASSES: usize = SMALL / GRAIN + 1;
 const HEADER: usize = size_of::<Chunk>();
-/// A chunk is a share of what there is: little is idle in a small VM, and a large one needs few.
+/// A new chunk has a share of the memory in chunks: a small VM wastes little, and a large one needs few chunks.
 const CHUNK_MIN: usize = 1024;
 const CHUNK_MAX: usize = 32 * 1024;
 const CHUNK_SHARE: usize = 16;
-/// Free blocks are cut up while a VM has at most so many bytes in chunks, and have so many at least.
-const RECYCLES_MOST: usize = 64 * 1024;
-const RECYCLED_LEAST: usize = 64;
+/// Free blocks are split only while a VM has at most `MAX_SPLITTING_SIZE` bytes in chunks, and only those of at least
+/// `MIN_SPLIT_BLOCK` bytes.
+const MAX_SPLITTING_SIZE: usize = 64 * 1024;
+const MIN_SPLIT_BLOCK: usize = 64;
 
-/// Start of a chunk; the blocks follow.
+/// The start of a chunk. The blocks follow it.
 #[repr(C, align(16))]
 struct Chunk {
     next: *mut Chunk,
 }
 
-/// A block that is free.
+/// A free block.
 struct Free {
     next: *mut Free,
 }
 
-/// The memory of one VM, without a limit at first. One thread at a time has it, with the VM.
+/// The memory of one VM. It has no limit at first. Only the thread that has the VM uses it.
 #[derive(Default)]
 pub(crate) struct Memory {
     usage: Usage,
@@ -51,59 +52,61 @@ impl Deref for Memory {
     }
 }
 
+/// The blocks of one VM.
 pub(super) struct Arena {
-    /// What is left of the newest chunk: both ends are multiples of 8, the far one of 16.
-    cut: Cell<*mut u8>,
-    left: Cell<usize>,
-    /// Bytes in chunks.
-    held: Cell<usize>,
+    /// The unused rest of the newest chunk: its start, a multiple of 8, and its length. Its end is a multiple of 16.
+    rest: Cell<*mut u8>,
+    rest_size: Cell<usize>,
+    /// The number of bytes in chunks.
+    chunk_bytes: Cell<usize>,
     chunks: Cell<*mut Chunk>,
-    /// Free blocks by size in grains.
+    /// The free lists, by size in grains.
     free: [Cell<*mut Free>; CLASSES],
 }
 
-// SAFETY: its blocks are on no thread's account, and it is used by one thread at a time (it is not `Sync`).
+// SAFETY: its blocks belong to no thread, and one thread at a time uses it (it is not `Sync`).
 unsafe impl Send for Arena {}
 
-/// Size as a number of grains.
+/// Returns the size as a number of grains, rounded up.
 #[inline]
 fn class(size: usize) -> usize {
     size.div_ceil(GRAIN)
 }
 
 impl Memory {
-    /// What Lua asks of an allocator: a new block for `old` = 0 and a null pointer, where `tag` is the type of the object;
-    /// a block of another size; nothing any more for `new` = 0. Null when the limit or the system has no more, never
-    /// when a block shrinks.
+    /// The operation of a Lua allocator. If `block` is null, allocates `new` bytes; `old` is the type tag of the object
+    /// then. If `new` is 0, frees the block. Otherwise changes the size of the block. Returns the block; null if the
+    /// limit or the system refuses, which never happens when a block shrinks.
     ///
     /// # Safety
-    /// `block` is null or one that this memory gave, of `old` bytes, which nobody uses any more after the call.
+    /// `block` is null, or a block of this memory with `old` bytes, which is not used after the call.
     #[inline(always)]
     pub(crate) unsafe fn reallocate(&self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
         if block.is_null() {
             return match new {
                 0 => ptr::null_mut(),
-                // For a new block Lua gives the kind of the object instead of an old size.
+                // For a new block, Lua passes the kind of the object instead of an old size.
                 _ => self.create(old, new),
             };
         }
-        // SAFETY: the block is one of this memory's, of `old` bytes, as promised.
+        // SAFETY: by the caller's promise, the block belongs to this memory and has `old` bytes.
         unsafe {
             if new != 0 {
                 return self.resize(block, old, new);
             }
-            self.arena.give(block, old);
+            self.arena.free_block(block, old);
         }
         self.account(old, 0);
         ptr::null_mut()
     }
 
+    /// Allocates a block for an object with Lua's type tag `tag`.
     #[inline]
     fn create(&self, tag: usize, size: usize) -> *mut u8 {
         if !self.allows(size) {
             return ptr::null_mut();
         }
-        let block = self.arena.take(size);
+        let block = self.arena.allocate(size);
         if !block.is_null() {
             self.count(tag, size);
         }
@@ -115,7 +118,7 @@ impl Memory {
         if new > old && !self.allows(new - old) {
             return ptr::null_mut();
         }
-        // SAFETY: only `reallocate` comes here, with its own block.
+        // SAFETY: only `reallocate` calls this, with a block of this memory and its true size.
         let block = unsafe { self.arena.resize(block, old, new) };
         if !block.is_null() {
             self.account(old, new);
@@ -125,70 +128,72 @@ impl Memory {
 }
 
 impl Arena {
-    /// Bytes in chunks, and how many of them are free.
+    /// Returns the number of bytes in chunks, and how many of them are free.
     #[cfg(test)]
     pub(super) fn idle(&self) -> (usize, usize) {
-        let mut idle = self.left.get();
+        let mut idle = self.rest_size.get();
         for (class, first) in self.free.iter().enumerate() {
             let mut block = first.get();
             while !block.is_null() {
                 idle += class * GRAIN;
-                // SAFETY: listed blocks are free and hold the link.
+                // SAFETY: a block in a free list is free and contains its link.
                 block = unsafe { (*block).next };
             }
         }
-        (self.held.get(), idle)
+        (self.chunk_bytes.get(), idle)
     }
 
-    /// A block of `size` bytes, not 0; null when the system has none.
+    /// Returns a block of `size` bytes, which is not 0; null if the system has no memory.
     #[inline(always)]
-    fn take(&self, size: usize) -> *mut u8 {
+    fn allocate(&self, size: usize) -> *mut u8 {
         if size > SMALL {
             return system_block(size);
         }
         let class = class(size);
         let first = self.free[class].get();
         if first.is_null() {
-            return self.cut(class);
+            return self.cut_block(class);
         }
-        // SAFETY: the first of the list is free, so it begins with the link.
+        // SAFETY: the first block of the list is free, so it begins with its link.
         self.free[class].set(unsafe { (*first).next });
         first.cast()
     }
 
-    /// Takes back a block.
+    /// Frees a block.
     ///
     /// # Safety
-    /// It is this arena's, of that size, and nobody uses it any more.
+    /// The block belongs to this arena, has this size, and is no longer used.
     #[inline(always)]
-    unsafe fn give(&self, block: *mut u8, size: usize) {
-        // SAFETY: nobody uses it any more, and its size says where it belongs.
+    unsafe fn free_block(&self, block: *mut u8, size: usize) {
+        // SAFETY: the block is unused, and its size determines whether malloc(3) or a free list gets it.
         unsafe {
             if size > SMALL {
                 return libc::free(block.cast());
             }
-            self.list(block, class(size));
+            self.add_free(block, class(size));
         }
     }
 
+    /// Adds a block to a free list.
+    ///
     /// # Safety
-    /// The block is of that class, and is nobody's.
+    /// The block has this class, and is not in use.
     #[inline]
-    unsafe fn list(&self, block: *mut u8, class: usize) {
+    unsafe fn add_free(&self, block: *mut u8, class: usize) {
         let block: *mut Free = block.cast();
-        // SAFETY: the block is nobody's by promise, and has room for a link, and is aligned to it.
+        // SAFETY: the caller promises an unused block; it is large enough and aligned for a link.
         unsafe { (*block).next = self.free[class].get() };
         self.free[class].set(block);
     }
 
-    /// Makes `old` bytes `new` ones, both not 0, and returns where they are; null, with the block as it
-    /// was, when the system has no memory, but never when the block shrinks.
+    /// Changes the size of a block from `old` to `new` bytes, both not 0, and returns its new address. If the system
+    /// has no memory, returns null and leaves the block unchanged; this never happens when the block shrinks.
     ///
     /// # Safety
-    /// As for [`Arena::give`].
+    /// The block belongs to this arena, has `old` bytes, and is not used after the call at its old address.
     unsafe fn resize(&self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
-        // SAFETY: as large blocks go to the system and small ones to their list, each block is given
-        // back where it came from.
+        // SAFETY: large blocks are the system's and small ones are on free lists, so each block is returned to its
+        // origin.
         unsafe {
             match (old > SMALL, new > SMALL) {
                 (false, false) if class(old) == class(new) => return block,
@@ -198,90 +203,94 @@ impl Arena {
                 }
                 _ => {}
             }
-            let moved = self.take(new);
+            let moved = self.allocate(new);
             if moved.is_null() {
                 return if new <= old { self.shrink_in_place(block, old, new) } else { moved };
             }
             ptr::copy_nonoverlapping(block, moved, old.min(new));
-            self.give(block, old);
+            self.free_block(block, old);
             moved
         }
     }
 
-    /// The block itself as a small one, when there is no memory for another.
+    /// Makes the block itself a small one, if there is no memory for another.
     ///
     /// # Safety
-    /// As for [`Arena::resize`]; `new` is a smaller size, and of another class.
+    /// As for [`Arena::resize`]. `new` is a smaller size, in another class.
     unsafe fn shrink_in_place(&self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
-        // It goes to the list of the smaller size some day, so it has to be aligned as such. A block of the system becomes
-        // a chunk: it has room for a header and any small block.
+        // When it is freed, the block enters the free list of the smaller size, so it needs the alignment of that size.
+        // A block of the system becomes a chunk: it has room for a header and for any small block.
         let is_misaligned = class(new).is_multiple_of(2) && !block.addr().is_multiple_of(16);
         let skipped = if old <= SMALL { usize::from(is_misaligned) * GRAIN } else { HEADER };
-        // SAFETY: the block is longer than `new` by what is skipped.
+        // SAFETY: the block has at least `skipped` bytes more than `new`.
         unsafe {
             let moved = block.add(skipped);
             ptr::copy(block, moved, new);
             if old > SMALL {
-                self.adopt(block.cast());
+                self.add_chunk(block.cast());
             }
             moved
         }
     }
 
+    /// Adds a chunk to the arena.
+    ///
     /// # Safety
-    /// The chunk is a block of the system that nobody else frees.
-    unsafe fn adopt(&self, chunk: *mut Chunk) {
-        // SAFETY: a block of the system is large enough for the header.
+    /// The chunk is a block of the system that no other code frees.
+    unsafe fn add_chunk(&self, chunk: *mut Chunk) {
+        // SAFETY: each block of the system is large enough for the header.
         unsafe { (*chunk).next = self.chunks.get() };
         self.chunks.set(chunk);
     }
 
-    /// A block from what is left, or from a new chunk. What is to be aligned to 16 is cut from the far end, which is.
+    /// Cuts a block from the unused rest, or from a new chunk. A block with alignment 16 is cut from the end, which has
+    /// that alignment.
     #[cold]
-    fn cut(&self, class: usize) -> *mut u8 {
+    fn cut_block(&self, class: usize) -> *mut u8 {
         let size = class * GRAIN;
-        if self.left.get() < size && !self.recycle(size) && !self.grow(size) {
+        if self.rest_size.get() < size && !self.split_free_block(size) && !self.allocate_chunk(size) {
             return ptr::null_mut();
         }
-        let (start, left) = (self.cut.get(), self.left.get() - size);
-        self.left.set(left);
+        let (start, left) = (self.rest.get(), self.rest_size.get() - size);
+        self.rest_size.set(left);
         match size.is_multiple_of(16) {
             true => start.wrapping_add(left),
             false => {
-                self.cut.set(start.wrapping_add(size));
+                self.rest.set(start.wrapping_add(size));
                 start
             }
         }
     }
 
-    /// Cuts from now on from this part of a chunk; what is left of the one before becomes a free block.
+    /// Continues to cut from this part of a chunk. The unused rest of the previous one becomes a free block.
     ///
     /// # Safety
-    /// It is nobody's; its far end is a multiple of 16.
-    unsafe fn cut_from(&self, start: *mut u8, size: usize) {
-        let left = self.left.replace(size);
-        let rest = self.cut.replace(start);
+    /// The part is not in use, and its end is a multiple of 16.
+    unsafe fn set_rest(&self, start: *mut u8, size: usize) {
+        let left = self.rest_size.replace(size);
+        let rest = self.rest.replace(start);
         if left > 0 {
-            // SAFETY: less than a block, and nobody's; as its far end is a multiple of 16, it is aligned as its class is.
-            unsafe { self.list(rest, class(left)) };
+            // SAFETY: the rest is smaller than a block and unused. Its end is a multiple of 16, so it has the alignment
+            // of its class.
+            unsafe { self.add_free(rest, class(left)) };
         }
     }
 
-    /// Cuts on from the largest free block that a block of `size` fits in. In a small VM, which has grown out of blocks
-    /// that nothing needs again; a large one would split those that it does need.
-    fn recycle(&self, size: usize) -> bool {
-        if self.held.get() > RECYCLES_MOST {
+    /// Continues to cut from the largest free block that has room for `size` bytes. This happens in small VMs only,
+    /// whose free blocks are often of sizes that they no longer need. A large VM would split blocks that it does need.
+    fn split_free_block(&self, size: usize) -> bool {
+        if self.chunk_bytes.get() > MAX_SPLITTING_SIZE {
             return false;
         }
-        let least = class(size.max(RECYCLED_LEAST));
+        let least = class(size.max(MIN_SPLIT_BLOCK));
         for class in (least..CLASSES).rev().filter(|class| class.is_multiple_of(2)) {
             let first = self.free[class].get();
             if !first.is_null() {
-                // SAFETY: a listed block is free and holds the link. One whose size is a multiple of 16 begins at one, so
-                // it ends at one.
+                // SAFETY: a free block contains its link. A block whose size is a multiple of 16 begins at one, so it
+                // also ends at one.
                 unsafe {
                     self.free[class].set((*first).next);
-                    self.cut_from(first.cast(), class * GRAIN);
+                    self.set_rest(first.cast(), class * GRAIN);
                 }
                 return true;
             }
@@ -289,21 +298,21 @@ impl Arena {
         false
     }
 
-    /// Begins a chunk that a block of `size` fits in.
-    fn grow(&self, size: usize) -> bool {
-        let share = (self.held.get() / CHUNK_SHARE).next_multiple_of(16);
+    /// Allocates a chunk that has room for a block of `size` bytes.
+    fn allocate_chunk(&self, size: usize) -> bool {
+        let share = (self.chunk_bytes.get() / CHUNK_SHARE).next_multiple_of(16);
         let total = share.clamp(CHUNK_MIN, CHUNK_MAX).max(HEADER + size);
         let total = total.next_multiple_of(16);
         let chunk = system_block(total);
         if chunk.is_null() {
             return false;
         }
-        // SAFETY: a fresh block of `total` bytes.
+        // SAFETY: the system has just returned a block of `total` bytes.
         unsafe {
-            self.adopt(chunk.cast());
-            self.cut_from(chunk.add(HEADER), total - HEADER);
+            self.add_chunk(chunk.cast());
+            self.set_rest(chunk.add(HEADER), total - HEADER);
         }
-        self.held.set(self.held.get() + total);
+        self.chunk_bytes.set(self.chunk_bytes.get() + total);
         true
     }
 }
@@ -311,9 +320,9 @@ impl Arena {
 impl Default for Arena {
     fn default() -> Self {
         Arena {
-            cut: Cell::new(ptr::null_mut()),
-            left: Cell::new(0),
-            held: Cell::new(0),
+            rest: Cell::new(ptr::null_mut()),
+            rest_size: Cell::new(0),
+            chunk_bytes: Cell::new(0),
             chunks: Cell::new(ptr::null_mut()),
             free: [const { Cell::new(ptr::null_mut()) }; CLASSES],
         }
@@ -324,7 +333,7 @@ impl Drop for Arena {
     fn drop(&mut self) {
         let mut chunk = self.chunks.get();
         while !chunk.is_null() {
-            // SAFETY: each chunk is a block of the system, and is listed once.
+            // SAFETY: each chunk is a block of the system, and is in the list once.
             unsafe {
                 let next = (*chunk).next;
                 libc::free(chunk.cast());
@@ -334,7 +343,7 @@ impl Drop for Arena {
     }
 }
 
-/// A block of the system; never so short that it could not become a chunk with one small block.
+/// Returns a block of the system. It is never too short to become a chunk with one small block.
 fn system_block(size: usize) -> *mut u8 {
     #[cfg(test)]
     if super::tests::system_is_exhausted() {
@@ -349,54 +358,55 @@ unsafe fn system_resize(block: *mut u8, size: usize) -> *mut u8 {
     if super::tests::system_is_exhausted() {
         return ptr::null_mut();
     }
-    // SAFETY: the caller gives a block of the system.
+    // SAFETY: the caller passes a block of the system.
     unsafe { libc::realloc(block.cast::<c_void>(), size.max(HEADER + SMALL)).cast() }
 }
 
-/// Larger blocks of the executable's VM are malloc's: it gives the pages of those back to the system at once, and grows
-/// them in place.
+/// The allocator of the executable's VM. Large blocks come from malloc(3), which returns their pages to the system
+/// immediately, and can grow them in place.
 #[cfg(feature = "vendored")]
 pub(crate) mod general {
     use std::ffi::{c_int, c_long, c_void};
     use std::ptr;
 
-    /// The largest block that is mimalloc's, which takes a third of the time of malloc(3).
+    /// The size of the largest block that comes from mimalloc, which takes a third of the time of malloc(3).
     pub(crate) const SMALL: usize = 32 * 1024;
 
-    // Neither is in the crate's list of options.
+    // The crate `libmimalloc-sys` does not list this option.
     unsafe extern "C" {
         fn mi_option_set(option: c_int, value: c_long);
     }
 
-    /// Whether an arena has all its memory from the beginning. With it, a system that backs large mappings by huge pages
-    /// gives a small program 5 MiB that it does not use.
+    /// mimalloc's option to commit the whole memory of an arena at once. On a system that backs large mappings by huge
+    /// pages, it would cost a small program 5 MiB that it does not use.
     const ARENA_EAGER_COMMIT: c_int = 4;
 
-    /// So much at the end of its heap the C library may keep for the next large blocks. glibc's own limit is 128 KiB, two
-    /// messages of 64 KiB, whose pages would come from the system again and again; it is twice the largest block that was
-    /// freed, up to 64 MiB.
+    /// How many bytes at the end of its heap the C library may keep for the next large blocks. glibc's default is 128
+    /// KiB, which is two messages of 64 KiB; their pages would be requested from the system again and again. glibc sets
+    /// it to twice the size of the largest freed block, up to 64 MiB.
     const KEPT: usize = 2 << 20;
 
-    /// Prepares both allocators; called before the first block is taken.
+    /// Prepares both allocators. To be called before the first allocation.
     pub(crate) fn prepare() {
-        // SAFETY: sets an option of mimalloc's; frees what was taken.
+        // SAFETY: this sets an option of mimalloc, and frees a block that malloc(3) has just returned.
         unsafe {
             mi_option_set(ARENA_EAGER_COMMIT, 0);
             libc::free(std::hint::black_box(libc::malloc(KEPT / 2)));
         }
     }
 
-    /// As [`Memory::reallocate`](super::Memory::reallocate); blocks of up to `SMALL` bytes are mimalloc's, others malloc's.
+    /// The operation of a Lua allocator, as [`Memory::reallocate`](super::Memory::reallocate). Blocks of up to `SMALL`
+    /// bytes come from mimalloc, others from malloc(3).
     ///
     /// # Safety
-    /// As for that, with the same `SMALL` for all calls.
+    /// As for [`Memory::reallocate`](super::Memory::reallocate). All calls have the same `SMALL`.
     #[inline(always)]
     pub(crate) unsafe fn reallocate<const SMALL: usize>(block: *mut u8, old: usize, new: usize) -> *mut u8 {
         let block: *mut c_void = block.cast();
-        // SAFETY: the size of each block says whose it is.
+        // SAFETY: the size of each block determines which allocator it comes from.
         unsafe {
             if block.is_null() {
-                // Then `old` is a kind of object. Size 0 when Lua frees what it never had.
+                // For a new block, `old` is the kind of the object. Lua may also free null, with size 0.
                 return match new {
                     0 => ptr::null_mut(),
                     _ => create::<SMALL>(new).cast(),
@@ -428,7 +438,7 @@ pub(crate) mod general {
     }
 
     fn create<const SMALL: usize>(size: usize) -> *mut c_void {
-        // SAFETY: neither allocator asks anything of a size.
+        // SAFETY: both allocators accept any size.
         unsafe { if size <= SMALL { libmimalloc_sys::mi_malloc(size) } else { libc::malloc(size) } }
     }
 }

@@ -1,9 +1,10 @@
-//! The memory of a VM: what Lua allocates from, with a limit and figures. Called by the allocators of `lua::home` alone,
-//! and knows nothing of Lua.
+//! The memory of a VM: what Lua allocates from, with a limit and statistics. Only the allocators of `lua::vm_context`
+//! call it. It does not depend on Lua.
 //!
-//! - `arena`: [`Memory`], for services, of which there are thousands: it is freed as a whole; [`general`], for the
-//!   executable's VM: mimalloc and malloc(3)
-//! - `usage`: figures and limit of a memory
+//! | file | topic |
+//! |---|---|
+//! | `arena` | [`Memory`], for VMs of services; [`general`], for the executable's VM (mimalloc and malloc(3)) |
+//! | `usage` | statistics and limit of a memory |
 
 #[allow(unsafe_code)]
 mod arena;

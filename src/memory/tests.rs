@@ -1,4 +1,4 @@
-//! The allocator against a model, inside a VM, and when the system has no memory.
+//! Tests of the allocator: against a model, inside a VM, and when the system has no memory.
 
 use super::usage::KINDS;
 use super::*;
@@ -13,12 +13,12 @@ thread_local! {
     static EXHAUSTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Lets the system refuse every block while a test says so.
+/// Whether the system refuses every block; a test switches this on and off.
 pub(super) fn system_is_exhausted() -> bool {
     EXHAUSTED.get()
 }
 
-/// A memory and what it should hold: each block with its size and the byte that fills it.
+/// A memory and its expected contents: each block with its size and the byte that fills it.
 struct Model {
     memory: Memory,
     blocks: Vec<(*mut u8, usize, u8)>,
@@ -31,12 +31,12 @@ impl Model {
     }
 
     fn call(&mut self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
-        // SAFETY: the model knows each block's size.
+        // SAFETY: the model passes the true size of each block.
         unsafe { self.memory.reallocate(block, old, new) }
     }
 
     fn fill(&mut self, block: *mut u8, from: usize, size: usize, stamp: u8) {
-        // SAFETY: the block has that size.
+        // SAFETY: the model allocated the block with this size.
         unsafe { ptr::write_bytes(block.add(from), stamp, size - from) }
     }
 
@@ -72,10 +72,11 @@ impl Model {
         assert!(self.call(block, size, 0).is_null());
     }
 
-    /// A block that another overlaps, or that was not copied whole, does not hold its own bytes.
+    /// Checks that the block contains its own bytes. Otherwise another block overlaps it, or it was not copied
+    /// completely.
     fn check(&self, index: usize) {
         let (block, size, stamp) = self.blocks[index];
-        // SAFETY: the block has that size.
+        // SAFETY: `blocks` has the true size of each block.
         let bytes = unsafe { std::slice::from_raw_parts(block, size) };
         assert!(bytes.iter().all(|byte| *byte == stamp), "block of {size}");
     }
@@ -123,7 +124,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn blocks_are_apart_and_keep_what_is_in_them(steps in prop::collection::vec(step(), 1..400)) {
+    fn blocks_do_not_overlap_and_keep_their_contents(steps in prop::collection::vec(step(), 1..400)) {
         let mut model = Model::new();
         EXHAUSTED.set(false);
         for step in steps {
@@ -143,7 +144,7 @@ proptest! {
 }
 
 #[test]
-fn every_size_shrinks_when_the_system_has_nothing() {
+fn blocks_of_every_size_shrink_when_the_system_has_no_memory() {
     for old in [2, 17, 512, 513, 520, 528, 529, 4000] {
         for new in [1, 8, 16, 500, 512, 513, 527, 3000] {
             if new > old {
@@ -161,7 +162,7 @@ fn every_size_shrinks_when_the_system_has_nothing() {
 }
 
 #[test]
-fn what_is_freed_is_used_again() {
+fn freed_blocks_are_reused() {
     let mut model = Model::new();
     for round in 0..1000 {
         for size in 1..=512 {
@@ -194,13 +195,13 @@ fn growing_beyond_the_limit_is_refused_and_shrinking_is_not() {
     model.end();
 }
 
-/// A VM on a memory of its own, with Lua's libraries.
+/// A VM with its own memory and Lua's libraries.
 struct Vm(lua::Vm<()>);
 
 impl Vm {
     fn new() -> Self {
         let vm = lua::Vm::for_service((), |_| Ok(())).expect("memory");
-        // SAFETY: the VM is open, and nothing of it runs.
+        // SAFETY: the VM is open, and nothing in it runs.
         unsafe {
             ffi::luaL_openlibs(vm.state());
             ffi::lua_gc(vm.state(), ffi::LUA_GCRESTART);
@@ -213,7 +214,7 @@ impl Vm {
     }
 
     fn run(&self, code: &str) -> c_int {
-        // SAFETY: the VM is open.
+        // SAFETY: the VM is open and idle.
         unsafe {
             let text = std::ffi::CString::new(code).expect("no NUL in the code");
             let loaded = ffi::luaL_loadstring(self.0.state(), text.as_ptr());
@@ -226,7 +227,7 @@ impl Vm {
 impl Drop for Vm {
     fn drop(&mut self) {
         assert!(self.0.close().is_ok());
-        assert_eq!(self.memory().used(), 0, "something was lost at close");
+        assert_eq!(self.memory().used(), 0, "memory leaked when the VM closed");
     }
 }
 
@@ -241,7 +242,7 @@ fn a_vm_counts_its_objects_and_returns_everything() {
         let after = vm.memory().counts();
         std::array::from_fn::<u64, KINDS, _>(|kind| after[kind] - before[kind])
     };
-    // The difference is without what the compiler makes.
+    // The difference does not include the objects that the compiler creates.
     let (few, many) = (counts_of(100), counts_of(200));
     let made = |name: &str| {
         let kind = KIND_NAMES.iter().position(|known| *known == name);
@@ -257,10 +258,10 @@ fn a_vm_counts_its_objects_and_returns_everything() {
 }
 
 #[test]
-fn a_vm_over_its_limit_gets_an_error_and_goes_on() {
+fn a_vm_over_its_limit_gets_an_error_and_continues() {
     let vm = Vm::new();
     vm.memory().set_limit(vm.memory().used() + 100_000);
-    // Loaded at once: with everything in use there is no room for another chunk.
+    // The code is loaded at once, because with all memory in use there is no room for another chunk.
     let ran = vm.run(
         "local done, message = pcall(string.rep, 'x', 200000)
         assert(not done and message == 'not enough memory')

@@ -1,18 +1,18 @@
-//! How much memory a VM has taken, how much it may take, and for what.
+//! Memory statistics of a VM, and the limit of its memory.
 
 use std::cell::Cell;
 
-/// How many kinds of objects are told apart.
+/// The number of object kinds that are counted.
 pub(crate) const KINDS: usize = 8;
 
-/// What [`Usage::counts`] counts, in its order.
+/// The names of the counts in [`Usage::counts`], in its order.
 pub(crate) const KIND_NAMES: [&str; KINDS] =
     ["other", "string", "table", "function", "userdata", "thread", "upvalue", "prototype"];
 
-/// The type tag of the first kind of object, string: the others follow.
+/// Lua's type tag of strings, the first kind of object. The other kinds follow.
 const FIRST_TAG: usize = 4;
 
-/// Figures of a memory, and its limit.
+/// The statistics of a memory, and its limit.
 #[derive(Default)]
 pub(crate) struct Usage {
     used: Cell<usize>,
@@ -22,41 +22,42 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Bytes that Lua holds.
+    /// Returns the number of bytes in use.
     pub(crate) fn used(&self) -> usize {
         self.used.get()
     }
 
-    /// The most bytes that Lua ever held.
+    /// Returns the highest number of bytes that was ever in use.
     pub(crate) fn peak(&self) -> usize {
         self.peak.get()
     }
 
-    /// Bytes that Lua may hold; 0 is no limit.
+    /// Returns the limit in bytes; 0 is no limit.
     pub(crate) fn limit(&self) -> usize {
         self.limit.get()
     }
 
-    /// Sets the limit and returns the previous one. What Lua holds beyond it stays: only growing is
-    /// refused, with `not enough memory`.
+    /// Sets the limit, in bytes (0: none), and returns the previous one. Memory that is in use beyond the limit stays.
+    /// Only growing is refused, with `not enough memory`.
     pub(crate) fn set_limit(&self, limit: usize) -> usize {
         self.limit.replace(limit)
     }
 
-    /// How many objects of each kind Lua has ever made, in the order of [`KIND_NAMES`]; "other" are
-    /// the parts of objects: arrays, stacks and such. Lua does not say what it frees, so these only grow.
+    /// Returns how many objects of each kind Lua has ever created, in the order of [`KIND_NAMES`]. "other" counts parts
+    /// of objects, such as arrays and stacks. Lua does not report the kind of objects that it frees, so these numbers
+    /// only grow.
     pub(crate) fn counts(&self) -> [u64; KINDS] {
         std::array::from_fn(|kind| self.counts[kind].get())
     }
 
-    /// Whether Lua may hold `more` bytes beyond what it does.
+    /// Whether the limit allows `more` bytes beyond those in use.
     #[inline]
     pub(super) fn allows(&self, more: usize) -> bool {
         let limit = self.limit.get();
         limit == 0 || self.used.get().saturating_add(more) <= limit
     }
 
-    /// Notes that `old` bytes became `new` ones.
+    /// Records that a block of `old` bytes now has `new` bytes.
     #[inline]
     pub(super) fn account(&self, old: usize, new: usize) {
         let used = self.used.get().wrapping_sub(old).wrapping_add(new);
@@ -66,7 +67,7 @@ impl Usage {
         }
     }
 
-    /// Notes a new object of `size` bytes, by Lua's type tag.
+    /// Records a new object of `size` bytes, by Lua's type tag.
     #[inline]
     pub(super) fn count(&self, tag: usize, size: usize) {
         self.account(0, size);

@@ -1,5 +1,4 @@
-//! `lio.compress`: encoders and decoders of content codings. Each call does its work at once; nothing
-//! here waits.
+//! `lio.compress`: encoders and decoders of content codings. Each call does its work immediately; no call waits.
 
 use crate::codec::compression::Coding;
 use crate::codec::compression::decode::{self, Decoder};
@@ -7,8 +6,8 @@ use crate::codec::compression::encode::Encoder;
 use crate::lua::{Call, Failure, Fault, Function, FunctionTable, Module, New, Object, Stack, functions};
 use std::io;
 
-/// What one write to a decoder may let out unless the caller says otherwise: 16 MiB.
-const LIMIT: usize = 16 << 20;
+/// The default limit to what one write to a decoder returns: 16 MiB.
+const DEFAULT_LIMIT: usize = 16 << 20;
 
 impl Object for Encoder {
     const NAME: &'static str = "lio.compress.encoder";
@@ -24,13 +23,13 @@ impl Object for Decoder {
     };
 }
 
-/// Argument 1, the name of a coding.
+/// Returns the coding that argument 1 names.
 fn coding(call: &Call<'_>) -> Result<Coding, Fault> {
     Coding::of(call.bytes(1)?).ok_or_else(|| Fault::argument(1, "coding must be 'gzip', 'deflate' or 'br'"))
 }
 
-/// `compress.encoder(coding [, level])` → an encoder. `coding`: `"gzip"`, `"deflate"` or `"br"`; `level`:
-/// 1 to 9, of `"br"` 0 to 11.
+/// `compress.encoder(coding [, level])`: returns an encoder. `coding` is `"gzip"`, `"deflate"` or `"br"`. `level` is 1
+/// to 9, for `"br"` 0 to 11.
 fn encoder(call: &mut Call<'_>) -> Result<New<Encoder>, Fault> {
     let coding = coding(call)?;
     let (low, high, usual) = coding.levels();
@@ -38,39 +37,39 @@ fn encoder(call: &mut Call<'_>) -> Result<New<Encoder>, Fault> {
     Ok(New::of(Encoder::new(coding, level)))
 }
 
-/// `compress.decoder(coding [, limit])` → a decoder; one call of `write` lets out at most `limit` bytes,
-/// 16 MiB when absent.
+/// `compress.decoder(coding [, limit])`: returns a decoder. One call of `write` returns at most `limit` bytes, by
+/// default 16 MiB.
 fn decoder(call: &mut Call<'_>) -> Result<New<Decoder>, Fault> {
     let coding = coding(call)?;
     let limit = call.optional(2, |call, at| call.integer_in(at, 1..=i64::MAX / 2, "limit"))?;
-    let limit = limit.map_or(LIMIT, |limit| limit as usize);
+    let limit = limit.map_or(DEFAULT_LIMIT, |limit| limit as usize);
     Ok(New::of(Decoder::new(coding, limit)))
 }
 
-/// The bytes at argument 2, or none.
+/// Returns the bytes at argument 2, or no bytes if it is absent.
 fn optional(stack: &Stack) -> Result<&[u8], Fault> {
     Ok(stack.optional(2, Stack::bytes)?.unwrap_or_default())
 }
 
-/// Lets the encoder at argument 1 do something, and takes what comes out.
+/// Calls `act` with the encoder at argument 1, and returns the encoder's output.
 fn encode(
     call: &mut Call<'_>, act: impl FnOnce(&mut Encoder, &Stack) -> Result<io::Result<()>, Fault>,
 ) -> Result<Vec<u8>, Fault> {
-    let (encoder, stack) = call.split::<Encoder>(1)?;
+    let (encoder, stack) = call.object_and_stack::<Encoder>(1)?;
     if encoder.is_done() {
         return Err(Fault::message("the encoder is finished"));
     }
-    // Writing to a vector fails for no reason but a coder's own fault.
+    // Writing to a vector fails only by a defect of the encoder itself.
     act(encoder, stack)?.map_err(|_| Fault::message("the encoder failed"))?;
     Ok(std::mem::take(encoder.output()))
 }
 
-/// `encoder:write(bytes)` → what can go out already, often `""`.
+/// `encoder:write(bytes)`: returns the output so far, often `""`.
 fn encoder_write(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     encode(call, |encoder, stack| Ok(encoder.write(stack.bytes(2)?)))
 }
 
-/// `encoder:flush([bytes])` → all that is needed to decode what was written so far, `bytes` as well.
+/// `encoder:flush([bytes])`: returns all output that is needed to decode what was written so far, `bytes` included.
 fn encoder_flush(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     encode(call, |encoder, stack| {
         let written = encoder.write(optional(stack)?);
@@ -78,7 +77,8 @@ fn encoder_flush(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     })
 }
 
-/// `encoder:finish([bytes])` → the rest, after `bytes`; the encoder is of no use then.
+/// `encoder:finish([bytes])`: returns the rest of the output, with that for `bytes`. The encoder cannot be used
+/// afterwards.
 fn encoder_finish(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     encode(call, |encoder, stack| {
         let written = encoder.write(optional(stack)?);
@@ -86,12 +86,12 @@ fn encoder_finish(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     })
 }
 
-/// As [`encode`], for the decoder at argument 1.
+/// Calls `act` with the decoder at argument 1, and returns the decoder's output.
 fn decode(
     call: &mut Call<'_>, name: &'static str,
     act: impl FnOnce(&mut Decoder, &Stack) -> Result<Result<(), decode::Failure>, Fault>,
 ) -> Result<Vec<u8>, Fault> {
-    let (decoder, stack) = call.split::<Decoder>(1)?;
+    let (decoder, stack) = call.object_and_stack::<Decoder>(1)?;
     if decoder.is_done() {
         return Err(Fault::message("the decoder is finished"));
     }
@@ -99,24 +99,24 @@ fn decode(
         Ok(()) => return Ok(std::mem::take(decoder.output())),
         Err(decode::Failure::Corrupt) => ("the data is not what its coding allows", "corrupt"),
         Err(decode::Failure::Truncated) => ("the data ends too early", "truncated"),
-        Err(decode::Failure::TooLong) => ("the decoded data is over the limit", "too long"),
+        Err(decode::Failure::TooLong) => ("the decoded data exceeds the limit", "too long"),
     };
-    Err(Failure::word(name, message, code).into())
+    Err(Failure::new(name, message, code).into())
 }
 
-/// `decoder:write(bytes)` → what they decode to; nil, message, code (`"corrupt"`, `"too long"`) when they
-/// cannot be, now and in every later call.
+/// `decoder:write(bytes)`: returns the decoded bytes. If the data is malformed, this and all later calls return nil, a
+/// message and `"corrupt"` or `"too long"`.
 fn decoder_write(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     decode(call, "write", |decoder, stack| Ok(decoder.write(stack.bytes(2)?)))
 }
 
-/// `decoder:flush()` → `""`: decoders hold nothing back.
+/// `decoder:flush()`: returns `""`, since decoders keep no output back.
 fn decoder_flush(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     decode(call, "flush", |decoder, _| Ok(decoder.write(&[])))
 }
 
-/// `decoder:finish([bytes])` → what `bytes` decode to; nil, message, code as `write`, and `"truncated"`
-/// when the end is missing.
+/// `decoder:finish([bytes])`: returns the decoded `bytes`, or nil, a message and a code: those of `write`, or
+/// `"truncated"` if the end is missing.
 fn decoder_finish(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     decode(call, "finish", |decoder, stack| {
         let written = decoder.write(optional(stack)?);

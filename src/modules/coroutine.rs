@@ -1,84 +1,88 @@
-//! `lio.coroutine`: Lua's coroutine library, with whose coroutines a function inside may wait, at any depth.
+//! `lio.coroutine`: Lua's coroutine library, with coroutines in which functions may wait, at any depth.
 //!
-//! `resume` and `wrap` are Lua's own plus one link on the C stack (see `task::nested`); `status` and `close` know of
-//! coroutines that wait; the rest are the functions of the library that the VM has. In the executable and in services
-//! they take the places of Lua's in the global table.
+//! `resume` and `wrap` are Lua's own plus one link on the C stack (see `task::nested`). `status` and `close` also
+//! handle coroutines that wait. All others are the functions of the VM's own library. In the executable and in services
+//! they replace Lua's functions in the global table.
 //!
-//! How a wait gets from the innermost coroutine to the scheduler was chosen by measuring prototypes of each design, in
-//! instructions per resume/yield pair that does not wait (Lua 5.4's own: 808), and per wait with its wakeup at depth 2,
-//! 10 and 50:
+//! Several designs can move a wait from the innermost coroutine to the scheduler. The table shows measurements of a
+//! prototype of each, in instructions: for a resume/yield pair without a wait (Lua 5.4's own: 808), and for a wait with
+//! its wakeup at depth 2, 10 and 50:
 //!
 //! | design | pair | waits |
 //! |---|---|---|
 //! | yield again through each resume, in Lua | 1,725 | 1,894, 12,030, 62,708 |
-//! | the same in C, by `lua_yieldk` | 869 | 1,097, 4,859, 23,661 |
-//! | flattening: each resume yields to a trampoline that resumes the target | 1,230 | 684, whatever the depth |
-//! | nested until a wait, flat from then on | 889 | 668, whatever the depth |
+//! | yield again through each resume, in C by `lua_yieldk` | 869 | 1,097, 4,859, 23,661 |
+//! | flattening: each resume yields to a trampoline that resumes the target | 1,230 | 684 at any depth |
+//! | nested until a wait, flat afterwards | 889 | 668 at any depth |
 //!
-//! The first misses the target for the pair (1.3 times Lua's) by far, and passes its mark through the user's own values.
-//! The second pays for each level at every wait. The third misses the target too, and cannot resume at all below a C
-//! function that cannot yield. The last, which this is, has none of these costs.
+//! The first is far from the target for the pair (1.3 times Lua's), and its marker is visible among the user's own
+//! values. The second pays for each level at every wait. The third misses the target too, and cannot resume at all
+//! below a C function that cannot yield. The last one, which is used here, has none of these costs.
 
 use super::task::{HANDLE, push_handle, tasks};
 use crate::lua::{
-    Argument, Back, Call, Closure, Fault, Function, FunctionTable, Functions, Identity, Kind, NewThread, Next, Outcome,
-    Stack, Status, functions, then, upvalue,
+    Argument, BoundFunctions, Call, Closure, Fault, Function, FunctionTable, Identity, Kind, NewThread, Next, Outcome,
+    ResumeResult, Stack, Status, functions, then, upvalue,
 };
-use crate::task::{Tasks, refusal_at};
+use crate::task::{Tasks, resume_error_at};
 
-/// The coroutine that a function of `wrap` resumes.
+/// The coroutine that a function of `wrap` resumes, an upvalue.
 const WRAPPED: i32 = upvalue(2);
 
-const LOST: &str = "the wait was lost: somebody else resumed the caller";
+const LOST: &str = "the wait was lost: other code resumed the caller";
 
+/// Returns the coroutine at argument 1.
 fn coroutine(stack: &Stack) -> Result<Identity, Fault> {
     stack.coroutine(1).ok_or_else(|| Fault::expected(1, "coroutine"))
 }
 
 /// Resumes the coroutine at `index` with the topmost `count` values.
 #[inline]
-fn pass(tasks: &Tasks, call: &mut Call<'_>, index: i32, count: i32, status_first: bool) -> Result<Back, &'static str> {
+fn resume_if_idle(
+    tasks: &Tasks, call: &mut Call<'_>, index: i32, count: i32, status_first: bool,
+) -> Result<ResumeResult, &'static str> {
     if let Some(co) = call.coroutine(index)
         && let Some(id) = tasks.member_of(co)
     {
         return Err(match tasks.is_idle(id) {
             true => "cannot resume a coroutine that is waiting",
-            // In a chain that runs, the outer ones are suspended as far as Lua knows.
+            // In a running chain, Lua reports the outer coroutines as suspended.
             false => "cannot resume non-suspended coroutine",
         });
     }
     tasks.threads.resume_at(call, index, count, status_first)
 }
 
-/// `resume(co, …)` → true and what it yields or returns; false and the error. A function inside may wait.
-/// (Lua manual 6.2)
+/// `resume(co, …)`: returns true and what the coroutine yields or returns, or false and the error. A function inside it
+/// may wait. (Lua manual 6.2)
 fn resume(call: &mut Call<'_>) -> Result<Next<(bool, &'static str)>, Fault> {
     let tasks = tasks(call)?;
     coroutine(call)?;
     let count = call.count() - 1;
-    Ok(match pass(&tasks, call, 1, count, true) {
-        Ok(Back::Values(count)) => Next::pushed(count + 1),
-        Ok(Back::Failed) => Next::pushed(2),
-        Ok(Back::Waits) => {
+    Ok(match resume_if_idle(&tasks, call, 1, count, true) {
+        Ok(ResumeResult::Values(count)) => Next::pushed(count + 1),
+        Ok(ResumeResult::Failed) => Next::pushed(2),
+        Ok(ResumeResult::Waits) => {
             call.drop_to(1);
             Next::yields(0, then(resumed), 0)
         }
-        Err(why) => Next::returns((false, why)),
+        Err(message) => Next::returns((false, message)),
     })
 }
 
-/// After a wait: behind the coroutine lie whether it went well, and the values or the error.
+/// The step after a wait: above the coroutine are a boolean, whether the coroutine did not fail, and its values or
+/// error.
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<(bool, &'static str)>, Fault> {
     if !tasks(call)?.is_resumed_here(call) {
         return Ok(Next::returns((false, LOST)));
     }
-    Ok(match refusal_at(call, outcome.first + 1) {
-        Some(why) => Next::returns((false, why)),
+    Ok(match resume_error_at(call, outcome.first + 1) {
+        Some(message) => Next::returns((false, message)),
         None => Next::rest(outcome.first),
     })
 }
 
-/// `wrap(f)` → a function that resumes the coroutine of `f`, and raises its errors. (Lua manual 6.2)
+/// `wrap(f)`: returns a function that resumes the coroutine of `f`, and raises its errors. (Lua manual 6.2)
 fn wrap(call: &mut Call<'_>) -> Result<Closure<(Argument, NewThread)>, Fault> {
     match call.kind(1) {
         Kind::Function => Ok(Closure(CALL_WRAPPED, (Argument(HANDLE), NewThread::new(call, Some(1))))),
@@ -86,63 +90,64 @@ fn wrap(call: &mut Call<'_>) -> Result<Closure<(Argument, NewThread)>, Fault> {
     }
 }
 
-/// What `wrap` gives.
+/// The function that `wrap` returns.
 fn call_wrapped(call: &mut Call<'_>) -> Result<Next, Fault> {
     let tasks = tasks(call)?;
     let count = call.count();
-    match pass(&tasks, call, WRAPPED, count, false) {
-        Ok(Back::Values(count)) => Ok(Next::pushed(count)),
-        Ok(Back::Failed) => raise(call, &tasks),
-        Ok(Back::Waits) => Ok(Next::waits(then(called), 0)),
-        Err(why) => {
-            call.create(why)?;
+    match resume_if_idle(&tasks, call, WRAPPED, count, false) {
+        Ok(ResumeResult::Values(count)) => Ok(Next::pushed(count)),
+        Ok(ResumeResult::Failed) => raise(call, &tasks),
+        Ok(ResumeResult::Waits) => Ok(Next::waits(then(called), 0)),
+        Err(message) => {
+            call.create(message)?;
             raise(call, &tasks)
         }
     }
 }
 
-/// After a wait: on the stack lie whether it went well, and the values or the error.
+/// The step after a wait: the stack has a boolean, whether the coroutine did not fail, and its values or error.
 fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     let tasks = tasks(call)?;
     if !tasks.is_resumed_here(call) {
         return Err(Fault::message(LOST));
     }
     if !call.is_true(outcome.first) {
-        if let Some(why) = refusal_at(call, outcome.first + 1) {
-            call.create(why)?;
+        if let Some(message) = resume_error_at(call, outcome.first + 1) {
+            call.create(message)?;
         }
         return raise(call, &tasks);
     }
     Ok(Next::rest(outcome.first + 1))
 }
 
-/// Raises the error on top; a coroutine that failed is closed first.
+/// Raises the error on top. If the coroutine has failed, it is closed first.
 #[cold]
 fn raise(call: &mut Call<'_>, tasks: &Tasks) -> Result<Next, Fault> {
-    let failure = call.failure(WRAPPED);
-    if failure.failed {
+    let status = call.error_status(WRAPPED);
+    if status.failed {
         let close = tasks.threads.push_close(call)?;
         if call.kind(close) == Kind::Function {
             call.push(Argument(WRAPPED))?;
-            return Ok(Next::call(1, then(closed), failure.for_memory.into()));
+            return Ok(Next::call(1, then(closed), status.out_of_memory.into()));
         }
         call.drop_to(close - 1);
     }
-    Err(error(call.count(), failure.for_memory))
+    Err(error(call.count(), status.out_of_memory))
 }
 
-/// After the failed coroutine was closed: behind false lies its error, or one that a `<close>` variable raised.
+/// The step after closing the failed coroutine: above `false` is its error, or one that a `<close>` variable raised.
 fn closed(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     call.drop_to(outcome.first + 1);
     Err(error(call.count(), outcome.kept != 0))
 }
 
-fn error(index: i32, for_memory: bool) -> Fault {
-    if for_memory { Fault::value(index) } else { Fault::located(index) }
+/// The error at `index`. If memory was short, its text gets no position.
+fn error(index: i32, out_of_memory: bool) -> Fault {
+    if out_of_memory { Fault::value(index) } else { Fault::located(index) }
 }
 
-/// `status(co)` → "running", "suspended", "normal", "dead" (Lua manual 6.2), or "waiting": it is in a wait, or resumes one
-/// that is, or is a task that has yet to run; it cannot be resumed.
+/// `status(co)`: returns "running", "suspended", "normal" or "dead" (Lua manual 6.2), or "waiting". A waiting coroutine
+/// is in a wait, or resumes one that is, or is a task that has not started; it cannot be resumed.
 fn status(call: &mut Call<'_>) -> Result<&'static str, Fault> {
     let tasks = tasks(call)?;
     let co = coroutine(call)?;
@@ -159,9 +164,9 @@ fn status(call: &mut Call<'_>) -> Result<&'static str, Fault> {
     })
 }
 
-/// `close(co)` → true; false and an error that one of its `<close>` variables raised (Lua manual 6.2). The wait of a
-/// waiting coroutine is cancelled: it is closed, after what it was resuming; the one that was resuming it gets an error. A
-/// task's own coroutine: the task is killed.
+/// `close(co)`: returns true, or false and an error that one of its `<close>` variables raised (Lua manual 6.2). If the
+/// coroutine waits, the wait is cancelled: the coroutines that it was resuming are closed, then the coroutine itself,
+/// and the one that was resuming it gets an error. If it is a task's own coroutine, the task is killed.
 fn close(call: &mut Call<'_>) -> Result<Next<(bool, Option<Argument>)>, Fault> {
     let tasks = tasks(call)?;
     // Lua 5.5 closes the running coroutine without an argument.
@@ -188,10 +193,11 @@ fn close(call: &mut Call<'_>) -> Result<Next<(bool, Option<Argument>)>, Fault> {
     for index in 1..=count {
         call.push(Argument(index))?;
     }
-    Ok(Next::call(count, then(by_lua), 0))
+    Ok(Next::call(count, then(return_results), 0))
 }
 
-fn by_lua(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+/// The step after Lua's own `close`: returns its results.
+fn return_results(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::rest(outcome.first))
 }
 
@@ -200,7 +206,7 @@ const CALL_WRAPPED: Function = Function::new(call_wrapped);
 
 const FUNCTIONS: FunctionTable = functions! { resume: RESUME, wrap, status, close };
 
-/// Puts the functions in the places of Lua's own, if the VM has that library.
+/// Replaces Lua's own functions by these, if the VM has the coroutine library.
 pub(crate) const INSTALL: Function = Function::new(install);
 
 fn install(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -208,9 +214,9 @@ fn install(call: &mut Call<'_>) -> Result<(), Fault> {
     let libraries = call.loaded_libraries()?;
     let library = call.raw_field(libraries, "coroutine")?;
     if call.kind(library) == Kind::Table {
-        call.create(Functions { list: FUNCTIONS, upvalue, table: Some(library), copied: None })?;
+        call.create(BoundFunctions { list: FUNCTIONS, upvalue, table: Some(library), copied: None })?;
         let name = call.create("lio.coroutine")?;
-        call.create(crate::lua::Entry(libraries, name, Argument(library)))?;
+        call.create(crate::lua::StoredInTable::new(libraries, name, Argument(library)))?;
     }
     Ok(())
 }
@@ -218,11 +224,11 @@ fn install(call: &mut Call<'_>) -> Result<(), Fault> {
 /// Opens `lio.coroutine`: a table with all functions of the library.
 pub(crate) const OPEN: Function = Function::new(open);
 
-/// Pushes the handle of the tasks, whose waits may go across `resume`.
+/// Pushes the handle of the VM's tasks. Lets waits yield across `resume`.
 fn push_tasks(call: &mut Call<'_>) -> Result<i32, Fault> {
     let tasks = Tasks::of(call)?;
-    tasks.let_through(RESUME);
-    tasks.let_through(CALL_WRAPPED);
+    tasks.allow_yield_across(RESUME);
+    tasks.allow_yield_across(CALL_WRAPPED);
     push_handle(call)
 }
 
@@ -232,5 +238,5 @@ fn open(call: &mut Call<'_>) -> Result<Argument, Fault> {
     if call.kind(library) != Kind::Table {
         return Err(Fault::message("lio.coroutine: the coroutine library is not open"));
     }
-    Ok(Argument(call.create(Functions { list: FUNCTIONS, upvalue, table: None, copied: Some(library) })?))
+    Ok(Argument(call.create(BoundFunctions { list: FUNCTIONS, upvalue, table: None, copied: Some(library) })?))
 }

@@ -1,8 +1,9 @@
-//! What counts as a descriptor among Lua values.
+//! Descriptors as Lua values.
 //!
-//! A socket or stream of ours, a lightuserdata that holds the number (bee's and ltask's convention), an integer, a Lua
-//! `file*`, or a table or userdata with a `handle`, `fileno` or `getfd` method that returns one of these. A raw number
-//! that belongs to a socket of ours in this VM is treated as that socket, so that handing out handles keeps the fast path.
+//! A descriptor is one of these: a socket or stream of this library, a lightuserdata that contains the number (the
+//! convention of bee and ltask), an integer, a Lua `file*`, or a table or userdata with a `handle`, `fileno` or `getfd`
+//! method that returns one of these. A plain number that belongs to a socket of this library in this VM is treated like
+//! that socket, so that a handle keeps the fast path.
 
 use crate::event::{Source, Target};
 use crate::lua::{Argument, Call, Fault, Function, INDEX, Kind, Maybe, Next, Nil, Outcome, Returns, then};
@@ -11,7 +12,7 @@ use crate::socket::{Socket, Table};
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 
-/// A descriptor, with its source when that is ours.
+/// A descriptor: with its source if it belongs to this library, otherwise its number.
 pub(crate) enum Descriptor {
     Own(Rc<Source>),
     Foreign(RawFd),
@@ -33,13 +34,46 @@ impl Descriptor {
     }
 }
 
-/// The socket of the socket or stream at `index`.
+/// Runs `step` with the descriptor that argument 2 means, or `None` if that is closed. If a method in Lua has to return
+/// the descriptor, the method runs first, and the step finds at least `arguments` arguments then.
+pub(crate) fn with<R, F>(call: &mut Call<'_>, arguments: i32, step: F) -> Result<Next<R>, Fault>
+where
+    F: Fn(&mut Call<'_>, Option<Descriptor>) -> Result<R, Fault> + Copy + 'static,
+    R: Returns,
+{
+    // The common case: a socket of this library.
+    if let Some(socket) = socket(call, 2) {
+        let descriptor = socket.source().cloned().map(Descriptor::Own);
+        return step(call, descriptor).map(Next::returns);
+    }
+    if !is_indirect(call, 2) {
+        let descriptor = resolve(call, 2, 2)?;
+        return step(call, descriptor).map(Next::returns);
+    }
+    while call.count() < arguments {
+        call.push(Nil)?;
+    }
+    call.push(FIND)?;
+    call.push(Argument(2))?;
+    call.push(1i64)?;
+    let resolve_result = then(move |call: &mut Call<'_>, outcome: Outcome| {
+        let descriptor = match call.kind(outcome.first) {
+            // The error names what the caller has given.
+            Kind::None => return Err(Fault::expected(2, "descriptor")),
+            _ => resolve(call, outcome.first, 2)?,
+        };
+        step(call, descriptor)
+    });
+    Ok(Next::call(2, resolve_result, 0))
+}
+
+/// Returns the socket of the socket or stream at `index`.
 fn socket<'c>(call: &'c Call<'_>, index: i32) -> Option<&'c Socket> {
     let stream = || Some(call.as_object::<Connection>(index)?.socket());
     call.as_object::<Socket>(index).or_else(stream)
 }
 
-/// Whether Lua code, a method of the value at `index`, has to tell which descriptor it means.
+/// Whether Lua code, a method of the value at `index`, has to return the descriptor.
 fn is_indirect(call: &Call<'_>, index: i32) -> bool {
     match call.kind(index) {
         Kind::Table => true,
@@ -48,7 +82,7 @@ fn is_indirect(call: &Call<'_>, index: i32) -> bool {
     }
 }
 
-/// The descriptor that the value at `index` means, which is argument `argument`; `None` when it is closed.
+/// Returns the descriptor that the value at `index` means, for argument `argument`; `None` if it is closed.
 fn resolve(call: &mut Call<'_>, index: i32, argument: i32) -> Result<Option<Descriptor>, Fault> {
     if let Some(socket) = socket(call, index) {
         return Ok(socket.source().cloned().map(Descriptor::Own));
@@ -70,49 +104,17 @@ fn resolve(call: &mut Call<'_>, index: i32, argument: i32) -> Result<Option<Desc
     Ok(Some(known.map_or(Descriptor::Foreign(number), Descriptor::Own)))
 }
 
-/// Runs `step` with the descriptor that argument 2 means, `None` when that is closed. When Lua code has to tell which, that
-/// runs before, and the step finds at least `arguments` arguments then.
-pub(crate) fn with<R, F>(call: &mut Call<'_>, arguments: i32, step: F) -> Result<Next<R>, Fault>
-where
-    F: Fn(&mut Call<'_>, Option<Descriptor>) -> Result<R, Fault> + Copy + 'static,
-    R: Returns,
-{
-    // Mostly it is one of ours.
-    if let Some(socket) = socket(call, 2) {
-        let descriptor = socket.source().cloned().map(Descriptor::Own);
-        return step(call, descriptor).map(Next::returns);
-    }
-    if !is_indirect(call, 2) {
-        let descriptor = resolve(call, 2, 2)?;
-        return step(call, descriptor).map(Next::returns);
-    }
-    while call.count() < arguments {
-        call.push(Nil)?;
-    }
-    call.push(FIND)?;
-    call.push(Argument(2))?;
-    call.push(1i64)?;
-    let go_on = then(move |call: &mut Call<'_>, outcome: Outcome| {
-        let descriptor = match call.kind(outcome.first) {
-            // The error names what the caller has given.
-            Kind::None => return Err(Fault::expected(2, "descriptor")),
-            _ => resolve(call, outcome.first, 2)?,
-        };
-        step(call, descriptor)
-    });
-    Ok(Next::call(2, go_on, 0))
-}
-
 /// The methods that may return a descriptor.
 const METHODS: [&str; 3] = ["handle", "fileno", "getfd"];
 
-/// So many methods may return an object with such a method.
-const DEPTH: i64 = 4;
+/// How many levels of objects such methods may return.
+const MAX_DEPTH: i64 = 4;
 
-/// (value, depth): what the value's method returns if that is a descriptor without more of Lua code, else nothing.
+/// `(value, depth)`: returns the result of the value's method if that is a descriptor that needs no Lua code; otherwise
+/// nothing.
 const FIND: Function = Function::new(|call: &mut Call<'_>| find(call, 0));
 
-/// Fetches the value's method of this number.
+/// Gets the value's method with this number in `METHODS`.
 fn find(call: &mut Call<'_>, number: u32) -> Result<Next<Maybe<Argument>>, Fault> {
     let Some(name) = METHODS.get(number as usize) else { return Ok(Next::returns(Maybe(None))) };
     call.push(INDEX)?;
@@ -121,7 +123,7 @@ fn find(call: &mut Call<'_>, number: u32) -> Result<Next<Maybe<Argument>>, Fault
     Ok(Next::call(2, then(fetched), number))
 }
 
-/// Calls the method, or fetches the next.
+/// Calls the method, or gets the next one if the value does not have it.
 fn fetched(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>>, Fault> {
     if call.kind(outcome.first) != Kind::Function {
         call.drop_to(2);
@@ -132,13 +134,13 @@ fn fetched(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>
     Ok(Next::call(1, then(answered), 0))
 }
 
-/// What the method has returned may be an object with a method.
+/// Handles the result of the method, which may be an object that itself has such a method.
 fn answered(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>>, Fault> {
     if !is_indirect(call, outcome.first) {
         return Ok(Next::returns(found(call, outcome)));
     }
     let depth = call.integer(2)?;
-    if depth >= DEPTH {
+    if depth >= MAX_DEPTH {
         return Ok(Next::returns(Maybe(None)));
     }
     call.push(FIND)?;
@@ -148,6 +150,7 @@ fn answered(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument
     Ok(Next::call(2, last, 0))
 }
 
+/// Returns the descriptor that the method has returned, if any.
 fn found(call: &Call<'_>, outcome: Outcome) -> Maybe<Argument> {
     Maybe((call.kind(outcome.first) != Kind::None).then_some(Argument(outcome.first)))
 }

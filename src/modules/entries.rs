@@ -1,5 +1,5 @@
-//! What `require` of a stock Lua finds in the shared object: an entry point for each native module that programs ask
-//! for, and for each embedded Lua file of `lio.*` and `ltask.*`.
+//! The entry points that `require` of a stock Lua finds in the shared object: one for each native module for programs,
+//! and one for each embedded Lua file of `lio.*` and `ltask.*`.
 
 use super::Builtin;
 use super::ltask::bootstrap::Bootstrap;

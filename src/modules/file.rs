@@ -1,6 +1,6 @@
-//! `lio.file`: files for serving, as `lualib/lio/web/` and `net.sendfile` use them, and programs.
+//! `lio.file`: files that `lualib/lio/web/`, `net.sendfile` and programs read.
 //!
-//! Failures are `nil, message, code`; nothing here waits but on the disk.
+//! Failures are `nil, message, code`. No call waits, except for the disk.
 
 use crate::file::folder::Folder;
 use crate::file::{Facts, Kind, OpenFile, Refusal, read_at};
@@ -10,12 +10,12 @@ use crate::lua::{
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// So many bytes are read at once at most.
-const MOST: i64 = 1 << 30;
-/// At least so many bytes are asked for, when the caller wants them.
-const LITTLE: u64 = 64 * 1024;
-/// So many entries are listed unless told otherwise.
-const ENTRIES: usize = 10_000;
+/// The maximum number of bytes of one read.
+const MAX_READ: i64 = 1 << 30;
+/// The minimum number of bytes of one read, if the caller asks for as many.
+const MIN_READ: u64 = 64 * 1024;
+/// The default for the number of listed entries.
+const DEFAULT_ENTRIES: usize = 10_000;
 
 impl Object for OpenFile {
     const NAME: &'static str = "lio.file";
@@ -34,31 +34,32 @@ impl Object for Folder {
 
 const CLOSED: Refusal = Refusal::Word("the file is closed", "closed");
 
-/// What hinders `call`, in one word for programs.
+/// Converts a refusal of `call` to a failure.
 #[cold]
 fn failure(call: &'static str, refusal: Refusal) -> Fault {
     match refusal {
-        Refusal::Word(message, code) => Failure::word(call, message, code).into(),
+        Refusal::Word(message, code) => Failure::new(call, message, code).into(),
         Refusal::System(error) => failed(call)(error),
     }
 }
 
-/// What hinders the opening of a file.
+/// Converts a refusal to a failure of `open`.
 pub(super) fn refused(refusal: Refusal) -> Fault {
     failure("open", refusal)
 }
 
+/// Converts the result of opening a file or folder.
 fn opened<T: Object>(opened: Result<T, Refusal>) -> Result<New<T>, Fault> {
     opened.map(New::of).map_err(refused)
 }
 
-/// `file.open(path)` → file, for reading: a regular file or a directory; `nil, message, code`.
+/// `file.open(path)`: opens a regular file or a directory for reading. Returns the file, or `nil, message, code`.
 fn open(call: &mut Call<'_>) -> Result<New<OpenFile>, Fault> {
     opened(OpenFile::open(call.bytes(1)?))
 }
 
-/// `file.open_beneath(root, path)` → file, as `open`, but nothing outside the folder `root` (a path, or
-/// what `folder` gave).
+/// `file.open_beneath(root, path)`: opens a file as `open` does, but nothing outside the folder `root`, which is a path
+/// or a result of `folder`.
 fn open_beneath(call: &mut Call<'_>) -> Result<New<OpenFile>, Fault> {
     if call.as_object::<Folder>(1).is_some() {
         return folder_open(call);
@@ -68,13 +69,13 @@ fn open_beneath(call: &mut Call<'_>) -> Result<New<OpenFile>, Fault> {
     opened(Folder::open(root).and_then(|mut folder| folder.open_beneath(path)))
 }
 
-/// `file.folder(path)` → folder; `nil, message, code`.
+/// `file.folder(path)`: returns a folder, or `nil, message, code`.
 fn folder(call: &mut Call<'_>) -> Result<New<Folder>, Fault> {
     opened(Folder::open(call.bytes(1)?))
 }
 
-/// `file.measure(f)` → the size now, of a file of ours or of `io.open`; `nil, message, code` when it is no
-/// regular file.
+/// `file.measure(f)`: returns the present size of a file of this library or of `io.open`; `nil, message, code` if it is
+/// not a regular file.
 fn measure(call: &mut Call<'_>) -> Result<i64, Fault> {
     let file = descriptor(call, 1)?.ok_or_else(|| failure("sendfile", CLOSED))?;
     let facts = Facts::of(file).map_err(failed("sendfile"))?;
@@ -84,7 +85,7 @@ fn measure(call: &mut Call<'_>) -> Result<i64, Fault> {
     }
 }
 
-/// The descriptor of the file at `index`, of ours or of `io.open`; `None` once it is closed.
+/// Returns the descriptor of the file at `index`, which is one of this library or of `io.open`; `None` if it is closed.
 fn descriptor<'c>(call: &'c Call<'_>, index: i32) -> Result<Option<BorrowedFd<'c>>, Fault> {
     if let Some(file) = call.as_object::<OpenFile>(index) {
         return Ok(file.descriptor());
@@ -92,13 +93,13 @@ fn descriptor<'c>(call: &'c Call<'_>, index: i32) -> Result<Option<BorrowedFd<'c
     call.standard_file(index).ok_or_else(|| Fault::expected(index, "file"))
 }
 
-/// `folder:open(path)` → file; `nil, message, code`.
+/// `folder:open(path)`: returns a file, or `nil, message, code`.
 fn folder_open(call: &mut Call<'_>) -> Result<New<OpenFile>, Fault> {
-    let (folder, stack) = call.split::<Folder>(1)?;
+    let (folder, stack) = call.object_and_stack::<Folder>(1)?;
     opened(folder.open_beneath(stack.bytes(2)?))
 }
 
-/// The fields that tell about a file.
+/// Returns the fields that describe a file.
 fn record(facts: &Facts) -> Vec<(&'static str, Value)> {
     vec![
         ("kind", Value::Name(facts.kind.name())),
@@ -110,13 +111,14 @@ fn record(facts: &Facts) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// `folder:list([path [, most]])` → list of tables with `name` and the fields of `stat`; and whether there
-/// is more than `most` (10,000). Directories first, then by name. `nil, message, code`.
+/// `folder:list([path [, most]])`: returns a list of tables with `name` and the fields of `stat`, and whether there are
+/// more than `most` entries (by default 10,000). Directories come first, then the order is by name. Or returns
+/// `nil, message, code`.
 fn folder_list(call: &mut Call<'_>) -> Result<(Value, bool), Fault> {
-    let (folder, stack) = call.split::<Folder>(1)?;
+    let (folder, stack) = call.object_and_stack::<Folder>(1)?;
     let path = stack.optional(2, Stack::bytes)?.unwrap_or_default();
     let most = stack.optional(3, |stack, at| stack.integer_in(at, 1..=1 << 24, "most"))?;
-    let most = most.map_or(ENTRIES, |most| most as usize);
+    let most = most.map_or(DEFAULT_ENTRIES, |most| most as usize);
     let (entries, more) = folder.list(path, most).map_err(refused)?;
     let entries = entries.into_iter().map(|entry| {
         let mut fields = record(&entry.facts);
@@ -126,52 +128,52 @@ fn folder_list(call: &mut Call<'_>) -> Result<(Value, bool), Fault> {
     Ok((Value::List(entries.collect()), more))
 }
 
-/// `folder:path()` → its absolute path.
-const FOLDER_PATH: Function = Function::of(|folder: &Folder| folder.path().as_os_str().as_bytes().to_vec());
+/// `folder:path()`: returns its absolute path.
+const FOLDER_PATH: Function = Function::method(|folder: &Folder| folder.path().as_os_str().as_bytes().to_vec());
 
-/// `folder:close()`. Idempotent.
-const FOLDER_CLOSE: Function = Function::on(Folder::close);
+/// `folder:close()`: closes the folder. Idempotent.
+const FOLDER_CLOSE: Function = Function::method_mut(Folder::close);
 
-/// `folder:is_closed()`.
-const FOLDER_IS_CLOSED: Function = Function::of(Folder::is_closed);
+/// `folder:is_closed()`: returns whether it is closed.
+const FOLDER_IS_CLOSED: Function = Function::method(Folder::is_closed);
 
-/// `f:stat()` → table with `kind`, `size`, `mtime`, `mtime_ns`, `inode`, `device`, as they were when the
-/// file was opened. No system call.
-const STAT: Function = Function::of(|file: &OpenFile| Value::Record(record(file.facts())));
+/// `f:stat()`: returns a table with `kind`, `size`, `mtime`, `mtime_ns`, `inode` and `device`, as they were when the
+/// file was opened. Makes no system call.
+const STAT: Function = Function::method(|file: &OpenFile| Value::Record(record(file.facts())));
 
-/// `f:kind()` → `"file"` or `"directory"`.
-const KIND: Function = Function::of(|file: &OpenFile| file.facts().kind.name());
+/// `f:kind()`: returns `"file"` or `"directory"`.
+const KIND: Function = Function::method(|file: &OpenFile| file.facts().kind.name());
 
-/// `f:size()` → bytes, as it was when the file was opened.
-const SIZE: Function = Function::of(|file: &OpenFile| file.facts().size as i64);
+/// `f:size()`: returns the size in bytes when the file was opened.
+const SIZE: Function = Function::method(|file: &OpenFile| file.facts().size as i64);
 
-/// `f:read(offset, count)` → up to `count` bytes from `offset` (0 is the first), `""` at the end;
+/// `f:read(offset, count)`: returns up to `count` bytes from `offset` (0 is the first), `""` at the end; or
 /// `nil, message, code`.
 fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let offset = call.integer_in(2, 0..=i64::MAX, "offset")? as u64;
-    let count = call.integer_in(3, 0..=MOST, "count")? as usize;
+    let count = call.integer_in(3, 0..=MAX_READ, "count")? as usize;
     let file = call.object::<OpenFile>(1)?;
     let descriptor = file.descriptor().ok_or_else(|| failure("read", CLOSED))?;
-    // A large `count` costs no memory by itself: what is asked for is what there was at the opening, or
-    // a little, for files that tell no size.
+    // A large `count` by itself costs no memory: a read asks for at most the bytes that the file had when it was
+    // opened. As some files report no size, that limit is never below `MIN_READ`.
     let there = file.facts().size.saturating_sub(offset);
-    let count = count.min(there.max(LITTLE) as usize);
+    let count = count.min(there.max(MIN_READ) as usize);
     let mut bytes = Vec::new();
     read_at(descriptor, &mut bytes, count, offset).map_err(failed("read"))?;
     Ok(bytes)
 }
 
-/// `f:handle()` → the descriptor as a lightuserdata; nil once closed.
+/// `f:handle()`: returns the descriptor as a lightuserdata; nil if the file is closed.
 fn handle(call: &mut Call<'_>) -> Result<Option<Light>, Fault> {
     let descriptor = call.object::<OpenFile>(1)?.descriptor();
     Ok(descriptor.map(|descriptor| Light(descriptor.as_raw_fd() as usize)))
 }
 
-/// `f:close()`. Idempotent.
-const CLOSE: Function = Function::on(OpenFile::close);
+/// `f:close()`: closes the file. Idempotent.
+const CLOSE: Function = Function::method_mut(OpenFile::close);
 
-/// `f:is_closed()`.
-const IS_CLOSED: Function = Function::of(|file: &OpenFile| file.descriptor().is_none());
+/// `f:is_closed()`: returns whether it is closed.
+const IS_CLOSED: Function = Function::method(|file: &OpenFile| file.descriptor().is_none());
 
 fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
     Ok(match call.object::<OpenFile>(1)?.descriptor() {

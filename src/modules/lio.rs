@@ -1,16 +1,16 @@
-//! `require "lio"`: selectors, clocks, and what the other modules add to it.
+//! `lio`: selectors, clocks, and functions of other modules that it offers as well.
 
 use super::{reload, selector, socket, task, waker};
 use crate::event::{READ, WRITE, clock};
 use crate::lua::{Call, Fault, Function, FunctionTable, ModuleWith, Value, functions};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// `lio.now()` → seconds of the monotonic clock, as a float (clock_gettime(2)).
+/// `lio.now()`: returns the seconds of the monotonic clock, as a float (clock_gettime(2)).
 fn now(_: &mut Call<'_>) -> Result<f64, Fault> {
     Ok(clock::monotonic())
 }
 
-/// `lio.wall()` → seconds since 1970 of the system's clock, as a float.
+/// `lio.wall()`: returns the seconds since 1970 by the system's clock, as a float.
 fn wall(_: &mut Call<'_>) -> Result<f64, Fault> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     Ok(since.map_or(0.0, |span| span.as_secs_f64()))

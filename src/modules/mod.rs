@@ -1,4 +1,4 @@
-//! The modules that Lua gets from `require`: thin bindings, one file for each, and the list of them.
+//! The native modules that `require` loads: thin bindings, one file or folder for each, and their list.
 
 pub(crate) mod compress;
 pub(crate) mod coroutine;
@@ -28,7 +28,7 @@ use crate::ltask::system::Preparation;
 use crate::lua::library::{self, Library, OPEN_COMPILED, OPEN_DEBUG};
 use crate::lua::{Function, OPEN_LIBRARIES};
 
-/// All that is built in.
+/// The library of all built-in modules.
 pub(crate) struct Builtin;
 
 impl Library for Builtin {
@@ -91,13 +91,13 @@ impl Library for Builtin {
     ];
 }
 
-/// What prepares the VM of a program.
+/// The functions that prepare the VM of a program, in the order of their calls.
 pub(crate) const PROGRAM: &[Function] =
-    &[OPEN_LIBRARIES, library::in_program::<Builtin>(), coroutine::INSTALL, reload::INSTALL];
+    &[OPEN_LIBRARIES, library::install_in_program::<Builtin>(), coroutine::INSTALL, reload::INSTALL];
 
 impl Environment for Builtin {
     const PREPARATION: Preparation = Preparation {
-        steps: &[OPEN_LIBRARIES, library::in_service::<Builtin>(), reload::INSTALL],
+        functions: &[OPEN_LIBRARIES, library::install_in_service::<Builtin>(), reload::INSTALL],
         is_built_in: library::is_for_services::<Builtin>,
     };
 }

@@ -1,17 +1,17 @@
-//! Module `lio.panics`, in builds with the feature `panics` only: `make panics` puts a panic into each function that the
-//! library binds, in both hosts.
+//! `lio.panics`, only in builds with the feature `panics`: `make panics` lets each function that the library binds
+//! panic, in both hosts.
 
 use crate::lua::library::Library;
 use crate::lua::{Call, Fault, Function, Many, Module, panics};
 use std::ffi::CStr;
 
-/// `panics.after(n)`: the n-th function that is entered from now on panics; 0 switches it off.
+/// `panics.after(n)`: the n-th function that is entered from now on panics. 0 switches this off.
 fn after(call: &mut Call<'_>) -> Result<(), Fault> {
     panics::after(call.integer(1)?);
     Ok(())
 }
 
-/// `panics.modules()` → the names of the native modules.
+/// `panics.modules()`: returns the names of the native modules.
 fn modules<L: Library>(_: &mut Call<'_>) -> Result<Many<&'static str>, Fault> {
     let names = L::NATIVES.iter().map(|(name, _)| *name);
     Ok(Many(names.collect()))

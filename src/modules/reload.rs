@@ -1,4 +1,4 @@
-//! `lio.watch`, and `lio.watched`, which `lio.net` calls when it listens: what a program has of `lio --watch`.
+//! `lio.watch`, and `lio.watched`, which `lio.net` calls when it listens: what a program uses of `lio --watch`.
 
 use crate::file::reload;
 use crate::lua::library::compiled;
@@ -9,11 +9,11 @@ use crate::socket::{Socket, Table};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// How long a program rests before it tries again to bind an address that is becoming free.
-const REST: Duration = Duration::from_millis(10);
+/// How long a program waits before it tries again to bind an address that is about to become free.
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// `lio.watch(path)` → whether `lio --watch` runs this program; then it restarts when that file changes, appears or is
-/// replaced. For files that are not Lua code, such as templates.
+/// `lio.watch(path)`: returns whether `lio --watch` runs this program. If so, the program restarts when that file
+/// changes, appears or is replaced. For files that are not Lua code, such as templates.
 pub(super) const WATCH: Function = Function::new(|call: &mut Call<'_>| {
     let path = call.bytes(1)?;
     if path.is_empty() {
@@ -23,7 +23,7 @@ pub(super) const WATCH: Function = Function::new(|call: &mut Call<'_>| {
     Ok(reload::is_watched())
 });
 
-/// `misses(path)`: `require` has looked for a module in this file, and it is not there.
+/// `misses(path)`: reports that `require` has searched for a module in this file, which does not exist.
 const MISSES: Function = Function::new(|call: &mut Call<'_>| Ok(reload::misses(call.bytes(1)?)));
 
 /// Makes `require`, `loadfile` and `dofile` of a watched VM report what they load.
@@ -33,7 +33,7 @@ pub(super) const INSTALL: Function = Function::new(|_: &mut Call<'_>| {
     Ok(Maybe(code.flatten().map(|text| run.pushing((Chunk::Text(text, c"=lio"), WATCH, MISSES)))))
 });
 
-/// `watched.wants(key)` → a `lio.socket` that the program before this one has used by this key, or nil.
+/// `watched.wants(key)`: returns a `lio.socket` that the previous program has used with this key, or nil.
 fn wants(call: &mut Call<'_>) -> Result<Option<New<Socket>>, Fault> {
     let table = call.shared::<Table>()?;
     let found = reload::wants(call.bytes(1)?);
@@ -41,37 +41,37 @@ fn wants(call: &mut Call<'_>) -> Result<Option<New<Socket>>, Fault> {
     Ok(socket.map(New::of))
 }
 
-/// `watched.made(key, socket)`: the supervisor keeps it open for the program after this one.
+/// `watched.made(key, socket)`: lets the supervisor keep the socket open for the next program.
 fn made(call: &mut Call<'_>) -> Result<(), Fault> {
     let key = call.bytes(1)?;
     let source = call.object::<Socket>(2)?.source();
-    let source = source.ok_or_else(|| Failure::word("made", "closed", "closed"))?;
+    let source = source.ok_or_else(|| Failure::new("made", "closed", "closed"))?;
     Ok(reload::made(key, source.as_fd()))
 }
 
-/// `watched.closed(key)`: a socket of this key was closed.
+/// `watched.closed(key)`: reports that a socket of this key was closed.
 fn closed(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(reload::closed(call.bytes(1)?))
 }
 
-/// `watched.is_taken(key)` → whether to try again: the program before this one has the address, and is made to leave it.
-/// Blocks for a moment.
+/// `watched.is_taken(key)`: returns whether to try again, because the previous program has the address and is about to
+/// be stopped. Blocks briefly.
 fn is_taken(call: &mut Call<'_>) -> Result<bool, Fault> {
     let again = reload::is_taken(call.bytes(1)?);
     if again {
-        std::thread::sleep(REST);
+        std::thread::sleep(RETRY_INTERVAL);
     }
     Ok(again)
 }
 
-/// `watched.is_replaced()` → whether another process has taken this one's place: there is time to end.
+/// `watched.is_replaced()`: returns whether another process has taken over, so that this one can take its time to end.
 fn is_replaced(_: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(reload::is_replaced())
 }
 
 const FUNCTIONS: FunctionTable = functions! { wants, made, closed, is_taken, is_replaced };
 
-/// Opens `lio.watched`: a table of functions, or false when nobody watches.
+/// Opens `lio.watched`: a table of functions, or false if the program is not watched.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| {
     Ok(if reload::is_watched() { Either::One(Module(FUNCTIONS)) } else { Either::Other(false) })
 });

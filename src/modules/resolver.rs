@@ -1,4 +1,4 @@
-//! `lio.resolver`: names looked up off-thread, and what an address is; used by `lualib/lio/net/`.
+//! `lio.resolver`: name resolution on another thread, and the classification of addresses. `lualib/lio/net/` uses it.
 
 use crate::lua::{
     Call, Either, Failure, Fault, Function, FunctionTable, Maybe, Module, New, Nil, Object, Value, failed, functions,
@@ -15,24 +15,24 @@ impl Object for Resolver {
     const METHODS: FunctionTable = functions! { query, answer };
 }
 
-/// `resolver.new(waker)` → a resolver whose answers wake the selector of `waker`.
+/// `resolver.new(waker)`: returns a resolver whose answers wake the selector of `waker`.
 fn new(call: &mut Call<'_>) -> Result<New<Resolver>, Fault> {
     let waker = super::waker::argument(call, 1)?;
     Ok(New::of(Resolver::new(waker)))
 }
 
-/// `resolver:query(name)` → id. The answer comes later through `answer`.
+/// `resolver:query(name)`: returns an id. `answer` returns the result later.
 fn query(call: &mut Call<'_>) -> Result<i64, Fault> {
-    let (resolver, stack) = call.split::<Resolver>(1)?;
+    let (resolver, stack) = call.object_and_stack::<Resolver>(1)?;
     let name = std::str::from_utf8(stack.bytes(2)?);
-    let unknown = |_| Failure::word("resolve", "not a host name", "unresolved");
+    let unknown = |_| Failure::new("resolve", "not a host name", "unresolved");
     resolver.query(name.map_err(unknown)?).map_err(failed("resolve"))
 }
 
 type Answer = Either<(i64, Value), (i64, Nil, String)>;
 
-/// `resolver:answer()` → id and a list of addresses (text, as getaddrinfo ordered them), or id, nil and
-/// a message; nothing when no answer is there.
+/// `resolver:answer()`: returns an id and a list of addresses (as text, in the order of getaddrinfo), or an id, nil and
+/// a message. Returns nothing if no answer has arrived.
 fn answer(call: &mut Call<'_>) -> Result<Maybe<Answer>, Fault> {
     let text = |address: &SocketAddr| Value::String(address::ip_text(address).into_bytes());
     Ok(Maybe(call.object::<Resolver>(1)?.answer().map(|(id, found)| match found {
@@ -41,15 +41,14 @@ fn answer(call: &mut Call<'_>) -> Result<Maybe<Answer>, Fault> {
     })))
 }
 
-/// `resolver.is_numeric(address)` → the address in its usual form and its family, or nothing when it is
-/// a name.
+/// `resolver.is_numeric(address)`: returns the address in its canonical form and its family; nothing if it is a name.
 fn is_numeric(call: &mut Call<'_>) -> Result<Maybe<(String, &'static str)>, Fault> {
     let text = std::str::from_utf8(call.bytes(1)?).unwrap_or_default();
     let address = address::parse_ip(text, 0);
     Ok(Maybe(address.map(|address| (address::ip_text(&address), address::family(&address)))))
 }
 
-/// `resolver.is_stale(path)` → whether a unix socket's file is left from a process that is gone.
+/// `resolver.is_stale(path)`: returns whether the file of a unix socket was left by a process that has ended.
 fn is_stale(call: &mut Call<'_>) -> Result<bool, Fault> {
     let path = Path::new(OsStr::from_bytes(call.bytes(1)?));
     Ok(resolve::is_stale(path).unwrap_or(false))

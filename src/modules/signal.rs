@@ -1,10 +1,10 @@
-//! `lio.signal`: signals as readiness of a descriptor. `lualib/lio/loop.lua` waits for it.
+//! `lio.signal`: signals as the readiness of a descriptor, which `lualib/lio/loop.lua` waits for.
 
 use super::socket::methods::light;
 use crate::event::signals::{Purpose, Set, Signals};
 use crate::lua::{Call, Fault, Function, FunctionTable, Many, Module, New, Object, failed, functions};
 
-/// A watcher, until it is closed.
+/// A signal watcher; `None` if it is closed.
 struct Watcher(Option<Signals>);
 
 impl Object for Watcher {
@@ -13,7 +13,7 @@ impl Object for Watcher {
     const META: FunctionTable = functions! { __close: CLOSE };
 }
 
-/// The signal that argument `index` names.
+/// Returns the signal that argument `index` names.
 fn signal(call: &Call<'_>, index: i32) -> Result<Set, Fault> {
     let name = call.bytes(index)?;
     Set::named(name).ok_or_else(|| {
@@ -22,6 +22,7 @@ fn signal(call: &Call<'_>, index: i32) -> Result<Set, Fault> {
     })
 }
 
+/// Opens a watcher of the signals that the arguments name.
 fn watch(call: &mut Call<'_>, purpose: Purpose) -> Result<New<Watcher>, Fault> {
     let mut wanted = Set::default();
     for index in 1..=call.count() {
@@ -34,32 +35,32 @@ fn watch(call: &mut Call<'_>, purpose: Purpose) -> Result<New<Watcher>, Fault> {
     Ok(New::of(Watcher(Some(signals))))
 }
 
-/// `watcher:take()` → the names of the signals that came since the last call, as several results.
+/// `watcher:take()`: returns the names of the signals that have arrived since the last call, as several results.
 fn take(call: &mut Call<'_>) -> Result<Many<&'static str>, Fault> {
     let watcher = call.object_mut::<Watcher>(1)?;
     let caught = watcher.0.as_mut().map(Signals::take);
     Ok(Many(caught.unwrap_or_default().names().collect()))
 }
 
-/// `watcher:handle()` → the descriptor that is readable when a signal came.
-const HANDLE: Function = Function::of(|watcher: &Watcher| light(watcher.0.as_ref().map_or(-1, Signals::number)));
+/// `watcher:handle()`: returns the descriptor that becomes readable when a signal arrives.
+const HANDLE: Function = Function::method(|watcher: &Watcher| light(watcher.0.as_ref().map_or(-1, Signals::number)));
 
-/// `watcher:close()`: the host's dispositions come back. Idempotent.
-const CLOSE: Function = Function::on(|watcher: &mut Watcher| watcher.0 = None);
+/// `watcher:close()`: restores the host's signal dispositions. Idempotent.
+const CLOSE: Function = Function::method_mut(|watcher: &mut Watcher| watcher.0 = None);
 
-/// `signal.open(name, …)`: watches signals by name (`"SIGTERM"`). Their default action no longer runs. Returns the
-/// watcher, or `nil, message, code`.
+/// `signal.open(name, …)`: watches signals by name, such as `"SIGTERM"`. Their default action no longer runs. Returns
+/// the watcher, or `nil, message, code`.
 fn open(call: &mut Call<'_>) -> Result<New<Watcher>, Fault> {
     watch(call, Purpose::Take)
 }
 
-/// `signal.hold(name, …)`: as `open`, for a program whose watchers are opened later, in other VMs: each watcher that is
-/// opened before this one closes gets the signals that came since.
+/// `signal.hold(name, …)`: as `open`, for a program whose watchers are opened later, in other VMs. Each watcher that is
+/// opened before this one closes gets the signals that have arrived meanwhile.
 fn hold(call: &mut Call<'_>) -> Result<New<Watcher>, Fault> {
     watch(call, Purpose::Hold)
 }
 
-/// `signal.raise(name)`: sends the signal to this process (for tests).
+/// `signal.raise(name)`: sends the signal to this process. For tests.
 fn raise(call: &mut Call<'_>) -> Result<(), Fault> {
     let _ = signal(call, 1)?.send();
     Ok(())

@@ -1,70 +1,78 @@
-//! `lio.task.core`, under its public name `lio.task`: functions that make, suspend, wake, run and end tasks.
+//! `lio.task.core`, publicly `lio.task`: functions that create, suspend, wake, run and end tasks.
 //!
 //! Each function has the VM's tasks as its upvalue.
 
 use crate::event::clock::monotonic_nanos;
 use crate::lua::{
-    Argument, Call, Closure, Code, Entry, Fault, Function, FunctionTable, Functions, Kind, Lazy, Maybe, New, Next, Nil,
-    Object, Outcome, Stack, Value, functions, results, then, upvalue,
+    Argument, BoundFunctions, Call, Chunk, Closure, Fault, Function, FunctionTable, Kind, LazyTable, Maybe, New, Next,
+    Nil, Object, Outcome, Stack, StoredInTable, Value, functions, results, then, upvalue,
 };
-use crate::task::{Denied, Ended, Ending, ON_ERROR, Reason, Tag, TaskId, Tasks, Waits, closed};
+use crate::task::{Ending, KillResult, ON_ERROR, Reason, Tag, TaskId, Tasks, WaitError, WaitingOn, closed};
 use std::rc::Rc;
 
-/// The VM's tasks, for the functions that have them as an upvalue.
+/// The VM's tasks, for the functions that have this object as an upvalue.
 pub(crate) struct Handle(Rc<Tasks>);
 
 impl Object for Handle {
     const NAME: &'static str = "lio.task.core";
 }
 
-/// Where the handle is kept, so that there is one.
-const KEPT_HANDLE: u8 = 3;
+/// The number under which the handle is kept, so that there is only one.
+const STORED_HANDLE: u8 = 3;
 
-/// The upvalue of the functions here and of `lio.coroutine`.
+/// The index of the handle, the first upvalue of the functions here and in `lio.coroutine`.
 pub(crate) const HANDLE: i32 = upvalue(1);
 
-/// The tasks that the running function has as its upvalue. An error once the VM closes.
+/// Returns the tasks in the running function's upvalue. Fails if the VM is closing.
 pub(crate) fn tasks(call: &Call<'_>) -> Result<Rc<Tasks>, Fault> {
     own_tasks(call).cloned()
 }
 
-/// The same for a look at them.
+/// Returns the same tasks as [`tasks`], borrowed.
 #[inline]
 pub(crate) fn own_tasks<'c>(call: &'c Call<'_>) -> Result<&'c Rc<Tasks>, Fault> {
-    // Without an object, it is finalized, or a program has changed the upvalue.
+    // If it is not an object, it was finalized, or a program has changed the upvalue.
     let Handle(tasks) = call.as_object(HANDLE).ok_or_else(closed)?;
     tasks.check_open()?;
     Ok(tasks)
 }
 
-/// Pushes a handle of the VM's tasks, for functions that have it as their upvalue. → its index
+/// Pushes a handle of the VM's tasks, to be an upvalue. Returns its index.
 pub(crate) fn push_handle(call: &mut Call<'_>) -> Result<i32, Fault> {
     let tasks = Tasks::of(call)?;
-    let known = tasks.threads.push_kept(call, KEPT_HANDLE)?;
+    let known = tasks.threads.push_stored(call, STORED_HANDLE)?;
     if call.as_object::<Handle>(known).is_some() {
         return Ok(known);
     }
     let handle = call.create(New::of(Handle(tasks.clone())))?;
-    tasks.threads.keep(call, KEPT_HANDLE, handle)?;
+    tasks.threads.store(call, STORED_HANDLE, handle)?;
     Ok(handle)
 }
 
-/// A coroutine with the function and the arguments that are the values of the call, which leave it.
+/// The error of a wait on a token that another task waits on.
+pub(crate) fn in_use() -> Fault {
+    Fault::message("wait: a task already waits on this token")
+}
+
+/// Returns a coroutine for a new task. The values of the call, a function and its arguments, are moved to it. Also
+/// returns the number of arguments.
 fn acquire(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<(TaskId, i32), Fault> {
     let values = call.count();
     let id = tasks.acquire(call)?;
-    if tasks.hand_over(call, id, values).is_err() {
+    if tasks.move_values(call, id, values).is_err() {
         tasks.release(id);
         return Err(too_many());
     }
     Ok((id, values - 1))
 }
 
+/// The error of a task whose arguments exceed its stack.
 #[cold]
 fn too_many() -> Fault {
     Fault::message("too many arguments for a task")
 }
 
+/// Fails unless argument 1 can be called.
 fn check_callable(call: &mut Call<'_>) -> Result<(), Fault> {
     if call.kind(1) == Kind::Function || call.has_metafield(1, c"__call")? {
         return Ok(());
@@ -73,7 +81,7 @@ fn check_callable(call: &mut Call<'_>) -> Result<(), Fault> {
     Err(Fault::message(message))
 }
 
-/// `task.fork(f, …)` → the task's coroutine. It runs after what is queued already.
+/// `task.fork(f, …)`: starts `f` as a task, which runs after those in the ready queue. Returns its coroutine.
 fn fork(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let tasks = tasks(call)?;
     check_callable(call)?;
@@ -82,14 +90,14 @@ fn fork(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(tasks.push_own(call, id)?))
 }
 
-/// `task.start(f, …)`: runs `f` as a task now, up to its first wait; inside a task it is as `fork`.
+/// `task.start(f, …)`: runs `f` as a task now, up to its first wait. Inside a task, it does the same as `fork`.
 fn start(call: &mut Call<'_>) -> Result<Maybe<Argument>, Fault> {
     let tasks = tasks(call)?;
     if tasks.current().is_some() {
         return fork(call).map(|co| Maybe(Some(co)));
     }
     if call.count() == 0 {
-        // Which cannot be called.
+        // Nil is not callable, so the task will fail.
         call.push(Nil)?;
     }
     let (values, id) = (call.count(), tasks.acquire(call)?);
@@ -97,8 +105,8 @@ fn start(call: &mut Call<'_>) -> Result<Maybe<Argument>, Fault> {
     Ok(Maybe(None))
 }
 
-/// `task.spawn(f, …)` → the task's coroutine. Runs `f` as a task now, up to its first wait, also inside a task. Nested
-/// deeper than a stack of C allows, it is as `fork`.
+/// `task.spawn(f, …)`: runs `f` as a task now, up to its first wait, also inside a task. If it is nested deeper than
+/// the C stack allows, it does the same as `fork`. Returns the task's coroutine.
 fn spawn(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let tasks = tasks(call)?;
     if !tasks.may_spawn() {
@@ -111,8 +119,8 @@ fn spawn(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(co))
 }
 
-/// `task.wait([token])` → the values that `wakeup` was given. `token` is any value but nil, the running coroutine when
-/// absent. Raises outside a task, where Lua cannot yield, and when a task waits on the token already.
+/// `task.wait([token])`: returns the values that `wakeup` passes. `token` is any value except nil and NaN; by default
+/// it is the running coroutine. Fails outside a task, where Lua cannot yield, and if a task already waits on the token.
 fn wait(call: &mut Call<'_>) -> Result<Next, Fault> {
     let tasks = tasks(call)?;
     match call.is_none(1) {
@@ -128,24 +136,20 @@ fn wait(call: &mut Call<'_>) -> Result<Next, Fault> {
     let Some(token) = tasks.token(call, 1) else { return Err(Fault::message("wait: the token is not a number")) };
     match tasks.wait(call, token, Reason::Other) {
         Ok(()) => Ok(Next::yields(0, then(waited), 0)),
-        Err(Denied::InUse) => Err(in_use()),
-        Err(Denied::Fault(fault)) => Err(fault),
-        Err(Denied::Unreachable) => refused(call, &tasks),
+        Err(WaitError::InUse) => Err(in_use()),
+        Err(WaitError::Fault(fault)) => Err(fault),
+        Err(WaitError::Unreachable) => refused(call, &tasks),
     }
 }
 
-/// The error of a wait on a token that a task waits on.
-pub(crate) fn in_use() -> Fault {
-    Fault::message("wait: somebody waits on this token already")
-}
-
+/// Fails because the wait on argument 1 cannot begin.
 #[cold]
 fn refused(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<Next, Fault> {
     tasks.abandon(call, 1);
     tasks.refuse(call, "wait")
 }
 
-/// The end of `wait`: behind the token lie the values, or the error of an interrupt.
+/// The step at the end of `wait`: above the token are the values, or the error of an interrupt.
 fn waited(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     if own_tasks(call)?.ends_with_error(call) {
         return Err(Fault::value(call.count()));
@@ -153,7 +157,8 @@ fn waited(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::rest(outcome.first))
 }
 
-/// `task.wakeup(token, …)` → true; nil when no task waits on the token. The values are what `wait` returns.
+/// `task.wakeup(token, …)`: wakes the task that waits on the token; its `wait` returns the values. Returns true; nil if
+/// no task waits on the token.
 fn wakeup(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let tasks = tasks(call)?;
     let Some(token) = tasks.token(call, 1) else { return Ok(None) };
@@ -164,7 +169,7 @@ fn wakeup(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     }
 }
 
-/// `task.interrupt(token, err)` → true; nil when no task waits. The wait raises `err`.
+/// `task.interrupt(token, err)`: makes the wait on the token raise `err`. Returns true; nil if no task waits on it.
 fn interrupt(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let tasks = tasks(call)?;
     let Some(token) = tasks.token(call, 1) else { return Ok(None) };
@@ -180,26 +185,26 @@ fn interrupt(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     Ok(Some(true))
 }
 
-/// `task.is_waiting(token)` → whether a task waits on it.
+/// `task.is_waiting(token)`: returns whether a task waits on it.
 fn is_waiting(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = tasks(call)?;
     let token = tasks.token(call, 1);
     Ok(token.is_some_and(|token| tasks.is_waiting(token)))
 }
 
-/// The living task whose own coroutine is at 1.
-fn living(stack: &Stack, tasks: &Tasks) -> Option<TaskId> {
-    tasks.living(stack.coroutine(1)?)
+/// Returns the task whose own coroutine is at argument 1, if it has not ended.
+fn alive_task(stack: &Stack, tasks: &Tasks) -> Option<TaskId> {
+    tasks.alive_task(stack.coroutine(1)?)
 }
 
-/// `task.is_alive(co)` → whether the coroutine runs a task that has not ended.
+/// `task.is_alive(co)`: returns whether the coroutine belongs to a task that has not ended.
 fn is_alive(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = tasks(call)?;
-    Ok(living(call, &tasks).is_some())
+    Ok(alive_task(call, &tasks).is_some())
 }
 
-/// `task.kill(co)` → true; nil when it is no living task. Closes it at its wait; its `<close>` variables run. A task that
-/// runs, or is in the middle of a call, cannot be killed.
+/// `task.kill(co)`: closes a task at its wait; its `<close>` variables run. Returns true; nil if the task has ended or
+/// there is none. A task that is running, or in the middle of a call, cannot be killed.
 fn kill(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let tasks = tasks(call)?;
     call.drop_to(1);
@@ -207,9 +212,9 @@ fn kill(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
         return Ok(None);
     }
     match tasks.kill(call, 1)? {
-        Ended::Yes | Ended::Raised => Ok(Some(true)),
-        Ended::NoTask => Ok(None),
-        Ended::Running => {
+        KillResult::Killed | KillResult::Raised => Ok(Some(true)),
+        KillResult::NoTask => Ok(None),
+        KillResult::Running => {
             let task = call.coroutine(1).and_then(|co| tasks.task_of(co));
             Err(Fault::message(match tasks.current() == task {
                 true => "kill: a task cannot kill itself",
@@ -219,43 +224,44 @@ fn kill(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     }
 }
 
-/// `task.kill_all()`: kills every task (but the running one, if any), and those that they fork while they end.
+/// `task.kill_all()`: kills all tasks except the running one, and those that they fork while they end.
 fn kill_all(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.kill_all(call)
 }
 
-/// `task.running()` → the running coroutine; what `wait` without a token waits on.
+/// `task.running()`: returns the running coroutine, which is the token of a `wait` without one.
 fn running(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(call.push_running()?))
 }
 
-/// `task.count()` → how many tasks have not ended.
+/// `task.count()`: returns how many tasks have not ended.
 fn count(call: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(tasks(call)?.count() as i64)
 }
 
-/// `task.list()` → the coroutines of the living tasks.
+/// `task.list()`: returns the coroutines of the tasks that have not ended.
 fn list(call: &mut Call<'_>) -> Result<Value, Fault> {
     let tasks = tasks(call)?;
     call.drop_to(0);
     let mut next = 0;
-    while let Some(own) = tasks.living_own(&mut next) {
+    while let Some(own) = tasks.next_alive(&mut next) {
         tasks.threads.push(call, own)?;
     }
     Ok(list_of(1..=call.count()))
 }
 
+/// Returns a list of the values at these indexes.
 fn list_of(indexes: impl IntoIterator<Item = i32>) -> Value {
     Value::List(indexes.into_iter().map(Value::Argument).collect())
 }
 
-/// `task.has_ready()` → whether a task can run.
+/// `task.has_ready()`: returns whether a task is ready.
 fn has_ready(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(tasks(call)?.has_ready())
 }
 
-/// `task.run_ready()` → whether there is more: runs what is queued now. What these tasks queue is left for the next call,
-/// so that a caller can see to I/O in between.
+/// `task.run_ready()`: runs the tasks that are ready now. Tasks that become ready meanwhile run in the next call, so
+/// that the caller can handle I/O in between. Returns whether there are any.
 fn run_ready(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = tasks(call)?;
     if tasks.current().is_some() {
@@ -266,25 +272,26 @@ fn run_ready(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(tasks.run_ready(call))
 }
 
-/// `task.on_abandon(f)`: calls `f(token)` when a wait ends without what it waited for: by an interrupt, by the task being
-/// killed, also between its wakeup and its run, or because the caller cannot wait at all. For whoever hands turns round.
-/// One `f` at a time.
+/// `task.on_abandon(f)`: sets a function, which replaces the previous one. `f(token)` is called when a wait ends
+/// without its wakeup: by an interrupt, because the task is killed, also between its wakeup and its run, or because the
+/// caller cannot wait at all. For code that passes turns to waiting tasks.
 fn on_abandon(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.set_on_abandon(call, 1)
 }
 
-/// `task.on_end(f)`: calls `f(co)` when a task fails, or one ends that `watch_end` was called in. One `f` at a time.
+/// `task.on_end(f)`: sets a function, which replaces the previous one. `f(co)` is called when a task fails, or when one
+/// ends that has called `watch_end`.
 fn on_end(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.set_on_end(call, 1)
 }
 
-/// `task.watch_end()`: the function of `on_end` is called at the running task's end.
+/// `task.watch_end()`: lets the end of the running task call the function of `on_end`.
 fn watch_end(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.watch_end();
     Ok(())
 }
 
-/// `task.current()` → the running task's own coroutine; nil outside of tasks.
+/// `task.current()`: returns the running task's own coroutine; nil outside tasks.
 fn current(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
     let tasks = tasks(call)?;
     match tasks.current() {
@@ -293,20 +300,21 @@ fn current(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
     }
 }
 
-/// `task.is_idle(co)` → whether the coroutine is a living task's own, and that neither runs nor is in the middle of a call.
+/// `task.is_idle(co)`: returns whether the coroutine is the own one of a task that has not ended, and that is neither
+/// running nor in the middle of a call.
 fn is_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = tasks(call)?;
-    Ok(living(call, &tasks).is_some_and(|id| tasks.is_idle(id)))
+    Ok(alive_task(call, &tasks).is_some_and(|id| tasks.is_idle(id)))
 }
 
-/// `task.busy()` → seconds of CPU time that the running task has taken, from some point on: differences are what counts.
-/// nil outside of tasks. From the first call on, each resume of a task is measured.
+/// `task.busy()`: returns the CPU time of the running task in seconds, from an arbitrary point on, so only differences
+/// are meaningful; nil outside tasks. The first call starts the measurement of all resumes.
 fn busy(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
     Ok(tasks(call)?.cpu_seconds())
 }
 
 results! {
-    enum Look {
+    enum Inspection {
         Nothing(Nil),
         Plain((f64, &'static str, Value)),
         Token((f64, &'static str, Value, &'static str, Argument)),
@@ -314,37 +322,38 @@ results! {
     }
 }
 
-/// `task.look(co)` → of the living task of that coroutine: its age in seconds; "running", "ready" or "waiting"; the
-/// coroutines that are resuming each other, from the innermost outwards; and when it waits, "token" and the token, or
-/// "answer" and the service asked, "timer", "session", and the session. nil for any other.
-fn look(call: &mut Call<'_>) -> Result<Look, Fault> {
+/// `task.look(co)`: describes the task of that coroutine, if it has not ended; otherwise returns nil. Returns its age
+/// in seconds; "running", "ready" or "waiting"; and the coroutines that are resuming each other, from the innermost
+/// outwards. If it waits, also "token" and the token, or "answer" and the called service, "timer" or "session", and the
+/// session.
+fn inspect(call: &mut Call<'_>) -> Result<Inspection, Fault> {
     let tasks = tasks(call)?;
-    let Some(id) = living(call, &tasks) else { return Ok(Look::Nothing(Nil)) };
+    let Some(id) = alive_task(call, &tasks) else { return Ok(Inspection::Nothing(Nil)) };
     let report = tasks.inspect(call, id)?;
     let (age, status, list) = (report.age, report.status, list_of(report.coroutines));
     Ok(match report.waits {
-        None => Look::Plain((age, status, list)),
-        Some(Waits::Token(token)) => Look::Token((age, status, list, "token", Argument(token))),
-        Some(Waits::Session(session, reason)) => {
+        None => Inspection::Plain((age, status, list)),
+        Some(WaitingOn::Token(token)) => Inspection::Token((age, status, list, "token", Argument(token))),
+        Some(WaitingOn::Session(session, reason)) => {
             let (word, service) = match reason {
                 Reason::Call(service) => ("answer", Some(service.into())),
                 Reason::Timer(_) => ("timer", None),
                 Reason::Other => ("session", None),
             };
-            Look::Session((age, status, list, word, service, session))
+            Inspection::Session((age, status, list, word, service, session))
         }
     })
 }
 
-/// `lio.tasks()` → what each task of this VM is doing: see lualib/lio/tasks.lua.
+/// `lio.tasks()`: describes each task of this VM; see lualib/lio/tasks.lua.
 pub(crate) const TASKS: Function = Function::new(|_: &mut Call<'_>| {
-    let code = Code { name: c"=lio", text: "return require 'lio.tasks'()" };
+    let code = Chunk::Text(b"return require 'lio.tasks'()", c"=lio");
     Ok(Next::call(0, then(|_, outcome| Ok(Argument(outcome.first))), 0).pushing(code))
 });
 
 const FUNCTIONS: FunctionTable = functions! {
     fork, start, spawn, wait, wakeup, interrupt, is_waiting, is_alive, kill, kill_all, running, count, list,
-    has_ready, run_ready, on_abandon, on_error: ON_ERROR, on_end, watch_end, current, is_idle, look, busy,
+    has_ready, run_ready, on_abandon, on_error: ON_ERROR, on_end, watch_end, current, is_idle, look = inspect, busy,
 };
 
 /// Opens `lio.task.core`.
@@ -352,24 +361,27 @@ pub(crate) const OPEN: Function = Function::new(open);
 
 fn open(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let upvalue = push_handle(call)?;
-    let module = call.create(Functions { list: FUNCTIONS, upvalue, table: None, copied: None })?;
+    let module = call.create(BoundFunctions { list: FUNCTIONS, upvalue, table: None, copied: None })?;
     Tasks::of(call)?.set_module(call, module)?;
     Ok(Argument(module))
 }
 
-/// Opens `lio.task` in a VM of which there are many: its functions come into the table as they are used.
+/// Opens `lio.task` in a VM of which there are many: each function is added to the table at its first use.
 pub(crate) const OPEN_LAZY: Function = Function::new(open_lazy);
 
 fn open_lazy(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let upvalue = push_handle(call)?;
-    let module = call.create(Lazy(Function::new(index), Some(upvalue)))?;
+    let module = call.create(LazyTable(Function::new(index), Some(upvalue)))?;
     Tasks::of(call)?.set_module(call, module)?;
     Ok(Argument(module))
 }
 
-/// `__index` of that table.
-fn index(call: &mut Call<'_>) -> Result<Option<Entry<Closure<(Argument,)>>>, Fault> {
+/// A function with the handle as its upvalue.
+type BoundFunction = Closure<(Argument,)>;
+
+/// The `__index` of that table.
+fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, BoundFunction>>, Fault> {
     let Some(name) = call.string(2) else { return Ok(None) };
     let entry = FUNCTIONS.iter().find(|(known, _)| known.to_bytes() == name);
-    Ok(entry.map(|&(_, function)| Entry(1, 2, Closure(function, (Argument(HANDLE),)))))
+    Ok(entry.map(|&(_, function)| StoredInTable::new(1, 2, Closure(function, (Argument(HANDLE),)))))
 }

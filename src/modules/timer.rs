@@ -1,10 +1,11 @@
-//! `lio.timer`: timer queues as Lua sees them. A timer carries one value, which its queue keeps.
+//! `lio.timer`: timer queues as Lua objects. Each timer has one value, which its queue keeps.
 
 use crate::event::clock::monotonic_nanos;
 use crate::event::timers::Queue;
 use crate::lua::object::Object;
 use crate::lua::{Argument, Call, Fault, Field, Function, FunctionTable, Maybe, Module, New, functions};
 
+/// A timer queue.
 #[derive(Default)]
 pub(crate) struct Timers(pub(crate) Queue);
 
@@ -19,12 +20,13 @@ impl Object for Timers {
     };
 }
 
+/// Returns the queue at argument 1.
 fn queue<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Queue, Fault> {
     Ok(&mut call.object_mut::<Timers>(1)?.0)
 }
 
-/// The seconds that argument `index` means, in nanoseconds. A century is for ever; rounding up keeps a timer from
-/// firing early.
+/// Converts the seconds at argument `index` to nanoseconds. Values are limited to a century. Rounding up keeps a timer
+/// from firing early.
 pub(crate) fn nanos(call: &Call<'_>, index: i32) -> Result<u64, Fault> {
     let seconds = call.number(index)?;
     if seconds.is_nan() {
@@ -33,51 +35,51 @@ pub(crate) fn nanos(call: &Call<'_>, index: i32) -> Result<u64, Fault> {
     Ok((seconds.clamp(0.0, 3.2e9) * 1e9).ceil() as u64)
 }
 
-/// `timer.new()` → an empty queue.
+/// `timer.new()`: returns an empty queue.
 fn new(_: &mut Call<'_>) -> Result<New<Timers>, Fault> {
     Ok(New::of(Timers::default()))
 }
 
-/// A new timer with the value at `value`.
-fn make(call: &mut Call<'_>, value: i32, once: bool) -> Result<u64, Fault> {
+/// Creates a timer with the value at `value`.
+fn create_timer(call: &mut Call<'_>, value: i32, once: bool) -> Result<u64, Fault> {
     let id = queue(call)?.create(once);
-    let kept = call.set_entry(1, VALUES, Queue::slot(id) + 1, value);
-    if kept.is_err() {
+    let stored = call.set_entry(1, VALUES, Queue::slot(id) + 1, value);
+    if stored.is_err() {
         queue(call)?.free(id);
     }
-    kept.map(|()| id)
+    stored.map(|()| id)
 }
 
-/// `timers:add(seconds, value)` → id. Fires once, then is gone.
+/// `timers:add(seconds, value)`: returns the id of a new timer, which fires once and is freed then.
 fn add(call: &mut Call<'_>) -> Result<i64, Fault> {
     let due = monotonic_nanos() + nanos(call, 2)?;
     call.any(3)?;
-    let id = make(call, 3, true)?;
+    let id = create_timer(call, 3, true)?;
     queue(call)?.set(id, due);
     Ok(id as i64)
 }
 
-/// `timers:create(value)` → id of a timer that is not set and stays after it fired, until `free`.
+/// `timers:create(value)`: returns the id of a new timer that is not set, and that exists until `free`.
 fn create(call: &mut Call<'_>) -> Result<i64, Fault> {
     call.any(2)?;
-    Ok(make(call, 2, false)? as i64)
+    Ok(create_timer(call, 2, false)? as i64)
 }
 
-/// `timers:set(id, seconds)` → whether there is such a timer. Moves it; costs next to nothing when the
-/// new time is the later one.
+/// `timers:set(id, seconds)`: sets or moves a timer. Returns whether it exists. Moving it to a later time is almost
+/// free.
 fn set(call: &mut Call<'_>) -> Result<bool, Fault> {
     let id = call.integer(2)? as u64;
     let due = monotonic_nanos() + nanos(call, 3)?;
     Ok(queue(call)?.set(id, due))
 }
 
-/// `timers:clear(id)` → whether there is such a timer. It does not fire until it is set again.
+/// `timers:clear(id)`: stops a timer until it is set again. Returns whether it exists.
 fn clear(call: &mut Call<'_>) -> Result<bool, Fault> {
     let id = call.integer(2)? as u64;
     Ok(queue(call)?.clear(id))
 }
 
-/// `timers:free(id)`, `timers:cancel(id)` → whether there was such a timer.
+/// `timers:free(id)`, `timers:cancel(id)`: frees a timer. Returns whether it existed.
 fn free(call: &mut Call<'_>) -> Result<bool, Fault> {
     let id = call.integer(2)? as u64;
     let found = queue(call)?.free(id);
@@ -87,25 +89,25 @@ fn free(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(found)
 }
 
-/// `timers:next()` → seconds until the next timer is due (0 when it is), or nil when none is set.
+/// `timers:next()`: returns the seconds until the next timer fires (0 if one is due); nil if none is set.
 fn next(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
     let due = queue(call)?.next_due();
     Ok(due.map(|due| due.saturating_sub(monotonic_nanos()) as f64 / 1e9))
 }
 
-/// `timers:expire()` → value and id of the next timer that is due, or nothing.
+/// `timers:expire()`: returns the value and the id of the next timer that is due; nothing if none is.
 fn expire(call: &mut Call<'_>) -> Result<Maybe<(Argument, i64)>, Fault> {
     let Some((id, freed)) = queue(call)?.expire(monotonic_nanos()) else { return Ok(Maybe(None)) };
-    let place = Queue::slot(id) + 1;
-    let value = call.entry(1, VALUES, place)?;
+    let index = Queue::slot(id) + 1;
+    let value = call.entry(1, VALUES, index)?;
     if freed {
-        call.clear_entry(1, VALUES, place)?;
+        call.clear_entry(1, VALUES, index)?;
     }
     Ok(Maybe(Some((Argument(value), id as i64))))
 }
 
-/// `timers:count()` → how many timers there are, set or not.
-const COUNT: Function = Function::of(|timers: &Timers| timers.0.len() as i64);
+/// `timers:count()`: returns the number of timers, set or not.
+const COUNT: Function = Function::method(|timers: &Timers| timers.0.len() as i64);
 
 /// Opens `lio.timer`.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(functions! { new })));

@@ -1,4 +1,4 @@
-//! Wakers as objects: what makes a selector's wait return, from any thread.
+//! Wakers as Lua objects: any thread can make the wait of a selector return.
 
 use super::selector::state::open;
 use crate::event;
@@ -6,6 +6,7 @@ use crate::event::waker::{handle_of, of_handle};
 use crate::lua::{Call, Failure, Fault, Function, FunctionTable, Light, New, Object, failed, functions};
 use std::sync::Arc;
 
+/// A waker of a selector.
 struct Waker(Arc<event::Waker>);
 
 impl Object for Waker {
@@ -13,29 +14,29 @@ impl Object for Waker {
     const METHODS: FunctionTable = functions! { wake, handle: HANDLE };
 }
 
-/// `sel:waker()` → an object whose `wake()` makes a blocked or the next wait return, from any thread.
+/// `sel:waker()`: returns an object whose `wake()` makes a blocked wait, or the next one, return, from any thread.
 pub(super) const OF_SELECTOR: Function = Function::new(|call: &mut Call<'_>| {
     let waker = open(call)?.1.waker().map_err(failed("waker"))?;
     Ok(New::of(Waker(waker)))
 });
 
-/// `lio.waker(handle)` → a waker of another VM's selector, or `nil, message, code` when that is gone.
+/// `lio.waker(handle)`: returns a waker of another VM's selector; `nil, message, code` if that is closed.
 pub(super) const OF_HANDLE: Function = Function::new(|call: &mut Call<'_>| {
     let Some(Light(handle)) = call.light(1) else { return Err(Fault::expected(1, "userdata")) };
-    let gone = || Failure::word("waker", "its selector is gone", "closed");
-    Ok(New::of(Waker(of_handle(handle).ok_or_else(gone)?)))
+    let closed = || Failure::new("waker", "its selector is closed", "closed");
+    Ok(New::of(Waker(of_handle(handle).ok_or_else(closed)?)))
 });
 
-/// The waker at argument `index`.
+/// Returns the waker at argument `index`.
 pub(crate) fn argument(call: &Call<'_>, index: i32) -> Result<Arc<event::Waker>, Fault> {
     Ok(call.object::<Waker>(index)?.0.clone())
 }
 
-/// `waker:wake()` → `true`. Many wakes in a row cost one system call.
+/// `waker:wake()`: returns `true`. Many calls in a row cost one system call.
 fn wake(call: &mut Call<'_>) -> Result<bool, Fault> {
     call.object::<Waker>(1)?.0.wake().map_err(failed("wake"))?;
     Ok(true)
 }
 
-/// `waker:handle()` → a lightuserdata that `lio.waker` in any VM of the process turns into a waker.
-const HANDLE: Function = Function::of(|waker: &Waker| Light(handle_of(&waker.0)));
+/// `waker:handle()`: returns a lightuserdata that `lio.waker` in any VM of the process converts to a waker.
+const HANDLE: Function = Function::method(|waker: &Waker| Light(handle_of(&waker.0)));

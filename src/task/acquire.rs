@@ -1,73 +1,75 @@
-//! Coroutines for tasks, from the pool and back.
+//! Taking coroutines for tasks from the pool, and returning them.
 
 use super::Tasks;
-use super::books::Books;
 use super::entry::{Phase, TaskId};
+use super::table::TaskTable;
 use crate::lua::{Call, Fault};
 
 impl Tasks {
-    /// A coroutine for a task, with an empty stack: a free one, or a new one. It is no task yet.
+    /// Returns a coroutine for a new task, with an empty stack: a free one, or a new one. The task has not begun yet.
     #[inline]
     pub(crate) fn acquire(&self, call: &mut Call<'_>) -> Result<TaskId, Fault> {
-        let books = &mut *self.books.borrow_mut();
-        while let Some(id) = books.pool.take() {
-            if self.threads.is_unused(books.task(id).own) {
-                books.task_mut(id).phase = Phase::Acquired;
+        let table = &mut *self.table.borrow_mut();
+        while let Some(id) = table.pool.take() {
+            if self.threads.is_unused(table.task(id).own) {
+                table.task_mut(id).phase = Phase::Acquired;
                 return Ok(id);
             }
-            books.discard(id);
+            table.discard(id);
         }
-        self.grow(call, books)
+        self.create_coroutines(call, table)
     }
 
+    /// Creates coroutines: one for the new task, and more for the pool. Their number grows with that of all created
+    /// ones.
     #[cold]
-    fn grow(&self, call: &mut Call<'_>, books: &mut Books) -> Result<TaskId, Fault> {
-        let count = 1 + (books.pool.created / 8).min(512) as usize;
-        // Nothing of Lua's runs meanwhile.
+    fn create_coroutines(&self, call: &mut Call<'_>, table: &mut TaskTable) -> Result<TaskId, Fault> {
+        let count = 1 + (table.pool.created / 8).min(512) as usize;
+        // No Lua code runs meanwhile.
         let made = self.threads.create(call, count)?;
         for &own in &made[1..] {
-            let id = books.enter(own);
-            books.keep(id);
+            let id = table.add(own);
+            table.return_to_pool(id);
         }
-        Ok(books.enter(made[0]))
+        Ok(table.add(made[0]))
     }
 
-    /// Pushes the own coroutine of a task. → its index
+    /// Pushes the own coroutine of a task. Returns its index.
     pub(crate) fn push_own(&self, call: &mut Call<'_>, id: TaskId) -> Result<i32, Fault> {
         let own = {
-            let books = &mut *self.books.borrow_mut();
-            books.hold(id);
-            books.task(id).own
+            let table = &mut *self.table.borrow_mut();
+            table.keep_strong(id);
+            table.task(id).own
         };
         self.threads.push(call, own)
     }
 
-    /// Gives a coroutine of `acquire` back.
+    /// Returns a coroutine of `acquire` to the pool.
     #[cold]
     pub(crate) fn release(&self, id: TaskId) {
-        let books = &mut *self.books.borrow_mut();
-        self.threads.clear(books.task(id).own);
-        books.keep(id);
+        let table = &mut *self.table.borrow_mut();
+        self.threads.clear(table.task(id).own);
+        table.return_to_pool(id);
     }
 
-    /// Counts a round of the run queue, and now and then lets coroutines go.
+    /// Counts a round of the ready queue, and releases unneeded coroutines from time to time.
     #[inline]
     pub(super) fn end_round(&self) {
-        let books = &mut *self.books.borrow_mut();
-        if books.pool.ends_rounds() {
-            for id in books.pool.review() {
-                books.discard(id);
+        let table = &mut *self.table.borrow_mut();
+        if table.pool.count_round() {
+            for id in table.pool.review() {
+                table.discard(id);
             }
         }
     }
 }
 
-impl Books {
-    /// Keeps the coroutine of a task that returned, whose stack is empty.
+impl TaskTable {
+    /// Keeps the coroutine of a task that has returned. Its stack is empty.
     #[inline]
-    pub(super) fn keep(&mut self, id: TaskId) {
+    pub(super) fn return_to_pool(&mut self, id: TaskId) {
         self.task_mut(id).phase = Phase::Pooled;
-        if !self.pool.keep(id) {
+        if !self.pool.put(id) {
             self.discard(id);
         }
     }

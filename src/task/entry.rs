@@ -1,71 +1,75 @@
-//! One task: what it is doing, what it waits for, whose it is.
+//! One task: its phase, what it waits for, and where its result goes.
 
 use super::token::Token;
 use crate::lua::Coroutine;
 
-/// Names a task, while it lives. The number is used again.
+/// The number of a task, as long as it has not ended. Numbers are reused.
 pub(crate) type TaskId = u32;
 
-/// What a host attaches to a task: where its result goes. Session 0: nowhere.
+/// A host's data about a task: where its result goes. With session 0 it goes nowhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tag {
-    /// The service that asked.
+    /// The service that has sent the request.
     pub(crate) from: u32,
-    /// Its request.
+    /// The session of the request.
     pub(crate) session: i64,
 }
 
-/// What a wait on a session is for.
+/// The purpose of a wait on a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Reason {
-    /// Not known.
+    /// Unknown.
     #[default]
     Other,
-    /// The answer of a service.
+    /// The response of this service.
     Call(u32),
-    /// A timer of the host's, by its id.
+    /// The host's timer with this ID.
     Timer(u64),
 }
 
-/// What a task is doing.
+/// The phase of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
-    /// There is no task, and no coroutine.
+    /// There is neither a task nor a coroutine.
     Vacant,
     /// The coroutine is free for the next task.
     Pooled,
-    /// Taken from the pool and not started, or just ended.
+    /// The task was taken from the pool and has not started, or it has just ended.
     Acquired,
-    /// Queued: function and arguments lie on the stack.
+    /// Queued: function and arguments are on the stack.
     Ready { arguments: i32 },
-    /// Queued: the wait's values lie on the stack, or the error that it raises.
+    /// Queued: the values of the wait are on the stack, or the error that it raises.
     Woken { values: i32, raises: bool },
     /// Queued after a plain yield.
     Yielded,
-    /// Runs now. `raises`: so does the wait that it was resumed in.
+    /// Running. `raises`: so does the wait that the task was resumed in.
     Running { raises: bool },
-    /// Suspended in a wait since that cycle of the collector. `weak`: which may take its coroutines, see `orphan`.
+    /// Suspended in a wait since this cycle of the collector. `weak`: the collector may free its coroutines, see
+    /// `orphan`.
     Waiting { cycle: u32, weak: bool },
-    /// Queued: nothing can end its wait any more.
+    /// Queued: no code can end its wait.
     Orphaned,
-    /// The same, while it is reported.
+    /// An orphan that is being reported.
     Reported,
-    /// Taken from its wait and not yet resumed or queued.
+    /// Taken from its wait, and not yet resumed or queued.
     Taken,
-    /// Queued: a program has closed or resumed a coroutine of its chain; the one that resumed it gets an error.
+    /// Queued: a program has closed or resumed a coroutine of its chain. The coroutine that was resuming that one gets
+    /// an error.
     Severed,
     /// Queued: a program has closed or resumed its own coroutine.
     Stale,
-    /// Queued: it was killed, and is vacant when its turn comes.
+    /// Queued: it was killed. The number is vacant when its turn comes.
     Dead,
 }
 
 impl Phase {
-    pub(super) fn is_living(self) -> bool {
+    /// Whether a task in this phase has started or is queued to start, and has not ended.
+    pub(super) fn is_alive(self) -> bool {
         use Phase::{Acquired, Dead, Pooled, Stale, Vacant};
         !matches!(self, Vacant | Pooled | Acquired | Stale | Dead)
     }
 
+    /// Whether a task in this phase is in the ready queue.
     pub(super) fn is_queued(self) -> bool {
         use Phase::{Dead, Orphaned, Ready, Severed, Stale, Woken, Yielded};
         matches!(self, Ready { .. } | Woken { .. } | Yielded | Severed | Orphaned | Stale | Dead)
@@ -74,25 +78,25 @@ impl Phase {
 
 /// One task, or a free coroutine.
 pub(super) struct Task {
-    /// Its own coroutine, unless it is vacant or dead.
+    /// The task's own coroutine, unless the task is vacant or dead.
     pub(super) own: Coroutine,
-    /// If others run inside of it: all that resume each other, from its own inwards; see `nested`.
+    /// If others run inside it: all coroutines that resume each other, from its own inwards; see `nested`.
     pub(super) chain: Vec<Coroutine>,
-    /// So many of its coroutines are as they were left: a program has resumed the next one.
+    /// How many of its coroutines are as they were left. A program has resumed the next one.
     pub(super) untouched: u32,
     pub(super) phase: Phase,
-    /// What it waits on; also while `Woken`, what it waited on.
+    /// The token that it waits on; while `Woken`, the token that it waited on.
     pub(super) token: Token,
     pub(super) reason: Reason,
     pub(super) tag: Tag,
-    /// The function of `on_end` is called when it ends.
+    /// Whether the function of `on_end` is called when the task ends.
     pub(super) watched: bool,
-    /// When it began, in nanoseconds of the monotonic clock.
-    pub(super) born: u64,
-    /// While `metering`: CPU nanoseconds that its resumes took, and the thread's when the present one began. What former
-    /// tasks of this number took is in it.
-    pub(super) spent: u64,
-    pub(super) since: u64,
+    /// The start of the task, in nanoseconds of the monotonic clock.
+    pub(super) started_at: u64,
+    /// While `metering`: the CPU time of its resumes, in nanoseconds, and the thread's CPU time when the present resume
+    /// began. Includes the time of former tasks with this number.
+    pub(super) cpu_nanos: u64,
+    pub(super) resumed_at: u64,
 }
 
 impl Task {
@@ -106,19 +110,19 @@ impl Task {
             reason: Reason::Other,
             tag: Tag::default(),
             watched: false,
-            born: 0,
-            spent: 0,
-            since: 0,
+            started_at: 0,
+            cpu_nanos: 0,
+            resumed_at: 0,
         }
     }
 
-    /// What runs or waits: the innermost of the chain, or its own coroutine.
+    /// Returns the coroutine that runs or waits: the innermost of the chain, or its own.
     #[inline]
     pub(super) fn front(&self) -> Coroutine {
         self.chain.last().copied().unwrap_or(self.own)
     }
 
-    /// Its coroutines, from its own inwards.
+    /// Returns its coroutines, from its own inwards.
     #[inline]
     pub(super) fn members(&self) -> &[Coroutine] {
         match self.chain.is_empty() {

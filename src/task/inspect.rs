@@ -1,4 +1,4 @@
-//! What a task is doing, as a program is told.
+//! The state of a task, for programs that inspect it.
 
 use super::Tasks;
 use super::entry::{Phase, Reason, TaskId};
@@ -8,29 +8,29 @@ use crate::lua::{Call, Fault};
 
 /// What a task waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Waits {
+pub(crate) enum WaitingOn {
     /// The value at this index, which was pushed.
     Token(i32),
     Session(i64, Reason),
 }
 
-/// What a living task is doing.
+/// The state of a task that has not ended.
 pub(crate) struct Report {
-    /// In seconds.
+    /// The time since it began, in seconds.
     pub(crate) age: f64,
     pub(crate) status: &'static str,
-    pub(crate) waits: Option<Waits>,
+    pub(crate) waits: Option<WaitingOn>,
     /// The indexes of its coroutines, which were pushed, from the innermost outwards.
     pub(crate) coroutines: Vec<i32>,
 }
 
 impl Tasks {
-    /// Of a living task; pushes what the report names.
+    /// Returns the state of a task that has not ended. Pushes the values that the report refers to.
     pub(crate) fn inspect(&self, call: &mut Call<'_>, id: TaskId) -> Result<Report, Fault> {
         let (age, phase, token, reason, front) = {
-            let books = self.books.borrow();
-            let task = books.task(id);
-            let age = monotonic_nanos().saturating_sub(task.born);
+            let table = self.table.borrow();
+            let task = table.task(id);
+            let age = monotonic_nanos().saturating_sub(task.started_at);
             (age, task.phase, task.token, task.reason, task.front())
         };
         let status = match phase {
@@ -40,13 +40,14 @@ impl Tasks {
         };
         let waits = match token {
             _ if status != "waiting" => None,
-            Token::Session(session) => Some(Waits::Session(session, reason)),
+            Token::Session(session) => Some(WaitingOn::Session(session, reason)),
             _ => {
                 let pushed = self.threads.first_value(call, front);
-                Some(Waits::Token(pushed.map_err(|_| Fault::message("stack overflow"))?))
+                Some(WaitingOn::Token(pushed.map_err(|_| Fault::message("stack overflow"))?))
             }
         };
-        // What runs comes innermost first, a chain from the task's own inwards.
+        // The nested coroutines of a running task are pushed from the innermost outwards, a chain from the task's own
+        // inwards.
         let first = match self.current() == Some(id) {
             true => self.threads.push_nested(call)?,
             false => call.count() + 1,
@@ -61,23 +62,23 @@ impl Tasks {
         })
     }
 
-    /// Seconds of CPU time that the running task has taken, from some point on: differences are what counts. From the
-    /// first call on, each resume of a task is measured.
+    /// Returns the CPU time of the running task, in seconds, from an arbitrary point on, so only differences are
+    /// meaningful. The first call starts the measurement of all resumes.
     pub(crate) fn cpu_seconds(&self) -> Option<f64> {
         let id = self.current()?;
         self.metering.set(true);
         self.meter(id);
-        Some(self.books.borrow().task(id).spent as f64 / 1e9)
+        Some(self.table.borrow().task(id).cpu_nanos as f64 / 1e9)
     }
 
-    /// Adds what the present resume of a task has taken so far.
+    /// Adds the time of the present resume of a task up to now.
     pub(super) fn meter(&self, id: TaskId) {
         let now = thread_nanos();
-        let task = &mut self.books.borrow_mut().tasks[id as usize];
-        // 0: it was resumed before the measuring began.
-        if task.since != 0 {
-            task.spent += now.saturating_sub(task.since);
+        let task = &mut self.table.borrow_mut().tasks[id as usize];
+        // 0: the task was resumed before the measurement began.
+        if task.resumed_at != 0 {
+            task.cpu_nanos += now.saturating_sub(task.resumed_at);
         }
-        task.since = now;
+        task.resumed_at = now;
     }
 }

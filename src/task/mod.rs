@@ -1,34 +1,35 @@
-//! Tasks: functions that run in coroutines of a pool, wait on tokens and are woken. Each VM has one [`Tasks`]. `lio.loop`
-//! drives it through `lio.task`, the scheduler's service library from Rust.
+//! Tasks: functions that run in coroutines of a pool, wait on tokens and are woken. Each VM has one [`Tasks`].
+//! `lio.loop` drives it through `lio.task`; the service library of the scheduler drives it from Rust.
 //!
-//! - A finished task's coroutine is used again for the next one; one that raised or was killed is closed (its `<close>`
-//!   variables run) and let go.
-//! - A wakeup queues, it never runs inside the waker; the order of wakeups is the order of runs. The queue holds tasks;
-//!   the values that a resume passes lie on the coroutine's own stack already.
-//! - A wait leaves its token in the first stack slot of its frame, which keeps it alive.
-//! - Lua code can close or resume any coroutine that it gets hold of. So each use asks the coroutine's status first, and
-//!   a wait's end asks whether the task was resumed from here. What was taken over in that way is no task any more.
-//! - `books` is borrowed for a moment each, never while Lua code runs: a task, a handler or a finalizer may call anything.
+//! - The coroutine of a finished task is reused for the next one. That of a task that failed or was killed is closed
+//!   (its `<close>` variables run) and released.
+//! - A wakeup puts the task into the ready queue and never runs it inside the waker. Tasks run in the order of their
+//!   wakeups. The queue contains task numbers only; the values for the resume are on the coroutine's own stack already.
+//! - A wait leaves its token in the first stack slot of its frame, which keeps the token alive.
+//! - Lua code can close or resume any coroutine that it has as a value. Therefore each use checks the coroutine's
+//!   status first, and the end of a wait checks that this module has resumed the task. A coroutine that a program has
+//!   resumed itself no longer belongs to a task.
+//! - `table` is borrowed briefly each time, and never while Lua code runs: a task, a handler or a finalizer may call
+//!   any function here.
 //!
 //! | file | topic |
 //! |---|---|
-//! | `token` | what is waited on |
+//! | `token` | the value that a task waits on |
 //! | `entry` | one task |
-//! | `waiters`, `pool` | who waits on which token; free coroutines |
-//! | `books` | which tasks there are, the run queue |
+//! | `waiters`, `pool` | the waiting task of each token; free coroutines |
+//! | `table` | the task table and the ready queue |
 //! | `acquire` | coroutines for tasks |
-//! | `wait` | how a wait begins and ends |
+//! | `wait` | the begin and the end of a wait |
 //! | `wake` | wakeups |
-//! | `run` | resumes, and how they come back |
-//! | `nested` | coroutines inside of a task's own |
-//! | `kill` | ends that are no return |
-//! | `notify` | who is told of ends |
-//! | `orphan` | waits that nothing can end |
-//! | `inspect` | what a task is doing |
-//! | `refuse` | why a wait is refused |
+//! | `run` | resuming tasks, and handling how they stop |
+//! | `nested` | coroutines inside a task's own |
+//! | `kill` | ends of tasks without a return |
+//! | `notify` | notifications about ends |
+//! | `orphan` | waits that no code can end |
+//! | `inspect` | the state of a task, for programs |
+//! | `refuse` | the message of a refused wait |
 
 mod acquire;
-mod books;
 mod entry;
 mod inspect;
 mod kill;
@@ -38,6 +39,7 @@ mod orphan;
 mod pool;
 mod refuse;
 mod run;
+mod table;
 #[cfg(all(test, feature = "vendored"))]
 mod tests;
 mod token;
@@ -46,62 +48,62 @@ mod waiters;
 mod wake;
 
 pub(crate) use entry::{Reason, Tag, TaskId};
-pub(crate) use inspect::Waits;
-pub(crate) use kill::Ended;
-pub(crate) use nested::refusal_at;
+pub(crate) use inspect::WaitingOn;
+pub(crate) use kill::KillResult;
+pub(crate) use nested::resume_error_at;
 pub(crate) use notify::{Host, ON_ERROR};
 pub(crate) use token::Token;
-pub(crate) use wait::{Denied, Way};
+pub(crate) use wait::{WaitError, WaitPath};
 pub(crate) use wake::Ending;
 
 use crate::lua::{Call, Coroutine, Fault, Function, Identity, Threads};
-use books::Books;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
+use table::TaskTable;
 
-/// A VM's tasks.
+/// The tasks of a VM.
 pub(crate) struct Tasks {
     pub(crate) threads: Rc<Threads>,
-    books: RefCell<Books>,
-    /// The task that runs, and the coroutine that was resumed for it.
+    table: RefCell<TaskTable>,
+    /// The running task, and the coroutine that was resumed for it.
     current: Cell<Option<(TaskId, Coroutine)>>,
-    /// About what time it is, in nanoseconds of the monotonic clock.
+    /// The approximate time, in nanoseconds of the monotonic clock.
     now: Cell<u64>,
-    /// How many `spawn`s are inside each other.
+    /// How many `spawn`s are nested.
     depth: Cell<u32>,
     /// Whether the tasks' CPU time is measured.
     metering: Cell<bool>,
     host: OnceCell<Box<dyn Host>>,
-    /// Functions of C across which a wait may go, besides Lua's.
-    permeable: RefCell<Vec<Function>>,
+    /// C functions across which a wait may yield, besides Lua's own.
+    yieldable_functions: RefCell<Vec<Function>>,
 }
 
 impl Default for Tasks {
     fn default() -> Self {
         let threads: Rc<Threads> = Rc::default();
         Tasks {
-            books: RefCell::new(Books::new(threads.clone())),
+            table: RefCell::new(TaskTable::new(threads.clone())),
             threads,
             current: Cell::new(None),
             now: Cell::new(crate::event::clock::monotonic_nanos()),
             depth: Cell::new(0),
             metering: Cell::new(false),
             host: OnceCell::new(),
-            permeable: RefCell::default(),
+            yieldable_functions: RefCell::default(),
         }
     }
 }
 
 impl Tasks {
-    /// The VM's tasks, made at first use. An error when memory is short, and once the VM closes.
+    /// Returns the VM's tasks, which are created at first use. Fails if memory is short, or if the VM is closing.
     pub(crate) fn of(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
         let tasks: Rc<Tasks> = call.shared().map_err(|_| closed())?;
-        tasks.threads.set_up(call)?;
+        tasks.threads.create_anchors(call)?;
         tasks.check_open()?;
         Ok(tasks)
     }
 
-    /// An error once the VM closes.
+    /// Fails if the VM is closing.
     #[inline]
     pub(crate) fn check_open(&self) -> Result<(), Fault> {
         match self.threads.are_open() {
@@ -110,14 +112,14 @@ impl Tasks {
         }
     }
 
-    /// A wait may go across this function, which calls or resumes by a step.
-    pub(crate) fn let_through(&self, function: Function) {
-        self.permeable.borrow_mut().push(function);
+    /// Lets waits yield across this function, which calls or resumes by a step.
+    pub(crate) fn allow_yield_across(&self, function: Function) {
+        self.yieldable_functions.borrow_mut().push(function);
     }
 
-    /// Sets who is told of the tasks' ends, once.
+    /// Sets the host, which is notified of the tasks' ends. To be called once.
     pub(crate) fn set_host(&self, host: Box<dyn Host>) {
-        // A second one would be a defect of the caller's.
+        // A second call would be a defect of the caller.
         let _ = self.host.set(host);
     }
 
@@ -125,84 +127,85 @@ impl Tasks {
         self.host.get().map(|host| &**host)
     }
 
-    /// The task that runs now.
+    /// Returns the running task.
     #[inline]
     pub(crate) fn current(&self) -> Option<TaskId> {
         self.current.get().map(|(id, _)| id)
     }
 
-    /// Sets what time it is, in nanoseconds of the monotonic clock.
+    /// Sets the time, in nanoseconds of the monotonic clock.
     #[inline]
     pub(crate) fn set_now(&self, nanos: u64) {
         self.now.set(nanos);
     }
 
-    /// The tag of a living task.
+    /// Returns the tag of a task that has not ended.
     pub(crate) fn tag(&self, id: TaskId) -> Tag {
-        self.books.borrow().task(id).tag
+        self.table.borrow().task(id).tag
     }
 
-    /// Sets the tag of a living task, for instance once it has answered.
+    /// Sets the tag of a task that has not ended, for instance after its response.
     pub(crate) fn set_tag(&self, id: TaskId, tag: Tag) {
-        self.books.borrow_mut().task_mut(id).tag = tag;
+        self.table.borrow_mut().task_mut(id).tag = tag;
     }
 
-    /// How many tasks wait on a session.
+    /// Returns how many tasks wait on a session.
     pub(crate) fn sessions(&self) -> usize {
-        self.books.borrow().waiting.sessions()
+        self.table.borrow().waiting.sessions()
     }
 
-    /// Whether a task can run.
+    /// Whether the ready queue contains a task.
     #[inline]
     pub(crate) fn has_ready(&self) -> bool {
-        !self.books.borrow().queue.is_empty()
+        !self.table.borrow().ready_queue.is_empty()
     }
 
-    /// Whether all that is queued has yielded by itself, and so asked for nothing before the next message.
+    /// Whether all tasks in the ready queue have yielded without a wait, so that none needs to run before the next
+    /// message.
     pub(crate) fn only_yielded(&self) -> bool {
-        self.books.borrow().only_yielded()
+        self.table.borrow().only_yielded()
     }
 
-    /// For the end of a slice: whether a task can run, and how many coroutines were ever created for tasks.
+    /// For the end of a slice: returns whether a task is ready, and how many coroutines were ever created for tasks.
     #[inline]
-    pub(crate) fn at_rest(&self) -> (bool, u64) {
-        let books = self.books.borrow();
-        (!books.queue.is_empty(), books.pool.created)
+    pub(crate) fn slice_status(&self) -> (bool, u64) {
+        let table = self.table.borrow();
+        (!table.ready_queue.is_empty(), table.pool.created)
     }
 
-    /// How many tasks have not ended.
+    /// Returns how many tasks have not ended.
     pub(crate) fn count(&self) -> usize {
-        self.books.borrow().count
+        self.table.borrow().count
     }
 
-    /// How many living tasks a service asked for.
+    /// Returns how many running requests of services there are: tasks with a sender that have not ended.
     pub(crate) fn requests(&self) -> usize {
-        self.books.borrow().requests
+        self.table.borrow().requests
     }
 
-    /// The task whose own coroutine this is, living or not.
+    /// Returns the task whose own coroutine this is, whether or not it has ended.
     pub(crate) fn task_of(&self, co: Identity) -> Option<TaskId> {
-        self.books.borrow().task_of(co)
+        self.table.borrow().task_of(co)
     }
 
-    /// The living task whose own coroutine this is.
-    pub(crate) fn living(&self, co: Identity) -> Option<TaskId> {
-        self.books.borrow_mut().living(co)
+    /// Returns the task whose own coroutine this is, if it has not ended.
+    pub(crate) fn alive_task(&self, co: Identity) -> Option<TaskId> {
+        self.table.borrow_mut().alive_task(co)
     }
 
-    /// The task in whose chain this coroutine is, its own included.
+    /// Returns the task in whose chain this coroutine is, the task's own coroutine included.
     #[inline]
     pub(crate) fn member_of(&self, co: Identity) -> Option<TaskId> {
-        self.books.borrow_mut().member_of(co)
+        self.table.borrow_mut().member_of(co)
     }
 
-    /// Whether a living task neither runs nor is in the middle of a call.
+    /// Whether a task that has not ended is neither running nor in the middle of a call.
     pub(crate) fn is_idle(&self, id: TaskId) -> bool {
-        !self.books.borrow().task(id).is_running()
+        !self.table.borrow().task(id).is_running()
     }
 }
 
-/// The error of what needs tasks once there are none.
+/// The error of a function that needs tasks when the VM is closing.
 pub(crate) fn closed() -> Fault {
-    Fault::message("the VM is closing: there are no tasks any more")
+    Fault::message("the VM is closing: it has no tasks")
 }

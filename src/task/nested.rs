@@ -1,118 +1,123 @@
-//! Waits inside coroutines that a program made: how they reach the scheduler, and how the coroutines go on.
+//! Waits inside coroutines that a program has created: how they reach the scheduler, and how the coroutines continue.
 //!
-//! A `resume` of `lio.coroutine` is a plain nested `lua_resume`, and the core knows which coroutine resumes which. When
-//! the innermost one waits, they become the task's *chain*, the innermost its *front*. Each `resume` on the C stack then
-//! yields in turn, until the scheduler has the thread back. From then on the chain is flat: a wakeup resumes the front
-//! directly, and what it yields, returns or raises is handed to the next coroutine outwards, which is suspended in its
-//! `resume` and goes on with it. A `resume` that comes later nests again.
+//! A `resume` of `lio.coroutine` is a plain nested `lua_resume`, and the core records which coroutine resumes which.
+//! When the innermost one waits, they become the task's *chain*, and the innermost its *front*. Each `resume` on the C
+//! stack then yields in turn, until the scheduler's thread gets control. From then on the chain is flat: a wakeup
+//! resumes the front directly. The values that the front yields or returns, or its error, are moved to the next
+//! coroutine outwards, which is suspended in its `resume` and continues with them. A later `resume` nests again.
 //!
-//! So a program that never waits inside its coroutines pays for one link per resume, the first wait costs one yield and
-//! one anchor per level, and further waits of the front cost nothing per level.
+//! So a program that never waits inside its coroutines pays for one link per resume. The first wait costs one yield and
+//! one anchor per level. Further waits of the front cost nothing per level.
 //!
-//! A program may close or resume a member by the plain library of a stock interpreter. So a chain counts as far as each
-//! member, from the task's own inwards, is suspended; the first that is not ends it, and the one that resumed that goes
-//! on with an error.
+//! A program may close or resume a member by the plain coroutine library of a stock interpreter. Therefore a chain is
+//! valid up to the first member, from the task's own inwards, that is not suspended. The coroutine that was resuming
+//! that member continues with an error.
 
 use super::Tasks;
-use super::books::Books;
 use super::entry::TaskId;
+use super::table::TaskTable;
 use crate::lua::{Coroutine, Light, Resumed, Stack};
 
-/// The most coroutines in a chain. Lua's own limit of some 200 nested calls of C does not count what waited.
-pub(super) const MOST: usize = 10_000;
+/// The maximum number of coroutines in a chain. Lua's own limit of about 200 nested C calls does not count coroutines
+/// that have waited.
+pub(super) const MAX_CHAIN: usize = 10_000;
 
-/// Why a `resume` that is suspended goes on with false and a message.
+/// Why a suspended `resume` returns false and a message.
 #[derive(Clone, Copy)]
-pub(super) enum Refusal {
-    /// The coroutine that it resumed was closed while it waited.
+pub(super) enum ResumeError {
+    /// The resumed coroutine was closed while it waited.
     Closed,
-    /// The plain library has resumed that coroutine.
+    /// The plain coroutine library has resumed the waiting coroutine.
     Taken,
+    /// The stack of the resuming coroutine has no room for the results.
     TooMany,
 }
 
-/// A byte for each refusal: its address stands for the message until there is a stack on which that may be made.
-/// A static, as the address of a constant is not always the same.
+/// One byte for each error. Its address represents the message until there is a stack on which the message can be
+/// created. This is a static because the address of a constant is not unique.
 static MARKS: [u8; 3] = [0; 3];
 
-impl Refusal {
-    const ALL: [Refusal; 3] = [Refusal::Closed, Refusal::Taken, Refusal::TooMany];
+impl ResumeError {
+    const ALL: [ResumeError; 3] = [ResumeError::Closed, ResumeError::Taken, ResumeError::TooMany];
 
+    /// Returns the value that represents the error on a coroutine's stack.
     fn mark(self) -> Light {
         Light((&raw const MARKS[self as usize]).addr())
     }
 
     fn text(self) -> &'static str {
         match self {
-            Refusal::Closed => "coroutine was closed",
-            Refusal::Taken => "coroutine was resumed by somebody else while it waited",
-            Refusal::TooMany => "too many results to resume",
+            ResumeError::Closed => "coroutine was closed",
+            ResumeError::Taken => "coroutine was resumed by other code while it waited",
+            ResumeError::TooMany => "too many results to resume",
         }
     }
 }
 
-/// The message for which a mark lies at `index`.
-pub(crate) fn refusal_at(stack: &Stack, index: i32) -> Option<&'static str> {
+/// Returns the message of the mark at `index`, if there is one.
+pub(crate) fn resume_error_at(stack: &Stack, index: i32) -> Option<&'static str> {
     let mark = stack.light(index)?;
-    let why = Refusal::ALL.into_iter().find(|why| why.mark() == mark)?;
-    Some(why.text())
+    let error = ResumeError::ALL.into_iter().find(|error| error.mark() == mark)?;
+    Some(error.text())
 }
 
 impl Tasks {
-    /// The front of a severed task, which is suspended in `resume`, is to go on with false and `why`. → how many values
-    /// that are; `None` when there is none
+    /// Makes the front of a severed task, which is suspended in `resume`, continue with false and `error`. Returns the
+    /// number of these values; `None` if no coroutine is left.
     #[cold]
-    pub(super) fn tell_front(&self, id: TaskId, why: Refusal) -> Option<i32> {
-        let books = &mut *self.books.borrow_mut();
-        let kept = books.intact(id);
-        books.cut_off(id, kept);
+    pub(super) fn fail_front(&self, id: TaskId, error: ResumeError) -> Option<i32> {
+        let table = &mut *self.table.borrow_mut();
+        let kept = table.count_intact(id);
+        table.truncate_chain(id, kept);
         match kept {
             0 => None,
-            _ => self.refuse_resume(books.task(id).front(), why),
+            _ => self.fail_resume(table.task(id).front(), error),
         }
     }
 
-    /// Puts false and a mark on a coroutine that is suspended in `resume`.
-    fn refuse_resume(&self, front: Coroutine, why: Refusal) -> Option<i32> {
-        let told = self.threads.hand_over_plain(front, false) && self.threads.hand_over_plain(front, why.mark());
-        told.then_some(2)
+    /// Pushes false and a mark on a coroutine that is suspended in `resume`.
+    fn fail_resume(&self, front: Coroutine, error: ResumeError) -> Option<i32> {
+        let pushed = self.threads.push_to(front, false) && self.threads.push_to(front, error.mark());
+        pushed.then_some(2)
     }
 
-    /// The front yielded (not in a wait), returned or raised: its results, or the error, go to the next one outwards,
-    /// which becomes the front. → how many values that are; `None` when there is none
-    pub(super) fn hand_up(&self, id: TaskId, resumed: Resumed) -> Option<i32> {
-        let books = &mut *self.books.borrow_mut();
-        let child = books.task(id).front();
-        let outer = books.task(id).members().len() - 1;
-        let kept = books.intact_outer(id);
+    /// Moves the results of the front, which has yielded outside a wait or returned, or its error, to the next
+    /// coroutine outwards, which becomes the front. Returns the number of values; `None` if no coroutine is left.
+    pub(super) fn pass_outwards(&self, id: TaskId, resumed: Resumed) -> Option<i32> {
+        let table = &mut *self.table.borrow_mut();
+        let child = table.task(id).front();
+        let outer = table.task(id).members().len() - 1;
+        let kept = table.count_intact_outer(id);
         let (ok, count) = match resumed {
             Resumed::Yielded(results) | Resumed::Returned(results) => (true, results),
             Resumed::Failed => (false, 1),
         };
         let mut passed = None;
         if kept == outer && outer > 0 {
-            let front = books.task(id).members()[outer - 1];
-            passed = match self.pass_up(child, front, ok, count) {
+            let front = table.task(id).members()[outer - 1];
+            passed = match self.transfer_outwards(child, front, ok, count) {
                 Some(count) => Some(count),
                 None => {
                     self.threads.drop_values(child, count);
-                    self.refuse_resume(front, Refusal::TooMany)
+                    self.fail_resume(front, ResumeError::TooMany)
                 }
             };
         }
-        books.cut_off(id, kept);
+        table.truncate_chain(id, kept);
         match kept {
             0 => None,
-            _ if kept < outer => self.refuse_resume(books.task(id).front(), Refusal::Taken),
+            _ if kept < outer => self.fail_resume(table.task(id).front(), ResumeError::Taken),
             _ => passed,
         }
     }
 
-    fn pass_up(&self, child: Coroutine, front: Coroutine, ok: bool, count: i32) -> Option<i32> {
-        if !self.threads.hand_over_plain(front, ok) {
+    /// Moves `ok` and `count` values from a coroutine to the next one outwards. Returns their number; `None` if that
+    /// one's stack is full.
+    fn transfer_outwards(&self, child: Coroutine, front: Coroutine, ok: bool, count: i32) -> Option<i32> {
+        if !self.threads.push_to(front, ok) {
             return None;
         }
-        match self.threads.pass(child, front, count) {
+        match self.threads.move_between(child, front, count) {
             Ok(()) => Some(count + 1),
             Err(_) => {
                 self.threads.drop_values(front, 1);
@@ -122,23 +127,24 @@ impl Tasks {
     }
 }
 
-impl Books {
-    /// How many of a task's coroutines outside of its front are as they must be.
-    fn intact_outer(&self, id: TaskId) -> usize {
+impl TaskTable {
+    /// Returns how many of a task's coroutines outside its front are as they must be.
+    fn count_intact_outer(&self, id: TaskId) -> usize {
         let task = self.task(id);
         let outer = &task.members()[..task.members().len() - 1];
         let untouched = outer.len().min(task.untouched as usize);
         self.threads.count_suspended(&outer[..untouched])
     }
 
-    /// The member number `place` of a task that does not run is about to be closed, with those inside of it.
-    pub(super) fn sever(&mut self, id: TaskId, place: usize) {
+    /// Removes the member at `position` of a task that does not run from its chain, with those inside it. The caller is
+    /// about to close them.
+    pub(super) fn sever(&mut self, id: TaskId, position: usize) {
         use super::entry::Phase;
-        self.cut_off(id, place);
+        self.truncate_chain(id, position);
         let was_queued = self.task(id).phase.is_queued();
         self.task_mut(id).phase = Phase::Severed;
         if !was_queued {
-            self.queue.push_back(id);
+            self.ready_queue.push_back(id);
         }
     }
 }
@@ -148,8 +154,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_refusal_has_a_mark_of_its_own() {
-        let [closed, taken, many] = Refusal::ALL.map(Refusal::mark);
+    fn each_error_has_its_own_mark() {
+        let [closed, taken, many] = ResumeError::ALL.map(ResumeError::mark);
         assert!(closed != taken && taken != many && closed != many);
     }
 }

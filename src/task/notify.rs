@@ -1,4 +1,5 @@
-//! Who is told what becomes of tasks: the functions of `on_abandon`, `on_end` and `on_error`, a host, or standard error.
+//! Notifications about ends and failures of tasks: to the functions of `on_abandon`, `on_end` and `on_error`, to a
+//! host, or to standard error.
 
 use super::Tasks;
 use super::entry::{Reason, Tag, TaskId};
@@ -8,68 +9,70 @@ use crate::lua::{
 use std::io::Write;
 use std::rc::Rc;
 
-/// What is kept: the module, whose `on_error` is called; the functions of `on_abandon` and of `on_end`.
+/// The numbers of kept values: the module, whose `on_error` is called, and the functions of `on_abandon` and `on_end`.
 pub(super) const MODULE: u8 = 0;
 pub(super) const ABANDON: u8 = 1;
 pub(super) const END: u8 = 2;
 
-/// What the tasks of services are for. Nothing here may raise; it runs outside of the task, which has ended already.
+/// The owner of tasks with sessions: a service. Its methods must not raise. They run outside the task, which has ended
+/// already.
 pub(crate) trait Host {
-    /// A task with a session returned: so many results are on the stack of its coroutine. They are dropped afterwards.
+    /// A task with a session has returned. `results` results are on the stack of its coroutine; they are dropped
+    /// afterwards.
     fn finished(&self, call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32, tag: Tag);
-    /// A task, with a session or not, raised: the indexes of its coroutine, whose frames are there still, and of the
-    /// error.
+    /// A task, with or without a session, has failed. `co` is the index of its coroutine, whose frames still exist, and
+    /// `error` that of the error.
     fn failed(&self, call: &mut Call<'_>, co: i32, error: i32, tag: Tag);
-    /// A task with a session was killed, or its coroutine closed by a program, before it returned.
+    /// A task with a session was killed, or a program has closed its coroutine, before it returned.
     fn killed(&self, call: &mut Call<'_>, id: TaskId, tag: Tag);
-    /// A wait on a session is off that was for this.
+    /// A wait on a session was cancelled; `reason` is its reason.
     fn cancelled(&self, call: &mut Call<'_>, reason: Reason);
 }
 
 impl Tasks {
-    /// Sets the function of `on_abandon`, at `index`: it is called with the token when a wait ends without what it waited
-    /// for.
+    /// Sets the function of `on_abandon`, at `index`. It is called with the token when a wait ends without its waker.
     pub(crate) fn set_on_abandon(&self, call: &mut Call<'_>, index: i32) -> Result<(), Fault> {
-        self.threads.keep(call, ABANDON, index)
+        self.threads.store(call, ABANDON, index)
     }
 
-    /// Sets the function of `on_end`, at `index`: it is called with the coroutine of a task that fails, or ends and is
-    /// watched.
+    /// Sets the function of `on_end`, at `index`. It is called with the coroutine of a task that fails, or that ends
+    /// and is watched.
     pub(crate) fn set_on_end(&self, call: &mut Call<'_>, index: i32) -> Result<(), Fault> {
-        self.threads.keep(call, END, index)
+        self.threads.store(call, END, index)
     }
 
     /// Sets the table, at `index`, whose function `on_error` is called with the error and the coroutine of a task that
     /// fails.
     pub(crate) fn set_module(&self, call: &mut Call<'_>, index: i32) -> Result<(), Fault> {
-        self.threads.keep(call, MODULE, index)
+        self.threads.store(call, MODULE, index)
     }
 
-    /// The end of the running task is one that `on_end` is told of.
+    /// Makes the end of the running task call the function of `on_end`.
     pub(crate) fn watch_end(&self) {
         if let Some(id) = self.current() {
-            self.books.borrow_mut().task_mut(id).watched = true;
+            self.table.borrow_mut().task_mut(id).watched = true;
         }
     }
 
-    /// The wait on the value at `index` has ended without its waker, or cannot begin.
+    /// Calls the function of `on_abandon`: the wait on the value at `index` has ended without its waker, or cannot
+    /// begin.
     #[cold]
     pub(crate) fn abandon(self: &Rc<Self>, call: &mut Call<'_>, index: i32) {
-        self.call_kept(call, ABANDON, index, "error in on_abandon: ");
+        self.call_stored(call, ABANDON, index, "error in on_abandon: ");
     }
 
-    /// Calls the function of `on_end` if it is to be told of this task, whose coroutine is still there.
+    /// Calls the function of `on_end` if this task is watched. Its coroutine still exists.
     #[inline]
-    pub(super) fn tell_end(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
-        if self.books.borrow().task(id).watched {
-            self.tell_watched(call, id);
+    pub(super) fn notify_end(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
+        if self.table.borrow().task(id).watched {
+            self.notify_watched_end(call, id);
         }
     }
 
     #[cold]
-    fn tell_watched(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
+    fn notify_watched_end(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let own = {
-            let task = &mut self.books.borrow_mut().tasks[id as usize];
+            let task = &mut self.table.borrow_mut().tasks[id as usize];
             task.watched = false;
             task.own
         };
@@ -80,35 +83,35 @@ impl Tasks {
         call.drop_to(height);
     }
 
-    /// The same for the coroutine at `index`.
+    /// Calls the function of `on_end` with the coroutine at `index`.
     #[cold]
     pub(super) fn call_on_end(self: &Rc<Self>, call: &mut Call<'_>, index: i32) {
-        self.call_kept(call, END, index, "error in on_end: ");
+        self.call_stored(call, END, index, "error in on_end: ");
     }
 
-    /// Calls a function that is kept with the value at `index`. There is no better place for an error in it than the log,
-    /// and none for a lack of memory.
-    fn call_kept(self: &Rc<Self>, call: &mut Call<'_>, number: u8, index: i32, what: &'static str) {
+    /// Calls a kept function with the value at `index`. An error in it is written to standard error; a lack of memory
+    /// is ignored.
+    fn call_stored(self: &Rc<Self>, call: &mut Call<'_>, number: u8, index: i32, what: &'static str) {
         let height = call.count();
-        if let Ok(function) = self.threads.push_kept(call, number)
+        if let Ok(function) = self.threads.push_stored(call, number)
             && !matches!(call.kind(function), Kind::Nil | Kind::Boolean)
             && call.push(Argument(index)).is_ok()
             && let Ok(false) = self.threads.call(call, 1)
         {
-            self.complain(call, what, function);
+            self.log_error(call, what, function);
         }
         call.drop_to(height);
     }
 
     /// Calls `on_error` with the values at two indexes, an error and a coroutine.
-    pub(super) fn tell_error(self: &Rc<Self>, call: &mut Call<'_>, error: i32, co: i32) -> Result<(), Fault> {
+    pub(super) fn report_error(self: &Rc<Self>, call: &mut Call<'_>, error: i32, co: i32) -> Result<(), Fault> {
         let height = call.count();
         let function = call.push(Function::new(call_on_error))?;
-        self.threads.push_kept(call, MODULE)?;
+        self.threads.push_stored(call, MODULE)?;
         call.push(Argument(error))?;
         call.push(Argument(co))?;
         if !self.threads.call(call, 3)? {
-            self.complain(call, "error in on_error: ", function);
+            self.log_error(call, "error in on_error: ", function);
         }
         call.drop_to(height);
         Ok(())
@@ -119,14 +122,14 @@ impl Tasks {
         if !self.threads.close(call, co)? {
             let index = call.count();
             if !call.is_same(index, error) {
-                self.complain(call, "error while closing a task: ", index);
+                self.log_error(call, "error while closing a task: ", index);
             }
         }
         Ok(())
     }
 
-    /// Tells the host that a task with a session will not return.
-    pub(super) fn tell_killed(&self, call: &mut Call<'_>, id: TaskId, tag: Tag) {
+    /// Notifies the host that a task with a session will not return.
+    pub(super) fn notify_killed(&self, call: &mut Call<'_>, id: TaskId, tag: Tag) {
         if tag.session != 0
             && let Some(host) = self.host()
         {
@@ -134,19 +137,9 @@ impl Tasks {
         }
     }
 
-    /// Runs `f` with no limit to the VM's memory.
-    pub(super) fn without_limit<R>(&self, call: &mut Call<'_>, f: impl FnOnce(&mut Call<'_>) -> R) -> R {
-        let limit = call.memory().map(|memory| memory.set_limit(0));
-        let result = f(call);
-        if let (Some(memory), Some(limit)) = (call.memory(), limit) {
-            memory.set_limit(limit);
-        }
-        result
-    }
-
     /// Writes `what` and the value at `index` to standard error, if there is memory for that.
     #[cold]
-    pub(super) fn complain(self: &Rc<Self>, call: &mut Call<'_>, what: &'static str, index: i32) {
+    pub(super) fn log_error(self: &Rc<Self>, call: &mut Call<'_>, what: &'static str, index: i32) {
         let height = call.count();
         if let Ok(function) = call.push(TO_TEXT)
             && call.push(Argument(index)).is_ok()
@@ -160,7 +153,7 @@ impl Tasks {
 
 fn write_line(what: &str, text: &[u8]) {
     let line = [b"lio: ", what.as_bytes(), text, b"\n"].concat();
-    // There is nowhere to complain of a failure.
+    // There is no place to report a failure.
     let _ = std::io::stderr().write_all(&line);
 }
 
@@ -171,7 +164,7 @@ fn call_on_error(call: &mut Call<'_>) -> Result<Next, Fault> {
         if call.kind(1) != Kind::Table {
             return Ok(Next::returns(()));
         }
-        // It comes into the table when it is used first.
+        // The table has this function from its first use on.
         call.push(ON_ERROR)?;
     }
     call.push(Argument(2))?;
@@ -179,8 +172,8 @@ fn call_on_error(call: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::call(2, then(|_, _| Ok(())), 0))
 }
 
-/// `task.on_error(message [, co])`: called with the error of a task that raised, and its coroutine, if that still has its
-/// stack. Another function in its place logs elsewhere. This one writes message and traceback to standard error.
+/// `task.on_error(message [, co])`: called with the error of a failed task, and with its coroutine if that still has
+/// its stack. A program may replace it to log elsewhere. This one writes message and traceback to standard error.
 pub(crate) const ON_ERROR: Function = Function::new(on_error);
 
 fn on_error(call: &mut Call<'_>) -> Result<Next, Fault> {

@@ -1,21 +1,20 @@
-//! Tasks that wait for what can no longer come: their token is an object that nothing refers to but their own stacks.
+//! Orphaned tasks: their token is an object that only their own stacks refer to, so no code can wake them.
 //!
-//! Every task's coroutines are anchored, also those of one that nothing can wake. So a wait that has lasted over a whole
-//! cycle of the collector is made weak: from then on the coroutines stay only as long as anything else refers to the
-//! token. When nothing does, the task is queued as an orphan; in its turn it is reported and killed. A wait that is
-//! shorter, as nearly all are, costs nothing.
+//! The coroutines of every task are anchored, even if no code can wake it. Therefore a wait that has lasted for a whole
+//! cycle of the collector is made weak: from then on its coroutines stay only as long as other code refers to the
+//! token. When there is no such reference, the task is queued as an orphan. When its turn comes, it is reported and
+//! killed. A shorter wait, as nearly all are, costs nothing.
 
 use super::Tasks;
 use super::entry::{Phase, Tag, Task, TaskId};
-use super::kill::Ended;
+use super::kill::KillResult;
 use crate::lua::{Call, Coroutine, Fault};
 use std::rc::Rc;
 
-const MESSAGE: &str = "a task is lost: it waits for something that nothing refers to any more, so nobody can wake it";
+const MESSAGE: &str = "a task is lost: nothing refers to the object that it waits for, so nothing can wake it";
 
 impl Tasks {
-    /// Queues orphans, and makes waits that have lasted for long weak if the collector has ended a cycle. To be called now
-    /// and then.
+    /// Queues orphans. If the collector has ended a cycle, also makes long waits weak. To be called from time to time.
     #[inline]
     pub(crate) fn review_waits(self: &Rc<Self>, call: &mut Call<'_>) {
         self.queue_orphans();
@@ -24,31 +23,32 @@ impl Tasks {
         }
     }
 
+    /// Makes the waits weak that have lasted for the whole cycle that has just ended.
     #[cold]
     fn end_cycle(self: &Rc<Self>, call: &mut Call<'_>) {
-        let books = &mut *self.books.borrow_mut();
-        let ended = books.cycle;
-        books.cycle += 1;
-        for id in 0..books.tasks.len() as TaskId {
-            let task = books.task(id);
+        let table = &mut *self.table.borrow_mut();
+        let ended = table.cycle;
+        table.cycle += 1;
+        for id in 0..table.tasks.len() as TaskId {
+            let task = table.task(id);
             let Phase::Waiting { cycle, weak } = task.phase else { continue };
             let is_long = cycle < ended && task.token.is_collectable();
-            if !is_long || !books.still_waits(id) || weak {
+            if !is_long || !table.still_waits(id) || weak {
                 continue;
             }
-            let task = books.task(id);
+            let task = table.task(id);
             let members = task.members().to_vec();
-            // Nothing of Lua's runs meanwhile.
+            // No Lua code runs meanwhile.
             if self.threads.weaken(call, &members, task.front()) {
-                books.task_mut(id).phase = Phase::Waiting { cycle, weak: true };
+                table.task_mut(id).phase = Phase::Waiting { cycle, weak: true };
             }
         }
     }
 
-    /// Queues the tasks whose token nothing refers to any more.
+    /// Queues the tasks whose token is no longer referenced.
     #[inline]
     fn queue_orphans(&self) {
-        if !self.books.borrow().unreported.is_empty() {
+        if !self.table.borrow().unreported.is_empty() {
             self.queue_unreported();
         }
         while let Some(own) = self.threads.take_orphan() {
@@ -56,45 +56,48 @@ impl Tasks {
         }
     }
 
+    /// Queues the orphans again whose report has failed.
     #[cold]
     fn queue_unreported(&self) {
-        let books = &mut *self.books.borrow_mut();
-        for id in std::mem::take(&mut books.unreported) {
-            if books.task(id).phase == Phase::Reported {
-                books.queue(id, Phase::Orphaned);
+        let table = &mut *self.table.borrow_mut();
+        for id in std::mem::take(&mut table.unreported) {
+            if table.task(id).phase == Phase::Reported {
+                table.enqueue(id, Phase::Orphaned);
             }
         }
     }
 
+    /// Queues the task with this own coroutine, if it still waits.
     #[cold]
     fn queue_orphan(&self, own: Coroutine) {
-        let books = &mut *self.books.borrow_mut();
+        let table = &mut *self.table.borrow_mut();
         let is_it = |task: &Task| task.own == own && matches!(task.phase, Phase::Waiting { weak: true, .. });
-        let Some(id) = books.tasks.iter().position(is_it) else { return };
+        let Some(id) = table.tasks.iter().position(is_it) else { return };
         let id = id as TaskId;
-        if books.still_waits(id) {
-            books.end_wait(id);
-            books.queue(id, Phase::Orphaned);
+        if table.still_waits(id) {
+            table.end_wait(id);
+            table.enqueue(id, Phase::Orphaned);
         }
     }
 
-    /// The turn of an orphan: it is reported, as an error of its own would be, and killed.
+    /// Handles an orphan when its turn comes: reports it like an error of its own, and kills it.
     #[cold]
     pub(super) fn report_orphan(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let height = call.count();
-        self.books.borrow_mut().task_mut(id).phase = Phase::Reported;
+        self.table.borrow_mut().task_mut(id).phase = Phase::Reported;
         let reported = self.report(call, id);
         call.drop_to(height);
         if reported.is_err() {
-            // Short of memory, the next review tries again.
-            self.books.borrow_mut().unreported.push(id);
+            // If memory is short, the next review tries again.
+            self.table.borrow_mut().unreported.push(id);
         }
     }
 
+    /// Reports an orphan to the host, or to `on_error`, and kills it.
     fn report(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) -> Result<(), Fault> {
         let (own, front, tag) = {
-            let books = self.books.borrow();
-            let task = books.task(id);
+            let table = self.table.borrow();
+            let task = table.task(id);
             (task.own, task.front(), task.tag)
         };
         let co = self.threads.push(call, own)?;
@@ -103,17 +106,17 @@ impl Tasks {
         match self.host() {
             Some(host) => {
                 host.failed(call, innermost, message, tag);
-                // What was called may have ended it.
+                // The called code may have ended the task.
                 if call.coroutine(co).and_then(|co| self.task_of(co)) == Some(id) {
-                    // It has its answer.
+                    // The task has its response.
                     self.set_tag(id, Tag { session: 0, ..tag });
                 }
             }
-            None => self.tell_error(call, message, innermost)?,
+            None => self.report_error(call, message, innermost)?,
         }
-        if self.kill(call, co)? != Ended::Yes {
-            let text = call.create("it could not be killed")?;
-            self.complain(call, "", text);
+        if self.kill(call, co)? != KillResult::Killed {
+            let text = call.create("an orphaned task could not be killed")?;
+            self.log_error(call, "", text);
         }
         Ok(())
     }

@@ -1,30 +1,30 @@
-//! Free coroutines. A task that returned leaves its coroutine with an empty stack, on which the next function is
-//! resumed. Up to `MOST` are kept. Every `ROUNDS` rounds of the run queue, half of those that no round needed since the
-//! last review are left to the collector, down to `KEPT`.
+//! The pool of free coroutines. A task that returns leaves its coroutine with an empty stack, on which the next
+//! function runs. At most `MAX_FREE` are kept. Every `ROUNDS` rounds of the ready queue, half of those that no round
+//! has needed since the last review are released to the collector, until `MIN_FREE` are left.
 
 use super::entry::TaskId;
 
-/// The most free coroutines that are kept; about 1 KiB each.
-const MOST: usize = 32 * 1024;
-/// So many are never let go.
-const KEPT: usize = 16;
-/// How many rounds of the run queue lie between two reviews.
+/// The maximum number of free coroutines; about 1 KiB each.
+const MAX_FREE: usize = 32 * 1024;
+/// The number of free coroutines that are never released.
+const MIN_FREE: usize = 16;
+/// The number of rounds of the ready queue between two reviews.
 const ROUNDS: u32 = 256;
 
 /// The free coroutines.
 #[derive(Default)]
 pub(super) struct Pool {
     free: Vec<TaskId>,
-    /// Numbers without a coroutine.
+    /// Task numbers without a coroutine.
     pub(super) vacant: Vec<TaskId>,
-    /// The fewest that were free since the last review.
+    /// The lowest number of free coroutines since the last review.
     low: usize,
     rounds: u32,
     pub(super) created: u64,
 }
 
 impl Pool {
-    /// Takes a coroutine out, the one that was kept last.
+    /// Takes the coroutine that was returned last.
     #[inline]
     pub(super) fn take(&mut self) -> Option<TaskId> {
         let id = self.free.pop()?;
@@ -32,31 +32,31 @@ impl Pool {
         Some(id)
     }
 
-    /// Whether there was room for a coroutine more.
+    /// Adds a coroutine, unless the pool is full. Returns whether it was added.
     #[inline]
-    pub(super) fn keep(&mut self, id: TaskId) -> bool {
-        let has_room = self.free.len() < MOST;
+    pub(super) fn put(&mut self, id: TaskId) -> bool {
+        let has_room = self.free.len() < MAX_FREE;
         if has_room {
             self.free.push(id);
         }
         has_room
     }
 
-    /// Counts a round of the run queue. Whether a review is due.
+    /// Counts a round of the ready queue. Returns whether a review is due.
     #[inline]
-    pub(super) fn ends_rounds(&mut self) -> bool {
+    pub(super) fn count_round(&mut self) -> bool {
         self.rounds += 1;
         self.rounds >= ROUNDS
     }
 
-    /// Takes those out that are left to the collector.
+    /// Removes unneeded coroutines from the pool and returns them.
     #[cold]
     pub(super) fn review(&mut self) -> Vec<TaskId> {
         self.rounds = 0;
-        // The list is a stack: what was not needed lies at its bottom.
-        let surplus = self.low.saturating_sub(KEPT).div_ceil(2);
-        let gone = self.free.drain(..surplus).collect();
+        // The list is a stack, so the coroutines that were not needed are at its bottom.
+        let surplus = self.low.saturating_sub(MIN_FREE).div_ceil(2);
+        let unneeded = self.free.drain(..surplus).collect();
         self.low = self.free.len();
-        gone
+        unneeded
     }
 }

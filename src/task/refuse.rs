@@ -1,14 +1,14 @@
-//! Why a wait is refused, in words: what stands between it and the scheduler, and where.
+//! The message of a refused wait: what prevents it from reaching the scheduler, and where.
 
 use super::Tasks;
 use crate::lua::{Call, Fault, Frame, Kind, Next, Obstacle, Outcome, Stack, then};
 
 impl Tasks {
-    /// Raises `name: cannot wait here: …`, at the line of the program: by `lio.misuse`, where it is loaded, which finds that
-    /// line behind the library's own files.
+    /// Raises `name: cannot wait here: …`, at the line of the program. For that, it calls `lio.misuse`, if loaded,
+    /// which finds the first line outside the library's own files.
     #[cold]
     pub(crate) fn refuse<R>(&self, call: &mut Call<'_>, name: &str) -> Result<Next<R>, Fault> {
-        let text = self.refusal(call, name)?;
+        let text = self.refusal_text(call, name)?;
         let loaded = call.loaded("lio.misuse")?;
         let raise = call.raw_field(loaded, "raise")?;
         if call.kind(raise) != Kind::Function {
@@ -18,31 +18,32 @@ impl Tasks {
         Ok(Next::call(1, then(not_raised), 0))
     }
 
-    /// The text of that error.
-    pub(crate) fn refusal(&self, call: &mut Call<'_>, name: &str) -> Result<String, Fault> {
+    /// Returns the text of that error.
+    pub(crate) fn refusal_text(&self, call: &mut Call<'_>, name: &str) -> Result<String, Fault> {
         let height = call.count();
-        let why = self.obstacle(call)?;
+        let obstacle = self.obstacle_text(call)?;
         call.drop_to(height);
-        Ok(format!("{name}: cannot wait here: {why}"))
+        Ok(format!("{name}: cannot wait here: {obstacle}"))
     }
 
-    fn obstacle(&self, call: &mut Call<'_>) -> Result<String, Fault> {
+    /// Describes what prevents the wait from reaching the scheduler.
+    fn obstacle_text(&self, call: &mut Call<'_>) -> Result<String, Fault> {
         let outside = "outside a task; use lio.loop.run(function() … end), or a service";
         let Some(id) = self.current() else { return Ok(outside.to_string()) };
-        let front = self.books.borrow().task(id).front();
-        Ok(match self.threads.way(call, front) {
-            Err(Obstacle::Rigid(depth)) => self.describe(call, depth as usize)?,
+        let front = self.table.borrow().task(id).front();
+        Ok(match self.threads.yield_depth(call, front) {
+            Err(Obstacle::Unyieldable(depth)) => self.describe_function(call, depth as usize)?,
             Err(Obstacle::Foreign) => {
                 let text = "inside a coroutine that the plain coroutine library resumed; use require \"lio.coroutine\"";
                 text.to_string()
             }
-            // Nothing else is left.
+            // This is the only other reason.
             Ok(_) => "more than 10000 coroutines are resuming each other".to_string(),
         })
     }
 
-    /// The C function that a coroutine is inside of, its name, and where it was called.
-    fn describe(&self, call: &mut Call<'_>, depth: usize) -> Result<String, Fault> {
+    /// Describes the C function that a coroutine is inside of: its name, and where it was called.
+    fn describe_function(&self, call: &mut Call<'_>, depth: usize) -> Result<String, Fault> {
         let mut level = 1;
         while let Some(frame) = self.threads.frame(call, depth, level)? {
             if frame.name == "__gc" {
@@ -56,41 +57,41 @@ impl Tasks {
                     true => library_name(call, frame.function)?,
                     false => frame.name,
                 };
-                return self.place(call, &name, depth, level + 1);
+                return self.describe_call(call, &name, depth, level + 1);
             }
             call.drop_to(frame.function - 1);
             level += 1;
         }
         Ok(match depth {
-            0 => "inside a function that Lua calls where it cannot yield, as '__close' by coroutine.close or a kill",
-            _ => "a coroutine outwards is inside a function that cannot yield",
+            0 => "inside a function that Lua calls where it cannot yield, such as '__close' during coroutine.close or a kill",
+            _ => "an outer coroutine is inside a function that cannot yield",
         }
         .to_string())
     }
 
-    /// The same with the line of the Lua function that called it.
-    fn place(&self, call: &mut Call<'_>, name: &str, depth: usize, mut level: i32) -> Result<String, Fault> {
+    /// Describes the C function `name` and the line of the Lua function that has called it.
+    fn describe_call(&self, call: &mut Call<'_>, name: &str, depth: usize, mut level: i32) -> Result<String, Fault> {
         let name = match name.is_empty() {
             true => "a C function".to_string(),
             false => format!("'{name}'"),
         };
         while let Some(frame) = self.threads.frame(call, depth, level)? {
-            if let Some(place) = frame.place {
-                return Ok(format!("inside {name}, which cannot yield, called at {place}"));
+            if let Some(position) = frame.position {
+                return Ok(format!("inside {name}, which cannot yield, called at {position}"));
             }
             level += 1;
         }
         Ok(format!("inside {name}, which cannot yield"))
     }
 
-    /// Whether the frame is of a function that Lua code can yield across.
+    /// Whether Lua code can yield across the function of the frame.
     fn can_yield(&self, call: &mut Call<'_>, frame: &Frame) -> Result<bool, Fault> {
         let function = frame.function;
         if function == 0 {
             return Ok(false);
         }
-        let permeable = self.permeable.borrow();
-        if permeable.iter().any(|&one| call.is_function(function, one)) {
+        let yieldable_functions = self.yieldable_functions.borrow();
+        if yieldable_functions.iter().any(|&one| call.is_function(function, one)) {
             return Ok(true);
         }
         let height = call.count();
@@ -105,12 +106,12 @@ impl Tasks {
     }
 }
 
-/// After `lio.misuse` has returned, which it does not.
+/// Runs if `lio.misuse` returns, which it never does.
 fn not_raised(_: &mut Call<'_>, _: Outcome) -> Result<(), Fault> {
     Err(Fault::message("cannot wait here"))
 }
 
-/// The name by which a library has the function at `index`, `table.sort` for instance; empty when none has.
+/// Returns the name of the function at `index` in a library, for instance `table.sort`; empty if no library has it.
 fn library_name(call: &mut Call<'_>, index: i32) -> Result<String, Fault> {
     let mut found = String::new();
     if index == 0 {

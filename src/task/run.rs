@@ -1,56 +1,58 @@
-//! Runs tasks: resumes a coroutine, and deals with how it came back.
+//! Running tasks: resumes a coroutine, and handles how it stopped.
 //!
-//! Lua code that runs in between (a task, a finalizer, a handler) calls everything here itself.
+//! Lua code that runs meanwhile (a task, a finalizer, a handler) may call any function here.
 
 use super::Tasks;
 use super::entry::{Phase, Tag, Task, TaskId};
-use super::nested::Refusal;
+use super::nested::ResumeError;
 use super::token::Token;
 use super::wake::Ending;
 use crate::event::clock::thread_nanos;
 use crate::lua::{Call, Coroutine, Fault, Full, Resumed};
 use std::rc::Rc;
 
-/// So many tasks are started inside each other; Lua allows 200 levels of C calls, of which one needs two or three.
-const DEEPEST: u32 = 32;
+/// The maximum number of tasks that are started inside each other. Lua allows 200 levels of C calls, of which each
+/// start needs two or three.
+const MAX_DEPTH: u32 = 32;
 
 impl Tasks {
-    /// Queues a task that `acquire` gave, with its function and `arguments` values handed over.
+    /// Queues a task of `acquire`, whose function and `arguments` arguments are on its stack already.
     pub(crate) fn enqueue(&self, id: TaskId, arguments: i32, tag: Tag) {
-        let books = &mut *self.books.borrow_mut();
-        books.begin(id, Phase::Ready { arguments }, tag, self.now.get());
-        books.queue.push_back(id);
+        let table = &mut *self.table.borrow_mut();
+        table.begin(id, Phase::Ready { arguments }, tag, self.now.get());
+        table.ready_queue.push_back(id);
     }
 
-    /// Runs a task that `acquire` gave, up to its first wait: the topmost `count` values of the step's stack are its function
-    /// and its arguments. Inside of a task, that one goes on when this one waits. What its stack cannot take gives it back.
+    /// Runs a task of `acquire` up to its first wait. The topmost `count` values of the step's stack are its function
+    /// and its arguments. If a task calls this, it continues when the new one waits. If the new coroutine's stack is
+    /// full, the coroutine returns to the pool.
     #[inline]
     pub(crate) fn start(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, count: i32, tag: Tag) -> Result<(), Full> {
         let front = self.begin(id, tag);
-        match self.enter(id, front, || self.threads.resume_with(call, front, count)) {
-            Ok(resumed) => Ok(self.settle(call, id, front, resumed)),
+        match self.resume_as_current(id, front, || self.threads.resume_with(call, front, count)) {
+            Ok(resumed) => Ok(self.handle_stop(call, id, front, resumed)),
             Err(full) => {
-                self.books.borrow_mut().uncount(id);
+                self.table.borrow_mut().count_end(id);
                 self.release(id);
                 Err(full)
             }
         }
     }
 
-    /// A task runs that has just begun. → its coroutine
+    /// Starts a task. Returns its coroutine.
     #[inline(always)]
     fn begin(&self, id: TaskId, tag: Tag) -> Coroutine {
-        let books = &mut *self.books.borrow_mut();
-        let task = books.begin(id, Phase::Running { raises: false }, tag, self.now.get());
-        self.set_running(task, false)
+        let table = &mut *self.table.borrow_mut();
+        let task = table.begin(id, Phase::Running { raises: false }, tag, self.now.get());
+        self.mark_running(task, false)
     }
 
-    /// Whether tasks may start inside of each other at this depth.
+    /// Whether the present depth allows one more task to start inside another.
     pub(crate) fn may_spawn(&self) -> bool {
-        self.depth.get() < DEEPEST
+        self.depth.get() < MAX_DEPTH
     }
 
-    /// The same as `start`, for `spawn`: with function and arguments handed over.
+    /// Runs a task like `start`, for `spawn`: function and arguments are on its stack already.
     pub(crate) fn spawn(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, arguments: i32) {
         self.depth.set(self.depth.get() + 1);
         let front = self.begin(id, Tag::default());
@@ -58,54 +60,55 @@ impl Tasks {
         self.depth.set(self.depth.get() - 1);
     }
 
-    /// Resumes the task that waits on a token, with the topmost `count` values of the step's stack; one whose stack cannot
-    /// take them waits again. → whether there was one
+    /// Resumes the task that waits on a token, with the topmost `count` values of the step's stack. If its stack is
+    /// full, it waits again. Returns whether there was a task.
     #[inline]
     pub(crate) fn resume_waiter(
         self: &Rc<Self>, call: &mut Call<'_>, token: Token, count: i32, ending: Ending,
     ) -> Result<bool, Full> {
         let (id, front) = {
-            let books = &mut *self.books.borrow_mut();
-            let Some(id) = books.take_waiter(token) else { return Ok(false) };
-            (id, self.set_running(books.task_mut(id), ending == Ending::Raises))
+            let table = &mut *self.table.borrow_mut();
+            let Some(id) = table.take_waiter(token) else { return Ok(false) };
+            (id, self.mark_running(table.task_mut(id), ending == Ending::Raises))
         };
-        match self.enter(id, front, || self.threads.resume_with(call, front, count)) {
+        match self.resume_as_current(id, front, || self.threads.resume_with(call, front, count)) {
             Ok(resumed) => {
-                self.settle(call, id, front, resumed);
+                self.handle_stop(call, id, front, resumed);
                 Ok(true)
             }
             Err(full) => {
-                self.books.borrow_mut().put_back(id);
+                self.table.borrow_mut().wait_again(id);
                 Err(full)
             }
         }
     }
 
-    /// Runs what is queued now. What these tasks queue is left for the next call. → whether there is more
+    /// Runs the tasks that are queued now. Tasks that these queue are left for the next call. Returns whether there are
+    /// any.
     pub(crate) fn run_ready(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
-        let queued = self.books.borrow().queue.len();
+        let queued = self.table.borrow().ready_queue.len();
         for _ in 0..queued {
-            // Finalizers may end a task: not between here and its resume.
-            call.wake_collector();
+            // Finalizers may end a task, which must not happen between this point and its resume.
+            call.resume_collector();
             let (id, woken) = {
-                let books = &mut *self.books.borrow_mut();
-                // A finalizer may call this inside of a handler: then the queue is shorter.
-                let Some(id) = books.queue.pop_front() else { break };
-                (id, self.set_woken(books.task_mut(id)))
+                let table = &mut *self.table.borrow_mut();
+                // A finalizer may call this inside a handler, so the queue may be shorter than `queued`.
+                let Some(id) = table.ready_queue.pop_front() else { break };
+                (id, self.mark_woken(table.task_mut(id)))
             };
             match woken {
-                Some((front, phase, values)) => self.go_on(call, id, front, phase, values),
-                None => self.take_turn(call, id),
+                Some((front, phase, values)) => self.resume_marked(call, id, front, phase, values),
+                None => self.run_queued(call, id),
             }
         }
         self.end_round();
         self.has_ready()
     }
 
-    /// A task runs from now on that was simply woken, or gave way, if it is suspended still. → its coroutine, what phase it
-    /// was in, and how many values were handed over
+    /// Marks a task as running, if it was woken or has yielded and its coroutine was not touched. Returns its
+    /// coroutine, its former phase, and the number of values that were moved to it.
     #[inline(always)]
-    fn set_woken(&self, task: &mut Task) -> Option<(Coroutine, Phase, i32)> {
+    fn mark_woken(&self, task: &mut Task) -> Option<(Coroutine, Phase, i32)> {
         let phase = task.phase;
         let (values, raises) = match phase {
             Phase::Woken { values, raises } => (values, raises),
@@ -113,88 +116,89 @@ impl Tasks {
             _ => return None,
         };
         let is_whole = task.chain.is_empty() && task.untouched > 0;
-        is_whole.then(|| (self.set_running(task, raises), phase, values))
+        is_whole.then(|| (self.mark_running(task, raises), phase, values))
     }
 
-    /// Resumes a task that was set running out of `phase`.
+    /// Resumes a task that was marked as running, whose former phase is `phase`.
     #[inline(always)]
-    fn go_on(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, phase: Phase, values: i32) {
-        match self.enter(id, front, || self.threads.resume_suspended(call, front, values)) {
-            Some(resumed) => self.settle(call, id, front, resumed),
-            // A program has closed or resumed its coroutine.
+    fn resume_marked(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, phase: Phase, values: i32) {
+        match self.resume_as_current(id, front, || self.threads.resume_suspended(call, front, values)) {
+            Some(resumed) => self.handle_stop(call, id, front, resumed),
+            // A program has closed or resumed the task's coroutine.
             None => {
-                self.books.borrow_mut().task_mut(id).phase = phase;
-                self.take_turn(call, id);
+                self.table.borrow_mut().task_mut(id).phase = phase;
+                self.run_queued(call, id);
             }
         }
     }
 
-    /// The turn of a queued task that is not simply woken.
-    fn take_turn(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
-        let (living, phase) = {
-            let books = &mut *self.books.borrow_mut();
-            (books.is_living(id), books.task(id).phase)
+    /// Handles a queued task that is not simply woken.
+    fn run_queued(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
+        let (is_alive, phase) = {
+            let table = &mut *self.table.borrow_mut();
+            (table.is_alive(id), table.task(id).phase)
         };
         match phase {
-            Phase::Ready { arguments } if living => self.resume(call, id, arguments, false),
-            Phase::Woken { values, raises } if living => self.resume(call, id, values, raises),
-            Phase::Yielded if living => self.resume(call, id, 0, false),
-            Phase::Severed if living => match self.tell_front(id, Refusal::Closed) {
+            Phase::Ready { arguments } if is_alive => self.resume(call, id, arguments, false),
+            Phase::Woken { values, raises } if is_alive => self.resume(call, id, values, raises),
+            Phase::Yielded if is_alive => self.resume(call, id, 0, false),
+            Phase::Severed if is_alive => match self.fail_front(id, ResumeError::Closed) {
                 Some(values) => self.resume(call, id, values, false),
-                None => self.vanish(call, id),
+                None => self.end_without_coroutines(call, id),
             },
-            Phase::Orphaned if living => self.report_orphan(call, id),
-            Phase::Dead => self.books.borrow_mut().vacate(id),
+            Phase::Orphaned if is_alive => self.report_orphan(call, id),
+            Phase::Dead => self.table.borrow_mut().vacate(id),
             _ => self.end(call, id),
         }
     }
 
-    /// None of a living task's coroutines is left.
+    /// Ends a task that has none of its coroutines left.
     #[cold]
-    fn vanish(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
-        self.books.borrow_mut().uncount(id);
+    fn end_without_coroutines(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
+        self.table.borrow_mut().count_end(id);
         self.end(call, id);
     }
 
-    /// Lets the coroutine of a task go that a program has ended.
+    /// Releases the coroutine of a task that a program has ended.
     #[cold]
     fn end(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let tag = {
-            let task = &mut self.books.borrow_mut().tasks[id as usize];
+            let task = &mut self.table.borrow_mut().tasks[id as usize];
             task.phase = Phase::Acquired;
             task.tag
         };
-        self.tell_end(call, id);
-        self.books.borrow_mut().discard(id);
-        self.tell_killed(call, id, tag);
+        self.notify_end(call, id);
+        self.table.borrow_mut().discard(id);
+        self.notify_killed(call, id, tag);
     }
 
+    /// Marks a task as running and resumes it, with the values on its stack.
     fn resume(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, values: i32, raises: bool) {
-        let front = self.set_running(self.books.borrow_mut().task_mut(id), raises);
+        let front = self.mark_running(self.table.borrow_mut().task_mut(id), raises);
         self.run(call, id, front, values);
     }
 
-    /// A task runs from now on. → the coroutine to resume
+    /// Marks a task as running. Returns the coroutine to resume.
     #[inline]
-    fn set_running(&self, task: &mut Task, raises: bool) -> Coroutine {
+    fn mark_running(&self, task: &mut Task, raises: bool) -> Coroutine {
         task.phase = Phase::Running { raises };
         if self.metering.get() {
-            task.since = thread_nanos();
+            task.resumed_at = thread_nanos();
         }
         task.front()
     }
 
-    /// Resumes a task that was set running, with the values that were handed over, until it waits or ends.
+    /// Resumes a task that was marked as running, with the values on its stack, until it waits or ends.
     #[inline]
     fn run(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, values: i32) {
-        let resumed = self.enter(id, front, || self.threads.resume(call, front, values));
-        self.settle(call, id, front, resumed);
+        let resumed = self.resume_as_current(id, front, || self.threads.resume(call, front, values));
+        self.handle_stop(call, id, front, resumed);
     }
 
-    /// Has `resume` resume the front of a task.
+    /// Calls `resume`, which resumes the front of a task.
     #[inline(always)]
-    fn enter<R>(&self, id: TaskId, front: Coroutine, resume: impl FnOnce() -> R) -> R {
-        // A task that starts another one at once is in the middle of a call.
+    fn resume_as_current<R>(&self, id: TaskId, front: Coroutine, resume: impl FnOnce() -> R) -> R {
+        // A task that starts another one immediately is in the middle of a call.
         let outer = self.current.replace(Some((id, front)));
         let resumed = resume();
         self.current.set(outer);
@@ -204,67 +208,67 @@ impl Tasks {
         resumed
     }
 
-    /// Deals with how a task's front came back.
+    /// Handles how a task's front stopped.
     #[inline(always)]
-    fn settle(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, resumed: Resumed) {
-        match self.came_back(id, front, resumed) {
-            After::Waits => {}
-            After::Finished(own, results, tag) => self.finish(call, id, own, results, tag),
-            After::Failed => self.fail(call, id),
-            After::Nested => self.go_outwards(call, id, resumed),
+    fn handle_stop(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, resumed: Resumed) {
+        match self.record_stop(id, front, resumed) {
+            Stopped::Waits => {}
+            Stopped::Finished(own, results, tag) => self.finish(call, id, own, results, tag),
+            Stopped::Failed => self.fail(call, id),
+            Stopped::Nested => self.continue_outwards(call, id, resumed),
         }
     }
 
-    /// The front of a task came back that runs inside of another coroutine, which goes on.
+    /// Handles a stopped front that runs inside another coroutine, which continues now.
     #[cold]
-    fn go_outwards(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, mut resumed: Resumed) {
-        while let Some(values) = self.hand_up(id, resumed) {
-            let front = self.set_running(self.books.borrow_mut().task_mut(id), false);
-            resumed = self.enter(id, front, || self.threads.resume(call, front, values));
-            match self.came_back(id, front, resumed) {
-                After::Waits => return,
-                After::Finished(own, results, tag) => return self.finish(call, id, own, results, tag),
-                After::Failed => return self.fail(call, id),
-                After::Nested => {}
+    fn continue_outwards(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, mut resumed: Resumed) {
+        while let Some(values) = self.pass_outwards(id, resumed) {
+            let front = self.mark_running(self.table.borrow_mut().task_mut(id), false);
+            resumed = self.resume_as_current(id, front, || self.threads.resume(call, front, values));
+            match self.record_stop(id, front, resumed) {
+                Stopped::Waits => return,
+                Stopped::Finished(own, results, tag) => return self.finish(call, id, own, results, tag),
+                Stopped::Failed => return self.fail(call, id),
+                Stopped::Nested => {}
             }
         }
-        self.vanish(call, id);
+        self.end_without_coroutines(call, id);
     }
 
-    /// Enters how a task's front came back.
+    /// Records how a task's front stopped.
     #[inline(always)]
-    fn came_back(&self, id: TaskId, front: Coroutine, resumed: Resumed) -> After {
-        let books = &mut *self.books.borrow_mut();
-        let task = books.task_mut(id);
+    fn record_stop(&self, id: TaskId, front: Coroutine, resumed: Resumed) -> Stopped {
+        let table = &mut *self.table.borrow_mut();
+        let task = table.task_mut(id);
         if let (Phase::Waiting { .. }, Resumed::Yielded(_)) = (task.phase, resumed) {
             self.threads.set_unwinding(false);
-            return After::Waits;
+            return Stopped::Waits;
         }
         if !task.chain.is_empty() {
-            return After::Nested;
+            return Stopped::Nested;
         }
         match resumed {
             Resumed::Yielded(results) => {
                 self.threads.drop_values(front, results);
-                // A plain yield gives way to the others.
-                books.queue(id, Phase::Yielded);
-                After::Waits
+                // A plain yield lets the other tasks run.
+                table.enqueue(id, Phase::Yielded);
+                Stopped::Waits
             }
             Resumed::Returned(results) => {
                 task.phase = Phase::Acquired;
                 let (own, tag) = (task.own, task.tag);
-                books.uncount(id);
-                After::Finished(own, results, tag)
+                table.count_end(id);
+                Stopped::Finished(own, results, tag)
             }
             Resumed::Failed => {
                 task.phase = Phase::Acquired;
-                books.uncount(id);
-                After::Failed
+                table.count_end(id);
+                Stopped::Failed
             }
         }
     }
 
-    /// A task returned: its results are on the stack of its own coroutine.
+    /// Handles the return of a task, whose results are on the stack of its own coroutine.
     fn finish(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, own: Coroutine, results: i32, tag: Tag) {
         if tag.session != 0
             && let Some(host) = self.host()
@@ -272,45 +276,46 @@ impl Tasks {
             host.finished(call, self, own, results, tag);
         }
         self.threads.clear(own);
-        self.tell_end(call, id);
-        self.books.borrow_mut().keep(id);
+        self.notify_end(call, id);
+        self.table.borrow_mut().return_to_pool(id);
     }
 
-    /// A task raised: the error is on its stack, whose frames are there still.
+    /// Handles the failure of a task. Its error is on its stack, and its frames still exist.
     #[cold]
     fn fail(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let height = call.count();
-        // What cannot be told for want of a stack cannot be told anywhere else.
-        let _ = self.tell_failure(call, id);
+        // A failure that cannot be reported for want of stack cannot be reported anywhere else.
+        let _ = self.report_failure(call, id);
         call.drop_to(height);
-        // It may have failed at its very end, for want of memory: who waits for it is told by this function.
-        self.books.borrow_mut().task_mut(id).watched = true;
-        self.without_limit(call, |call| self.tell_end(call, id));
-        self.books.borrow_mut().discard(id);
+        // The task may have failed at its very end, for want of memory. A task that joins it is notified by `on_end`.
+        self.table.borrow_mut().task_mut(id).watched = true;
+        call.without_memory_limit(|call| self.notify_end(call, id));
+        self.table.borrow_mut().discard(id);
     }
 
-    fn tell_failure(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) -> Result<(), Fault> {
+    /// Reports the error of a task to the host, or to `on_error`, and closes its coroutine.
+    fn report_failure(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) -> Result<(), Fault> {
         let (own, tag) = {
-            let books = self.books.borrow();
-            (books.task(id).own, books.task(id).tag)
+            let table = self.table.borrow();
+            (table.task(id).own, table.task(id).tag)
         };
         let co = self.threads.push(call, own)?;
-        let error = self.threads.take(call, own, 1).map_err(|_| Fault::message("stack overflow"))?;
+        let error = self.threads.move_from(call, own, 1).map_err(|_| Fault::message("stack overflow"))?;
         match self.host() {
             Some(host) => host.failed(call, co, error, tag),
-            None => self.tell_error(call, error, co)?,
+            None => self.report_error(call, error, co)?,
         }
-        self.without_limit(call, |call| self.close_failed(call, co, error))
+        call.without_memory_limit(|call| self.close_failed(call, co, error))
     }
 }
 
-/// What a task does next.
-enum After {
-    /// Nothing: it waits, or gives way.
+/// What follows when a task's front has stopped.
+enum Stopped {
+    /// Nothing: the task waits, or has yielded.
     Waits,
-    /// So many results are on the stack of its own coroutine.
+    /// The task has returned. This number of results is on the stack of its own coroutine.
     Finished(Coroutine, i32, Tag),
     Failed,
-    /// A coroutine inside of its own came back.
+    /// A coroutine inside its own has stopped.
     Nested,
 }

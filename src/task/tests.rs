@@ -1,35 +1,35 @@
-//! Tasks as a host drives them from Rust, in VMs of their own. What Lua sees is in tests/task_test.lua.
+//! Tests of tasks that a host drives from Rust. tests/task_test.lua tests what Lua code sees.
 
 use super::*;
 use crate::lua::{Argument, Coroutine, Module, Next, Outcome, Stack, then};
 use std::ffi::CStr;
 
-/// What the host of a VM was told, as lines.
+/// The notifications that the host of a VM has received, as lines.
 #[derive(Default)]
-struct Told(RefCell<Vec<String>>);
+struct Log(RefCell<Vec<String>>);
 
-struct Listener(Rc<Told>);
+struct RecordingHost(Rc<Log>);
 
-impl Listener {
-    fn tell(&self, line: String) {
+impl RecordingHost {
+    fn record(&self, line: String) {
         self.0.0.borrow_mut().push(line);
     }
 }
 
 fn text(call: &Stack, index: i32) -> String {
-    match call.whole(index) {
+    match call.integer_value(index) {
         Some(number) => number.to_string(),
         None => String::from_utf8_lossy(call.string(index).unwrap_or(b"?")).into_owned(),
     }
 }
 
-impl Host for Listener {
+impl Host for RecordingHost {
     fn finished(&self, call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, count: i32, tag: Tag) {
         let values: Option<Vec<String>> = tasks
             .threads
             .walk(call, own, count, |values, first| (first..first + count).map(|at| text(values, at)).collect());
         let values = values.expect("few results");
-        self.tell(format!("{}:{} {}", tag.from, tag.session, values.join(",")));
+        self.record(format!("{}:{} {}", tag.from, tag.session, values.join(",")));
     }
     fn failed(&self, call: &mut Call<'_>, co: i32, error: i32, tag: Tag) {
         let error_text = text(call, error);
@@ -37,36 +37,36 @@ impl Host for Listener {
         let traceback = call.create(crate::lua::ThreadTraceback { of: co, message });
         let traceback = text(call, traceback.expect("a traceback"));
         let frames = traceback.matches("[string").count();
-        self.tell(format!("{} failed: {error_text} ({frames} frames)", tag.session));
+        self.record(format!("{} failed: {error_text} ({frames} frames)", tag.session));
     }
     fn killed(&self, _: &mut Call<'_>, _: TaskId, tag: Tag) {
-        self.tell(format!("{} killed", tag.session));
+        self.record(format!("{} killed", tag.session));
     }
     fn cancelled(&self, _: &mut Call<'_>, reason: Reason) {
-        self.tell(format!("cancelled {reason:?}"));
+        self.record(format!("cancelled {reason:?}"));
     }
 }
 
-/// `host()`: the VM's tasks have a host.
+/// `host()`: sets a host for the VM's tasks.
 fn set_host(call: &mut Call<'_>) -> Result<(), Fault> {
-    let told = call.shared::<Told>()?;
-    Tasks::of(call)?.set_host(Box::new(Listener(told)));
+    let told = call.shared::<Log>()?;
+    Tasks::of(call)?.set_host(Box::new(RecordingHost(told)));
     Ok(())
 }
 
-/// `told()` → what the host was told.
+/// `told()`: returns the notifications of the host.
 fn told(call: &mut Call<'_>) -> Result<String, Fault> {
-    Ok(call.shared::<Told>()?.0.borrow().join("; "))
+    Ok(call.shared::<Log>()?.0.borrow().join("; "))
 }
 
-/// `ask(session)` waits for an answer to the session, as a request of the scheduler's does.
+/// `ask(session)`: waits for a response to the session, as a request of the scheduler does.
 fn ask(call: &mut Call<'_>) -> Result<Next, Fault> {
     let session = call.integer(1)?;
     let tasks = Tasks::of(call)?;
     call.drop_to(0);
     match tasks.wait(call, Token::Session(session), Reason::Other) {
         Ok(()) => Ok(Next::yields(0, then(answered), 0)),
-        Err(Denied::InUse) => Err(Fault::message("in use")),
+        Err(WaitError::InUse) => Err(Fault::message("in use")),
         Err(_) => Err(Fault::message("cannot wait")),
     }
 }
@@ -94,10 +94,10 @@ fn start(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `queue(f, session)`: the same, in its turn.
+/// `queue(f, session)`: queues `f("argument")` for service 7.
 fn queue(call: &mut Call<'_>) -> Result<(), Fault> {
     let (tasks, id, tag) = prepare(call)?;
-    tasks.hand_over(call, id, 2).expect("room");
+    tasks.move_values(call, id, 2).expect("room");
     tasks.enqueue(id, 1, tag);
     if tag.session == 3 {
         let (from, session) = (8, 9);
@@ -107,15 +107,15 @@ fn queue(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `drop(f, session)`: gives the coroutine back.
+/// `give_back(f, session)`: returns the coroutine to the pool.
 fn give_back(call: &mut Call<'_>) -> Result<(), Fault> {
     let (tasks, id, _) = prepare(call)?;
-    tasks.hand_over(call, id, 2).expect("room");
+    tasks.move_values(call, id, 2).expect("room");
     tasks.release(id);
     Ok(())
 }
 
-/// `answer(session, value, raises)` → whether a task waited for it.
+/// `answer(session, value, raises)`: returns whether a task waited for the response.
 fn answer(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = Tasks::of(call)?;
     let ending = match call.is_true(3) {
@@ -127,15 +127,15 @@ fn answer(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(tasks.resume_waiter(call, token, 1, ending).expect("room"))
 }
 
-/// `run()` → whether more is ready.
+/// `run()`: returns whether more tasks are ready.
 fn run(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(Tasks::of(call)?.run_ready(call))
 }
 
-/// `counts()` → coroutines created, requests.
+/// `counts()`: returns the number of created coroutines, and that of requests.
 fn counts(call: &mut Call<'_>) -> Result<(i64, i64), Fault> {
     let tasks = Tasks::of(call)?;
-    Ok((tasks.at_rest().1 as i64, tasks.requests() as i64))
+    Ok((tasks.slice_status().1 as i64, tasks.requests() as i64))
 }
 
 const FUNCTIONS: &[(&CStr, Function)] = &[
@@ -150,7 +150,8 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"counts", Function::new(counts)),
 ];
 
-/// Runs code with the functions above in the table `b` and `task`; → its result, and what the host was told.
+/// Runs code with the functions above in the tables `b` and `task`. Returns its result, or the notifications of the
+/// host.
 fn told_by(code: &str) -> String {
     let code = format!(
         "local b = ... plain_close, plain_resume = coroutine.close, coroutine.resume
@@ -162,7 +163,7 @@ fn told_by(code: &str) -> String {
 
 #[test]
 fn the_host_gets_the_results_of_a_task_with_a_session() {
-    let code = "b.start(function(...) return ..., 2 end, 5) b.start(function() return 'nobody hears' end, 0)
+    let code = "b.start(function(...) return ..., 2 end, 5) b.start(function() return 'no session' end, 0)
         assert(b.counts() == 1)";
     assert_eq!(told_by(code), "7:5 argument,2");
 }
@@ -175,7 +176,7 @@ fn the_host_gets_the_error_of_any_task_with_its_frames() {
 }
 
 #[test]
-fn a_failed_task_is_closed_after_the_host_was_told() {
+fn a_failed_task_is_closed_after_the_host_was_notified() {
     let code = "local told
         b.start(function()
             local x <close> = setmetatable({}, { __close = function(_, e) closed, told = e, b.told() end })
@@ -213,7 +214,7 @@ fn a_queued_task_runs_in_its_turn_and_its_tag_can_be_changed() {
 }
 
 #[test]
-fn the_host_is_told_of_kills_and_of_coroutines_that_a_program_closed() {
+fn the_host_is_notified_of_kills_and_of_coroutines_that_a_program_closed() {
     let code = "b.start(function() ask(40) end, 5)
         task.kill(task.list()[1])
         b.start(function() ask(40) end, 6)
@@ -228,13 +229,13 @@ fn the_host_is_told_of_kills_and_of_coroutines_that_a_program_closed() {
 }
 
 #[test]
-fn a_session_is_no_integer() {
+fn a_session_is_not_equal_to_an_integer() {
     let code = "b.start(function() ask(40) return 'done' end, 5)
         assert(not task.wakeup(40) and b.answer(40, 'x'))";
     assert_eq!(told_by(code), "7:5 done");
 }
 
-/// What plain Lua can do with the debug library to what anchors coroutines.
+/// Lua code that removes the anchors of coroutines by the debug library.
 const ATTACK: &str = "
     local function clear(t, seen)
         if seen[t] then return end
@@ -265,14 +266,14 @@ fn without_its_anchors_a_vm_has_no_tasks_and_does_not_crash() {
         attack()
         for _, f in ipairs {{ task.wakeup, task.fork, task.run_ready, task.list, task.kill_all, task.count }} do
             local ok, err = pcall(f, 'a')
-            assert(not ok and err:find 'there are no tasks any more', err)
+            assert(not ok and err:find 'it has no tasks', err)
         end"
     );
     assert_eq!(told_by(&code), "");
 }
 
 #[test]
-fn a_keeper_that_a_program_closes_or_resumes_does_not_crash_the_vm() {
+fn an_anchor_thread_that_a_program_closes_or_resumes_does_not_crash_the_vm() {
     for act in ["coroutine.close", "coroutine.resume", "plain_close", "plain_resume"] {
         let code = format!(
             "task.fork(function() task.wait 'a' end) task.run_ready()
@@ -303,8 +304,8 @@ fn changed_upvalues_are_errors() {
 }
 
 #[test]
-fn a_chain_whose_members_only_the_tasks_hold_goes_on() {
-    // Clears the value by which `resume` holds the coroutine inside.
+fn a_chain_that_only_the_tasks_refer_to_continues() {
+    // Clears the stack slot through which `resume` keeps the inner coroutine.
     let code = "local outer
         b.start(function()
             outer = coroutine.running()

@@ -1,49 +1,49 @@
-//! What a task waits on. Two values of Lua are one token when they are equal by raw equality.
+//! Tokens: the values that tasks wait on. Two Lua values are the same token if they are equal by raw equality.
 //!
-//! A token holds no reference: whoever waits keeps the value alive, by leaving it on the waiting coroutine's stack. So an
-//! address stands for one object as long as a task waits on it.
+//! A token holds no reference. The waiting task keeps the value alive, by leaving it on its coroutine's stack. So an
+//! address identifies one object as long as a task waits on it.
 
 use crate::lua::{Kind, Stack};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
-/// Strings up to this length exist once per VM (`LUAI_MAXSHORTLEN`); equal longer ones may have different addresses.
-const SHORT: usize = 40;
+/// Strings up to this length exist once per VM (`LUAI_MAXSHORTLEN`). Equal longer ones may have different addresses.
+const MAX_SHORT_STRING: usize = 40;
 
-/// What a task waits on.
+/// A value that a task waits on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Token {
-    /// The answer to a request of the scheduler's; equal to no value of Lua.
+    /// The response to a request of the scheduler. It is equal to no Lua value.
     Session(i64),
-    /// An integer, or a float that equals one.
+    /// An integer, or a float with an integer value.
     Integer(i64),
     /// Any other float, by its bits.
     Float(u64),
     Boolean(bool),
     /// A light userdata.
     Light(usize),
-    /// Type and address of anything that Lua allocates, and of a C function.
+    /// Any other value that Lua allocates, or a C function: its type and address.
     Object(Kind, usize),
     /// A long string, by a keyed hash of 128 bits.
     Text(u64, u64),
 }
 
-/// The keys under which this VM's long strings are hashed.
+/// The keys of the hash functions for the VM's long strings.
 #[derive(Default)]
 pub(super) struct TextKeys(RandomState, RandomState);
 
 impl Token {
-    /// The full userdata that has this identity.
+    /// Returns the token of the full userdata that has this identity.
     #[inline]
     pub(crate) fn of_userdata(identity: usize) -> Token {
         Token::Object(Kind::Userdata, identity)
     }
 
-    /// The token that the value at `index` is; `None` for nil and NaN, which equal nothing.
+    /// Returns the token of the value at `index`; `None` for nil and NaN, which equal nothing.
     #[inline]
     pub(super) fn of(stack: &Stack, index: i32, keys: &TextKeys) -> Option<Token> {
         match stack.kind(index) {
             Kind::None | Kind::Nil => None,
-            Kind::Number => match stack.whole(index) {
+            Kind::Number => match stack.integer_value(index) {
                 Some(value) => Some(Token::Integer(value)),
                 None => {
                     let value = stack.number(index).ok()?;
@@ -52,7 +52,7 @@ impl Token {
             },
             Kind::Boolean => Some(Token::Boolean(stack.is_true(index))),
             Kind::LightUserdata => stack.light(index).map(|light| Token::Light(light.0)),
-            Kind::String if stack.raw_length(index) > SHORT => {
+            Kind::String if stack.raw_length(index) > MAX_SHORT_STRING => {
                 let text = stack.string(index)?;
                 Some(Token::Text(keys.0.hash_one(text), keys.1.hash_one(text)))
             }
@@ -60,7 +60,7 @@ impl Token {
         }
     }
 
-    /// Whether the collector can find it unreachable.
+    /// Whether the collector can free the value.
     pub(super) fn is_collectable(self) -> bool {
         use Kind::{Function, Table, Thread, Userdata};
         matches!(self, Token::Object(Table | Function | Userdata | Thread, _))

@@ -1,16 +1,16 @@
-//! How a wait begins and ends.
+//! The begin and the end of a wait.
 
 use super::Tasks;
-use super::books::Books;
 use super::entry::{Phase, Reason, TaskId};
-use super::nested::MOST;
+use super::nested::MAX_CHAIN;
+use super::table::TaskTable;
 use super::token::Token;
 use crate::lua::{Call, Fault, Stack};
 use std::rc::Rc;
 
-/// Why a wait does not begin.
-pub(crate) enum Denied {
-    /// It cannot reach the scheduler: see [`Tasks::refuse`].
+/// Why a wait cannot begin.
+pub(crate) enum WaitError {
+    /// It cannot reach the scheduler, see [`Tasks::refuse`].
     Unreachable,
     /// A task waits on the token already.
     InUse,
@@ -18,87 +18,88 @@ pub(crate) enum Denied {
     Fault(Fault),
 }
 
-/// How a wait of the step reaches the scheduler, if it begins at once: the running task, and how many coroutines inside of
-/// its front wait with it.
+/// How a wait of the step reaches the scheduler, if it begins immediately: the running task, and the number of
+/// coroutines inside its front that wait with it.
 #[derive(Clone, Copy)]
-pub(crate) struct Way {
+pub(crate) struct WaitPath {
     task: TaskId,
     depth: u32,
 }
 
 impl Tasks {
-    /// How a wait of the step would reach the scheduler; `None` if it cannot.
+    /// Returns how a wait of the step would reach the scheduler; `None` if it cannot.
     #[inline(always)]
-    pub(crate) fn way(&self, stack: &Stack) -> Option<Way> {
+    pub(crate) fn wait_path(&self, stack: &Stack) -> Option<WaitPath> {
         let (task, front) = self.current.get()?;
-        let depth = self.threads.way(stack, front).ok()?;
-        Some(Way { task, depth })
+        let depth = self.threads.yield_depth(stack, front).ok()?;
+        Some(WaitPath { task, depth })
     }
 
     /// Whether a wait of the step would reach the scheduler.
     #[inline]
     pub(crate) fn can_wait(&self, stack: &Stack) -> bool {
-        self.way(stack).is_some()
+        self.wait_path(stack).is_some()
     }
 
-    /// The token that the value at `index` is; `None` for nil and NaN.
+    /// Returns the token of the value at `index`; `None` for nil and NaN.
     #[inline]
     pub(crate) fn token(&self, stack: &Stack, index: i32) -> Option<Token> {
-        Token::of(stack, index, &self.books.borrow().keys)
+        Token::of(stack, index, &self.table.borrow().keys)
     }
 
-    /// Enters the running task as the waiter of `token`. The step then yields at once, with no values, in a function whose
-    /// first value is the token when that is a value of Lua; the step that follows asks [`Tasks::ends_with_error`].
+    /// Registers the running task as the one that waits on `token`. The step must then yield immediately, without
+    /// values. If the token is a Lua value, it must be the first value of the function. The step that follows the yield
+    /// calls [`Tasks::ends_with_error`].
     #[inline(always)]
-    pub(crate) fn wait(self: &Rc<Self>, call: &mut Call<'_>, token: Token, reason: Reason) -> Result<(), Denied> {
-        match self.way(call) {
-            Some(way) => self.wait_by(call, way, token, reason),
-            None => Err(Denied::Unreachable),
+    pub(crate) fn wait(self: &Rc<Self>, call: &mut Call<'_>, token: Token, reason: Reason) -> Result<(), WaitError> {
+        match self.wait_path(call) {
+            Some(path) => self.wait_on_path(call, path, token, reason),
+            None => Err(WaitError::Unreachable),
         }
     }
 
-    /// The same by a way that the step has asked for.
+    /// Begins a wait like [`Tasks::wait`], on a path that the step has queried before.
     #[inline]
-    pub(crate) fn wait_by(
-        self: &Rc<Self>, call: &mut Call<'_>, way: Way, token: Token, reason: Reason,
-    ) -> Result<(), Denied> {
-        let Way { task: id, depth } = way;
+    pub(crate) fn wait_on_path(
+        self: &Rc<Self>, call: &mut Call<'_>, path: WaitPath, token: Token, reason: Reason,
+    ) -> Result<(), WaitError> {
+        let WaitPath { task: id, depth } = path;
         let depth = depth as usize;
-        let books = &mut *self.books.borrow_mut();
-        if let Some(other) = books.waiting.insert(token, id)
-            && !books.take_over_wait(token, id, other)
+        let table = &mut *self.table.borrow_mut();
+        if let Some(other) = table.waiting.insert(token, id)
+            && !table.replace_waiter(token, id, other)
         {
-            return Err(Denied::InUse);
+            return Err(WaitError::InUse);
         }
         if depth != 0
-            && let Err(denied) = self.chain_up(call, books, id, depth)
+            && let Err(error) = self.extend_chain(call, table, id, depth)
         {
-            books.waiting.remove(token);
-            return Err(denied);
+            table.waiting.remove(token);
+            return Err(error);
         }
-        let cycle = books.cycle;
-        let task = books.task_mut(id);
+        let cycle = table.cycle;
+        let task = table.task_mut(id);
         task.token = token;
         task.reason = reason;
         task.phase = Phase::Waiting { cycle, weak: false };
-        self.threads.forget_handed();
+        self.threads.forget_last_resumed();
         Ok(())
     }
 
-    /// The `depth` coroutines that run inside of the task's front are its from now on, for they wait with it.
+    /// Adds the `depth` coroutines inside the task's front to its chain, since they wait with it.
     #[cold]
-    fn chain_up(
-        self: &Rc<Self>, call: &mut Call<'_>, books: &mut Books, id: TaskId, depth: usize,
-    ) -> Result<(), Denied> {
-        if depth + books.task(id).chain.len() > MOST {
-            return Err(Denied::Unreachable);
+    fn extend_chain(
+        self: &Rc<Self>, call: &mut Call<'_>, table: &mut TaskTable, id: TaskId, depth: usize,
+    ) -> Result<(), WaitError> {
+        if depth + table.task(id).chain.len() > MAX_CHAIN {
+            return Err(WaitError::Unreachable);
         }
-        // Nothing of Lua's runs meanwhile.
-        let inner = self.threads.anchor_nested(call).map_err(Denied::Fault)?;
+        // No Lua code runs meanwhile.
+        let inner = self.threads.anchor_nested(call).map_err(WaitError::Fault)?;
         for &co in &inner {
-            books.by_thread.insert(self.threads.identity(co), id);
+            table.by_thread.insert(self.threads.identity(co), id);
         }
-        let task = books.task_mut(id);
+        let task = table.task_mut(id);
         if task.chain.is_empty() {
             task.chain.push(task.own);
         }
@@ -107,16 +108,16 @@ impl Tasks {
         Ok(())
     }
 
-    /// For the step after a wait: whether the wait raises the value on top. It also notices a coroutine that a program
-    /// resumed itself, which is in no task from then on.
+    /// For the step after a wait: whether the wait raises the value on top. If a program has resumed the coroutine
+    /// itself, removes the coroutine from its task.
     #[inline]
     pub(crate) fn ends_with_error(&self, stack: &Stack) -> bool {
         if !self.is_resumed_here(stack) {
             return false;
         }
         let Some(id) = self.current() else { return false };
-        let books = &mut *self.books.borrow_mut();
-        let phase = &mut books.task_mut(id).phase;
+        let table = &mut *self.table.borrow_mut();
+        let phase = &mut table.task_mut(id).phase;
         let raises = *phase == Phase::Running { raises: true };
         if raises {
             *phase = Phase::Running { raises: false };
@@ -124,18 +125,19 @@ impl Tasks {
         raises
     }
 
-    /// For the step after a yield: whether the task was resumed from here. If not, its coroutine is in no task any more.
+    /// For the step after a yield: whether this module has resumed the task. If not, removes its coroutine from the
+    /// task.
     #[inline(always)]
     pub(crate) fn is_resumed_here(&self, stack: &Stack) -> bool {
-        let here = self.threads.take_handed(stack);
+        let here = self.threads.take_last_resumed(stack);
         if !here {
-            self.books.borrow_mut().taken_over(stack.running());
+            self.table.borrow_mut().handle_foreign_resume(stack.running());
         }
         here
     }
 
     /// Whether a task waits on the token.
     pub(crate) fn is_waiting(&self, token: Token) -> bool {
-        self.books.borrow_mut().waiter(token).is_some()
+        self.table.borrow_mut().waiter(token).is_some()
     }
 }

@@ -1,33 +1,35 @@
-//! Which task waits on which token.
+//! The waiting task of each token.
 
 use super::entry::TaskId;
 use super::token::Token;
 use rustc_hash::FxHashMap;
 
-/// Objects, which are waited on most, have a map of their own, whose keys are one word.
+/// A map from tokens to tasks. Objects, the most common tokens, have their own map, whose keys are one word.
 #[derive(Default)]
 pub(super) struct Waiters {
     objects: FxHashMap<usize, TaskId>,
-    /// Sessions have one too: each message is about one.
+    /// Sessions also have their own map, since each message concerns one.
     sessions: FxHashMap<i64, TaskId>,
     others: FxHashMap<Token, TaskId>,
 }
 
-/// Where the waiter of a token is found.
-enum Place {
-    /// The address and the type in one: an empty userdata's address may be that of what lies behind it.
+/// The map of a token, and its key there.
+enum MapKey {
+    /// Address and type in one word. The type is needed since an empty userdata may have the address of the next
+    /// object.
     Object(usize),
     Session(i64),
     Other,
 }
 
 impl Token {
+    /// Returns the map of the token, and its key there.
     #[inline]
-    fn place(self) -> Place {
+    fn map_key(self) -> MapKey {
         match self {
-            Token::Object(kind, address) => Place::Object(address << 4 | kind as usize & 15),
-            Token::Session(session) => Place::Session(session),
-            _ => Place::Other,
+            Token::Object(kind, address) => MapKey::Object(address << 4 | kind as usize & 15),
+            Token::Session(session) => MapKey::Session(session),
+            _ => MapKey::Other,
         }
     }
 }
@@ -35,33 +37,33 @@ impl Token {
 impl Waiters {
     #[inline]
     pub(super) fn get(&self, token: Token) -> Option<TaskId> {
-        match token.place() {
-            Place::Object(key) => self.objects.get(&key).copied(),
-            Place::Session(session) => self.sessions.get(&session).copied(),
-            Place::Other => self.others.get(&token).copied(),
+        match token.map_key() {
+            MapKey::Object(key) => self.objects.get(&key).copied(),
+            MapKey::Session(session) => self.sessions.get(&session).copied(),
+            MapKey::Other => self.others.get(&token).copied(),
         }
     }
 
-    /// Enters a waiter; returns the one that was there.
+    /// Adds a waiting task. Returns the one that was waiting on the token before.
     #[inline]
     pub(super) fn insert(&mut self, token: Token, id: TaskId) -> Option<TaskId> {
-        match token.place() {
-            Place::Object(key) => self.objects.insert(key, id),
-            Place::Session(session) => self.sessions.insert(session, id),
-            Place::Other => self.others.insert(token, id),
+        match token.map_key() {
+            MapKey::Object(key) => self.objects.insert(key, id),
+            MapKey::Session(session) => self.sessions.insert(session, id),
+            MapKey::Other => self.others.insert(token, id),
         }
     }
 
     #[inline]
     pub(super) fn remove(&mut self, token: Token) -> Option<TaskId> {
-        match token.place() {
-            Place::Object(key) => self.objects.remove(&key),
-            Place::Session(session) => self.sessions.remove(&session),
-            Place::Other => self.others.remove(&token),
+        match token.map_key() {
+            MapKey::Object(key) => self.objects.remove(&key),
+            MapKey::Session(session) => self.sessions.remove(&session),
+            MapKey::Other => self.others.remove(&token),
         }
     }
 
-    /// How many wait on a session.
+    /// Returns how many tasks wait on a session.
     pub(super) fn sessions(&self) -> usize {
         self.sessions.len()
     }

@@ -1,4 +1,4 @@
-//! Wakeups: values are moved to the coroutine that waits, which is queued or resumed.
+//! Wakeups: values are moved to the coroutine of a waiting task, which is queued or resumed.
 
 use super::Tasks;
 use super::entry::{Phase, Reason, TaskId};
@@ -15,56 +15,60 @@ pub(crate) enum Ending {
 }
 
 impl Tasks {
-    /// Moves the topmost `count` values of the step's stack to the coroutine of a task that was acquired or taken.
+    /// Moves the topmost `count` values of the step's stack to the coroutine of a task that was acquired, or taken from
+    /// its wait.
     #[inline]
-    pub(crate) fn hand_over(&self, stack: &mut Stack, id: TaskId, count: i32) -> Result<(), Full> {
-        let front = self.books.borrow().task(id).front();
-        self.threads.hand_over(stack, front, count)
+    pub(crate) fn move_values(&self, stack: &mut Stack, id: TaskId, count: i32) -> Result<(), Full> {
+        let front = self.table.borrow().task(id).front();
+        self.threads.move_to(stack, front, count)
     }
 
-    /// Queues a task that `take_waiter` gave, with `values` values that were handed over.
+    /// Queues a task that `take_waiter` has returned, with the `values` values that were moved to it.
     #[inline]
     pub(crate) fn wake(&self, id: TaskId, values: i32, ending: Ending) {
         let raises = ending == Ending::Raises;
-        self.books.borrow_mut().queue(id, Phase::Woken { values, raises });
+        self.table.borrow_mut().enqueue(id, Phase::Woken { values, raises });
     }
 
-    /// Wakes the task that waits on the token with the topmost `count` values of the step's stack. → whether one did
+    /// Wakes the task that waits on the token, with the topmost `count` values of the step's stack. Returns whether
+    /// there was one.
     #[inline]
     pub(crate) fn wakeup(&self, stack: &mut Stack, token: Token, count: i32, ending: Ending) -> Result<bool, Full> {
-        let taken = self.books.borrow_mut().take_waiter(token);
+        let taken = self.table.borrow_mut().take_waiter(token);
         let Some(id) = taken else { return Ok(false) };
-        if let Err(full) = self.hand_over(stack, id, count) {
-            self.books.borrow_mut().put_back(id);
+        if let Err(full) = self.move_values(stack, id, count) {
+            self.table.borrow_mut().wait_again(id);
             return Err(full);
         }
         self.wake(id, count, ending);
         Ok(true)
     }
 
-    /// The same with one value that takes no memory. → whether a task did, whose stack could take it
+    /// Wakes the task that waits on the token, with one value that needs no allocation. Returns whether there was one,
+    /// and its stack had room.
     #[inline]
     pub(crate) fn wakeup_with(&self, token: Token, value: impl Plain) -> bool {
-        let books = &mut *self.books.borrow_mut();
-        let Some(id) = books.waiting.remove(token) else { return false };
-        let task = books.task(id);
-        let is_whole = if task.chain.is_empty() { task.untouched > 0 } else { books.is_suspended(id) };
-        // Where it has no chain, this finds whether it is suspended.
-        let done = is_whole && self.threads.hand_over_plain(books.task(id).front(), value);
+        let table = &mut *self.table.borrow_mut();
+        let Some(id) = table.waiting.remove(token) else { return false };
+        let task = table.task(id);
+        let is_whole = if task.chain.is_empty() { task.untouched > 0 } else { table.is_suspended(id) };
+        // For a task without a chain, this call checks whether it is suspended.
+        let done = is_whole && self.threads.push_to(table.task(id).front(), value);
         match done {
             true => {
-                books.hold(id);
-                books.queue(id, Phase::Woken { values: 1, raises: false });
+                table.keep_strong(id);
+                table.enqueue(id, Phase::Woken { values: 1, raises: false });
             }
-            false => books.not_woken(id),
+            false => table.restore_wait(id),
         }
         done
     }
 
-    /// The session of a task that waits for an answer of `service`, of those from `first` on; with the task.
+    /// Returns the next task, from number `first` on, that waits for a response of `service`, and the session of its
+    /// request.
     pub(crate) fn next_call_to(&self, first: TaskId, service: u32) -> Option<(TaskId, i64)> {
-        let books = self.books.borrow();
-        let mut tasks = books.tasks.iter().enumerate().skip(first as usize);
+        let table = self.table.borrow();
+        let mut tasks = table.tasks.iter().enumerate().skip(first as usize);
         tasks.find_map(|(id, task)| match (task.token, task.phase) {
             (Token::Session(session), Phase::Waiting { .. }) if task.reason == Reason::Call(service) => {
                 Some((id as TaskId, session))

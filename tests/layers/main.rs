@@ -1,6 +1,6 @@
-//! The rules of the house, read off the sources (page `docs/architecture.md`): imports run downward only and make no
-//! circle, `unsafe` is in the Lua core and a few named files, each of its blocks has an argument of its own, and nothing
-//! that a VM's objects share hangs on a thread.
+//! Checks the sources against the rules of `docs/architecture.md`: imports run downward only and form no cycle,
+//! `unsafe` is used in the Lua core and in a few named files only, each of its blocks has its own argument, and data
+//! that a VM's objects share does not depend on a thread.
 
 mod rules;
 mod samples;
@@ -15,7 +15,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All files below `src/`, by their paths.
+/// Returns all files below `src/`, by their paths.
 fn texts() -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
     let mut folders = vec![root().join("src")];
@@ -45,7 +45,7 @@ fn the_sources_keep_the_rules() {
 }
 
 #[test]
-fn what_the_map_names_is_there() {
+fn every_path_in_the_architecture_page_exists() {
     let docs = fs::read_to_string(root().join("docs/architecture.md")).expect("a page");
     let names = docs.split('`').filter(|name| ["src/", "lualib/", "tests/"].iter().any(|root| name.starts_with(root)));
     let missing: Vec<&str> = names.filter(|name| !root().join(name).exists()).collect();
@@ -53,7 +53,7 @@ fn what_the_map_names_is_there() {
 }
 
 #[test]
-fn at_most_ten_files_outside_the_core_may_be_unsafe_and_the_docs_name_them() {
+fn at_most_ten_files_outside_the_core_may_be_unsafe_and_the_docs_list_them() {
     assert!(rules::UNSAFE.len() <= 10);
     let docs = fs::read_to_string(root().join("docs/architecture.md")).expect("a page");
     for (file, reason) in rules::UNSAFE {

@@ -1,9 +1,10 @@
-//! The rules of the house, each as a function from the sources to what breaks it: one line for each violation.
+//! The rules. Each is a function from the sources to their violations, one line for each.
 
 use crate::source::{File, Sources};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The folders of `src/`, from the top down. A file imports files of its own folder, and of folders with a lower rank.
+/// The folders of `src/`, from the top down. A file may import files of its own folder, and of folders with a lower
+/// rank.
 const RANKS: &[(&str, u32)] = &[
     ("src/lib.rs", 12),
     ("src/main.rs", 12),
@@ -23,7 +24,7 @@ const RANKS: &[(&str, u32)] = &[
     ("src/memory/", 0),
 ];
 
-/// Places that files have still to leave, and the folder that they belong to.
+/// Folders whose files are to move, and the folder that they belong to.
 const OLD: &[(&str, &str)] = &[
     ("src/compress/", "src/modules/"),
     ("src/http/", "src/http/server/"),
@@ -31,42 +32,43 @@ const OLD: &[(&str, &str)] = &[
     ("src/timer/", "src/event/"),
 ];
 
-/// Files outside `src/lua/` that may have `unsafe`, at most ten, and why safe Rust cannot do it. The same table is in
-/// `docs/architecture.md`.
+/// Files outside `src/lua/` that may have `unsafe`, at most ten, and why safe Rust is not enough.
+/// `docs/architecture.md` has the same table.
 pub const UNSAFE: &[(&str, &str)] = &[
     ("src/event/adopt.rs", "descriptors that are handed over as numbers"),
     ("src/event/signals.rs", "signal handlers and dispositions"),
     ("src/ltask/crash.rs", "the handler of fatal signals"),
     ("src/memory/arena.rs", "the memory of VMs"),
     ("src/ltask/message.rs", "blocks of malloc that C code may free"),
-    ("src/ltask/foreign.rs", "functions that C code calls"),
+    ("src/ltask/c_functions.rs", "functions that C code calls"),
     ("src/ltask/thread_clock.rs", "the processor time of a thread"),
     ("src/socket/sendfile.rs", "the signal mask around sendfile(2)"),
 ];
 
-/// How many `unsafe` blocks there may be in all.
+/// The maximum number of `unsafe` blocks.
 const BLOCKS: usize = 150;
 
-/// How many lines of code `src/` may have, without tests, comments and blank lines; and how many lines one file.
+/// The maximum number of code lines of `src/`, without tests, comments and blank lines; and the maximum number of lines
+/// of one file.
 const CODE_LINES: usize = 30_000;
 const FILE_LINES: usize = 500;
 
-/// Files that keep something for a thread or the process that is no plain data, and why no VM's objects share it.
+/// Files with data of a thread or of the process that is not plain data, and what it is. No VM's objects share it.
 const THREADS: &[(&str, &str)] = &[
     ("src/lua/scratch.rs", "bytes on their way to Lua"),
     ("src/lua/store.rs", "an address that tells threads apart"),
     ("src/modules/json/mod.rs", "memory for a text"),
-    ("src/modules/pack/mod.rs", "memory for messages"),
+    ("src/modules/pack/packing.rs", "memory for messages"),
     ("src/lua/interrupt.rs", "the VM that runs on this thread"),
     ("src/ltask/progress.rs", "the slice that runs on this thread"),
     ("src/ltask/scheduler.rs", "the worker that this thread is"),
     ("src/event/pause.rs", "a function pointer"),
 ];
 
-/// Crates that only some folders may name.
+/// Crates that only these folders may name.
 const CRATES: &[(&str, &[&str])] = &[("mlua", &["src/lua/", "src/lib.rs"])];
 
-/// What the codec may not name: it has no system, no clock, no thread.
+/// Names that the codec may not use: it has no system calls, no clock and no threads.
 const NOT_IN_CODEC: &[&str] = &[
     "std::fs",
     "std::net",
@@ -80,7 +82,7 @@ const NOT_IN_CODEC: &[&str] = &[
     "libc",
 ];
 
-/// Everything that breaks a rule, sorted.
+/// Returns all violations, sorted.
 pub fn violations(sources: &Sources<'_>) -> BTreeSet<String> {
     let files = &sources.files;
     let mut found = BTreeSet::new();
@@ -103,7 +105,7 @@ fn layer(path: &str) -> (&'static str, u32) {
     *found.unwrap_or_else(|| panic!("{path} is in no layer: name its folder in RANKS"))
 }
 
-/// Imports of a layer above, or of another folder of the same rank.
+/// Finds imports of a higher layer, or of another folder of the same rank.
 fn upward(files: &Files) -> Vec<String> {
     let mut found = Vec::new();
     for (path, file) in files {
@@ -118,7 +120,7 @@ fn upward(files: &Files) -> Vec<String> {
     found
 }
 
-/// The files that import each other in a circle: whoever reaches itself.
+/// Finds the files in import cycles: those that reach themselves.
 fn circles(files: &Files) -> Vec<String> {
     let reaches_itself = |start: &&String| {
         let mut seen = BTreeSet::new();
@@ -140,12 +142,12 @@ fn may_be_unsafe(path: &str) -> bool {
     path.starts_with("src/lua/") || UNSAFE.iter().any(|(file, _)| *file == path)
 }
 
-/// How often the word occurs; not in `unsafe_code`.
+/// Counts the keyword `unsafe`, which is not in `unsafe_code`.
 fn count_unsafe(file: &File) -> usize {
     file.tokens.iter().filter(|token| *token == "unsafe").count()
 }
 
-/// How many blocks there are.
+/// Counts the `unsafe` blocks.
 fn count_blocks(file: &File) -> usize {
     let pairs = file.tokens.windows(2);
     pairs.filter(|pair| pair[0] == "unsafe" && pair[1] == "(").count()
@@ -161,7 +163,7 @@ fn without_right_to_unsafe(files: &Files) -> Vec<String> {
         if count_unsafe(file) > 0 && !may_be_unsafe(path) {
             found.push(format!("unsafe {path}"));
         }
-        // A folder that needs it no more.
+        // The permission of a folder that does not need it.
         for head in &file.allows_unsafe {
             let mut below = files.iter().filter(|(path, _)| is_below(path, head));
             if below.all(|(_, file)| count_unsafe(file) == 0) {
@@ -169,7 +171,7 @@ fn without_right_to_unsafe(files: &Files) -> Vec<String> {
             }
         }
     }
-    // A table that has more than there is.
+    // An entry of the table that is not needed.
     for (named, _) in UNSAFE {
         if files.get(*named).is_none_or(|file| count_unsafe(file) == 0) {
             found.push(format!("named {named}"));
@@ -182,7 +184,7 @@ fn without_right_to_unsafe(files: &Files) -> Vec<String> {
     found
 }
 
-/// The arguments for `unsafe` blocks: the text of each comment that begins with `SAFETY:`.
+/// Returns the arguments for `unsafe` blocks: the text of each comment that begins with `SAFETY:`.
 fn arguments(file: &File) -> Vec<String> {
     let mut found = Vec::new();
     let mut lines = file.text.lines().map(str::trim).peekable();
@@ -201,7 +203,7 @@ fn arguments(file: &File) -> Vec<String> {
     found
 }
 
-/// Files with an argument that another block has as well, or that only points to another's.
+/// Finds arguments that another block has as well, or that only refer to another block's.
 fn repeated_arguments(files: &Files) -> Vec<String> {
     let count = |folder: &str| {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -227,7 +229,7 @@ fn repeated_arguments(files: &Files) -> Vec<String> {
     found
 }
 
-/// What hangs on a thread or on the process while VMs move between threads.
+/// Finds data of a thread or of the process, since VMs move between threads.
 fn shared_by_threads(files: &Files) -> Vec<String> {
     let mut found = Vec::new();
     for (path, file) in files {
@@ -282,7 +284,7 @@ fn too_long(files: &Files) -> Vec<String> {
     found
 }
 
-/// What there is in all, for the record: files, lines, blocks of `unsafe` in `src/lua/` and elsewhere.
+/// Returns totals for the log: files, lines, and `unsafe` blocks in `src/lua/` and elsewhere.
 pub fn summary(sources: &Sources<'_>) -> String {
     let files = &sources.files;
     let lines: usize = files.values().map(|file| file.lines).sum();

@@ -1,10 +1,10 @@
-//! Each rule fails on a small tree of sources that breaks it.
+//! Tests of the rules: each finds its violation in a small tree of sources.
 
 use crate::rules::violations;
 use crate::source::Sources;
 use std::collections::BTreeMap;
 
-/// What breaks a rule in these files, but for the table of named files, which such a tree does not have.
+/// Returns the violations in these files, except for the table of named files, which such a tree does not have.
 fn broken(files: &[(&str, &str)]) -> Vec<String> {
     let files = files.iter().map(|(path, text)| (path.to_string(), text.to_string()));
     let texts: BTreeMap<_, _> = files.collect();
@@ -45,7 +45,7 @@ fn an_import_of_a_neighbour_of_the_same_rank_is_found() {
 }
 
 #[test]
-fn a_circle_is_found_through_what_a_head_passes_on() {
+fn a_cycle_is_found_through_a_reexport() {
     let lib = ("src/lib.rs", "mod task;");
     let head = ("src/task/mod.rs", "mod core; mod run; pub(crate) use core::Task; pub(crate) use run::run;");
     let core = ("src/task/core.rs", "use super::run; pub(crate) struct Task;");
@@ -89,13 +89,13 @@ fn unsafe_outside_its_places_is_found() {
 }
 
 #[test]
-fn a_permission_that_a_folder_does_not_need_is_found() {
+fn a_permission_without_need_is_found() {
     let lib = ("src/lib.rs", "#[allow(unsafe_code)] mod event;");
     assert_eq!(broken(&[lib, ("src/event/mod.rs", "")]), ["allow src/event/mod.rs"]);
 }
 
 #[test]
-fn an_argument_that_repeats_another_is_found() {
+fn a_repeated_argument_is_found() {
     let lib = ("src/lib.rs", "mod event; mod lua;");
     let lua = ("src/lua/mod.rs", "// SAFETY: the state is\n// valid.\n\n// SAFETY: it is not null.\n");
     let event = ("src/event/mod.rs", "    // SAFETY: The state is valid");
@@ -108,7 +108,7 @@ fn an_argument_that_repeats_another_is_found() {
 }
 
 #[test]
-fn what_hangs_on_a_thread_is_found() {
+fn data_of_a_thread_is_found() {
     let lib = ("src/lib.rs", "mod event;");
     for text in [
         "thread_local!(static POOL: Vec<u8> = const { Vec::new() });",

@@ -1,4 +1,4 @@
-//! Reads the sources as the compiler does: which files there are, what each names, and where that is defined.
+//! Reads the sources like the compiler: finds all files, the names that each uses, and where those are defined.
 //!
 //! Test code is left out: items under `#[cfg(test)]`, and files that only such items declare.
 
@@ -7,34 +7,34 @@ use quote::ToTokens;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{Attribute, Item, UseTree, Visibility};
 
-/// A path of a module: its crate, then the names of the modules.
+/// The path of a module: its crate, then the names of the modules.
 type Module = Vec<String>;
 
-/// What one file is and has.
+/// A file and its contents.
 #[derive(Default)]
 pub struct File {
     pub text: String,
-    /// Every token outside test code, in order.
+    /// All tokens outside test code, in order.
     pub tokens: Vec<String>,
-    /// The names of paths that begin with a crate: `mlua::ffi::lua_State`.
+    /// The paths that begin with a crate, such as `mlua::ffi::lua_State`.
     pub foreign: BTreeSet<String>,
     /// The files that it imports.
     pub imports: BTreeSet<String>,
-    /// The modules that it declares with `#[allow(unsafe_code)]`, by their files.
+    /// The files of the modules that it declares with `#[allow(unsafe_code)]`.
     pub allows_unsafe: BTreeSet<String>,
-    /// The lines, test code excluded.
+    /// The number of lines without test code.
     pub lines: usize,
-    /// Those of them that are neither blank nor a comment.
+    /// The number of these lines that are neither blank nor a comment.
     pub code_lines: usize,
 }
 
-/// One module, or one block of items in a file.
+/// A module, or a block of items in a file.
 #[derive(Default)]
 struct Scope {
     file: String,
-    /// What its names stand for: by `use`.
+    /// The paths of the names that `use` declares.
     names: BTreeMap<String, Vec<String>>,
-    /// Whole paths that it names, and whether a name is only passed on to others.
+    /// The paths that it uses, and whether each is only re-exported.
     paths: Vec<(Vec<String>, bool)>,
 }
 
@@ -48,7 +48,7 @@ pub struct Sources<'s> {
 }
 
 impl<'s> Sources<'s> {
-    /// Reads what the roots `src/lib.rs` and `src/main.rs` declare.
+    /// Reads the files that the roots `src/lib.rs` and `src/main.rs` declare.
     pub fn read(texts: &'s BTreeMap<String, String>) -> Sources<'s> {
         let mut sources = Sources { texts, files: BTreeMap::new(), scopes: BTreeMap::new(), macros: BTreeMap::new() };
         for (root, name) in [("src/lib.rs", "lio"), ("src/main.rs", "main")] {
@@ -122,7 +122,7 @@ impl<'s> Sources<'s> {
         }
     }
 
-    /// Notes the tokens, and the paths among them.
+    /// Collects the tokens, and the paths among them.
     fn scan(&mut self, path: &str, module: &Module, tokens: TokenStream) {
         let mut flat = Vec::new();
         flatten_tokens(tokens, &mut flat);
@@ -147,7 +147,7 @@ impl<'s> Sources<'s> {
         file.tokens.extend(flat);
     }
 
-    /// The file of the module `name` that the file at `path` declares.
+    /// Returns the file of the module `name` that the file at `path` declares.
     fn file_of(&self, path: &str, name: &str, attributes: &[Attribute]) -> String {
         let (folder, stem) = path.rsplit_once('/').expect("below src");
         for attribute in attributes {
@@ -174,7 +174,7 @@ impl<'s> Sources<'s> {
                 let found = self.resolve(module, path, 0);
                 let file = self.files.get_mut(&scope.file).expect("is read");
                 match found {
-                    // A head that passes on what its own modules define imports nothing.
+                    // A module that re-exports items of its own submodules imports nothing.
                     Some((_, true)) if *passed_on => {}
                     Some((target, _)) if target != scope.file => {
                         file.imports.insert(target);
@@ -188,14 +188,15 @@ impl<'s> Sources<'s> {
         }
     }
 
-    /// The file that defines what `path` means in `module`, and whether it lies below that; `None`: another crate's.
+    /// Returns the file that defines `path` in `module`, and whether it is below that; `None` if it is in another
+    /// crate.
     fn resolve(&self, module: &Module, path: &[String], depth: usize) -> Option<(String, bool)> {
         let found = self.module_of(module, path, depth)?;
         let below = found.1.len() > module.len() && found.1.starts_with(module);
         Some((found.0, below))
     }
 
-    /// The file and the module that `path` leads to, re-exports followed.
+    /// Returns the file and the module that `path` leads to, through re-exports.
     fn module_of(&self, from: &Module, path: &[String], depth: usize) -> Option<(String, Module)> {
         if depth > 16 {
             return None;
@@ -244,7 +245,7 @@ impl<'s> Sources<'s> {
     }
 }
 
-/// The lines before the tests that a file ends with.
+/// Returns the lines before the tests at the end of a file.
 fn before_tests(text: &str) -> Vec<&str> {
     let mut lines: Vec<_> = text.lines().collect();
     let tests = lines
@@ -288,7 +289,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// The leaves of a `use`: the name here, and the path. A `*` has no name of use.
+/// Collects the leaves of a `use`: the name in this file, and the path. A `*` gets no usable name.
 fn flatten(tree: &UseTree, path: &mut Vec<String>, leaves: &mut Vec<(String, Vec<String>)>) {
     match tree {
         UseTree::Path(one) => {
@@ -332,7 +333,7 @@ fn flatten_tokens(tokens: TokenStream, flat: &mut Vec<String>) {
     }
 }
 
-/// Words before a path that begins with `::`.
+/// Keywords before a path that begins with `::`.
 const WORDS: &[&str] = &[
     "as", "const", "dyn", "else", "fn", "for", "if", "impl", "in", "let", "match", "mut", "ref", "return", "unsafe",
     "where",

@@ -12,6 +12,9 @@ local SCHEDULE_NEW <const>, SCHEDULE_DEL <const> = 0, 1 -- types of messages to 
 local RECEIPT_RESPONSE <const> = 4
 local SYSTEM <const>, ERROR <const> = 0, 3 -- types of messages
 
+-- The error of a service that is spawned during the end of the system.
+local IS_ENDING <const> = "the system is ending"
+
 -- Seconds that services have for their end, unless it is configured.
 local GRACE <const> = 10
 -- Seconds that the logger has at least.
@@ -96,7 +99,7 @@ local function shut_down()
     deadline = math.max(deadline, ltask.counter() + LOGGER_GRACE)
     while labels[logger] and ltask.counter() < deadline do wait_for_death(deadline) end
   end
-  core.finish()
+  core.end_service()
 end
 
 -- `end_system()`: begins the end of the system, once.
@@ -104,6 +107,18 @@ function M.end_system()
   if is_ending then return end
   is_ending = true
   ltask.fork(shut_down)
+end
+
+-- `is_ending()`: returns whether the end of the system has begun.
+function M.is_ending()
+  return is_ending
+end
+
+-- `was_cut_short(problem)`: returns whether a service failed to start with this error only because the system ends: the
+-- service quit during its start, or it could not spawn another service.
+function M.was_cut_short(problem)
+  problem = tostring(problem)
+  return is_ending and (problem:find(IS_ENDING, 1, true) or problem:find "{service:%d+} is dead")
 end
 
 -- `hold()`, `release()`: between them the system does not end for want of common services.

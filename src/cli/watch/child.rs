@@ -1,5 +1,5 @@
-//! One process that runs the script. Two threads belong to it: one receives its messages, one waits for its end; it is
-//! reaped by the supervisor alone, so that its id cannot become another's before a signal.
+//! One process that runs the script. It has two threads in the supervisor: one receives its messages, one waits for its
+//! end. Only the supervisor's main thread reaps it, so its process ID cannot be reused before a signal is sent.
 
 use super::event::Event;
 use crate::cli::arguments::supervised;
@@ -17,28 +17,28 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A process that has listened goes on for so long before it takes the place of another.
-const PROVEN: Duration = Duration::from_millis(50);
+/// How long a process must continue after its last `listen` before it takes over.
+const TAKEOVER_DELAY: Duration = Duration::from_millis(50);
 
-/// How far a process has come.
+/// The phase of a process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It loads, since then.
+    /// It has been loading since this time.
     Starting(Instant),
-    /// It has listened, last at that time: it goes on if nothing else happens.
+    /// It has listened, the last time at this time. It takes over unless something else happens.
     Listening(Instant),
-    /// It runs.
+    /// It is running.
     Running,
-    /// It was told to end, and is killed at that time.
+    /// It was asked to end, and is killed at this time.
     Ending(Instant),
 }
 
-/// One process.
+/// One process that runs the script.
 pub(super) struct Child {
-    /// The first has 1.
+    /// The number of the process; the first one has 1.
     pub(super) number: u32,
     pub(super) phase: Phase,
-    /// Whether another one has its place.
+    /// Whether another process has taken over.
     pub(super) replaced: bool,
     /// Whether it has listened.
     pub(super) listens: bool,
@@ -47,19 +47,20 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts the executable at `program` with `arguments`; its messages and its end become events. Called by one thread
-    /// only, which lives as long as the supervisor: the process ends with it, and no other process inherits the socket.
+    /// Starts the executable at `program` with `arguments`. Its messages and its end are sent as events. To be called
+    /// by one thread only, which runs as long as the supervisor: the process ends with that thread, and no other
+    /// process inherits the socket.
     pub(super) fn start(
         number: u32, program: &Path, arguments: &[OsString], events: &Sender<Event>,
     ) -> io::Result<Child> {
-        let (socket, theirs) = UnixStream::pair()?;
-        // Standard input, output and error are not passed by number, whatever the supervisor has closed.
-        let theirs = fcntl_dupfd_cloexec(&theirs, 3)?;
-        fcntl_setfd(&theirs, FdFlags::empty())?;
+        let (socket, child_end) = UnixStream::pair()?;
+        // The numbers 0 to 2 are those of the standard streams, even if the supervisor has closed them.
+        let child_end = fcntl_dupfd_cloexec(&child_end, 3)?;
+        fcntl_setfd(&child_end, FdFlags::empty())?;
         let mut command = Command::new(program);
-        command.arg(supervised(theirs.as_raw_fd())).args(arguments);
+        command.arg(supervised(child_end.as_raw_fd())).args(arguments);
         let process = command.spawn()?;
-        drop(theirs);
+        drop(child_end);
         let reader = socket.try_clone()?;
         let id = Pid::from_child(&process);
         let (messages, ends) = (events.clone(), events.clone());
@@ -78,57 +79,58 @@ impl Child {
         Ok(Child { number, phase: Phase::Starting(Instant::now()), replaced: false, listens: false, process, socket })
     }
 
-    /// Answers a question.
-    pub(super) fn answer(&self, kind: u8, descriptor: Option<BorrowedFd<'_>>) {
-        // One that has died gets no answer.
+    /// Answers a question of the process.
+    pub(super) fn reply(&self, kind: u8, descriptor: Option<BorrowedFd<'_>>) {
+        // A process that has died gets no answer.
         let _ = wire::send(&self.socket, kind, b"", descriptor);
     }
 
     /// Answers a question with yes or no.
-    pub(super) fn confirm(&self, yes: bool) {
-        self.answer(if yes { wire::YES } else { wire::NO }, None);
+    pub(super) fn reply_yes_or_no(&self, yes: bool) {
+        self.reply(if yes { wire::YES } else { wire::NO }, None);
     }
 
-    /// Sends a signal.
+    /// Sends a signal to the process.
     pub(super) fn signal(&self, signal: Signal) {
-        // It has not been reaped, so the id is its own.
+        // The process has not been reaped, so its ID was not reused.
         let _ = kill_process(Pid::from_child(&self.process), signal);
     }
 
-    /// Asks it to end, and gives it that much time.
+    /// Asks the process to end, and sets the time until it is killed.
     pub(super) fn end(&mut self, time: Duration) {
         self.phase = Phase::Ending(Instant::now() + time);
         self.signal(Signal::TERM);
     }
 
-    /// When something is to be decided about it; a process that does not listen counts as starting for `load_time`.
-    pub(super) fn due(&self, load_time: Duration) -> Option<Instant> {
+    /// Returns when the supervisor has to decide about the process. A process that does not listen counts as starting
+    /// for `load_time`.
+    pub(super) fn deadline(&self, load_time: Duration) -> Option<Instant> {
         match self.phase {
             Phase::Starting(since) => Some(since + load_time),
-            Phase::Listening(since) => Some(since + PROVEN),
+            Phase::Listening(since) => Some(since + TAKEOVER_DELAY),
             Phase::Running => None,
             Phase::Ending(due) => Some(due),
         }
     }
 
-    /// Whether it was told to end.
+    /// Whether the process was asked to end.
     pub(super) fn is_ending(&self) -> bool {
         matches!(self.phase, Phase::Ending(_))
     }
 
-    /// How it ended.
+    /// Reaps the process and returns its status.
     pub(super) fn reap(&mut self) -> io::Result<ExitStatus> {
         self.process.wait()
     }
 }
 
-/// An exit code for `status`, as shells have them.
+/// Converts `status` to an exit code, as shells do.
 pub(super) fn exit_code(status: ExitStatus) -> u8 {
     let by_signal = || 128 + status.signal().unwrap_or(0);
     status.code().unwrap_or_else(by_signal) as u8
 }
 
-/// `status` in words.
+/// Describes `status` in words.
 pub(super) fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) if code != 0 => format!("has ended with exit code {code}"),

@@ -1,4 +1,4 @@
-//! What the supervisor reacts to; signals to it become such events.
+//! The events that the supervisor handles, and the thread that sends signals as events.
 
 use crate::event::signals::{Purpose, Set, Signals};
 use crate::file::reload::wire::Frame;
@@ -7,15 +7,15 @@ use std::io::{self, IsTerminal};
 use std::sync::mpsc::Sender;
 use std::thread;
 
-/// What the supervisor reacts to.
+/// An event for the supervisor. Numbers are those of child processes.
 pub(super) enum Event {
-    /// A message of a process.
+    /// A process has sent a message.
     Message(u32, Frame),
-    /// A process has ended, and is to be reaped.
+    /// A process has ended and must be reaped.
     Ended(u32),
-    /// A signal; whether the processes have got it as well, from the terminal.
+    /// A signal has arrived; the flag is whether the terminal has sent it to the processes as well.
     Signal(Signal, bool),
-    /// Something happened in a folder with watched files.
+    /// A folder with watched files has changed.
     Disk,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn forward_signals(events: Sender<Event>) -> io::Result<()> {
             for signal in caught.signals() {
                 let from_terminal = match cfg!(target_os = "linux") {
                     true => from_system.has(signal.as_raw()),
-                    // Other systems do not tell; Ctrl-C is the common case at a terminal.
+                    // Other systems do not report the sender. Ctrl-C is the common case at a terminal.
                     false => signal == Signal::INT && io::stdin().is_terminal(),
                 };
                 if events.send(Event::Signal(signal, from_terminal)).is_err() {

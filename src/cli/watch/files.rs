@@ -1,5 +1,5 @@
-//! The files that a script has loaded, and which of them have changed since. Folders are watched, not files,
-//! since editors save by renaming; what happens there only makes us look, and fingerprints tell the rest.
+//! The files that a script has loaded, and which of them have changed since. Folders are watched, not files, because
+//! editors save files by renaming. An event in a folder only triggers a check, which compares fingerprints.
 
 use super::event::Event;
 use crate::cli::report::report;
@@ -10,63 +10,65 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 
-/// Links of links that are followed.
-const LINKS: usize = 16;
+/// The maximum number of symbolic links to follow.
+const MAX_LINKS: usize = 16;
 
-/// The files of the newest process; those of the one before as long as it may have to go on.
+/// The files of the newest process, and those of the previous one while it may have to continue.
 #[derive(Default)]
 pub(super) struct Files {
     files: HashMap<PathBuf, Fingerprint>,
-    before: HashMap<PathBuf, Fingerprint>,
+    previous: HashMap<PathBuf, Fingerprint>,
     folders: HashMap<PathBuf, Fingerprint>,
     watcher: Option<RecommendedWatcher>,
-    /// Folders cannot be watched: files are looked at every now and then.
+    /// Whether folders cannot be watched, so that files are checked periodically.
     polls: bool,
 }
 
 impl Files {
     pub(super) fn new(events: Sender<Event>) -> Files {
-        let told = move |event: notify::Result<notify::Event>| {
-            let looks = event.is_ok_and(|event| matches!(event.kind, EventKind::Access(_)));
-            if !looks {
+        let on_event = move |event: notify::Result<notify::Event>| {
+            let is_read = event.is_ok_and(|event| matches!(event.kind, EventKind::Access(_)));
+            if !is_read {
                 let _ = events.send(Event::Disk);
             }
         };
-        let watcher = notify::recommended_watcher(told).ok();
+        let watcher = notify::recommended_watcher(on_event).ok();
         let mut files = Files { watcher, ..Files::default() };
         if files.watcher.is_none() {
-            files.fall_back();
+            files.fall_back_to_polling();
         }
         files
     }
 
-    fn fall_back(&mut self) {
+    /// Lets the supervisor check the files periodically from now on.
+    fn fall_back_to_polling(&mut self) {
         if !self.polls {
-            report("the system lets no more folders be watched; looking every second");
+            report("the system cannot watch more folders; checking the files every second");
         }
         self.polls = true;
     }
 
-    /// How many files were loaded.
+    /// Returns how many files were loaded.
     pub(super) fn count(&self) -> usize {
         self.files.values().filter(|known| known.exists()).count()
     }
 
-    /// Whether somebody must look although nothing was told.
+    /// Whether files must be checked although no event has arrived.
     pub(super) fn must_poll(&self) -> bool {
         self.polls || self.folders.values().any(|folder| !folder.exists())
     }
 
-    /// A process loads a file, or looks for it in vain; it was as `fingerprint` says.
+    /// Adds a file that a process is loading, or has not found. `fingerprint` is its state at that time.
     pub(super) fn add(&mut self, path: PathBuf, fingerprint: Fingerprint) {
         self.watch_folders_of(&path);
-        self.before.remove(&path);
+        self.previous.remove(&path);
         self.files.insert(path, fingerprint);
     }
 
+    /// Watches the folders in which the file at `path` may change.
     fn watch_folders_of(&mut self, path: &Path) {
         let mut folders = Vec::new();
-        folders_of(path, &mut folders, LINKS);
+        folders_of(path, &mut folders, MAX_LINKS);
         for folder in folders {
             if !self.folders.contains_key(&folder) {
                 self.watch(folder);
@@ -74,29 +76,30 @@ impl Files {
         }
     }
 
+    /// Watches a folder, if it exists.
     fn watch(&mut self, folder: PathBuf) {
         let found = Fingerprint::of(&folder);
         if found.exists()
             && let Some(watcher) = &mut self.watcher
             && watcher.watch(&folder, RecursiveMode::NonRecursive).is_err()
         {
-            self.fall_back();
+            self.fall_back_to_polling();
         }
         self.folders.insert(folder, found);
     }
 
-    /// A new process starts: what it loads is what counts, if it comes so far.
-    pub(super) fn begin(&mut self) {
+    /// Called when a new process starts. If it succeeds, only the files that it loads count.
+    pub(super) fn begin_process(&mut self) {
         let files = std::mem::take(&mut self.files);
-        self.before.extend(files);
+        self.previous.extend(files);
     }
 
-    /// The new process runs: what only the one before has loaded does not count any more.
-    pub(super) fn settle(&mut self) {
-        self.before.clear();
+    /// Called when the new process runs. Files that only the previous process has loaded no longer count.
+    pub(super) fn process_runs(&mut self) {
+        self.previous.clear();
         let mut wanted = Vec::new();
         for path in self.files.keys() {
-            folders_of(path, &mut wanted, LINKS);
+            folders_of(path, &mut wanted, MAX_LINKS);
         }
         let old: Vec<_> = self.folders.keys().cloned().collect();
         for folder in old.into_iter().filter(|folder| !wanted.contains(folder)) {
@@ -107,19 +110,19 @@ impl Files {
         }
     }
 
-    /// The new process has failed: files of both count.
-    pub(super) fn fail(&mut self) {
+    /// Called when the new process has failed. The files of both processes count.
+    pub(super) fn process_failed(&mut self) {
         let files = std::mem::take(&mut self.files);
-        self.files = std::mem::take(&mut self.before);
+        self.files = std::mem::take(&mut self.previous);
         self.files.extend(files);
     }
 
-    /// The files that have changed since they were loaded. One that is gone has not: its editor may be
-    /// about to write it anew, and without it nothing could run.
+    /// Returns the files that have changed since they were loaded. A file that was removed has not changed: an editor
+    /// may be about to write it again, and no program could run without it.
     pub(super) fn changed(&mut self) -> Vec<PathBuf> {
-        self.look_at_folders();
+        self.rewatch_folders();
         let mut changed = Vec::new();
-        for files in [&mut self.files, &mut self.before] {
+        for files in [&mut self.files, &mut self.previous] {
             for (path, known) in files {
                 let found = Fingerprint::of(path);
                 if found != *known && found.exists() {
@@ -133,17 +136,17 @@ impl Files {
         changed
     }
 
-    /// A folder that was made anew is another one for the system, and that of a file that was missing may be there now.
-    fn look_at_folders(&mut self) {
+    /// Watches folders again that were replaced, and new folders of files that did not exist.
+    fn rewatch_folders(&mut self) {
         let known = self.folders.iter();
-        let anew = known.filter(|(folder, known)| !Fingerprint::of(folder).is_same_file(known));
-        for folder in anew.map(|(folder, _)| folder.clone()).collect::<Vec<_>>() {
+        let replaced = known.filter(|(folder, known)| !Fingerprint::of(folder).is_same_file(known));
+        for folder in replaced.map(|(folder, _)| folder.clone()).collect::<Vec<_>>() {
             if let Some(watcher) = &mut self.watcher {
                 let _ = watcher.unwatch(&folder);
             }
             self.watch(folder);
         }
-        let files = self.files.iter().chain(&self.before);
+        let files = self.files.iter().chain(&self.previous);
         let missing = files.filter(|(path, known)| {
             let folder = path.parent();
             !known.exists() && folder.is_some_and(|folder| !self.folders.contains_key(folder))
@@ -154,23 +157,23 @@ impl Files {
     }
 }
 
-/// The folders in which something happens when the file at `path` becomes another one: its own, or the nearest that
-/// is there, and those of each symbolic link on the way.
+/// Collects the folders to watch for the file at `path`: its own or the nearest existing one, and those of each
+/// symbolic link on the path.
 fn folders_of(path: &Path, folders: &mut Vec<PathBuf>, links: usize) {
-    let mut note = |folder: &Path| {
+    let mut add = |folder: &Path| {
         if !folders.iter().any(|known| known == folder) {
             folders.push(folder.to_path_buf());
         }
     };
     let mut parents = path.ancestors().skip(1);
     if let Some(parent) = parents.find(|folder| folder.is_dir()) {
-        note(parent);
+        add(parent);
     }
     for part in path.ancestors() {
         let (Ok(target), Some(parent)) = (fs::read_link(part), part.parent()) else {
             continue;
         };
-        note(parent);
+        add(parent);
         if links > 0 {
             let rest = path.strip_prefix(part).unwrap_or(Path::new(""));
             let mut real = parent.join(target);

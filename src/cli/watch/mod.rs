@@ -1,13 +1,16 @@
-//! `lio --watch`: a supervisor that runs the script in a process of its own and starts another one when a file changes
-//! that it has loaded.
+//! `lio --watch`: a supervisor that runs the script in a child process, and starts another one when a file that it has
+//! loaded changes.
 //!
-//! - `supervisor.rs`: what to do when: the order of starts and ends; `event.rs`: what it reacts to
-//! - `child.rs`: one process that runs the script
-//! - `sockets.rs`: the listening sockets, which outlive the processes
-//! - `files.rs`: the files, and which of them have changed
+//! | file | topic |
+//! |---|---|
+//! | `supervisor` | the order of starts and ends |
+//! | `event` | the events that it handles |
+//! | `child` | one process that runs the script |
+//! | `sockets` | the listening sockets, which outlive the processes |
+//! | `files` | the loaded files, and which of them have changed |
 //!
-//! One thread decides; others only wait for one thing each and send an event. Invariant: from the first `listen` on,
-//! the supervisor has the sockets open, so that no connection is refused between two processes.
+//! One thread makes all decisions. Each other thread only waits for one thing and sends an event. Invariant: from the
+//! first `listen` on, the supervisor has the sockets open, so that no connection is refused between two processes.
 
 mod child;
 mod event;
@@ -21,8 +24,8 @@ use std::ffi::CStr;
 use std::process::ExitCode;
 use supervisor::Supervisor;
 
-/// Runs the command, whose script has this name, under supervision until a signal ends that. The exit code is the
-/// script's.
+/// Runs the command under supervision until a signal ends it. `script` is the name of its script. Returns the script's
+/// exit code.
 pub(super) fn run(command: &Command, script: &CStr) -> ExitCode {
     let name = script.to_string_lossy().into_owned();
     match Supervisor::new(command.unwatched(), name).and_then(Supervisor::run) {

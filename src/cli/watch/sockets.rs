@@ -1,32 +1,32 @@
-//! The listening sockets that a script has made, kept open from one process to the next. Each has a key, the
-//! address and options as the script gave them, and at most one owner, the newest process that uses it.
+//! The listening sockets that a script has created, which stay open from one process to the next. Each has a key, the
+//! address and options that the script has passed, and at most one owner, the newest process that uses it.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// One socket.
-struct Kept {
+/// A socket that the supervisor keeps open.
+struct KeptSocket {
     key: Vec<u8>,
     descriptor: OwnedFd,
     owner: Option<u32>,
-    /// Who had it before its owner.
-    before: Option<u32>,
+    /// The previous owner.
+    previous_owner: Option<u32>,
 }
 
-/// All of them.
+/// All sockets that the supervisor keeps open.
 #[derive(Default)]
 pub(super) struct Sockets {
-    list: Vec<Kept>,
+    list: Vec<KeptSocket>,
 }
 
-/// The path of a unix socket that is a file.
+/// Returns the path of a unix socket with a file.
 fn path(key: &[u8]) -> Option<&[u8]> {
     let path = key.strip_prefix(b"unix ")?;
     (!path.starts_with(b"\0")).then_some(path)
 }
 
-/// The port of an internet socket as the script gave it, and what kind of port that is.
+/// Returns the port of an internet socket as the script has passed it, and whether it is one for datagrams.
 fn port(key: &[u8]) -> Option<(bool, u16)> {
     let mut words = key.split(|&byte| byte == b' ');
     let datagrams = match words.next()? {
@@ -38,19 +38,19 @@ fn port(key: &[u8]) -> Option<(bool, u16)> {
     Some((datagrams, text.parse().ok()?))
 }
 
-impl Kept {
+impl KeptSocket {
     fn is_unused_by(&self, process: u32) -> bool {
         self.owner != Some(process)
     }
 
-    /// The port that the system gave it.
+    /// Returns the port that the system has assigned.
     fn bound_port(&self) -> Option<u16> {
         let address = socket2::SockRef::from(&self.descriptor).local_addr().ok()?;
         Some(address.as_socket()?.port())
     }
 
-    /// Whether it keeps others from an address.
-    fn is_in_the_way(&self, key: &[u8]) -> bool {
+    /// Whether the socket prevents others from binding an address.
+    fn blocks(&self, key: &[u8]) -> bool {
         if path(key).is_some() {
             return self.key == key;
         }
@@ -62,6 +62,7 @@ impl Kept {
         }
     }
 
+    /// Closes the socket, and removes the file of a unix socket unless `keep_file`.
     fn remove(self, keep_file: bool) {
         drop(self.descriptor);
         if !keep_file && let Some(path) = path(&self.key) {
@@ -71,83 +72,84 @@ impl Kept {
 }
 
 impl Sockets {
-    /// A process has made a socket.
+    /// Adds a socket that a process has created.
     pub(super) fn add(&mut self, process: u32, key: Vec<u8>, descriptor: OwnedFd) {
         let owner = Some(process);
-        // A new socket at the path of an older one: that one cannot be reached any more.
+        // A new socket at the path of an older one makes the older one unreachable.
         if path(&key).is_some() {
-            self.list.retain(|kept| kept.key != key);
+            self.list.retain(|socket| socket.key != key);
         }
-        self.list.push(Kept { key, descriptor, owner, before: None });
+        self.list.push(KeptSocket { key, descriptor, owner, previous_owner: None });
     }
 
-    /// Gives a socket of this key to a process that does not have it yet.
+    /// Returns a socket of this key that the process does not have yet, and makes the process its owner.
     pub(super) fn take(&mut self, process: u32, key: &[u8]) -> Option<BorrowedFd<'_>> {
         let mut list = self.list.iter_mut();
-        let kept = list.find(|kept| kept.key == key && kept.is_unused_by(process))?;
+        let socket = list.find(|socket| socket.key == key && socket.is_unused_by(process))?;
         if let Some(path) = path(key)
             && fs::symlink_metadata(std::ffi::OsStr::from_bytes(path)).is_err()
         {
-            // Somebody removed the file: nobody can connect to this one.
+            // The file was removed, so no client can connect to this socket.
             return None;
         }
-        kept.before = kept.owner.replace(process);
-        Some(kept.descriptor.as_fd())
+        socket.previous_owner = socket.owner.replace(process);
+        Some(socket.descriptor.as_fd())
     }
 
-    /// A process has failed while the one before goes on, which has its sockets again.
-    pub(super) fn give_back(&mut self, process: u32) {
-        self.close_if(|kept| kept.owner == Some(process) && kept.before.is_none());
-        for kept in &mut self.list {
-            if kept.owner == Some(process) {
-                kept.owner = kept.before.take();
+    /// Returns the sockets of a failed process to the previous one, which continues.
+    pub(super) fn return_to_previous(&mut self, process: u32) {
+        self.close_if(|socket| socket.owner == Some(process) && socket.previous_owner.is_none());
+        for socket in &mut self.list {
+            if socket.owner == Some(process) {
+                socket.owner = socket.previous_owner.take();
             }
         }
     }
 
-    /// A process has closed one of its own. With `forget` nobody is to have it any more.
+    /// Handles that a process has closed one of its sockets. With `forget`, no other process gets it.
     pub(super) fn closed(&mut self, process: u32, key: &[u8], forget: bool) {
-        let is_mine = |kept: &Kept| kept.key == key && kept.owner == Some(process);
+        let is_mine = |socket: &KeptSocket| socket.key == key && socket.owner == Some(process);
         let Some(index) = self.list.iter().position(is_mine) else {
             return;
         };
         if forget { self.list.swap_remove(index).remove(false) } else { self.list[index].owner = None }
     }
 
-    /// Whether one that `process` does not use stands in the way of an address.
-    pub(super) fn stand_in_the_way(&self, process: u32, key: &[u8]) -> bool {
-        let mut others = self.list.iter().filter(|kept| kept.is_unused_by(process));
-        others.any(|kept| kept.is_in_the_way(key))
+    /// Whether a socket that `process` does not use prevents it from binding an address.
+    pub(super) fn is_address_blocked(&self, process: u32, key: &[u8]) -> bool {
+        let mut others = self.list.iter().filter(|socket| socket.is_unused_by(process));
+        others.any(|socket| socket.blocks(key))
     }
 
-    /// Closes those that stand in the way of an address and that `process` does not use.
-    pub(super) fn make_way(&mut self, process: u32, key: &[u8]) {
-        self.close_if(|kept| kept.is_unused_by(process) && kept.is_in_the_way(key));
+    /// Closes the sockets that prevent `process` from binding an address and that it does not use.
+    pub(super) fn close_blocking(&mut self, process: u32, key: &[u8]) {
+        self.close_if(|socket| socket.is_unused_by(process) && socket.blocks(key));
     }
 
-    /// Closes what `process` has left over of the sockets of one address: it has fewer workers.
+    /// Closes the sockets of an address that `process` has left unused, because it has fewer workers.
     pub(super) fn close_surplus(&mut self, process: u32) {
-        let mine = self.list.iter().filter(|kept| kept.owner == Some(process));
-        let mine: Vec<_> = mine.map(|kept| kept.key.clone()).collect();
-        self.close_if(|kept| kept.is_unused_by(process) && mine.contains(&kept.key));
+        let mine = self.list.iter().filter(|socket| socket.owner == Some(process));
+        let mine: Vec<_> = mine.map(|socket| socket.key.clone()).collect();
+        self.close_if(|socket| socket.is_unused_by(process) && mine.contains(&socket.key));
     }
 
-    /// Closes what `process` does not use.
+    /// Closes the sockets that `process` does not use.
     pub(super) fn close_unused(&mut self, process: u32) {
-        self.close_if(|kept| kept.is_unused_by(process));
+        self.close_if(|socket| socket.is_unused_by(process));
     }
 
-    /// Closes all, and removes the files of unix sockets.
+    /// Closes all sockets, and removes the files of unix sockets.
     pub(super) fn close_all(&mut self) {
         self.close_if(|_| true);
     }
 
-    fn close_if(&mut self, mut is_over: impl FnMut(&Kept) -> bool) {
+    /// Closes the sockets for which `is_closable` returns true.
+    fn close_if(&mut self, mut is_closable: impl FnMut(&KeptSocket) -> bool) {
         for index in (0..self.list.len()).rev() {
-            if is_over(&self.list[index]) {
-                let kept = self.list.swap_remove(index);
-                let shared = self.list.iter().any(|other| other.key == kept.key);
-                kept.remove(shared);
+            if is_closable(&self.list[index]) {
+                let socket = self.list.swap_remove(index);
+                let shared = self.list.iter().any(|other| other.key == socket.key);
+                socket.remove(shared);
             }
         }
     }

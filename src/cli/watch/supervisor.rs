@@ -1,8 +1,8 @@
-//! What to do when. A change starts a new process, which gets the listening sockets as it asks for them; when
-//! it has listened, the one before is asked to end, and serves what it has begun. A process that does not
-//! listen ends before the next one starts.
+//! The supervisor. A change starts a new process, which gets the listening sockets when it asks for them. After it has
+//! listened, the previous process is asked to end, and finishes its requests. A process that does not listen is ended
+//! before the next one starts.
 //!
-//! Invariant: at most one process runs and one starts; all others were told to end.
+//! Invariant: at most one process runs and one starts. All others were asked to end.
 
 use super::child::{self, Child, Phase};
 use super::event::{Event, forward_signals};
@@ -21,24 +21,25 @@ use std::process::ExitStatus;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-/// A change is acted upon when nothing has happened for so long, or at the latest after that.
-const QUIET: Duration = Duration::from_millis(60);
-const PATIENCE: Duration = Duration::from_millis(500);
-/// One that does not listen has loaded by then, if nobody waits for it.
-const LOADED: Duration = Duration::from_millis(300);
-/// A process that does not listen takes the place of one that does after so long.
-const SILENT: Duration = Duration::from_secs(10);
-/// Sockets that the new process has not asked for by then are closed.
-const UNUSED: Duration = Duration::from_secs(2);
-/// How long a new process may try to bind an address that the one before has.
-const LEAVING: Duration = Duration::from_secs(5);
-/// The time to end: for one that serves what it has begun, for one that the next waits for, and after a
-/// second signal.
-const DRAIN: Duration = Duration::from_secs(30);
-const BRIEF: Duration = Duration::from_secs(5);
-const SECOND: Duration = Duration::from_secs(1);
-/// How often files are looked at when folders cannot be watched.
-const POLL: Duration = Duration::from_secs(1);
+/// The supervisor handles a change after `DEBOUNCE` without another one, but not later than `MAX_DEBOUNCE` after the
+/// first.
+const DEBOUNCE: Duration = Duration::from_millis(60);
+const MAX_DEBOUNCE: Duration = Duration::from_millis(500);
+/// A process that does not listen counts as loaded after this time, if no other one runs.
+const LOAD_TIME: Duration = Duration::from_millis(300);
+/// A process that does not listen takes over from a running one after this time.
+const REPLACEMENT_LOAD_TIME: Duration = Duration::from_secs(10);
+/// Sockets that the new process has not requested after this time are closed.
+const SOCKET_REQUEST_TIME: Duration = Duration::from_secs(2);
+/// How long a new process may retry to bind an address that the previous one has.
+const BIND_RETRY_TIME: Duration = Duration::from_secs(5);
+/// The time to end: for a process that finishes its requests, for one that the next one waits for, and after a second
+/// signal.
+const DRAIN_TIME: Duration = Duration::from_secs(30);
+const SHORT_DRAIN_TIME: Duration = Duration::from_secs(5);
+const LAST_DRAIN_TIME: Duration = Duration::from_secs(1);
+/// The interval of file checks if folders cannot be watched.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The state of `lio --watch`.
 pub(super) struct Supervisor {
@@ -51,26 +52,26 @@ pub(super) struct Supervisor {
     sockets: Sockets,
     children: Vec<Child>,
     newest: u32,
-    /// The next process starts when the one that was told to end has ended.
-    waits: bool,
-    /// When something happened on the disk first that was not looked at, and when it will be.
-    disturbed: Option<(Instant, Instant)>,
+    /// Whether the next process starts when the one that was asked to end has ended.
+    start_pending: bool,
+    /// The time of the first disk event that was not handled yet, and the time at which it will be.
+    pending_check: Option<(Instant, Instant)>,
     /// When sockets without a user are closed.
-    tidy: Option<Instant>,
-    /// Which process wants an address that the one before has, and until when it may try.
-    leaving: Option<(u32, Instant)>,
-    /// How many files were last reported.
-    reported: usize,
+    close_unused_at: Option<Instant>,
+    /// The process that wants an address of the previous one, and until when it may retry.
+    bind_retry: Option<(u32, Instant)>,
+    /// The number of files in the last report.
+    reported_files: usize,
     had_terminal: bool,
-    /// A signal has come to end it all.
+    /// Whether a signal has asked everything to end.
     ending: bool,
-    /// Whose exit code counts then: the process that ran, and not one that has just begun to take its place.
-    decides: u32,
-    code: u8,
+    /// The process whose exit code counts then: the one that ran, not one that has just started.
+    exit_code_of: u32,
+    exit_code: u8,
 }
 
 impl Supervisor {
-    /// A supervisor of the executable with these arguments; `name` is for messages.
+    /// Creates a supervisor that runs the executable with these arguments. `name` is used in messages.
     pub(super) fn new(arguments: Vec<OsString>, name: String) -> io::Result<Supervisor> {
         let (sender, events) = mpsc::channel();
         forward_signals(sender.clone())?;
@@ -84,19 +85,19 @@ impl Supervisor {
             sockets: Sockets::default(),
             children: Vec::new(),
             newest: 0,
-            waits: false,
-            disturbed: None,
-            tidy: None,
-            leaving: None,
-            reported: 0,
+            start_pending: false,
+            pending_check: None,
+            close_unused_at: None,
+            bind_retry: None,
+            reported_files: 0,
             had_terminal: has_terminal(),
             ending: false,
-            decides: 0,
-            code: 0,
+            exit_code_of: 0,
+            exit_code: 0,
         })
     }
 
-    /// Runs until a signal has ended it and all processes are gone. The exit code.
+    /// Runs until a signal has asked for the end and all processes have ended. Returns the exit code.
     pub(super) fn run(mut self) -> io::Result<u8> {
         self.start();
         while !(self.ending && self.children.is_empty()) {
@@ -105,80 +106,82 @@ impl Supervisor {
                 Some(due) => self.events.recv_timeout(due.saturating_duration_since(Instant::now())).ok(),
             };
             match event {
-                Some(Event::Message(number, frame)) => self.message(number, frame),
-                Some(Event::Ended(number)) => self.ended(number)?,
-                Some(Event::Signal(signal, from_terminal)) => self.signal(signal, from_terminal),
-                Some(Event::Disk) => self.disturb(),
+                Some(Event::Message(number, frame)) => self.handle_message(number, frame),
+                Some(Event::Ended(number)) => self.handle_ended(number)?,
+                Some(Event::Signal(signal, from_terminal)) => self.handle_signal(signal, from_terminal),
+                Some(Event::Disk) => self.schedule_check(),
                 None => {}
             }
-            self.act(Instant::now());
+            self.run_due_actions(Instant::now());
         }
         self.sockets.close_all();
-        Ok(self.code)
+        Ok(self.exit_code)
     }
 
+    /// Starts the next process.
     fn start(&mut self) {
-        self.waits = false;
+        self.start_pending = false;
         self.newest += 1;
-        self.files.begin();
+        self.files.begin_process();
         match Child::start(self.newest, &self.program, &self.arguments, &self.sender) {
             Ok(child) => self.children.push(child),
             Err(error) => {
                 report(format_args!("cannot start {}: {error}", self.name));
-                self.files.fail();
+                self.files.process_failed();
             }
         }
     }
 
-    fn disturb(&mut self) {
+    /// Schedules a check of the files, a moment after the last change.
+    fn schedule_check(&mut self) {
         let now = Instant::now();
-        let first = self.disturbed.map_or(now, |(first, _)| first);
-        self.disturbed = Some((first, (first + PATIENCE).min(now + QUIET)));
+        let first = self.pending_check.map_or(now, |(first, _)| first);
+        self.pending_check = Some((first, (first + MAX_DEBOUNCE).min(now + DEBOUNCE)));
     }
 
-    /// When there is something to do although nothing happens.
+    /// Returns the time of the next action that does not depend on an event.
     fn next_deadline(&self) -> Option<Instant> {
-        let looks = self.disturbed.map(|(_, due)| due);
-        let polls = self.files.must_poll().then(|| Instant::now() + POLL);
+        let check = self.pending_check.map(|(_, due)| due);
+        let polls = self.files.must_poll().then(|| Instant::now() + POLL_INTERVAL);
         let load_time = self.load_time();
-        let phases = self.children.iter().map(|child| child.due(load_time));
-        let all = [looks, polls, self.tidy].into_iter().chain(phases);
+        let phases = self.children.iter().map(|child| child.deadline(load_time));
+        let all = [check, polls, self.close_unused_at].into_iter().chain(phases);
         all.flatten().min()
     }
 
-    /// How long a process that does not listen counts as starting.
+    /// Returns how long a process that does not listen counts as starting.
     fn load_time(&self) -> Duration {
         let active = self.children.iter().filter(|child| !child.is_ending());
-        if active.count() > 1 { SILENT } else { LOADED }
+        if active.count() > 1 { REPLACEMENT_LOAD_TIME } else { LOAD_TIME }
     }
 
-    /// Does what is due.
-    fn act(&mut self, now: Instant) {
+    /// Performs all actions that are due.
+    fn run_due_actions(&mut self, now: Instant) {
         let is_due = |due: Instant| due <= now;
         let load_time = self.load_time();
         for index in 0..self.children.len() {
             let child = &mut self.children[index];
-            if !child.due(load_time).is_some_and(is_due) {
+            if !child.deadline(load_time).is_some_and(is_due) {
                 continue;
             }
             if child.is_ending() {
                 report("a process does not end, killing it");
                 child.signal(Signal::KILL);
-                child.phase = Phase::Ending(now + DRAIN);
+                child.phase = Phase::Ending(now + DRAIN_TIME);
             } else {
                 self.take_over(index);
             }
         }
-        if self.tidy.is_some_and(is_due) {
-            self.tidy = None;
+        if self.close_unused_at.is_some_and(is_due) {
+            self.close_unused_at = None;
             self.sockets.close_unused(self.newest);
         }
-        let looks = match self.disturbed {
+        let check = match self.pending_check {
             Some((_, due)) => is_due(due),
             None => self.files.must_poll() && !self.ending,
         };
-        if looks {
-            self.disturbed = None;
+        if check {
+            self.pending_check = None;
             let changed = self.files.changed();
             if !changed.is_empty() && !self.ending {
                 report(format_args!("{}, restarting", describe(&changed)));
@@ -187,54 +190,56 @@ impl Supervisor {
         }
     }
 
-    /// A process runs: those before it are asked to end.
+    /// Makes the process at `index` the running one. Those before it are asked to end.
     fn take_over(&mut self, index: usize) {
         let number = self.children[index].number;
         self.children[index].phase = Phase::Running;
         if number != self.newest {
-            // The next one starts already, and is what decides.
+            // The next process is starting already, and that one counts.
             return;
         }
-        // While the one before still has them open, so that it answers who waits there.
+        // The previous process still has them open, so it answers the clients that wait there.
         self.sockets.close_surplus(number);
         self.retire_others(number);
-        self.tidy = Some(Instant::now() + UNUSED);
-        self.files.settle();
+        self.close_unused_at = Some(Instant::now() + SOCKET_REQUEST_TIME);
+        self.files.process_runs();
         let count = self.files.count();
-        if count != self.reported {
-            self.reported = count;
+        if count != self.reported_files {
+            self.reported_files = count;
             let plural = if count == 1 { "" } else { "s" };
             report(format_args!("watching {count} file{plural}"));
         }
     }
 
+    /// Asks all processes except `number` to end.
     fn retire_others(&mut self, number: u32) {
         for child in &mut self.children {
             if child.number != number && !child.is_ending() {
                 child.replaced = true;
-                child.end(DRAIN);
+                child.end(DRAIN_TIME);
             }
         }
     }
 
+    /// Starts a process with the changed files, or asks a process that does not listen to end first.
     fn restart(&mut self) {
-        if self.waits {
+        if self.start_pending {
             return;
         }
         let mut active = self.children.iter_mut().filter(|child| !child.is_ending());
         let listens = active.next().map(|old| {
             if !old.listens {
-                old.end(BRIEF);
+                old.end(SHORT_DRAIN_TIME);
             }
             old.listens
         });
-        // One that starts while another runs is not needed any more.
+        // A process that starts while another one runs is no longer needed.
         for failed in active {
-            failed.end(BRIEF);
-            self.sockets.give_back(failed.number);
+            failed.end(SHORT_DRAIN_TIME);
+            self.sockets.return_to_previous(failed.number);
         }
         match listens {
-            Some(false) => self.waits = true,
+            Some(false) => self.start_pending = true,
             _ => self.start(),
         }
     }
@@ -243,7 +248,8 @@ impl Supervisor {
         self.children.iter_mut().find(|child| child.number == number)
     }
 
-    fn listens(&mut self, number: u32) {
+    /// Handles that a process has started to listen.
+    fn mark_listening(&mut self, number: u32) {
         let newest = number == self.newest;
         let Some(child) = self.child(number) else {
             return;
@@ -251,42 +257,43 @@ impl Supervisor {
         child.listens = true;
         match child.phase {
             Phase::Ending(_) => {}
-            // Of an older one no more is to be decided; one that loads slowly counts as running before it listens, and
-            // has loaded more files by now.
+            // About an older process, nothing is left to decide. The newest one may load slowly: then it counts as
+            // running before it listens, and has loaded more files meanwhile.
             Phase::Running if !newest => {}
             _ => child.phase = Phase::Listening(Instant::now()),
         }
     }
 
-    fn message(&mut self, number: u32, frame: Frame) {
+    fn handle_message(&mut self, number: u32, frame: Frame) {
         match frame.kind {
             wire::LOADS if number == self.newest => {
                 if let Some((fingerprint, path)) = Fingerprint::decode(&frame.text) {
                     let path = PathBuf::from(OsStr::from_bytes(path));
                     self.files.add(path, fingerprint);
-                    // It may have changed before its folder was watched.
-                    self.disturb();
+                    // The file may have changed before its folder was watched.
+                    self.schedule_check();
                 }
             }
-            wire::WANTS => self.wants(number, &frame.text),
+            wire::WANTS => self.handle_wants(number, &frame.text),
             wire::MADE => {
                 if let Some(socket) = frame.descriptor {
                     self.sockets.add(number, frame.text, socket);
-                    self.listens(number);
+                    self.mark_listening(number);
                 }
             }
-            wire::CLOSED => self.closed(number, &frame.text),
-            wire::TAKEN => self.taken(number, &frame.text),
+            wire::CLOSED => self.handle_closed(number, &frame.text),
+            wire::TAKEN => self.handle_taken(number, &frame.text),
             wire::REPLACED => {
                 if let Some(child) = self.child(number) {
-                    child.confirm(child.replaced);
+                    child.reply_yes_or_no(child.replaced);
                 }
             }
             _ => {}
         }
     }
 
-    fn wants(&mut self, number: u32, key: &[u8]) {
+    /// Answers a process that wants a socket of an earlier process.
+    fn handle_wants(&mut self, number: u32, key: &[u8]) {
         let mut children = self.children.iter();
         let Some(child) = children.find(|child| child.number == number) else {
             return;
@@ -294,15 +301,16 @@ impl Supervisor {
         let wanted = number == self.newest && !child.is_ending();
         match wanted.then(|| self.sockets.take(number, key)).flatten() {
             Some(socket) => {
-                child.answer(wire::HERE, Some(socket));
-                self.listens(number);
+                child.reply(wire::HERE, Some(socket));
+                self.mark_listening(number);
             }
-            None => child.confirm(false),
+            None => child.reply_yes_or_no(false),
         }
     }
 
-    /// A process closes a socket: one that stays does not want it any more, one that ends has to.
-    fn closed(&mut self, number: u32, key: &[u8]) {
+    /// Handles that a process has closed a socket. If the process continues, it no longer wants the socket. If it is
+    /// ending, the next one may.
+    fn handle_closed(&mut self, number: u32, key: &[u8]) {
         let mut active = self.children.iter().filter(|child| !child.is_ending());
         let only = active.next().is_none_or(|child| child.number == number);
         let forget = only && active.next().is_none();
@@ -310,22 +318,24 @@ impl Supervisor {
         self.sockets.closed(number, key, self.ending || forget && !ends);
     }
 
-    /// A new process cannot bind an address. When the one before is what stands in the way, it has to go first.
-    fn taken(&mut self, number: u32, key: &[u8]) {
+    /// Handles that a new process cannot bind an address. If the previous process has the address, that one has to end
+    /// first.
+    fn handle_taken(&mut self, number: u32, key: &[u8]) {
         let now = Instant::now();
-        if number == self.newest && self.sockets.stand_in_the_way(number, key) {
-            self.sockets.make_way(number, key);
+        if number == self.newest && self.sockets.is_address_blocked(number, key) {
+            self.sockets.close_blocking(number, key);
             self.retire_others(number);
-            self.leaving = Some((number, now + LEAVING));
+            self.bind_retry = Some((number, now + BIND_RETRY_TIME));
         }
-        let leaving = self.leaving.filter(|(wants, _)| *wants == number);
-        let again = leaving.is_some_and(|(_, due)| now < due);
+        let retry = self.bind_retry.filter(|(wants, _)| *wants == number);
+        let again = retry.is_some_and(|(_, due)| now < due);
         if let Some(child) = self.child(number) {
-            child.confirm(again);
+            child.reply_yes_or_no(again);
         }
     }
 
-    fn ended(&mut self, number: u32) -> io::Result<()> {
+    /// Handles the end of a process.
+    fn handle_ended(&mut self, number: u32) -> io::Result<()> {
         let mut ended = self.children.extract_if(.., |child| child.number == number);
         let Some(mut child) = ended.next() else {
             return Ok(());
@@ -333,35 +343,36 @@ impl Supervisor {
         drop(ended);
         let status = child.reap()?;
         if self.ending {
-            if number == self.decides {
-                self.code = child::exit_code(status);
+            if number == self.exit_code_of {
+                self.exit_code = child::exit_code(status);
             }
         } else if !child.is_ending() {
-            self.failed(&child, status);
-        } else if self.waits && !self.children.iter().any(|child| !child.replaced) {
+            self.handle_failed(&child, status);
+        } else if self.start_pending && !self.children.iter().any(|child| !child.replaced) {
             self.start();
         }
         Ok(())
     }
 
-    /// A process has ended by itself.
-    fn failed(&mut self, child: &Child, status: ExitStatus) {
+    /// Handles the end of a process that was not asked to end.
+    fn handle_failed(&mut self, child: &Child, status: ExitStatus) {
         let what = child::describe(status);
         if child.number != self.newest {
-            return report(format_args!("the {} before {what}", self.name));
+            return report(format_args!("the previous {} {what}", self.name));
         }
-        self.code = child::exit_code(status);
-        self.files.fail();
-        self.reported = 0;
+        self.exit_code = child::exit_code(status);
+        self.files.process_failed();
+        self.reported_files = 0;
         if self.children.iter().any(|other| !other.is_ending()) {
-            self.sockets.give_back(child.number);
-            report(format_args!("{} {what}; the one before goes on", self.name));
+            self.sockets.return_to_previous(child.number);
+            report(format_args!("{} {what}; the previous one continues", self.name));
         } else {
             report(format_args!("{} {what}; waiting for a change", self.name));
         }
     }
 
-    fn signal(&mut self, signal: Signal, from_terminal: bool) {
+    /// Handles a signal: SIGHUP restarts the script, all others end it.
+    fn handle_signal(&mut self, signal: Signal, from_terminal: bool) {
         if signal == Signal::HUP && (!self.had_terminal || has_terminal()) {
             if !self.ending {
                 report("SIGHUP, restarting");
@@ -370,14 +381,15 @@ impl Supervisor {
             return;
         }
         let now = Instant::now();
-        // A person's second signal; others may repeat SIGTERM while what was begun is served.
+        // Only SIGINT, which a person sends, shortens the time. Other senders may repeat SIGTERM while requests are
+        // finished.
         let again = self.ending && signal == Signal::INT;
         if !std::mem::replace(&mut self.ending, true) {
             let mut children = self.children.iter();
             let running = children.find(|child| matches!(child.phase, Phase::Running));
-            self.decides = running.map_or(self.newest, |child| child.number);
+            self.exit_code_of = running.map_or(self.newest, |child| child.number);
         }
-        self.waits = false;
+        self.start_pending = false;
         for child in &mut self.children {
             if child.is_ending() && !again {
                 continue;
@@ -385,17 +397,17 @@ impl Supervisor {
             if !from_terminal {
                 child.signal(signal);
             }
-            child.phase = Phase::Ending(now + if again { SECOND } else { DRAIN });
+            child.phase = Phase::Ending(now + if again { LAST_DRAIN_TIME } else { DRAIN_TIME });
         }
     }
 }
 
-/// Whether the process has a terminal that controls it. One that had and has none any more was hung up.
+/// Whether the process has a controlling terminal. If it had one and has none now, the terminal was closed.
 fn has_terminal() -> bool {
     File::open("/dev/tty").is_ok()
 }
 
-/// The changed files for a message.
+/// Lists the changed files for a message.
 fn describe(changed: &[PathBuf]) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let short = |path: &PathBuf| path.strip_prefix(&here).unwrap_or(path).display().to_string();

@@ -1,15 +1,16 @@
-//! Objects, and what they give and keep.
+//! Objects, the values that they return, and the values that they keep.
 
 use super::{SHOW, run, show};
 use crate::lua::{
-    Argument, Call, Fault, Field, Function, FunctionTable, Holder, Kind, Lender, Lent, List, Made, MadeBy, Maker, New,
-    NewWith, Next, Noted, Object, Outcome, Part, Pushing, Row, Source, Stored, Value, functions, then,
+    Argument, ByteSource, BytesOf, Call, Fault, Field, Function, FunctionTable, Kind, List, New, NewFromFactory,
+    NewTailed, NewWith, Next, Object, Outcome, Pushing, Row, StoredInField, StoredInTable, TableAt, TailSlice,
+    TailedFactory, TailedSource, Value, functions, then,
 };
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::rc::Rc;
 
-/// Counts how many of it are alive.
+/// An object that counts its instances.
 struct Counted(Rc<Cell<i32>>, i64);
 
 thread_local!(pub(super) static ALIVE: Rc<Cell<i32>> = Rc::default());
@@ -31,7 +32,7 @@ impl Drop for Counted {
 impl Object for Counted {
     const NAME: &'static str = "counted";
     const USER_VALUES: i32 = 2;
-    const METHODS: FunctionTable = functions! { value, field, lend };
+    const METHODS: FunctionTable = functions! { value, field, take_bytes };
 }
 
 const NOTE: Field<Counted> = Field::new(2);
@@ -44,33 +45,33 @@ fn field(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(call.field(1, NOTE)?))
 }
 
-impl Lender for Counted {
-    fn lent(&self) -> &[u8] {
+impl ByteSource for Counted {
+    fn bytes_to_push(&self) -> &[u8] {
         &b"0123456789"[..self.1 as usize]
     }
-    fn handed_over(&mut self) {
+    fn bytes_pushed(&mut self) {
         self.1 = 0;
     }
 }
 
-fn lend(call: &mut Call<'_>) -> Result<Lent<Counted>, Fault> {
+fn take_bytes(call: &mut Call<'_>) -> Result<BytesOf<Counted>, Fault> {
     call.object::<Counted>(1)?;
-    Ok(Lent::by(1))
+    Ok(BytesOf::at(1))
 }
 
-/// `new(value, note)` → an object with a field.
+/// `new(value, note)`: returns an object with a field.
 fn make(call: &mut Call<'_>) -> Result<NewWith<Counted, 1>, Fault> {
     let value = call.integer(1)?;
     Ok(NewWith::new(Counted::new(value), [(NOTE, 2)]))
 }
 
-/// `break_at(where)`: panics there.
+/// `break_in_…(…)`: panics at that point.
 fn break_in_step(_: &mut Call<'_>) -> Result<(), Fault> {
     panic!("in a step")
 }
 
 fn break_in_value(_: &mut Call<'_>) -> Result<(New<Counted>, Argument), Fault> {
-    // An index that nobody has.
+    // An invalid index.
     Ok((New::of(Counted::new(1)), Argument(-1)))
 }
 
@@ -83,7 +84,7 @@ fn break_later(call: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::call(0, then(|_, _| -> Result<(), Fault> { panic!("in a later step") }), 0))
 }
 
-/// Plain data and bytes behind it.
+/// Plain data with bytes behind it.
 #[derive(Clone, Copy)]
 struct Head(u32);
 
@@ -103,12 +104,12 @@ fn read_head(call: &mut Call<'_>) -> Result<(i64, Vec<u8>, Argument), Fault> {
 
 struct Text(String);
 
-impl Source for Text {
+impl TailedSource for Text {
     type Object = Head;
     fn size(&self) -> usize {
         self.0.len() + 1
     }
-    fn make(&mut self, bytes: &mut [u8]) -> Option<Head> {
+    fn create(&mut self, bytes: &mut [u8]) -> Option<Head> {
         bytes[..self.0.len()].copy_from_slice(self.0.as_bytes());
         match &*self.0 {
             "none" => None,
@@ -118,67 +119,68 @@ impl Source for Text {
     }
 }
 
-/// `made(text, owner)` → an object with the text behind it.
-fn made(call: &mut Call<'_>) -> Result<Made<Text, 1>, Fault> {
+/// `tailed(text, owner)`: returns an object with the text behind it.
+fn tailed(call: &mut Call<'_>) -> Result<NewTailed<Text, 1>, Fault> {
     let source = Text(call.utf8(1)?.to_string());
-    Ok(Made { source, fields: [(OWNER, 2)] })
+    Ok(NewTailed { source, fields: [(OWNER, 2)] })
 }
 
-impl Maker for Counted {
-    type Made = Head;
+impl TailedFactory for Counted {
+    type Product = Head;
     fn size(&self) -> usize {
         self.1 as usize
     }
-    fn make(&mut self, bytes: &mut [u8]) -> Option<Head> {
+    fn create(&mut self, bytes: &mut [u8]) -> Option<Head> {
         bytes.fill(b'x');
         self.1 -= 1;
         (self.1 >= 0).then_some(Head(bytes.len() as u32))
     }
 }
 
-/// `made_by(counted, owner)` → an object with as many bytes as the other one says.
-fn made_by(call: &mut Call<'_>) -> Result<MadeBy<Counted, 1>, Fault> {
+/// `created_by(counted, owner)`: returns an object with as many bytes as the value of `counted`.
+fn created_by(call: &mut Call<'_>) -> Result<NewFromFactory<Counted, 1>, Fault> {
     call.any(2)?;
-    Ok(MadeBy { maker: 1, fields: [(OWNER, 2)] })
+    Ok(NewFromFactory { factory: 1, fields: [(OWNER, 2)] })
 }
 
-/// `stored(object, value)` → the value, which a field of the object has from then on.
-fn stored(call: &mut Call<'_>) -> Result<Stored<Argument, Counted>, Fault> {
+/// `stored(object, value)`: stores the value in a field of the object, and returns it.
+fn stored(call: &mut Call<'_>) -> Result<StoredInField<Argument, Counted>, Fault> {
     call.any(2)?;
-    Ok(Stored { value: Argument(2), object: 1, field: NOTE })
+    Ok(StoredInField { value: Argument(2), object: 1, field: NOTE })
 }
 
-/// `part(head, from, to)` → those of its bytes; far beyond them when there is no `to`.
-fn part(call: &mut Call<'_>) -> Result<Part<Head>, Fault> {
+/// `part(head, from, to)`: returns some of the object's bytes; without `to`, a range far outside them.
+fn part(call: &mut Call<'_>) -> Result<TailSlice<Head>, Fault> {
     let (_, tail) = call.tail::<Head>(1)?;
     match call.is_none(3) {
-        true => Ok(Part::of(1, &tail[1..], tail)),
+        true => Ok(TailSlice::of(1, &tail[1..], tail)),
         false => {
             let part = &tail[call.integer(2)? as usize..call.integer(3)? as usize];
-            Ok(Part::of(1, tail, part))
+            Ok(TailSlice::of(1, tail, part))
         }
     }
 }
 
-/// `note(object, key, value)` → the value, which the table in the object's field has from then on; or a table itself.
-fn note(call: &mut Call<'_>) -> Result<Noted<Argument, Argument>, Fault> {
+/// `note(object, key, value)`: stores the value in the table in the object's field, or in a table itself, and returns
+/// it.
+fn note(call: &mut Call<'_>) -> Result<StoredInTable<Argument, Argument>, Fault> {
     let table = match call.kind(1) {
-        Kind::Table => Holder::Index(1),
-        _ => Holder::field(1, NOTE),
+        Kind::Table => TableAt::Index(1),
+        _ => TableAt::field(1, NOTE),
     };
     let (key, value) = (Argument(2), Argument(3));
-    Ok(Noted { table, key, value })
+    Ok(StoredInTable { table, key, value })
 }
 
-type Served = (Made<Text, 0>, Row<(Argument, i64)>);
+type Served = (NewTailed<Text, 0>, Row<(Argument, i64)>);
 
-/// `serve(f, metatable)` → what `f` says of an object and a table with it, which are made for it.
+/// `serve(f, metatable)`: calls `f` with a new object and a new table, and returns its result.
 fn serve(call: &mut Call<'_>) -> Result<Pushing<Served>, Fault> {
     let function = call.push(Argument(1))?;
     let source = Text("head".to_string());
     let row = Row { items: (Argument(function + 1), 42), named: 2, metatable: Some(2) };
-    let made = Made { source, fields: [] };
-    Ok(Next::call(2, then(served), 5).pushing((made, row)))
+    let tailed = NewTailed { source, fields: [] };
+    Ok(Next::call(2, then(served), 5).pushing((tailed, row)))
 }
 
 fn served(call: &mut Call<'_>, outcome: Outcome) -> Result<(i64, Argument), Fault> {
@@ -186,30 +188,30 @@ fn served(call: &mut Call<'_>, outcome: Outcome) -> Result<(i64, Argument), Faul
     Ok((outcome.kept.into(), Argument(outcome.first)))
 }
 
-/// `list(n, note)` → a table of n objects, whose field `note` is the note, and `names` another table.
+/// `list(n, note)`: returns a table of n objects, with the fields `note` and `names`, of which the latter is a table.
 fn list(call: &mut Call<'_>) -> Result<List<New<Counted>>, Fault> {
     let items = (1..=call.integer(1)?).map(|value| New::of(Counted::new(value)));
     let names = Value::List(vec![Value::Name("a"), Value::Integer(2)]);
     Ok(List { items: items.collect(), named: vec![("note", Value::Argument(2)), ("names", names)] })
 }
 
-/// `both(one, other)`: exchanges what two objects hold.
+/// `both(one, other)`: exchanges the contents of two objects.
 fn both(call: &mut Call<'_>) -> Result<(i64, i64), Fault> {
-    let (one, other) = call.pair::<Counted, Counted>(1, 2)?;
+    let (one, other) = call.object_pair::<Counted, Counted>(1, 2)?;
     std::mem::swap(&mut one.1, &mut other.1);
     Ok((one.1, other.1))
 }
 
-/// What tests call.
+/// The functions that tests call.
 pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"new", Function::new(make)),
     (c"break_in_step", Function::new(break_in_step)),
-    (c"break_in_native", Function::native(|_| panic!("in one of the core"))),
+    (c"break_in_native", Function::native(|_| panic!("in a function of the core"))),
     (c"break_in_value", Function::new(break_in_value)),
     (c"break_in_create", Function::new(break_in_create)),
     (c"break_later", Function::new(break_later)),
-    (c"made", Function::new(made)),
-    (c"made_by", Function::new(made_by)),
+    (c"tailed", Function::new(tailed)),
+    (c"created_by", Function::new(created_by)),
     (c"part", Function::new(part)),
     (c"stored", Function::new(stored)),
     (c"note", Function::new(note)),
@@ -219,50 +221,50 @@ pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
 ];
 
 #[test]
-fn an_object_comes_with_its_fields() {
+fn a_new_object_has_its_fields() {
     assert_eq!(run("return b.new(5, 'note'):field()"), "note");
     assert_eq!(run("return b.new('7'):value()"), "7");
     assert_eq!(run("b.new {}"), "code:1: bad argument #1 to 'new' (number expected, got table)");
-    assert_eq!(run("b.new(1).value(b.made('x'))"), "code:1: bad argument #1 to 'value' (counted expected, got head)");
+    assert_eq!(run("b.new(1).value(b.tailed('x'))"), "code:1: bad argument #1 to 'value' (counted expected, got head)");
 }
 
 #[test]
-fn bytes_are_lent_until_lua_has_them() {
-    assert_eq!(show("(function(o) return o:lend(), o:value() end)(b.new(3))"), "012 0");
-    // A slice out of range, while nothing of Lua's can know of it.
-    let broken = run("local o = b.new(11) return select(2, pcall(o.lend, o))");
+fn bytes_of_an_object_become_a_string_once() {
+    assert_eq!(show("(function(o) return o:take_bytes(), o:value() end)(b.new(3))"), "012 0");
+    // A slice out of range, in the code that runs after the step.
+    let broken = run("local o = b.new(11) return select(2, pcall(o.take_bytes, o))");
     assert!(broken.starts_with("internal error: range end index 11"), "{broken}");
 }
 
 #[test]
-fn an_object_with_bytes_is_made_when_lua_has_room() {
-    assert_eq!(show("b.made('text', 'me'):read()"), "7 text|0 me");
-    assert_eq!(run("return b.made('none')"), "nil");
-    assert_eq!(run("return select(2, pcall(b.made, 'panic'))"), "internal error: in a source");
+fn an_object_with_bytes_is_created_after_lua_has_allocated() {
+    assert_eq!(show("b.tailed('text', 'me'):read()"), "7 text|0 me");
+    assert_eq!(run("return b.tailed('none')"), "nil");
+    assert_eq!(run("return select(2, pcall(b.tailed, 'panic'))"), "internal error: in a source");
 }
 
 #[test]
-fn an_object_makes_others_with_bytes() {
-    assert_eq!(show("b.made_by(b.new(3), 'me'):read()"), "3 xxx me");
-    assert_eq!(show("b.made_by(b.new(0), 'me')"), "nil");
-    assert_eq!(show("b.made_by('none', 'me')"), "nil");
+fn an_object_creates_others_with_bytes() {
+    assert_eq!(show("b.created_by(b.new(3), 'me'):read()"), "3 xxx me");
+    assert_eq!(show("b.created_by(b.new(0), 'me')"), "nil");
+    assert_eq!(show("b.created_by('none', 'me')"), "nil");
 }
 
 #[test]
-fn a_value_is_kept_by_a_field_as_well() {
+fn a_returned_value_is_also_stored_in_a_field() {
     let code = "local o = b.new(1) return show(b.stored(o, 'x'), o:field(), b.stored(1, 2))";
     assert_eq!(run(&format!("{SHOW} {code}")), "x x 2");
 }
 
 #[test]
 fn parts_of_an_objects_bytes_become_strings() {
-    assert_eq!(show("b.part(b.made('text'), 1, 3)"), "ex");
-    assert_eq!(show("b.part(b.made('text'), 2, 2)"), "");
-    assert_eq!(show("b.part(b.made('text'))"), "nil");
+    assert_eq!(show("b.part(b.tailed('text'), 1, 3)"), "ex");
+    assert_eq!(show("b.part(b.tailed('text'), 2, 2)"), "");
+    assert_eq!(show("b.part(b.tailed('text'))"), "nil");
 }
 
 #[test]
-fn values_are_noted_in_tables_and_in_those_of_a_field() {
+fn values_are_stored_in_tables_and_in_tables_of_a_field() {
     let code = "local o, t = b.new(1), {}
         return show(b.note(o, 'a', 1), b.note(o, 'b', 2), o:field().a, o:field().b, b.note(t, 1, 'x'), t[1])";
     assert_eq!(run(&format!("{SHOW} {code}")), "1 2 1 2 x x");
@@ -271,7 +273,7 @@ fn values_are_noted_in_tables_and_in_those_of_a_field() {
 }
 
 #[test]
-fn a_call_gets_values_that_take_memory() {
+fn a_called_function_gets_values_that_allocate() {
     let code = "local meta = { name = 'meta' }
         local kept, text = b.serve(function(head, row)
             return show(row[1] == head, row[2], getmetatable(row).name, (head:read()))
@@ -287,7 +289,7 @@ fn a_finalizer_may_do_anything_while_values_are_pushed() {
         local function again()
             setmetatable({}, { __gc = function()
                 seen = seen + 1
-                b.serve(function() return 1 end) b.made('inner', {}):read() b.new(2, {}):lend()
+                b.serve(function() return 1 end) b.tailed('inner', {}):read() b.new(2, {}):take_bytes()
                 if seen < 200 then again() end
             end })
         end
@@ -297,7 +299,7 @@ fn a_finalizer_may_do_anything_while_values_are_pushed() {
         local sum = 0
         while seen < 200 do
             sum = sum + b.serve(function(head) return (head:read()) end)
-            b.new(3, 'note'):lend()
+            b.new(3, 'note'):take_bytes()
         end
         return sum % 5";
     assert_eq!(run(code), "0");
@@ -307,9 +309,9 @@ fn a_finalizer_may_do_anything_while_values_are_pushed() {
 fn a_panic_is_an_error_wherever_it_happens() {
     for (call, text) in [
         ("b.break_in_step()", "code:1: internal error: in a step"),
-        ("b.break_in_native()", "code:1: internal error: in one of the core"),
-        ("b.break_in_value()", "code:1: internal error: no index: -1"),
-        ("b.break_in_create()", "internal error: no index: 0"),
+        ("b.break_in_native()", "code:1: internal error: in a function of the core"),
+        ("b.break_in_value()", "code:1: internal error: not a valid index: -1"),
+        ("b.break_in_create()", "internal error: not a valid index: 0"),
         ("b.break_later(function() return 1, 2 end)", "code:1: internal error: in a later step"),
     ] {
         let code = format!(
@@ -320,7 +322,7 @@ fn a_panic_is_an_error_wherever_it_happens() {
 }
 
 #[test]
-fn two_objects_are_changed_at_once_unless_they_are_one() {
+fn two_different_objects_can_be_borrowed_at_once() {
     assert_eq!(show("b.both(b.new(1), b.new(2))"), "2 1");
     assert_eq!(run("local o = b.new(1) b.both(o, o)"), "code:1: bad argument #2 to 'both' (the same object twice)");
     assert_eq!(run("b.both(b.new(1), 2)"), "code:1: bad argument #2 to 'both' (counted expected, got number)");

@@ -2,12 +2,12 @@
 
 use super::{SHOW, run, show};
 use crate::lua::{
-    Argument, Call, Code, Failure, Fault, Function, FunctionTable, INDEX, Keep, Kept, Many, Next, Nil, Outcome,
-    Pushing, Running, Scratched, failed, functions, results, scratch, then,
+    Argument, Call, Chunk, Failure, Fault, Function, FunctionTable, INDEX, Many, Next, Nil, Outcome, Pushing, Register,
+    RegistryName, Running, ScratchBytes, failed, functions, results, scratch, then,
 };
 use std::os::fd::AsRawFd;
 
-/// `many(n)` → the numbers from 1 to n.
+/// `many(n)`: returns the numbers from 1 to n.
 fn many(call: &mut Call<'_>) -> Result<Many<i64>, Fault> {
     Ok(Many((1..=call.integer(1)?).collect()))
 }
@@ -20,16 +20,17 @@ results! {
     }
 }
 
-/// `odd(n)`: results of three kinds.
+/// `odd(n)`: returns results of one of three kinds.
 fn odd(call: &mut Call<'_>) -> Result<Odd, Fault> {
     Ok(match call.integer_in(1, 1..=3, "the number")? {
         1 => Odd::Nothing(()),
         2 => Odd::Word("two"),
-        _ => Odd::Failed(Failure::word("odd", "what was wrong", "wrong")),
+        _ => Odd::Failed(Failure::new("odd", "what was wrong", "wrong")),
     })
 }
 
-/// `refused(n)`: fails in its first step for 1, in its second for 2, after a wait for 3, with values pushed meanwhile.
+/// `refused(n)`: fails in its first step (1), in its second step (2), or after a wait (3), with values pushed
+/// meanwhile.
 fn refused(call: &mut Call<'_>) -> Result<Next<i64>, Fault> {
     let number = call.integer(1)?;
     for value in 0..100i64 {
@@ -49,7 +50,7 @@ fn refused(call: &mut Call<'_>) -> Result<Next<i64>, Fault> {
     }
 }
 
-/// `turns(n)`: yields its number of the turn until `n`, and keeps one value more each time.
+/// `turns(n)`: yields the number of its turn until `n`, and keeps one more value each time.
 fn turns(call: &mut Call<'_>) -> Result<Next, Fault> {
     call.integer(1)?;
     call.push(0i64)?;
@@ -65,7 +66,7 @@ fn turn(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::yields(1, then(turn), outcome.kept + 1))
 }
 
-/// `wild(n)`: asks for what a step did not push.
+/// `wild(n)`: refers to values that the step has not pushed.
 fn wild(call: &mut Call<'_>) -> Result<Next, Fault> {
     let nothing = then(|_, _| Ok(()));
     Ok(match call.integer(1)? {
@@ -78,8 +79,8 @@ fn wild(call: &mut Call<'_>) -> Result<Next, Fault> {
     })
 }
 
-/// `waiting(…)`: drops its arguments and waits. → the index of the first value that it is resumed with, how many there are,
-/// all but the first
+/// `waiting(…)`: drops its arguments and waits. Returns the index of the first value that it is resumed with, their
+/// number, and all except the first.
 fn waiting(_: &mut Call<'_>) -> Result<Next, Fault> {
     let then = then(|call: &mut Call<'_>, outcome: Outcome| {
         let (first, count) = (i64::from(outcome.first), i64::from(outcome.count));
@@ -90,53 +91,53 @@ fn waiting(_: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::waits(then, 0))
 }
 
-/// `guarded(f, handler)` → whether it went well, and its first result or error.
+/// `guarded(f, handler)`: returns whether the call succeeded, and its first result or error.
 fn guarded(call: &mut Call<'_>) -> Result<Next<(bool, Argument)>, Fault> {
     call.push(Argument(1))?;
     let after = |_: &mut Call<'_>, outcome: Outcome| Ok((outcome.ok, Argument(outcome.first)));
     Ok(Next::protected(0, 1, 2, then(after), 0))
 }
 
-/// `number(file)` → the descriptor of a standard file, -1 when it is closed, nil for anything else.
+/// `number(file)`: returns the descriptor of a standard file, -1 if it is closed, nil for any other value.
 fn number(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
     let found = call.standard_file(1);
     Ok(found.map(|file| file.map_or(-1, |file| file.as_raw_fd().into())))
 }
 
-/// `first(text, size)` → so many bytes of the text, by way of the thread's, and the text.
-fn first(call: &mut Call<'_>) -> Result<(Scratched, Argument), Fault> {
+/// `first(text, size)`: returns the first bytes of the text, copied through the thread's buffer, and the text.
+fn first(call: &mut Call<'_>) -> Result<(ScratchBytes, Argument), Fault> {
     let (text, size) = (call.bytes(1)?, call.integer(2)? as usize);
     let count = scratch(size, |room| {
         let count = room.len().min(text.len());
         room[..count].copy_from_slice(&text[..count]);
         count
     });
-    Ok((Scratched(count), Argument(1)))
+    Ok((ScratchBytes(count), Argument(1)))
 }
 
-/// `code(...)` → what code in Lua makes of the values; it cannot yield.
+/// `code(...)`: returns the results of code in Lua, which cannot yield.
 fn code(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
-    call.create(Code { name: c"=inner", text: "local first, second = ... return first(second)" })?;
+    call.create(Chunk::Text(b"local first, second = ... return first(second)", c"=inner"))?;
     for index in 1..=count {
         call.push(Argument(index))?;
     }
     let all = then(|_: &mut Call<'_>, outcome| Ok(Next::<()>::rest(outcome.first)));
-    Ok(Next::call_whole(count, all, 0))
+    Ok(Next::call_unyieldable(count, all, 0))
 }
 
-static NAME: Kept = Kept::new();
+static NAME: RegistryName = RegistryName::new();
 
-/// `named(value)` → what its metatable has as `name`, which the VM learns first.
+/// `named(value)`: returns the field `name` of the value's metatable, before and after the VM keeps that name.
 fn named(call: &mut Call<'_>) -> Result<(Argument, bool, bool), Fault> {
     let before = call.walk(|values| values.has_metafield(1, &NAME));
-    call.create(Keep(&NAME, "name"))?;
+    call.create(Register(&NAME, "name"))?;
     let after = call.walk(|values| values.has_metafield(1, &NAME));
     let value = Argument(call.metafield(1, &NAME)?);
     Ok((value, before.is_some(), after == Some(true)))
 }
 
-/// `litter()` makes three strings of 100 bytes that nobody needs. → whether the collector counts as resting then
+/// `litter()`: creates three strings of 100 bytes that become garbage. Returns whether the step may run in a finalizer.
 fn litter(call: &mut Call<'_>) -> Result<bool, Fault> {
     for _ in 0..3 {
         let index = call.create(&[0; 100][..])?;
@@ -145,13 +146,14 @@ fn litter(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(call.may_be_finalizer())
 }
 
-/// `coroutines(thread, iterator)` → whether the coroutine is active, whether it iterates, and whether it is the running one.
+/// `coroutines(thread, iterator)`: returns whether the coroutine is active, whether it iterates, and whether it is
+/// running.
 fn coroutines(call: &mut Call<'_>) -> Result<(bool, bool, bool), Fault> {
     let running = call.push(Running)?;
     Ok((call.is_active(1), call.is_iterating(1, 2), call.is_same(1, running)))
 }
 
-/// `emptied(function)` → the function, whose first upvalue is nil from now on.
+/// `emptied(function)`: returns the function, whose first upvalue is set to nil.
 fn emptied(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let nil = call.push(Nil)?;
     call.set_upvalue(1, 1, nil)?;
@@ -159,11 +161,11 @@ fn emptied(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(1))
 }
 
-/// `passed_on(one, two, …)`: a step that goes on at once with values that take memory.
+/// `passed_on(one, two, …)`: a step that continues immediately with values that allocate.
 fn passed_on(call: &mut Call<'_>) -> Result<Pushing<(&'static str, Argument)>, Fault> {
     let count = call.count();
     call.copy_down(2, 1, count);
-    let next = Next::goes_on(count, then(passed), call.is_yieldable().into());
+    let next = Next::step(count, then(passed), call.is_yieldable().into());
     Ok(next.pushing(("new", Argument(1))))
 }
 
@@ -172,14 +174,14 @@ fn passed(_: &mut Call<'_>, outcome: Outcome) -> Result<(i64, i64, Argument, Arg
     Ok((first, kept, Argument(outcome.first), Argument(outcome.first + 1)))
 }
 
-/// What tests call.
+/// The functions that tests call.
 pub(super) const FUNCTIONS: FunctionTable = functions! {
     passed_on, index: INDEX, coroutines, emptied, many, odd, refused, turns, wild, waiting, guarded, first, litter, named,
     code, number,
 };
 
 #[test]
-fn results_are_of_any_number() {
+fn a_function_returns_any_number_of_results() {
     assert_eq!(show("select('#', b.many(10000)), (select(10000, b.many(10000)))"), "10000 10000");
     assert_eq!(run("return select(2, pcall(b.many, 2000000))"), "stack overflow (too many values)");
     assert_eq!(show("b.odd(1)"), "");
@@ -206,7 +208,7 @@ fn steps_may_keep_values_through_thousands_of_waits() {
 }
 
 #[test]
-fn what_a_step_did_not_push_is_not_touched() {
+fn values_that_a_step_did_not_push_are_not_touched() {
     assert_eq!(show("b.wild(1)"), "1");
     for number in [2, 3] {
         assert_eq!(run(&format!("b.wild({number})")), "code:1: internal error: no function was pushed");
@@ -217,14 +219,14 @@ fn what_a_step_did_not_push_is_not_touched() {
 }
 
 #[test]
-fn a_wait_drops_all_values_and_what_comes_counts_from_the_first() {
+fn a_wait_drops_all_values_and_the_next_step_counts_from_one() {
     let code = "local wait = coroutine.wrap(b.waiting)
         return show(select('#', wait(1, 2, 3)), wait('one', 'two'))";
     assert_eq!(run(&format!("{SHOW} {code}")), "0 two 1 2");
 }
 
 #[test]
-fn a_protected_call_tells_what_came_of_it() {
+fn a_protected_call_reports_its_result() {
     assert_eq!(show("b.guarded(function() return 1, 2 end)"), "true 1");
     assert_eq!(show("b.guarded(function() end)"), "true nil");
     assert_eq!(show("b.guarded(function() error('x', 0) end, function(e) return e .. e end)"), "false xx");
@@ -233,13 +235,13 @@ fn a_protected_call_tells_what_came_of_it() {
 }
 
 #[test]
-fn a_number_becomes_a_string_where_one_is_asked_for() {
+fn a_number_is_converted_where_a_string_is_expected() {
     assert_eq!(show("b.is_string(12)"), "true 12");
     assert_eq!(run("b.is_string({})"), "code:1: bad argument #1 to 'is_string' (string expected, got table)");
 }
 
 #[test]
-fn bytes_of_the_thread_become_a_string() {
+fn bytes_of_the_receive_buffer_become_a_string() {
     assert_eq!(show("b.first('text', 3)"), "tex text");
     assert_eq!(show("b.first('', 0)"), " ");
     let code = "local text = ('x'):rep(100000) return #b.first(text, 70000)";
@@ -247,7 +249,7 @@ fn bytes_of_the_thread_become_a_string() {
 }
 
 #[test]
-fn the_collector_goes_on_where_a_step_ends_that_made_values() {
+fn the_collector_restarts_after_a_step_that_allocated() {
     let code = "collectgarbage 'generational'
         local ballast, made, rested = ('x'):rep(1000000), 0, false
         local function again() setmetatable({}, { __gc = function() made = made + 1 again() end }) end
@@ -274,7 +276,7 @@ fn a_vm_keeps_values_and_runs_code() {
 }
 
 #[test]
-fn a_step_goes_on_with_values_that_take_memory() {
+fn a_step_continues_with_values_that_allocate() {
     assert_eq!(show("b.passed_on(1, 'two', 3)"), "4 0 new two");
     let inside = "coroutine.wrap(function() return b.passed_on(1, 2) end)()";
     assert_eq!(show(inside), "3 1 new 2");
@@ -283,7 +285,7 @@ fn a_step_goes_on_with_values_that_take_memory() {
 }
 
 #[test]
-fn what_coroutines_do_can_be_asked() {
+fn coroutines_can_be_queried() {
     let code = "local it = function() end
         local left = coroutine.create(function() for _ in it do end for _ in next, {1} do coroutine.yield() end end)
         coroutine.resume(left)
@@ -308,7 +310,7 @@ fn what_coroutines_do_can_be_asked() {
 }
 
 #[test]
-fn upvalues_are_set_and_fields_are_found_as_lua_finds_them() {
+fn upvalues_are_set_and_fields_are_read_as_in_lua() {
     let code = "(function() local x = 1 return b.emptied(function() return x end)() end)()";
     assert_eq!(show(code), "nil");
     assert_eq!(show("b.emptied(print) == print"), "true");

@@ -1,18 +1,18 @@
-//! Values that steps read and make.
+//! Values that steps read and create.
 
 use super::{SHOW, run, show};
 use crate::lua::{
-    Argument, Call, Decoded, Event, Events, Fault, FunctionTable, Kind, Read, Table, Value, Walk, functions,
+    Argument, Call, Decoded, Decoder, Event, Fault, FunctionTable, Kind, Read, Table, Value, Walk, functions,
 };
 
-/// `swap(table, key, value)` → what was there, whether it was replaced.
+/// `swap(table, key, value)`: returns the old value, and whether it was replaced.
 fn swap(call: &mut Call<'_>) -> Result<(Argument, bool), Fault> {
     let was = call.get(1, 2)?;
     let done = call.replace(1, 2, 3)?;
     Ok((Argument(was), done))
 }
 
-/// `shaped()` → a list of a record and a map.
+/// `shaped()`: returns a list of a record and a map.
 fn shaped(_: &mut Call<'_>) -> Result<Value, Fault> {
     let map = ["a", "b", "a"].into_iter().zip(1..);
     let map = map.map(|(name, number)| (name.into(), Value::Integer(number)));
@@ -25,7 +25,7 @@ fn is_string(call: &mut Call<'_>) -> Result<(bool, Vec<u8>), Fault> {
     Ok((call.kind(1) == Kind::String, text))
 }
 
-/// Adds the integers in a value, and leaves tables as soon as they have given 100.
+/// Adds the integers in a value, and leaves a table early when its sum reaches 100.
 fn sum(values: &mut Walk, index: i32) -> i64 {
     let Some(mut pairs) = values.pairs(index) else {
         return values.as_integer(index).unwrap_or(0);
@@ -38,14 +38,14 @@ fn sum(values: &mut Walk, index: i32) -> i64 {
     total
 }
 
-/// `sum(value)` → the integers in it, and the height of the stack before and after.
+/// `sum(value)`: returns the sum of the integers in it, and whether the stack has its former height.
 fn sum_of(call: &mut Call<'_>) -> Result<(i64, bool), Fault> {
     let before = call.count();
     let total = call.walk(|values| sum(values, 1));
     Ok((total, call.count() == before))
 }
 
-/// `reversed(t)` → the elements of a list from the last to the first, as a text.
+/// `reversed(t)`: returns the elements of a list from the last to the first, as text.
 fn reversed(call: &mut Call<'_>) -> Result<String, Fault> {
     let length = call.raw_length(1) as i64;
     Ok(call.walk(|values| {
@@ -64,7 +64,7 @@ fn reversed(call: &mut Call<'_>) -> Result<String, Fault> {
     }))
 }
 
-/// `collect(t)` → a new table with the values of another, which is walked meanwhile.
+/// `collect(t)`: returns a new table with the values of another one, which is traversed meanwhile.
 fn collect(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let list = call.create(Value::List(Vec::new()))?;
     call.walk(|values| {
@@ -80,10 +80,10 @@ fn collect(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(list))
 }
 
-/// Values from words: `{` and `[` begin tables, `(` one with a name, `)` asks for it, `;` ends pairs.
+/// Values from characters: `{` and `[` begin tables, `(` begins one with a name, `)` refers to that, `;` ends pairs.
 struct Words(String, usize);
 
-impl Events for Words {
+impl Decoder for Words {
     const CALL: &'static str = "words";
     fn next(&mut self, _: u32) -> Event<'_> {
         let begin = self.1;
@@ -97,7 +97,7 @@ impl Events for Words {
             Some(b'(') => Event::Table(Table { names: [7, -1], ..items }),
             Some(b')') => Event::Named(-1),
             Some(b'!') => Event::Content(7, items),
-            Some(b'?') => Event::Wrong("no word"),
+            Some(b'?') => Event::Malformed("no word"),
             Some(b'N') => Event::Number(f64::NAN),
             Some(b'p') => panic!("in a decoder"),
             Some(digit @ b'0'..=b'9') => Event::Integer((digit - b'0').into()),
@@ -106,17 +106,17 @@ impl Events for Words {
     }
 }
 
-/// `words(text, metatable)` → what they mean.
+/// `words(text, metatable)`: returns the values that the characters describe.
 fn words(call: &mut Call<'_>) -> Result<Decoded<Words>, Fault> {
     Ok(Decoded(Words(call.utf8(1)?.to_string(), 0)))
 }
 
-/// What tests call.
+/// The functions that tests call.
 pub(super) const FUNCTIONS: FunctionTable =
     functions! { swap, is_string, shaped, sum = sum_of, reversed, collect, words };
 
 #[test]
-fn an_argument_that_is_missing_has_no_value() {
+fn a_missing_argument_is_reported_as_no_value() {
     assert_eq!(run("b.new()"), "code:1: bad argument #1 to 'new' (number expected, got no value)");
     assert_eq!(
         run("b.swap(nil, nil, nil) b.is_string()"),
@@ -125,7 +125,7 @@ fn an_argument_that_is_missing_has_no_value() {
 }
 
 #[test]
-fn tables_are_read_and_changed_where_it_takes_no_memory() {
+fn tables_are_read_and_changed_without_allocation() {
     let code = "local t = setmetatable({ a = 1 }, { __index = error, __newindex = error })
         return show(b.swap(t, 'a', 2)) .. ' ' .. show(b.swap(t, 'b', 2)) .. ' ' .. show(t.a, rawget(t, 'b'))";
     assert_eq!(run(&format!("{SHOW} {code}")), "1 true nil false 2 nil");
@@ -133,7 +133,7 @@ fn tables_are_read_and_changed_where_it_takes_no_memory() {
 }
 
 #[test]
-fn a_standard_file_is_known_by_its_descriptor() {
+fn a_standard_file_has_a_descriptor() {
     assert_eq!(show("b.number(io.stdout), b.number(io.stderr)"), "1 2");
     let code = "local f = io.tmpfile() f:close() return show(b.number(f))";
     assert_eq!(run(&format!("{SHOW} {code}")), "-1");
@@ -144,16 +144,16 @@ fn a_standard_file_is_known_by_its_descriptor() {
 }
 
 #[test]
-fn a_value_of_many_becomes_tables() {
+fn a_nested_value_becomes_tables() {
     let code = "local list = b.shaped() return show(#list, list[1].name, list[2].a, list[2].b)";
     assert_eq!(run(&format!("{SHOW} {code}")), "2 text 3 2");
 }
 
 #[test]
-fn tables_are_walked_to_any_depth() {
+fn tables_are_traversed_to_any_depth() {
     assert_eq!(show("b.sum({ 1, { 2, { [3] = { 4 } }, n = 5 } })"), "22 true");
     assert_eq!(show("b.sum(7)"), "7 true");
-    // Tables that are left early, one in the other.
+    // Nested traversals that end early.
     let code = "local t = {} for i = 1, 50 do t[i] = { { 99, 1, 5 }, 99 } end return show(b.sum(t))";
     assert_eq!(run(&format!("{SHOW} {code}")), "102 true");
     let deep = "local t = {} for _ = 1, 1000 do t = { x = t } end return show(b.sum(t))";
@@ -163,7 +163,7 @@ fn tables_are_walked_to_any_depth() {
 }
 
 #[test]
-fn values_are_made_of_events() {
+fn values_are_built_from_events() {
     let code = "local meta = {}
         local a, one, t, list = b.words('a1{b2c--[[3x-', meta)
         assert(getmetatable(t) == meta and t.b == 2 and t.c == nil)
@@ -191,9 +191,9 @@ fn values_are_made_of_events() {
     assert_eq!(many, "words: too many values for the stack");
 }
 
-/// What the debug library can do to slots of a C function while it allocates.
+/// The debug library can change slots of a C function while that allocates.
 #[test]
-fn a_finalizer_that_changes_the_stack_spoils_no_table() {
+fn a_finalizer_that_changes_the_stack_corrupts_no_table() {
     let code = "local seen = 0
         local function again()
             setmetatable({}, { __gc = function()

@@ -1,7 +1,7 @@
-//! Functions called on a thread of their own, and values that the coroutines' users keep.
+//! Calling functions on their own thread, and values that the users of coroutines keep.
 
-use super::anchors::{CLOSE, HELPER, kept};
-use super::places::{Threads, gone};
+use super::anchors::{CALL_THREAD, CLOSE, stored_number};
+use super::places::{Threads, anchors_lost};
 use super::status::{NewThread, Status};
 use crate::lua::call::Call;
 use crate::lua::fault::Fault;
@@ -14,46 +14,46 @@ use std::ffi::c_int;
 use std::rc::Rc;
 
 impl Threads {
-    /// Calls the function below the topmost `arguments` values, protected, on a thread of its own. In their place come
-    /// two results, or the error. → whether it returned
+    /// Calls the function below the topmost `arguments` values in protected mode, on its own thread. Replaces the
+    /// function and its arguments by two results, or by the error. Returns whether the call succeeded.
     #[cold]
     pub(crate) fn call(self: &Rc<Self>, call: &mut Call<'_>, arguments: c_int) -> Result<bool, Fault> {
         let function = call.count() - arguments;
         assert!(arguments >= 0 && function >= 1, "no function was pushed");
-        self.push_helper(call)?;
-        call.wake_collector();
-        let mut thread = call.coroutine_at(function + arguments + 1).ok_or_else(gone)?;
-        // The thread stays on the step's stack until it is kept for the next call; nothing runs on it.
+        self.push_call_thread(call)?;
+        call.resume_collector();
+        let mut thread = call.coroutine_at(function + arguments + 1).ok_or_else(anchors_lost)?;
+        // The thread stays on the step's stack until it is stored for the next call. Nothing runs on it.
         call.insert_top(function);
         let moved = arguments + 1;
         if !thread.has_room(moved + 1) {
             return Err(Fault::message("stack overflow"));
         }
         thread.push_function(PROTECT.0);
-        call.give(&mut thread, moved);
+        call.move_to(&mut thread, moved);
         let (status, results) = thread.resume(call, moved);
         let ok = status == ffi::LUA_OK && (results == 0 || thread.is_true(1));
         let wanted = if ok { 2 } else { 1 };
-        // Fewer when it has closed its own coroutine.
+        // There are fewer results if the function has closed its own coroutine.
         let found = wanted.min(thread.count());
-        thread.give(call, found);
+        thread.move_to(call, found);
         call.shorten(function + wanted);
         if status == ffi::LUA_OK && call.coroutine_at(function).is_some_and(|own| own.state == thread.state) {
             thread.shorten(0);
             call.push_copy(function);
-            self.anchors.set(call, HELPER);
+            self.anchors.set(call, CALL_THREAD);
         }
         call.remove(function);
         Ok(ok)
     }
 
-    /// Pushes a thread for `call`, on which nothing runs.
-    pub(super) fn push_helper(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
+    /// Pushes a thread for `call`. Nothing runs on it.
+    pub(super) fn push_call_thread(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
         call.reserve(5)?;
-        assert!(self.anchors.are_of(call.vm()), "another VM");
-        if self.anchors.take_helper(call) {
+        assert!(self.anchors.are_of(call.vm()), "the coroutines belong to another VM");
+        if self.anchors.take_call_thread(call) {
             let index = call.count();
-            if call.status(index) == Some(Status::Dead) && !call.failure(index).failed {
+            if call.status(index) == Some(Status::Dead) && !call.error_status(index).failed {
                 return Ok(());
             }
             call.drop_to(index - 1);
@@ -62,8 +62,8 @@ impl Threads {
         call.create(thread).map(drop)
     }
 
-    /// Closes the coroutine at `index`, which runs its `<close>` variables. → whether they raised nothing; else the error
-    /// is pushed
+    /// Closes the coroutine at `index`, which runs its `<close>` variables. Returns whether they raised no error;
+    /// otherwise the error is pushed.
     #[cold]
     pub(crate) fn close(self: &Rc<Self>, call: &mut Call<'_>, index: c_int) -> Result<bool, Fault> {
         let function = self.push_close(call)?;
@@ -78,34 +78,35 @@ impl Threads {
             return Ok(true);
         }
         if returned {
-            // Behind false.
+            // The error is behind `false`.
             call.replace_with_top(function);
         }
         Ok(false)
     }
 
-    /// Pushes Lua's own `coroutine.close`, or false when the VM has none. → its index
+    /// Pushes Lua's own `coroutine.close`, or false if the VM has none. Returns its index.
     pub(crate) fn push_close(&self, stack: &mut Stack) -> Result<c_int, Fault> {
         self.push_anchored(stack, CLOSE)
     }
 
-    /// Pushes the value that is kept under `number` (0 to 3), false at first. → its index
-    pub(crate) fn push_kept(&self, stack: &mut Stack, number: u8) -> Result<c_int, Fault> {
-        self.push_anchored(stack, kept(number))
+    /// Pushes the value that was stored under `number` (0 to 3); false if none was. Returns its index.
+    pub(crate) fn push_stored(&self, stack: &mut Stack, number: u8) -> Result<c_int, Fault> {
+        self.push_anchored(stack, stored_number(number))
     }
 
-    /// Keeps the value at `index` under `number` (0 to 3).
-    pub(crate) fn keep(&self, stack: &mut Stack, number: u8, index: c_int) -> Result<(), Fault> {
+    /// Stores the value at `index` under `number` (0 to 3).
+    pub(crate) fn store(&self, stack: &mut Stack, number: u8, index: c_int) -> Result<(), Fault> {
         stack.push(Argument(index))?;
         if !self.anchors.are_of(stack.vm()) {
-            return Err(gone());
+            return Err(anchors_lost());
         }
-        self.anchors.set(stack, kept(number));
+        self.anchors.set(stack, stored_number(number));
         Ok(())
     }
 }
 
-/// Calls its first argument with the others, and returns whether that went well, and two results or the error.
+/// Calls its first argument with the others in protected mode. Returns whether that succeeded, and two results or the
+/// error.
 const PROTECT: Function = Function::native(|mut to| {
     let arguments = to.count() - 1;
     let ok = to.call_protected(arguments, 2) == ffi::LUA_OK;

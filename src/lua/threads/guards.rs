@@ -1,7 +1,7 @@
-//! Coroutines that stay as long as something else refers to a value.
+//! Guards: coroutines of a waiting task stay alive only as long as its token is referenced.
 
 use super::anchors::{BY_PLACE, Coroutine, FIRST, GUARD_META, GUARDS, TABLE, place};
-use super::make::{push_block, push_metatable, push_weak, set_block_metatable};
+use super::create::{push_block, push_metatable, push_weak, set_block_metatable};
 use super::places::Threads;
 use crate::lua::call::Call;
 use crate::lua::returns::{Push, Pusher};
@@ -10,8 +10,8 @@ use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 use std::rc::Rc;
 
-/// The block of a guard: when it is finalized, nothing can wake the task whose coroutine is at `own`. Its user value is
-/// a table of the task's coroutines by their places.
+/// The block of a guard. When it is finalized, nothing can wake the task whose own coroutine is `own`. Its user value
+/// is a table of the task's coroutines by their places.
 #[derive(Clone, Copy)]
 pub(super) struct Guard {
     threads: *const Threads,
@@ -20,42 +20,51 @@ pub(super) struct Guard {
 }
 
 impl Threads {
-    /// Lets the coroutines of a task, its own first, be collected when nothing refers to the first value in the frame any
-    /// more that `front`, one of them, waits in. Then its own is what [`Threads::take_orphan`] gives.
+    /// Lets the collector free the coroutines of a task when its token is no longer referenced. The token is the first
+    /// value in the frame that `front`, one of the coroutines, waits in. The first of `members` is the task's own
+    /// coroutine, which [`Threads::take_orphan`] returns then. Returns whether that was possible.
     #[cold]
     pub(crate) fn weaken(self: &Rc<Self>, call: &mut Call<'_>, members: &[Coroutine], front: Coroutine) -> bool {
-        let front = self.beside(call, front);
+        let front = self.other_state(call, front);
         if front.status() != ffi::LUA_YIELD || front.count() == 0 {
             return false;
         }
         let height = call.count();
         let mut done = false;
         let weaken = Weaken { threads: self.clone(), members, front, done: &mut done };
-        // Short of memory, nothing has changed.
+        // If memory is short, nothing has changed.
         let _ = call.create(weaken);
         call.drop_to(height);
         done
     }
 
-    /// The coroutines of a task for which `weaken` was called stay, whatever refers to the value.
+    /// Keeps the coroutines of a task alive again, after `weaken`, whether or not the token is referenced.
     #[cold]
     pub(crate) fn strengthen(&self, own: Coroutine) {
-        let Some(mut keeper) = self.anchors.keeper() else { return };
-        keeper.push_element(TABLE, BY_PLACE);
-        keeper.push_element(TABLE + 1, place(own));
-        if keeper.kind(TABLE + 2) == Kind::Userdata {
-            let mut same = keeper.again();
-            // SAFETY: the values of the table at these places are guards of ours.
-            unsafe { restore(ffi::lua_touserdata(keeper.state, TABLE + 2).cast(), &mut same, TABLE + 2, &mut keeper) };
+        let Some(mut anchor_thread) = self.anchors.anchor_thread() else { return };
+        anchor_thread.push_element(TABLE, BY_PLACE);
+        anchor_thread.push_element(TABLE + 1, place(own));
+        if anchor_thread.kind(TABLE + 2) == Kind::Userdata {
+            let mut same = anchor_thread.reborrow();
+            // SAFETY: the values at these places of the table are guards that `weaken` has created.
+            unsafe {
+                restore(
+                    ffi::lua_touserdata(anchor_thread.state, TABLE + 2).cast(),
+                    &mut same,
+                    TABLE + 2,
+                    &mut anchor_thread,
+                )
+            };
         }
-        keeper.shorten(TABLE);
+        anchor_thread.shorten(TABLE);
     }
 }
 
-/// Anchors what a guard holds, whose block is at `index` of a stack of the VM with room for 4 values, and disarms it. A
-/// coroutine that has another one's place by now is not put there.
-unsafe fn restore(guard: *mut Guard, stack: &mut State, index: c_int, keeper: &mut State) {
-    // SAFETY: the guard's user value is the table that was made for it; the keeper's has these places.
+/// Anchors the coroutines of a guard, and disarms it. Its block is at `index` of a stack of the VM with room for 4
+/// values. A coroutine whose place belongs to another one now is left out.
+unsafe fn restore(guard: *mut Guard, stack: &mut State, index: c_int, anchor_thread: &mut State) {
+    // SAFETY: the guard's user value is the table that was created for it, and the anchor thread's table has these
+    // places.
     unsafe {
         if !std::mem::replace(&mut (*guard).armed, false) {
             return;
@@ -66,12 +75,12 @@ unsafe fn restore(guard: *mut Guard, stack: &mut State, index: c_int, keeper: &m
         stack.push_nil();
         while ffi::lua_next(stack.state, list) != 0 {
             let number = stack.to_integer(list + 1).unwrap_or(-1);
-            if stack.coroutine_at(list + 2).is_some_and(|thread| threads.is_at(number, thread.state)) {
+            if stack.coroutine_at(list + 2).is_some_and(|thread| threads.holds(number, thread.state)) {
                 stack.push_copy(list + 2);
-                if stack.state != keeper.state {
-                    stack.give(keeper, 1);
+                if stack.state != anchor_thread.state {
+                    stack.move_to(anchor_thread, 1);
                 }
-                ffi::lua_rawseti(keeper.state, TABLE, FIRST + number);
+                ffi::lua_rawseti(anchor_thread.state, TABLE, FIRST + number);
             }
             stack.shorten(list + 1);
         }
@@ -81,8 +90,8 @@ unsafe fn restore(guard: *mut Guard, stack: &mut State, index: c_int, keeper: &m
     }
 }
 
-/// Lets the coroutines of a task be collected when nothing refers to the token any more, which is the first value in the
-/// frame that `front` waits in; pushes nil.
+/// Lets the collector free the coroutines of a task when its token is no longer referenced, which is the first value in
+/// the frame that `front` waits in. Pushes nil.
 pub(super) struct Weaken<'a> {
     pub(super) threads: Rc<Threads>,
     pub(super) members: &'a [Coroutine],
@@ -92,7 +101,7 @@ pub(super) struct Weaken<'a> {
 
 impl Push for Weaken<'_> {
     fn push(&mut self, mut to: Pusher<'_>) {
-        // What may raise comes before anything changes.
+        // Everything that may raise comes before the first change.
         to.need(16, None);
         let anchors = &self.threads.anchors;
         let (Some(&own), true) = (self.members.first(), anchors.are_of(to.vm())) else { return to.push_nil() };
@@ -104,8 +113,8 @@ impl Push for Weaken<'_> {
         if to.kind(table + 1) != Kind::Table {
             to.drop_top();
             push_weak(&mut to, c"k");
-            push_metatable(&mut to, orphaned);
-            // Below the table, whose items they are to be.
+            push_metatable(&mut to, finalize_guard);
+            // The new tables are below the table whose items they become.
             for number in [GUARD_META, GUARDS] {
                 to.push_copy(table);
                 let below = to.count() - 1;
@@ -132,10 +141,10 @@ impl Push for Weaken<'_> {
         to.drop_top();
         to.push_copy(table + 1);
         self.front.push_copy(1);
-        self.front.give(&mut to, 1);
+        self.front.move_to(&mut to, 1);
         to.push_copy(block);
         to.set_pair();
-        // SAFETY: the block of the guard, which lies on the stack.
+        // SAFETY: this is the block of the guard, which is on the stack.
         unsafe {
             (*guard).threads = Rc::into_raw(self.threads.clone());
             (*guard).armed = true;
@@ -151,9 +160,9 @@ impl Push for Weaken<'_> {
     }
 }
 
-/// A guard's finalizer.
-unsafe extern "C-unwind" fn orphaned(state: *mut lua_State) -> c_int {
-    // SAFETY: called by the collector alone, with the guard that dies, as no metatable of a program's has it.
+/// The finalizer of a guard.
+unsafe extern "C-unwind" fn finalize_guard(state: *mut lua_State) -> c_int {
+    // SAFETY: no program can get the guards' metatable, so only the collector calls this, with a guard.
     unsafe {
         let mut stack = State::new(state);
         stack.shorten(1);
@@ -163,11 +172,11 @@ unsafe extern "C-unwind" fn orphaned(state: *mut lua_State) -> c_int {
             return 0;
         }
         let threads = Rc::from_raw(threads);
-        if let Some(mut keeper) = threads.anchors.keeper()
+        if let Some(mut anchor_thread) = threads.anchors.anchor_thread()
             && (*guard).armed
         {
             (*guard).threads = &raw const *threads;
-            restore(guard, &mut stack, 1, &mut keeper);
+            restore(guard, &mut stack, 1, &mut anchor_thread);
             (*guard).threads = std::ptr::null();
             threads.orphan((*guard).own);
         }

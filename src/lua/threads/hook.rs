@@ -1,7 +1,7 @@
-//! The debug hook that a new coroutine has from its creator. Lua hands it on itself, but the creator's hooks are off while
-//! the core makes something in the middle of a step.
+//! The debug hook that a new coroutine gets from its creator. Lua copies it by itself, but during an allocation in the
+//! middle of a step the creator's hooks are off.
 
-use crate::lua::state::{State, calls};
+use crate::lua::state::{State, ffi_methods};
 use mlua::ffi;
 use std::ffi::c_int;
 
@@ -14,6 +14,7 @@ pub(super) struct Hook {
 }
 
 impl Hook {
+    /// Sets the hook in a new coroutine, if there is one.
     pub(super) fn set(self, thread: &mut State) {
         if self.events != 0 {
             thread.set_debug_hook(self);
@@ -22,8 +23,8 @@ impl Hook {
 }
 
 impl State {
-    calls! {
-        /// The one that is set in the coroutine of this stack.
+    ffi_methods! {
+        /// Returns the hook of this stack's coroutine.
         pub(super) fn debug_hook[]() -> Hook = |state| Hook {
             function: ffi::lua_gethook(state),
             events: ffi::lua_gethookmask(state),

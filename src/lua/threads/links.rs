@@ -11,32 +11,32 @@ use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// What keeps a wait from reaching the scheduler.
+/// Why a wait cannot reach the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Obstacle {
-    /// A coroutine was resumed by another library.
+    /// Another library has resumed a coroutine.
     Foreign,
-    /// A coroutine is inside a function that cannot yield: the running one (0), or one that resumes others.
-    Rigid(u32),
+    /// A coroutine is in a function that cannot yield: the running one (0), or one that resumes others.
+    Unyieldable(u32),
 }
 
 impl Threads {
-    /// Whether the running step can yield up to the `resume` of the coroutine `own`, and through how many `resume`s of
-    /// programs.
+    /// Whether the running step can yield up to the `resume` of the coroutine `own`. Returns the number of programs'
+    /// `resume`s in between.
     #[inline(always)]
-    pub(crate) fn way(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
+    pub(crate) fn yield_depth(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
         if !stack.is_yieldable() {
-            return Err(Obstacle::Rigid(0));
+            return Err(Obstacle::Unyieldable(0));
         }
         match self.links.load(Ordering::Relaxed).is_null() && stack.state == self.state(own).state {
             true => Ok(0),
-            false => self.way_through(stack, own),
+            false => self.yield_depth_through_links(stack, own),
         }
     }
 
-    /// The same for a coroutine inside of others.
+    /// As [`Threads::yield_depth`], for a coroutine inside others.
     #[inline(never)]
-    fn way_through(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
+    fn yield_depth_through_links(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
         let (mut inner, mut depth) = (stack.state, 0);
         for (from, to) in self.linked() {
             if to.state != inner {
@@ -45,7 +45,7 @@ impl Threads {
             inner = from.state;
             depth += 1;
             if !from.is_yieldable() {
-                return Err(Obstacle::Rigid(depth));
+                return Err(Obstacle::Unyieldable(depth));
             }
         }
         match inner == self.state(own).state {
@@ -54,7 +54,7 @@ impl Threads {
         }
     }
 
-    /// The coroutines that the links tell of, from the innermost outwards: whoever resumes, and whom.
+    /// The linked coroutines, from the innermost outwards: each one that resumes, and the one that it resumes.
     #[inline(always)]
     fn linked(&self) -> impl Iterator<Item = (State, State)> {
         let mut link: *const Link = self.links.load(Ordering::Relaxed);
@@ -62,23 +62,24 @@ impl Threads {
             if link.is_null() {
                 return None;
             }
-            // SAFETY: a link is complete before it is entered, and taken out before its frame ends; its coroutines run.
+            // SAFETY: a link is complete before it is stored, and removed before its frame ends. Its coroutines are on
+            // the C stack.
             unsafe {
-                let Link { up, from, to } = std::ptr::read(link);
-                link = up;
+                let Link { outer, from, to } = std::ptr::read(link);
+                link = outer;
                 Some((State::new(from), State::new(to)))
             }
         })
     }
 
-    /// The running coroutine, or the one that many `resume`s of programs outwards.
+    /// Returns the running coroutine (`depth` 0), or the one that is `depth` programs' `resume`s further out.
     pub(in crate::lua) fn outwards(&self, stack: &Stack, depth: usize) -> Option<*mut lua_State> {
         let outer = self.linked().map(|(from, _)| from.state);
         std::iter::once(stack.state).chain(outer).nth(depth)
     }
 
-    /// Calls `visit` with the innermost coroutine that runs in a `resume` of these, if one does, and with those that resume
-    /// each other outside of it (`outwards`). For the handler of a signal on the thread that runs the VM.
+    /// Calls `visit` with the innermost coroutine that runs in a `resume` of this type, if one does. With `outwards`,
+    /// also with those outside it that resume each other. Only for the signal handler, on the thread that runs the VM.
     pub(in crate::lua) fn for_each_running(&self, outwards: bool, mut visit: impl FnMut(*mut lua_State)) {
         let running = self.running.load(Ordering::Relaxed);
         if !running.is_null() {
@@ -89,8 +90,8 @@ impl Threads {
         }
     }
 
-    /// Pushes the coroutines that the running one's task is resuming on the C stack, from the innermost outwards. → the
-    /// index of the first
+    /// Pushes the coroutines that the running task is resuming on the C stack, from the innermost outwards. Returns the
+    /// index of the first.
     pub(crate) fn push_nested(&self, stack: &mut Stack) -> Result<c_int, Fault> {
         let first = stack.count() + 1;
         for (_, mut to) in self.linked() {
@@ -98,14 +99,14 @@ impl Threads {
             if to.has_room(1) {
                 to.push_thread();
                 if to.state != stack.state {
-                    to.give(stack, 1);
+                    to.move_to(stack, 1);
                 }
             }
         }
         Ok(first)
     }
 
-    /// Anchors the coroutines of [`Threads::nested`], from the outermost inwards: all, or none.
+    /// Anchors the coroutines of [`Threads::push_nested`], from the outermost inwards: all, or none.
     #[cold]
     pub(crate) fn anchor_nested(self: &Rc<Self>, call: &mut Call<'_>) -> Result<Vec<Coroutine>, Fault> {
         let mut all = Vec::new();
@@ -126,19 +127,19 @@ impl Threads {
     pub(super) fn anchor(self: &Rc<Self>, call: &mut Call<'_>, mut thread: State) -> Result<Coroutine, Fault> {
         if self.places.borrow().free.is_empty() {
             let count = 16 + self.places.borrow().states.len() / 2;
-            self.grow(call, count, None)?;
+            self.create_places(call, count, None)?;
         }
         let co = self.next_place();
         match self.anchors.are_of(call.vm()) && self.anchors.anchor(&mut thread, co) {
             true => {
-                self.enter(co, thread.state);
+                self.fill_place(co, thread.state);
                 Ok(co)
             }
             false => Err(Fault::message("stack overflow")),
         }
     }
 
-    /// From now on, or not any more, what a program's `resume` gets is a wait on its way to the scheduler.
+    /// Sets whether a yield that reaches a program's `resume` is a wait on its way to the scheduler.
     #[inline]
     pub(crate) fn set_unwinding(&self, unwinding: bool) {
         self.unwinding.set(unwinding);

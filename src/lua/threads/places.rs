@@ -1,8 +1,8 @@
 //! The coroutines of a VM, by the numbers of their places.
 //!
-//! A [`Coroutine`] is the number of a place; a coroutine with a place is anchored (see `anchors`), so that its state is
-//! valid, which each method here stands on. What others do to a coroutine of which they have the value is found by its
-//! status, which is asked for before each use: they may have resumed or closed it.
+//! A [`Coroutine`] is the number of a place. A coroutine with a place is anchored (see `anchors`), so its state is
+//! valid. Each method here relies on that. A program that has a coroutine as a value can resume or close it. Therefore
+//! its status is checked before each use.
 
 use super::anchors::{Anchors, Coroutine, place};
 use crate::lua::fault::Fault;
@@ -14,117 +14,127 @@ use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicPtr;
 
-/// Which coroutine, to compare and look up. Says nothing about whether it exists still.
+/// Identifies a coroutine, for comparison and lookup. The coroutine may have been freed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Identity(pub(super) usize);
 
-pub(super) const NOBODY: Identity = Identity(0);
+/// The identity of no coroutine.
+pub(super) const NO_COROUTINE: Identity = Identity(0);
 
 impl Default for Identity {
     fn default() -> Self {
-        NOBODY
+        NO_COROUTINE
     }
 }
 
-pub(super) fn identity(of: &State) -> Identity {
+/// Returns the identity of the coroutine that has this stack.
+pub(super) fn coroutine_identity(of: &State) -> Identity {
     Identity(of.state.addr())
 }
 
-/// A stack cannot grow.
+/// A stack that cannot grow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Full;
 
-/// A `resume` of a program that is on the C stack.
+/// A call of a program's `resume` that is on the C stack.
 pub(super) struct Link {
-    pub(super) up: *const Link,
+    /// The link outside this one; null if there is none.
+    pub(super) outer: *const Link,
+    /// The coroutine that resumes, and the one that it resumes.
     pub(super) from: *mut lua_State,
     pub(super) to: *mut lua_State,
 }
 
-/// The coroutines of a VM, and which of them runs.
+/// The coroutines of a VM, and which of them is running.
 #[derive(Default)]
 pub(crate) struct Threads {
     pub(super) anchors: Anchors,
     pub(super) places: RefCell<Places>,
-    /// The innermost coroutine that runs in a `resume` of these; null when none does. Atomic, as the next one, for the
-    /// handler of a signal.
+    /// The innermost coroutine that runs in a `resume` of this type; null if none does. This field and the next are
+    /// atomic for the signal handler.
     pub(super) running: AtomicPtr<lua_State>,
-    /// The innermost `resume` of a program since `resume` was called.
+    /// The innermost `resume` of a program since `Threads::resume` was called.
     pub(super) links: AtomicPtr<Link>,
-    /// The coroutine that `resume` has just resumed, until its continuation has asked.
-    pub(super) handed: Cell<Identity>,
-    /// The coroutines between one that waits and `resume` yield, one after the other.
+    /// The coroutine that `Threads::resume` has just resumed, until its continuation calls `take_last_resumed`.
+    pub(super) last_resumed: Cell<Identity>,
+    /// Whether the coroutines between a waiting one and `Threads::resume` are yielding, one after the other.
     pub(super) unwinding: Cell<bool>,
 }
 
+/// The places of a VM.
 #[derive(Default)]
 pub(super) struct Places {
-    /// Null: free.
+    /// The state at each place; null if the place is free.
     pub(super) states: Vec<*mut lua_State>,
     pub(super) free: Vec<u32>,
     pub(super) orphans: Vec<Coroutine>,
 }
 
 impl Threads {
-    /// Whether coroutines may be used: until the VM closes, or a program has taken away what anchors them.
+    /// Whether coroutines may be used: until the VM closes, or a program removes the anchors.
     #[inline]
     pub(crate) fn are_open(&self) -> bool {
         self.anchors.exist()
     }
 
-    /// The stack at a place.
+    /// Returns the stack of the coroutine at a place.
     #[inline(always)]
     pub(super) fn state(&self, co: Coroutine) -> State {
         let state = self.places.borrow().states[co.number()];
         if state.is_null() || !self.anchors.exist() {
-            self.no_state(state);
+            self.invalid_state(state);
         }
-        // SAFETY: what has a place is anchored.
+        // SAFETY: a coroutine with a place is anchored.
         unsafe { State::new(state) }
     }
 
-    /// The same, for values that go there from another stack of the same VM or back.
+    /// Returns the stack of the coroutine at a place, for moving values to or from another stack of the same VM.
     #[inline(always)]
-    pub(super) fn beside(&self, stack: &Stack, co: Coroutine) -> State {
+    pub(super) fn other_state(&self, stack: &Stack, co: Coroutine) -> State {
         let state = self.state(co);
         if state.state == stack.state || self.anchors.vm.get() != stack.vm() {
-            self.no_state(state.state);
+            self.invalid_state(state.state);
         }
         state
     }
 
+    /// Panics with the reason why a coroutine cannot be used.
     #[cold]
     #[inline(never)]
-    pub(super) fn no_state(&self, state: *mut lua_State) -> ! {
+    pub(super) fn invalid_state(&self, state: *mut lua_State) -> ! {
         assert!(!state.is_null(), "the coroutine was released");
-        assert!(self.anchors.exist(), "the VM's coroutines are gone");
+        assert!(self.anchors.exist(), "the VM's coroutines are lost");
         panic!("a coroutine of another VM, or the running one")
     }
 
-    pub(super) fn is_at(&self, number: i64, thread: *mut lua_State) -> bool {
+    /// Whether the place `number` has this coroutine.
+    pub(super) fn holds(&self, number: i64, thread: *mut lua_State) -> bool {
         let places = self.places.borrow();
         let state = usize::try_from(number).ok().and_then(|number| places.states.get(number));
         state == Some(&thread) && !thread.is_null()
     }
 
+    /// Returns the place for the next coroutine: a free one, or one behind all others.
     pub(super) fn next_place(&self) -> Coroutine {
         let places = self.places.borrow();
         let free = places.free.last().copied();
         Coroutine(free.unwrap_or(places.states.len() as u32))
     }
 
-    /// The place behind all others.
-    pub(super) fn last_place(&self) -> Coroutine {
+    /// Returns the place behind all others.
+    pub(super) fn new_place(&self) -> Coroutine {
         Coroutine(self.places.borrow().states.len() as u32)
     }
 
-    pub(super) fn enter_free(&self, co: Coroutine) {
+    /// Adds a free place. `co` is the one that `new_place` has returned.
+    pub(super) fn add_free_place(&self, co: Coroutine) {
         let places = &mut *self.places.borrow_mut();
         places.states.push(null_mut());
         places.free.push(co.0);
     }
 
-    pub(super) fn enter(&self, co: Coroutine, thread: *mut lua_State) {
+    /// Puts a coroutine in the place that `next_place` has returned.
+    pub(super) fn fill_place(&self, co: Coroutine, thread: *mut lua_State) {
         let places = &mut *self.places.borrow_mut();
         match places.free.pop() {
             Some(_) => places.states[co.number()] = thread,
@@ -132,18 +142,19 @@ impl Threads {
         }
     }
 
+    /// Adds a task's own coroutine to those that `take_orphan` returns.
     pub(super) fn orphan(&self, co: Coroutine) {
         self.places.borrow_mut().orphans.push(co);
     }
 
-    /// A task's own coroutine that waits for a value which nothing referred to any more. Its coroutines are anchored
-    /// again.
+    /// Returns a task's own coroutine that waits for a token which was no longer referenced. The task's coroutines are
+    /// anchored again.
     #[inline]
     pub(crate) fn take_orphan(&self) -> Option<Coroutine> {
         self.places.borrow_mut().orphans.pop()
     }
 
-    /// Leaves a coroutine to the collector.
+    /// Releases a coroutine: from now on, the collector may free it.
     pub(crate) fn release(&self, co: Coroutine) {
         self.anchors.release(co);
         let places = &mut *self.places.borrow_mut();
@@ -153,45 +164,45 @@ impl Threads {
         }
     }
 
-    /// Which one it is.
+    /// Returns the identity of a coroutine.
     #[inline]
     pub(crate) fn identity(&self, co: Coroutine) -> Identity {
         Identity(self.places.borrow().states[co.number()].addr())
     }
 
-    /// Pushes a coroutine. → its index
+    /// Pushes a coroutine. Returns its index.
     pub(crate) fn push(&self, stack: &mut Stack, co: Coroutine) -> Result<c_int, Fault> {
         self.push_anchored(stack, place(co))
     }
 
-    /// Pushes what the anchors' table has at `number`. → its index
+    /// Pushes the value at `number` of the anchors' table. Returns its index.
     pub(super) fn push_anchored(&self, stack: &mut Stack, number: i64) -> Result<c_int, Fault> {
         stack.reserve(1)?;
         match self.anchors.are_of(stack.vm()) && self.anchors.get(stack, number) {
             true => Ok(stack.count()),
-            false => Err(gone()),
+            false => Err(anchors_lost()),
         }
     }
 
-    /// Whether it is suspended by a yield.
+    /// Whether the coroutine is suspended by a yield.
     #[inline(always)]
     pub(crate) fn is_suspended(&self, co: Coroutine) -> bool {
         self.state(co).status() == ffi::LUA_YIELD
     }
 
-    /// How many of these are suspended, up to the first that is not.
+    /// Returns how many of these coroutines are suspended, up to the first that is not.
     #[inline]
     pub(crate) fn count_suspended(&self, all: &[Coroutine]) -> usize {
         all.iter().take_while(|&&co| self.is_suspended(co)).count()
     }
 
-    /// Whether it has not begun, and its stack holds a function and so many arguments.
+    /// Whether the coroutine has not begun, and its stack contains a function and `arguments` arguments.
     pub(crate) fn is_fresh(&self, co: Coroutine, arguments: c_int) -> bool {
         let state = self.state(co);
         state.status() == ffi::LUA_OK && state.count() == arguments + 1 && !state.is_active()
     }
 
-    /// Whether it has returned or was never used, and its stack is empty: then a function can run on it.
+    /// Whether the coroutine has returned or was never used, and its stack is empty, so that a function can run on it.
     #[inline]
     pub(crate) fn is_unused(&self, co: Coroutine) -> bool {
         let state = self.state(co);
@@ -199,7 +210,8 @@ impl Threads {
     }
 }
 
+/// The error of an operation that needs the anchors when they are lost.
 #[cold]
-pub(super) fn gone() -> Fault {
-    Fault::message("the VM's coroutines are gone")
+pub(super) fn anchors_lost() -> Fault {
+    Fault::message("the VM's coroutines are lost")
 }

@@ -1,14 +1,14 @@
-//! Coroutines resumed in the middle of a step.
+//! Resuming coroutines in the middle of a step.
 //!
-//! `resume` and `call` are the two that run Lua code in the middle of a step. They take the call as a whole, so that no
-//! reference into an object or a string lives across them; what they run is on another thread than the step, so that an
-//! error or, in Lua 5.5, a coroutine that closes itself never skips the step's frames. The values of the step's own
-//! function stay at their indexes, but `debug.setlocal` may have changed them.
+//! Only `resume` and `call` run Lua code in the middle of a step. They borrow the call mutably, so no reference to an
+//! object or a string outlives them. What they run is on another thread than the step: an error, or in Lua 5.5 a
+//! coroutine that closes itself, never skips the step's frames. The values of the step's own function stay at their
+//! indexes, but `debug.setlocal` may have changed them.
 
 use super::anchors::Coroutine;
-use super::places::{Full, Link, NOBODY, Threads, identity};
+use super::places::{Full, Link, NO_COROUTINE, Threads, coroutine_identity};
 use super::status::{Status, status};
-use super::values::give;
+use super::values::try_move;
 use crate::lua::call::Call;
 use crate::lua::stack::Stack;
 use crate::lua::state::State;
@@ -17,82 +17,84 @@ use std::ffi::c_int;
 use std::ptr::null;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-/// How a coroutine came back.
+/// How a resumed coroutine stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Resumed {
-    /// So many values are on top of its stack.
+    /// It yielded this number of values, which are on top of its stack.
     Yielded(c_int),
+    /// It returned this number of values, which are on top of its stack.
     Returned(c_int),
-    /// The error is on top of its stack, whose frames are there still.
+    /// It failed. The error is on top of its stack, and its frames still exist.
     Failed,
 }
 
-/// How one that a program resumes came back.
+/// How a coroutine that a program has resumed stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Back {
-    /// So many values were moved over.
+pub(crate) enum ResumeResult {
+    /// It yielded or returned. This number of values was moved to the step's stack.
     Values(c_int),
-    /// The error was moved over.
+    /// It failed. The error was moved to the step's stack.
     Failed,
-    /// A function inside waits: whoever resumed it has to yield.
+    /// A function inside it waits, so the coroutine that has resumed it must yield.
     Waits,
 }
 
 impl Threads {
-    /// Resumes a coroutine with the `count` values that were handed over.
+    /// Resumes a coroutine with the `count` values that were moved to it.
     #[inline]
     pub(crate) fn resume(&self, call: &mut Call<'_>, co: Coroutine, count: c_int) -> Resumed {
-        call.wake_collector();
-        let state = self.beside(call, co);
-        // One that has not begun has its function below the values.
+        call.resume_collector();
+        let state = self.other_state(call, co);
+        // A coroutine that has not begun has its function below the values.
         let below = c_int::from(state.status() != ffi::LUA_YIELD);
-        assert!(count >= 0 && count + below <= state.count(), "no such values");
+        assert!(count >= 0 && count + below <= state.count(), "the stack has fewer values");
         self.run(call, &state, count)
     }
 
-    /// Resumes a coroutine that is suspended by a yield with the `count` values that were handed over; any other is left as
-    /// it is.
+    /// Resumes a coroutine with the `count` values that were moved to it, if it is suspended by a yield. Any other is
+    /// left unchanged.
     #[inline(always)]
     pub(crate) fn resume_suspended(&self, call: &mut Call<'_>, co: Coroutine, count: c_int) -> Option<Resumed> {
-        let state = self.beside(call, co);
+        let state = self.other_state(call, co);
         if state.status() != ffi::LUA_YIELD {
             return None;
         }
-        assert!((0..=state.count()).contains(&count), "no such values");
+        assert!((0..=state.count()).contains(&count), "the stack has fewer values");
         Some(self.run(call, &state, count))
     }
 
-    /// Resumes a coroutine with the topmost `count` values of the step's stack; the first of them is the function of one that
-    /// has not begun. When its stack cannot take them, they stay.
+    /// Resumes a coroutine with the topmost `count` values of the step's stack. If it has not begun, the first of them
+    /// is its function. If its stack is full, the values stay.
     #[inline(always)]
     pub(crate) fn resume_with(&self, call: &mut Call<'_>, co: Coroutine, count: c_int) -> Result<Resumed, Full> {
-        call.wake_collector();
-        let mut state = self.beside(call, co);
+        call.resume_collector();
+        let mut state = self.other_state(call, co);
         let function = c_int::from(state.status() != ffi::LUA_YIELD);
-        assert!(count >= function, "no function");
-        give(call, &mut state, count)?;
+        assert!(count >= function, "the function is missing");
+        try_move(call, &mut state, count)?;
         Ok(self.run(call, &state, count - function))
     }
 
-    /// Resumes a coroutine with the topmost `count` values of its stack, which are there.
+    /// Resumes a coroutine with the topmost `count` values of its stack, which must exist.
     #[inline(always)]
     fn run(&self, call: &Call<'_>, state: &State, count: c_int) -> Resumed {
-        // One that resumes another in the middle of a step goes on afterwards.
+        // A coroutine that resumes another in the middle of a step continues afterwards.
         let outer = (self.running.load(Ordering::Relaxed), self.links.load(Ordering::Relaxed));
         self.set_running(state.state, null());
-        self.handed.set(identity(state));
+        self.last_resumed.set(coroutine_identity(state));
         let mut results = 0;
-        // SAFETY: two stacks of one VM; so many values are there, as the callers have seen, above a function if this
-        // has not begun. Lua refuses by the status to resume what cannot be.
+        // SAFETY: these are two stacks of one VM. The callers have checked that the values exist, and the function if
+        // the coroutine has not begun. If it cannot be resumed, Lua returns an error status.
         let status = unsafe { ffi::lua_resume(state.state, call.state, count, &mut results) };
         self.set_running(outer.0, outer.1);
-        self.handed.set(NOBODY);
-        came_back(status, results)
+        self.last_resumed.set(NO_COROUTINE);
+        resumed_with(status, results)
     }
 
+    /// Sets the running coroutine and the links around it.
     #[inline]
     pub(super) fn set_running(&self, running: *mut lua_State, links: *const Link) {
-        // For the handler of a signal, which follows the links.
+        // The fences order the stores for the signal handler, which follows the links.
         compiler_fence(Ordering::SeqCst);
         self.links.store(links.cast_mut(), Ordering::Relaxed);
         self.running.store(running, Ordering::Relaxed);
@@ -100,15 +102,15 @@ impl Threads {
     }
 
     /// Resumes the coroutine at `index`, which is suspended and has no place, with the topmost `count` values of the
-    /// step's stack. What it comes back with is moved there;
-    /// `status_first`: behind whether it went well.
+    /// step's stack. Its results, or its error, are moved to that stack. With `status_first`, a boolean precedes them:
+    /// whether the coroutine did not fail.
     #[inline]
     pub(crate) fn resume_at(
         &self, call: &mut Call<'_>, index: c_int, count: c_int, status_first: bool,
-    ) -> Result<Back, &'static str> {
-        call.wake_collector();
-        assert!((0..=call.count()).contains(&count), "no such values");
-        // The value at the index keeps it, as that of Lua's own `resume` does.
+    ) -> Result<ResumeResult, &'static str> {
+        call.resume_collector();
+        assert!((0..=call.count()).contains(&count), "the stack has fewer values");
+        // The value at the index keeps the coroutine alive, as it does during Lua's own `resume`.
         let Some(mut co) = call.coroutine_at(index) else { return Err("cannot resume dead coroutine") };
         if co.status() != ffi::LUA_YIELD {
             match status(&co) {
@@ -120,48 +122,50 @@ impl Threads {
         if !co.has_room(count) {
             return Err("too many arguments to resume");
         }
-        call.give(&mut co, count);
+        call.move_to(&mut co, count);
         let outer = self.running.load(Ordering::Relaxed);
-        // It is taken off before its frame ends: what `lua_resume` would refuse is refused before, so it does not raise.
-        let link = Link { up: self.links.load(Ordering::Relaxed), from: call.state, to: co.state };
+        // The link is removed before its frame ends: `co.resume` cannot raise, because everything that it would refuse
+        // has been checked.
+        let link = Link { outer: self.links.load(Ordering::Relaxed), from: call.state, to: co.state };
         self.set_running(co.state, &raw const link);
         let (status, results) = co.resume(call, count);
-        self.set_running(outer, link.up);
+        self.set_running(outer, link.outer);
         if status == ffi::LUA_YIELD && self.unwinding.get() {
-            return Ok(Back::Waits);
+            return Ok(ResumeResult::Waits);
         }
-        let (moved, back) = match came_back(status, results) {
-            Resumed::Failed => (1, Back::Failed),
-            _ => (results, Back::Values(results)),
+        let (moved, result) = match resumed_with(status, results) {
+            Resumed::Failed => (1, ResumeResult::Failed),
+            _ => (results, ResumeResult::Values(results)),
         };
         if call.reserve(moved + 1).is_err() {
             co.pop(moved);
             return Err("too many results to resume");
         }
         if status_first {
-            call.push_boolean(back != Back::Failed);
+            call.push_boolean(result != ResumeResult::Failed);
         }
-        co.give(call, moved);
-        Ok(back)
+        co.move_to(call, moved);
+        Ok(result)
     }
 
-    /// The step's coroutine is about to yield, and nobody has resumed it.
+    /// Forgets the coroutine of the last resume: the step's coroutine is about to yield.
     #[inline]
-    pub(crate) fn forget_handed(&self) {
-        self.handed.set(NOBODY);
+    pub(crate) fn forget_last_resumed(&self) {
+        self.last_resumed.set(NO_COROUTINE);
     }
 
-    /// Whether the step, which follows a yield, was resumed by `resume`, and not by another library.
+    /// Whether `Threads::resume`, and not another library, has resumed the step, which follows a yield.
     #[inline]
-    pub(crate) fn take_handed(&self, stack: &Stack) -> bool {
-        let handed = self.handed.get() == stack.running();
-        self.handed.set(NOBODY);
-        handed
+    pub(crate) fn take_last_resumed(&self, stack: &Stack) -> bool {
+        let last_resumed = self.last_resumed.get() == stack.running();
+        self.last_resumed.set(NO_COROUTINE);
+        last_resumed
     }
 }
 
+/// Converts the results of `lua_resume`.
 #[inline]
-pub(super) fn came_back(status: c_int, results: c_int) -> Resumed {
+fn resumed_with(status: c_int, results: c_int) -> Resumed {
     match status {
         ffi::LUA_YIELD => Resumed::Yielded(results),
         ffi::LUA_OK => Resumed::Returned(results),

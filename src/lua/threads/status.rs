@@ -1,7 +1,7 @@
-//! What can be asked of a coroutine of which a step has the value.
+//! Queries about a coroutine that a step has as a value.
 
 use super::hook::Hook;
-use super::places::{Identity, identity};
+use super::places::{Identity, coroutine_identity};
 use crate::lua::coroutine::Running;
 use crate::lua::fault::Fault;
 use crate::lua::returns::{Push, Pusher};
@@ -10,7 +10,7 @@ use crate::lua::state::{Kind, State};
 use mlua::ffi;
 use std::ffi::c_int;
 
-/// What a coroutine is doing, as Lua's library tells it.
+/// The status of a coroutine, as Lua's coroutine library defines it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Status {
     Running,
@@ -19,33 +19,33 @@ pub(crate) enum Status {
     Dead,
 }
 
-/// Whether a coroutine ended by an error, and whether that was a lack of memory.
+/// Whether a coroutine ended by an error, and whether memory was short then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Failed {
+pub(crate) struct ErrorStatus {
     pub(crate) failed: bool,
-    pub(crate) for_memory: bool,
+    pub(crate) out_of_memory: bool,
 }
 
 impl Stack {
-    /// The coroutine at `index`.
+    /// Returns the coroutine at `index`.
     #[inline]
     pub(crate) fn coroutine(&self, index: c_int) -> Option<Identity> {
-        self.coroutine_at(index).map(|thread| identity(&thread))
+        self.coroutine_at(index).map(|thread| coroutine_identity(&thread))
     }
 
-    /// The coroutine that the step runs in.
+    /// Returns the coroutine that the step runs in.
     #[inline]
     pub(crate) fn running(&self) -> Identity {
-        identity(self)
+        coroutine_identity(self)
     }
 
-    /// Pushes the coroutine that the step runs in. → its index
+    /// Pushes the coroutine that the step runs in. Returns its index.
     #[inline]
     pub(crate) fn push_running(&mut self) -> Result<c_int, Fault> {
         self.push(Running)
     }
 
-    /// What the coroutine at `index` is doing; `None` when none is there.
+    /// Returns the status of the coroutine at `index`; `None` if the value is not a coroutine.
     pub(crate) fn status(&self, index: c_int) -> Option<Status> {
         let thread = self.coroutine_at(index)?;
         Some(match thread.state == self.state {
@@ -55,13 +55,16 @@ impl Stack {
     }
 
     /// Whether the coroutine at `index` ended by an error.
-    pub(crate) fn failure(&self, index: c_int) -> Failed {
+    pub(crate) fn error_status(&self, index: c_int) -> ErrorStatus {
         let status = self.coroutine_at(index).map_or(ffi::LUA_OK, |thread| thread.status());
-        Failed { failed: !matches!(status, ffi::LUA_OK | ffi::LUA_YIELD), for_memory: status == ffi::LUA_ERRMEM }
+        ErrorStatus {
+            failed: !matches!(status, ffi::LUA_OK | ffi::LUA_YIELD),
+            out_of_memory: status == ffi::LUA_ERRMEM,
+        }
     }
 }
 
-/// What a coroutine that is not the step's own is doing.
+/// Returns the status of a coroutine other than the step's own.
 pub(super) fn status(thread: &State) -> Status {
     match thread.status() {
         ffi::LUA_YIELD => Status::Suspended,
@@ -71,41 +74,41 @@ pub(super) fn status(thread: &State) -> Status {
     }
 }
 
-/// A new coroutine, whose function is the one at an index; or a thread without one.
+/// A new coroutine whose function is the value at an index, or a thread without a function.
 pub(crate) struct NewThread(Option<c_int>, Hook);
 
 impl NewThread {
-    /// With the hook of `stack`'s coroutine.
+    /// A coroutine with the debug hook of `stack`'s coroutine.
     pub(crate) fn new(stack: &Stack, function: Option<c_int>) -> NewThread {
         NewThread(function, stack.debug_hook())
     }
 }
 
 impl Push for NewThread {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         let mut thread = to.push_coroutine();
         self.1.set(&mut thread);
         if let Some(index) = self.0 {
             to.push_copy(index);
-            to.give(&mut thread, 1);
+            to.move_to(&mut thread, 1);
         }
     }
 }
 
-/// The traceback of the coroutine at an index, behind a message.
+/// A traceback of the coroutine at an index, after a message.
 pub(crate) struct ThreadTraceback {
     pub(crate) of: c_int,
-    /// The index of a string.
+    /// The index of the message.
     pub(crate) message: c_int,
 }
 
 impl Push for ThreadTraceback {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(20, None);
         match to.coroutine_at(self.of) {
-            // Nothing is pushed on the other coroutine, whose stack may be full.
+            // The other coroutine's stack may be full, so nothing is pushed on it.
             Some(thread) if to.kind(self.message) == Kind::String => to.trace(&thread, Some(self.message), 0),
             _ => to.push_copy(self.message),
         }

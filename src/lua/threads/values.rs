@@ -1,4 +1,4 @@
-//! Values that are moved between a step and a coroutine, or two coroutines.
+//! Moving values between a step and a coroutine, or between two coroutines.
 
 use super::anchors::Coroutine;
 use super::places::{Full, Threads};
@@ -12,17 +12,18 @@ use std::ffi::c_int;
 impl Threads {
     /// Moves the topmost `count` values of the step's stack to a coroutine that is suspended or has not begun.
     #[inline(always)]
-    pub(crate) fn hand_over(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<(), Full> {
-        let mut to = self.beside(stack, co);
-        give(stack, &mut to, count)
+    pub(crate) fn move_to(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<(), Full> {
+        let mut to = self.other_state(stack, co);
+        try_move(stack, &mut to, count)
     }
 
-    /// Pushes a value to a coroutine that is suspended by a yield, unless its stack has many. → whether it has it
+    /// Pushes a value to a coroutine that is suspended by a yield, unless its stack is full. Returns whether the value
+    /// was pushed.
     #[inline]
-    pub(crate) fn hand_over_plain(&self, co: Coroutine, value: impl Plain) -> bool {
+    pub(crate) fn push_to(&self, co: Coroutine, value: impl Plain) -> bool {
         let mut state = self.state(co);
-        // A C function that yields has room for 20 values. Behind a Lua function that a native hook let yield there are five
-        // spare slots of Lua's, of which the callers use two.
+        // A C function that has yielded has room for 20 values. A Lua function that a native hook has made yield has
+        // five spare slots, of which the callers use two.
         let fits = state.status() == ffi::LUA_YIELD && (state.count() <= 10 || state.has_room(1));
         if fits {
             value.push_plain(&mut state);
@@ -31,31 +32,31 @@ impl Threads {
     }
 
     /// Moves the topmost `count` values of one coroutine to another one.
-    pub(crate) fn pass(&self, from: Coroutine, to: Coroutine, count: c_int) -> Result<(), Full> {
+    pub(crate) fn move_between(&self, from: Coroutine, to: Coroutine, count: c_int) -> Result<(), Full> {
         assert!(from != to);
-        give(&mut self.state(from), &mut self.state(to), count)
+        try_move(&mut self.state(from), &mut self.state(to), count)
     }
 
-    /// Moves the topmost `count` values of a coroutine to the step's stack. → the index of the first
+    /// Moves the topmost `count` values of a coroutine to the step's stack. Returns the index of the first.
     #[inline]
-    pub(crate) fn take(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<c_int, Full> {
-        let mut state = self.beside(stack, co);
+    pub(crate) fn move_from(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<c_int, Full> {
+        let mut state = self.other_state(stack, co);
         stack.reserve(count).map_err(|_| Full)?;
-        assert!((0..=state.count()).contains(&count), "no such values");
-        state.give(stack, count);
+        assert!((0..=state.count()).contains(&count), "the stack has fewer values");
+        state.move_to(stack, count);
         Ok(stack.count() - count + 1)
     }
 
-    /// Has `read` read the topmost `count` values of a coroutine that has returned, the first of which has the index that it is
-    /// told, and what is in them; `None` when its stack is full.
+    /// Calls `read` with the topmost `count` values of a coroutine that has returned, and with the index of the first
+    /// of them. Returns `None` if the coroutine's stack is full.
     #[inline]
     pub(crate) fn walk<R>(
         &self, stack: &mut Stack, co: Coroutine, count: c_int, read: impl FnOnce(&mut Walk, c_int) -> R,
     ) -> Option<R> {
-        let mut state = self.beside(stack, co);
+        let mut state = self.other_state(stack, co);
         let top = state.count();
-        assert!((0..=top).contains(&count), "no such values");
-        // Lua keeps room for 20 values there.
+        assert!((0..=top).contains(&count), "the stack has fewer values");
+        // Lua has reserved room for 20 values on this stack.
         if top > 10 && !state.has_room(10) {
             return None;
         }
@@ -69,7 +70,7 @@ impl Threads {
         state.drop_to((state.count() - count).max(0));
     }
 
-    /// Empties the stack of a coroutine that has returned or not begun. Any other is left as it is.
+    /// Empties the stack of a coroutine that has returned or not begun. Any other is left unchanged.
     #[inline]
     pub(crate) fn clear(&self, co: Coroutine) {
         let mut state = self.state(co);
@@ -78,9 +79,10 @@ impl Threads {
         }
     }
 
-    /// Pushes the first value in the frame that a suspended coroutine waits in; nil when there is none. → its index
+    /// Pushes the first value in the frame that a suspended coroutine waits in; nil if there is none. Returns its
+    /// index.
     pub(crate) fn first_value(&self, stack: &mut Stack, co: Coroutine) -> Result<c_int, Full> {
-        let mut state = self.beside(stack, co);
+        let mut state = self.other_state(stack, co);
         stack.reserve(1).map_err(|_| Full)?;
         if !state.has_room(1) {
             return Err(Full);
@@ -89,17 +91,17 @@ impl Threads {
             0 => state.push_nil(),
             _ => state.push_copy(1),
         }
-        state.give(stack, 1);
+        state.move_to(stack, 1);
         Ok(stack.count())
     }
 }
 
 /// Moves the topmost `count` values of a stack to another one of the same VM.
 #[inline(always)]
-pub(super) fn give(from: &mut State, to: &mut State, count: c_int) -> Result<(), Full> {
-    assert!((0..=from.count()).contains(&count), "no such values");
+pub(super) fn try_move(from: &mut State, to: &mut State, count: c_int) -> Result<(), Full> {
+    assert!((0..=from.count()).contains(&count), "the stack has fewer values");
     match to.has_room(count) {
-        true => Ok(from.give(to, count)),
+        true => Ok(from.move_to(to, count)),
         false => Err(Full),
     }
 }

@@ -9,8 +9,8 @@ use crate::codec::http1::section;
 use crate::codec::http1::status::Reject;
 use crate::http::client::{Data, Found, ResponseHead, Responses};
 use crate::lua::{
-    Call, Fault, Field, Function, FunctionTable, Lent, Made, NewWith, Nil, Object, Source, Value, failed, functions,
-    results,
+    BytesOf, Call, Fault, Field, Function, FunctionTable, NewTailed, NewWith, Nil, Object, TailedSource, Value, failed,
+    functions, results,
 };
 use crate::modules::stream::connection::Connection;
 use crate::stream::Stream;
@@ -48,12 +48,12 @@ impl Object for KeptHead {
     const METHODS: FunctionTable = functions! { reason, version, field, field_all, fields, list };
 }
 
-impl Source for ResponseHead {
+impl TailedSource for ResponseHead {
     type Object = KeptHead;
     fn size(&self) -> usize {
         self.bytes.len()
     }
-    fn make(&mut self, bytes: &mut [u8]) -> Option<KeptHead> {
+    fn create(&mut self, bytes: &mut [u8]) -> Option<KeptHead> {
         bytes.copy_from_slice(&self.bytes);
         Some(KeptHead { version: self.version })
     }
@@ -62,8 +62,8 @@ impl Source for ResponseHead {
 results! {
     /// What reading comes to.
     enum Reply {
-        Head((i64, Made<ResponseHead, 0>)),
-        Lent(Lent<Connection>),
+        Head((i64, NewTailed<ResponseHead, 0>)),
+        Lent(BytesOf<Connection>),
         Bytes(Vec<u8>),
         End(Nil),
         WouldBlock(bool),
@@ -96,7 +96,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
 fn parts<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Responses, &'c mut Stream, i32), Fault> {
     call.object::<Responses>(1)?;
     let index = call.field(1, STREAM)?;
-    match call.pair::<Responses, Connection>(1, index) {
+    match call.object_pair::<Responses, Connection>(1, index) {
         Ok((responses, connection)) => Ok((responses, connection, index)),
         Err(_) => Err(Fault::message("the stream of the answers is gone")),
     }
@@ -116,7 +116,7 @@ fn head(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let (responses, stream, _) = parts(call)?;
     let found = responses.head(stream, &mut table.0.borrow_mut());
     Ok(match found.map_err(failed("recv"))? {
-        Found::There(source) => Reply::Head((source.status.into(), Made { source, fields: [] })),
+        Found::There(source) => Reply::Head((source.status.into(), NewTailed { source, fields: [] })),
         other => reply(other),
     })
 }
@@ -125,7 +125,7 @@ fn head(call: &mut Call<'_>) -> Result<Reply, Fault> {
 fn lend(stream: &mut Stream, index: i32, Data { data, consume }: Data) -> Reply {
     stream.consume(data.start);
     stream.lend(data.len(), consume - data.start);
-    Reply::Lent(Lent::by(index))
+    Reply::Lent(BytesOf::at(index))
 }
 
 /// `x:piece([limit])` → the next piece of the body; `nil` at its end; `false` would block; `nil, message,

@@ -10,7 +10,7 @@ use crate::codec::multipart::form::{Form, Step};
 use crate::file::spool::Spool;
 use crate::http::server::{How, Intent, Read};
 use crate::lua::{
-    Call, Failure, Fault, Function, FunctionTable, Lender, Lent, New, Nil, Object, Value, functions, results,
+    ByteSource, BytesOf, Call, Failure, Fault, Function, FunctionTable, New, Nil, Object, Value, functions, results,
 };
 use std::io;
 use std::ops::Range;
@@ -27,14 +27,14 @@ enum Loan {
     Text,
 }
 
-impl Lender for Parser {
-    fn lent(&self) -> &[u8] {
+impl ByteSource for Parser {
+    fn bytes_to_push(&self) -> &[u8] {
         match &self.loan {
             Loan::Data(range) => self.form.bytes().get(range.clone()).unwrap_or_default(),
             Loan::Text => self.form.text(),
         }
     }
-    fn handed_over(&mut self) {}
+    fn bytes_pushed(&mut self) {}
 }
 
 impl Object for Parser {
@@ -52,7 +52,7 @@ results! {
         Done(bool),
         Parser(New<Parser>),
         Part(PartValues),
-        Bytes(Lent<Parser>),
+        Bytes(BytesOf<Parser>),
         Size(i64),
         End(Nil),
         Refused((Nil, i64, &'static str)),
@@ -101,7 +101,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
 
 /// `m:feed(piece)`: the next bytes of the body.
 fn feed(call: &mut Call<'_>) -> Result<(), Fault> {
-    let (parser, stack) = call.split::<Parser>(1)?;
+    let (parser, stack) = call.object_and_stack::<Parser>(1)?;
     parser.form.feed(stack.bytes(2)?);
     Ok(())
 }
@@ -114,14 +114,14 @@ fn finished(form: &mut Form) -> Reply {
 }
 
 /// `m:finish()`: the body is at its end → true; or nil, status, reason when the form is not.
-const FINISH: Function = Function::on(|parser: &mut Parser| finished(&mut parser.form));
+const FINISH: Function = Function::method_mut(|parser: &mut Parser| finished(&mut parser.form));
 
 /// `m:pull(S, id [, limit])`: takes the next piece of the body of a server's request → true; `false` would block; nil,
 /// status, reason when the body, or the form, is refused or ends early.
 fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 4, NO_LIMIT)?;
     let id = request(call, 3)?;
-    let (parser, handle) = call.pair::<Parser, Handle>(1, 2)?;
+    let (parser, handle) = call.object_pair::<Parser, Handle>(1, 2)?;
     let mut server = handle.machine.server.borrow_mut();
     server.touch(id, Intent::Special);
     let body = &mut handle.body;
@@ -163,7 +163,7 @@ fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     reply(parser.form.piece(limit), |step| match step {
         Step::Data(range) => {
             parser.loan = Loan::Data(range);
-            Reply::Bytes(Lent::by(1))
+            Reply::Bytes(BytesOf::at(1))
         }
         _ => Reply::End(Nil),
     })
@@ -184,7 +184,7 @@ fn text(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let parser = call.object_mut::<Parser>(1)?;
     reply(parser.form.collect(limit), |_| {
         parser.loan = Loan::Text;
-        Reply::Bytes(Lent::by(1))
+        Reply::Bytes(BytesOf::at(1))
     })
 }
 
@@ -192,7 +192,7 @@ fn text(call: &mut Call<'_>) -> Result<Reply, Fault> {
 /// hungry; `nil, status, reason` refused, 500 when it cannot be written.
 fn store(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 3, NO_LIMIT)?;
-    let (parser, spool) = call.pair::<Parser, Spool>(1, 2)?;
+    let (parser, spool) = call.object_pair::<Parser, Spool>(1, 2)?;
     let stored = parser.form.drain::<Reply>(limit, |data| Ok(spool.write(data)?));
     reply(stored, |_| Reply::Size(spool.size() as i64))
 }

@@ -4,7 +4,7 @@ use super::transport::Plain;
 use crate::event::clock::monotonic_nanos;
 use crate::event::{self, Inbox};
 use crate::http::server::{Clock, RequestId, Server};
-use crate::lua::{Call, Fault, Lender};
+use crate::lua::{ByteSource, Call, Fault};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::SystemTime;
@@ -36,12 +36,12 @@ pub(crate) struct Handle {
     pub(super) body: Vec<u8>,
 }
 
-impl Lender for Handle {
-    fn lent(&self) -> &[u8] {
+impl ByteSource for Handle {
+    fn bytes_to_push(&self) -> &[u8] {
         &self.body
     }
 
-    fn handed_over(&mut self) {
+    fn bytes_pushed(&mut self) {
         self.body.clear();
         // A large body's memory is not kept.
         self.body.shrink_to(1 << 16);

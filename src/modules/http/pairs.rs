@@ -2,7 +2,7 @@
 
 use crate::codec::pairs::{Few, Pairs, Texts};
 use crate::codec::uri;
-use crate::lua::{Call, Decoded, Either, Event, Events, Fault, Function, Nil, Table};
+use crate::lua::{Call, Decoded, Decoder, Either, Event, Fault, Function, Nil, Table};
 
 /// Pairs on their way to Lua, as a table by name; several values of one name are a list.
 #[derive(Clone, Copy)]
@@ -44,7 +44,7 @@ impl<T: Texts> Named<T> {
     }
 }
 
-impl<T: Texts> Events for Named<T> {
+impl<T: Texts> Decoder for Named<T> {
     const CALL: &'static str = "http.pairs";
     #[inline]
     fn next(&mut self, _: u32) -> Event<'_> {

@@ -7,14 +7,14 @@ use super::machine::{Handle, machine, request};
 use super::request::{BODY as KEPT, Request, SERVER};
 use crate::codec::http1::section;
 use crate::http::server::{How, Intent, Interest, Read, RequestId};
-use crate::lua::{Argument, Call, Fault, Function, Kind, Lent, Nil, Stored, results};
+use crate::lua::{Argument, BytesOf, Call, Fault, Function, Kind, Nil, StoredInField, results};
 
 results! {
     /// What reading comes to.
     enum Reply {
         Known(Argument),
-        Kept(Stored<Lent<Handle>, Request>),
-        Data(Lent<Handle>),
+        Kept(StoredInField<BytesOf<Handle>, Request>),
+        Data(BytesOf<Handle>),
         Pending(bool),
         End(Nil),
         Refused((Nil, i64, &'static str)),
@@ -31,9 +31,9 @@ fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, how: How) ->
         server.touch(id, Intent::Special);
     }
     Ok(match read {
-        Read::Data => Reply::Data(Lent::by(index)),
+        Read::Data => Reply::Data(BytesOf::at(index)),
         // A request that is over has no body left.
-        Read::Late if how == How::Whole => Reply::Data(Lent::by(index)),
+        Read::Late if how == How::Whole => Reply::Data(BytesOf::at(index)),
         Read::End | Read::Late => Reply::End(Nil),
         Read::Pending => Reply::Pending(false),
         Read::Truncated => Reply::Refused((Nil, 400, "closed")),
@@ -42,8 +42,8 @@ fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, how: How) ->
     })
 }
 
-/// `http.body_of(req [, limit])` → the body as one string, which the request keeps and gives again; `false` would block;
-/// `nil, status, reason` when it is over the limit (the app's unless one is given), malformed, or ends early.
+/// `http.body_of(req [, limit])` → the body as one string, which the request keeps and gives again; `false` would
+/// block; `nil, status, reason` when it is over the limit (the app's unless one is given), malformed, or ends early.
 pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
     let id = RequestId::from_number(call.object::<Request>(1)?.id);
     let id = id.ok_or_else(|| Fault::message("the request is not served"))?;
@@ -55,7 +55,7 @@ pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
     let usual = call.object::<Handle>(server)?.machine.body_limit;
     let limit = limit(call, 2, usual)?;
     Ok(match read(call, server, id, limit, How::Whole)? {
-        Reply::Data(value) => Reply::Kept(Stored { value, object: 1, field: KEPT }),
+        Reply::Data(value) => Reply::Kept(StoredInField { value, object: 1, field: KEPT }),
         reply => reply,
     })
 });
@@ -72,8 +72,8 @@ pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_server(
 /// `S:piece(id, limit)` → the next piece of the body, nil at its end; else as `body`.
 pub(super) const PIECE: Function = Function::new(|call: &mut Call<'_>| of_server(call, How::Piece));
 
-/// `S:trailers(id)` → table of lower-case name to value of the fields behind a chunked body (RFC 9112 section 7.1.2), once
-/// it was read; of a repeated one the last.
+/// `S:trailers(id)` → table of lower-case name to value of the fields behind a chunked body (RFC 9112 section 7.1.2),
+/// once it was read; of a repeated one the last.
 pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
     let id = request(call, 2)?;
     let mut server = machine(call)?.server.borrow_mut();
@@ -81,8 +81,8 @@ pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
     Ok(lowered(section::fields(section)))
 });
 
-/// `S:wait(id, what)` → whether a task will be told: a task of the request's handler waits to `"read"`, to `"write"`, or
-/// for the peer's `"end"`. False when the connection is over.
+/// `S:wait(id, what)` → whether a task will be told: a task of the request's handler waits to `"read"`, to `"write"`,
+/// or for the peer's `"end"`. False when the connection is over.
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| {
     let id = request(call, 2)?;
     let what = match call.bytes(3)? {

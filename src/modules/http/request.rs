@@ -1,8 +1,8 @@
 //! Requests as handlers see them, and `http.head`, whose functions read them.
 //!
 //! A request is one block with its head's bytes, made at once and read on demand. It needs no finalizer, and stays
-//! readable when its connection has gone on. Invariant: what a handler stores under a name is what it reads there, whatever
-//! else has that name.
+//! readable when its connection has gone on. Invariant: what a handler stores under a name is what it reads there,
+//! whatever else has that name.
 
 use super::fields::{strings, table};
 use super::machine::Handle;
@@ -15,8 +15,8 @@ use crate::codec::pairs::{Few, Pairs};
 use crate::codec::{cookie, uri};
 use crate::http::router::routes::{RouteId, Routes};
 use crate::lua::{
-    Argument, Call, Closure, Decoded, Either, Fault, Field, Function, FunctionTable, Holder, Kind, Metatable, Next,
-    Noted, Object, Outcome, Part, Value, functions, then, upvalue,
+    Argument, Call, Closure, Decoded, Either, Fault, Field, Function, FunctionTable, Kind, Metatable, Next, Object,
+    Outcome, StoredInTable, TableAt, TailSlice, Value, functions, then, upvalue,
 };
 use std::borrow::Cow;
 
@@ -77,33 +77,33 @@ pub(crate) fn is_known(call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
 }
 
 /// A text of a request, as it was sent or not; or nil.
-type Text = Either<Option<Part<Request>>, Vec<u8>>;
+type Text = Either<Option<TailSlice<Request>>, Vec<u8>>;
 
 /// What `find` finds in the head of the request at argument 1.
 fn sent(
     call: &Call<'_>, find: impl for<'h> Fn(RequestHead<'h>) -> Option<&'h [u8]>,
-) -> Result<Option<Part<Request>>, Fault> {
+) -> Result<Option<TailSlice<Request>>, Fault> {
     let head = head(call, 1)?;
-    Ok(find(head).map(|found| Part::of(1, head.bytes, found)))
+    Ok(find(head).map(|found| TailSlice::of(1, head.bytes, found)))
 }
 
 /// `head:method()` → as sent.
-fn method(call: &mut Call<'_>) -> Result<Option<Part<Request>>, Fault> {
+fn method(call: &mut Call<'_>) -> Result<Option<TailSlice<Request>>, Fault> {
     sent(call, |head| Some(head.head.method.of(head.bytes)))
 }
 
 /// `head:target()` → the request target as sent.
-fn target(call: &mut Call<'_>) -> Result<Option<Part<Request>>, Fault> {
+fn target(call: &mut Call<'_>) -> Result<Option<TailSlice<Request>>, Fault> {
     sent(call, |head| Some(head.head.target.of(head.bytes)))
 }
 
 /// `head:raw_query()` → what stands behind the `?`, or nil.
-fn raw_query(call: &mut Call<'_>) -> Result<Option<Part<Request>>, Fault> {
+fn raw_query(call: &mut Call<'_>) -> Result<Option<TailSlice<Request>>, Fault> {
     sent(call, |head| head.query())
 }
 
 /// `head:host()` → `host[:port]`, or nil.
-fn host(call: &mut Call<'_>) -> Result<Option<Part<Request>>, Fault> {
+fn host(call: &mut Call<'_>) -> Result<Option<TailSlice<Request>>, Fault> {
     sent(call, |head| Some(head.head.host?.of(head.bytes)))
 }
 
@@ -117,7 +117,7 @@ fn raw_path(call: &mut Call<'_>) -> Result<Text, Fault> {
 fn text(head: RequestHead<'_>, text: Cow<'_, [u8]>) -> Text {
     let bytes = head.bytes.as_ptr_range();
     match text {
-        Cow::Borrowed(text) if bytes.contains(&text.as_ptr()) => Either::One(Some(Part::of(1, head.bytes, text))),
+        Cow::Borrowed(text) if bytes.contains(&text.as_ptr()) => Either::One(Some(TailSlice::of(1, head.bytes, text))),
         text => Either::Other(text.into_owned()),
     }
 }
@@ -250,18 +250,18 @@ fn whole_body(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(call.field(1, BODY)?))
 }
 
-/// `http.kind(getters, methods)`: from now on a field of a request of this VM is what was stored under its name, else what
-/// `getters[name](req)` gives, which is stored unless it is nil, else `methods[name]`.
+/// `http.kind(getters, methods)`: from now on a field of a request of this VM is what was stored under its name, else
+/// what `getters[name](req)` gives, which is stored unless it is nil, else `methods[name]`.
 pub(crate) const KIND: Function = Function::new(|call: &mut Call<'_>| {
     for index in [1, 2] {
         if call.kind(index) != Kind::Table {
             return Err(Fault::expected(index, "table"));
         }
     }
-    let table = Holder::Index(call.create(Metatable::<Request>::of())?);
+    let table = TableAt::Index(call.create(Metatable::<Request>::of())?);
     for (key, function) in [("__index", INDEX), ("__newindex", NEW_INDEX)] {
         let value = Closure(function, (Argument(1), Argument(2)));
-        call.create(Noted { table, key, value })?;
+        call.create(StoredInTable { table, key, value })?;
     }
     Ok(())
 });
@@ -283,7 +283,7 @@ const INDEX: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// What `key` has got.
-fn got(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<Noted<Argument, Argument>>, Fault> {
+fn got(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<StoredInTable<Argument, Argument>>, Fault> {
     let has = !call.is_none(outcome.first);
     Ok(has.then(|| note(Argument(outcome.first))))
 }
@@ -295,8 +295,8 @@ const NEW_INDEX: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// Stores a value under the key at argument 2 in what is known of the request at argument 1.
-fn note(value: Argument) -> Noted<Argument, Argument> {
-    Noted { table: Holder::field(1, KNOWN), key: Argument(2), value }
+fn note(value: Argument) -> StoredInTable<Argument, Argument> {
+    StoredInTable { table: TableAt::field(1, KNOWN), key: Argument(2), value }
 }
 
 #[cfg(test)]

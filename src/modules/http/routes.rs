@@ -71,4 +71,4 @@ fn takes(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// `routes:wrapped()`: from now on there is middleware, so that handlers are chosen by Lua.
-const WRAPPED: Function = Function::of(|routes: &AppRoutes| routes.0.borrow_mut().wrap());
+const WRAPPED: Function = Function::method(|routes: &AppRoutes| routes.0.borrow_mut().wrap());

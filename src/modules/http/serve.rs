@@ -1,5 +1,5 @@
-//! `http.serve`: takes work from a server, calls the handlers, and gives their answers back. What returns a body and has
-//! done no more than set status, fields and type is answered here; all else is concluded by
+//! `http.serve`: takes work from a server, calls the handlers, and gives their answers back. What returns a body and
+//! has done no more than set status, fields and type is answered here; all else is concluded by
 //! lualib/lio/web/connection.lua.
 
 use super::machine::Machine;
@@ -9,8 +9,8 @@ use crate::http::server::{
     AT_ONCE, Body, End, Intent, Kind as BodyKind, Plan, RequestId, Responded, Response, Why, Work,
 };
 use crate::lua::{
-    Argument, Call, Fault, Function, FunctionTable, Kind, MadeBy, Maker, Next, Nil, Object, Outcome, Pushing, Row,
-    Stack, functions, results, then,
+    Argument, Call, Fault, Function, FunctionTable, Kind, NewFromFactory, Next, Nil, Object, Outcome, Pushing, Row,
+    Stack, TailedFactory, functions, results, then,
 };
 use crate::modules::json;
 use std::rc::Rc;
@@ -65,8 +65,8 @@ impl Object for Run {
 }
 
 /// The request that it works on, as Lua holds it.
-impl Maker for Run {
-    type Made = Request;
+impl TailedFactory for Run {
+    type Product = Request;
 
     fn size(&self) -> usize {
         let mut server = self.machine.server.borrow_mut();
@@ -74,7 +74,7 @@ impl Maker for Run {
         head.map_or(0, |head| head.head.head_len)
     }
 
-    fn make(&mut self, bytes: &mut [u8]) -> Option<Request> {
+    fn create(&mut self, bytes: &mut [u8]) -> Option<Request> {
         let id = self.id?;
         let mut server = self.machine.server.borrow_mut();
         let route = server.route(id);
@@ -85,10 +85,10 @@ impl Maker for Run {
 }
 
 /// The request at work, with its server.
-type MakeRequest = MadeBy<Run, 1>;
+type MakeRequest = NewFromFactory<Run, 1>;
 
 fn make_request() -> MakeRequest {
-    MadeBy { maker: at::RUN, fields: [(SERVER, at::SERVER)] }
+    NewFromFactory { factory: at::RUN, fields: [(SERVER, at::SERVER)] }
 }
 
 /// `{ server, id, request }`
@@ -116,7 +116,7 @@ results! {
 pub(crate) const SERVE: Function = Function::new(serve);
 
 fn serve(call: &mut Call<'_>) -> Result<Act, Fault> {
-    let (run, stack) = call.split::<Run>(at::RUN)?;
+    let (run, stack) = call.object_and_stack::<Run>(at::RUN)?;
     next_work(run, stack)
 }
 
@@ -206,7 +206,7 @@ fn tell(stack: &mut Stack, resumed: Option<(RequestId, Why)>) -> Result<Act, Fau
 
 /// A handler of a route has returned, or raised.
 fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
-    let (run, stack) = call.split::<Run>(at::RUN)?;
+    let (run, stack) = call.object_and_stack::<Run>(at::RUN)?;
     let Some(id) = run.id else {
         return Ok(Act::Plain(Next::pushed(0)));
     };
@@ -315,7 +315,7 @@ fn conclude(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act,
 
 fn concluded(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
     let end = if call.is_true(outcome.first) { End::Kept } else { End::Cut };
-    let (run, stack) = call.split::<Run>(at::RUN)?;
+    let (run, stack) = call.object_and_stack::<Run>(at::RUN)?;
     match run.id {
         Some(id) => go_on(run, stack, id, end),
         None => Ok(Act::Plain(Next::pushed(0))),

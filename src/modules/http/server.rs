@@ -1,5 +1,5 @@
-//! `http.server`: the web server's machine as Lua holds it. `serve` takes its work, `respond` and `read` have what is done
-//! with one request.
+//! `http.server`: the web server's machine as Lua holds it. `serve` takes its work, `respond` and `read` have what is
+//! done with one request.
 //!
 //! Sockets of its connections have an inbox for their events, so that no Lua value stands for one.
 
@@ -98,7 +98,8 @@ fn span(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
 
-/// `http.server(settings, routes, selector)` → a server without connections. `settings`: the app's, `selector` the loop's.
+/// `http.server(settings, routes, selector)` → a server without connections. `settings`: the app's, `selector` the
+/// loop's.
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     let routes = call.object::<AppRoutes>(2)?.0.clone();
     let selector = call.object::<Selector>(3)?.inner.clone();
@@ -142,13 +143,13 @@ fn listen(call: &mut Call<'_>) -> Result<(), Fault> {
     call.set_field(1, LISTENER, 2)
 }
 
-/// `S:accept([all])` → true when there may be more, or no room for them; false when nobody was there, the listener being
-/// armed; `nil, message, code` on failure. `all`: also where there is no room.
+/// `S:accept([all])` → true when there may be more, or no room for them; false when nobody was there, the listener
+/// being armed; `nil, message, code` on failure. `all`: also where there is no room.
 fn accept(call: &mut Call<'_>) -> Result<bool, Fault> {
     let beyond = call.is_true(2);
     let listener = call.field(1, LISTENER)?;
     let Some(listener) = call.as_object::<Socket>(listener) else {
-        return Err(Failure::word("accept", "the listener is closed", "closed").into());
+        return Err(Failure::new("accept", "the listener is closed", "closed").into());
     };
     let accepted = machine(call)?.accept(listener, beyond).map_err(failed("accept"))?;
     Ok(!matches!(accepted, Accepted::None))
@@ -172,8 +173,8 @@ fn admit(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `S:arrived()` → whether there is something to serve; whether the listener wants a closer look. Takes the events of the
-/// loop's last wait.
+/// `S:arrived()` → whether there is something to serve; whether the listener wants a closer look. Takes the events of
+/// the loop's last wait.
 fn arrived(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
     let listener = call.field(1, LISTENER)?;
     let listener = call.as_object::<Socket>(listener);
@@ -213,8 +214,8 @@ impl Machine {
     }
 }
 
-/// `S:flush()` → after how many seconds the loop's timer has to fire, if that is to be set anew. Sends what is queued; to
-/// be called before the loop waits.
+/// `S:flush()` → after how many seconds the loop's timer has to fire, if that is to be set anew. Sends what is queued;
+/// to be called before the loop waits.
 fn flush(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
     let machine = machine(call)?;
     let mut server = machine.server.borrow_mut();
@@ -242,19 +243,19 @@ fn expire(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// `S:due()` → how many connections have something to do, or more.
-const DUE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().due() as i64);
+const DUE: Function = Function::method(|handle: &Handle| handle.machine.server.borrow().due() as i64);
 
 /// `S:run()` → what a task serves with.
-const RUN: Function = Function::of(|handle: &Handle| New::of(Run::new(handle.machine.clone())));
+const RUN: Function = Function::method(|handle: &Handle| New::of(Run::new(handle.machine.clone())));
 
 /// `S:count()` → how many connections there are.
-const COUNT: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().count() as i64);
+const COUNT: Function = Function::method(|handle: &Handle| handle.machine.server.borrow().count() as i64);
 
 /// `S:is_full()` → whether there are as many connections as may be.
-const IS_FULL: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().is_full());
+const IS_FULL: Function = Function::method(|handle: &Handle| handle.machine.server.borrow().is_full());
 
 /// `S:watch()`: Lua is told when the next connection leaves.
-const WATCH: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().watch());
+const WATCH: Function = Function::method(|handle: &Handle| handle.machine.server.borrow_mut().watch());
 
 /// `S:shed()`: closes a few connections that have had an answer and are idle for a while.
 fn shed(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -265,10 +266,10 @@ fn shed(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// `S:stop()`: what has arrived is answered, and the last answer of a connection says that it closes.
-const STOP: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().stop());
+const STOP: Function = Function::method(|handle: &Handle| handle.machine.server.borrow_mut().stop());
 
 /// `S:settle()`: connections that are idle close, and others when they would fall idle.
-const SETTLE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().settle_down());
+const SETTLE: Function = Function::method(|handle: &Handle| handle.machine.server.borrow_mut().settle_down());
 
 /// `S:close()`: all connections close; tasks that wait on one are told.
-const CLOSE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().close_all());
+const CLOSE: Function = Function::method(|handle: &Handle| handle.machine.server.borrow_mut().close_all());

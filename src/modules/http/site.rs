@@ -64,7 +64,7 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
     let clock = machine.clock();
     let accepted = accepted(request::head(call, 2)?);
     let folder = call.field(1, FOLDER)?;
-    let (site, folder) = call.pair::<Site, Folder>(1, folder)?;
+    let (site, folder) = call.object_pair::<Site, Folder>(1, folder)?;
     let found = match site.find(folder, path, accepted, clock) {
         Ok(found) => found,
         Err(Ok(directory)) => return Ok(opened(directory)),
@@ -97,8 +97,8 @@ fn pass(found: Representation) -> Answered {
     found.into_original().map_or(Maybe(None), opened)
 }
 
-/// What the request at argument 2 asks of the site at 1; `None` when that is not so simple. Middleware, or a handler that
-/// has looked at the request or has set something, may have a say.
+/// What the request at argument 2 asks of the site at 1; `None` when that is not so simple. Middleware, or a handler
+/// that has looked at the request or has set something, may have a say.
 fn asked(call: &mut Call<'_>) -> Result<Option<Asked>, Fault> {
     let known = request::is_known(call, 2)?;
     let server = call.field(2, SERVER)?;
@@ -128,7 +128,7 @@ fn compressed(call: &mut Call<'_>) -> Result<Copied, Fault> {
     let facts = *call.object::<OpenFile>(3)?.facts();
     let accepted = accepted(request::head(call, 4)?);
     let folder = call.field(1, FOLDER)?;
-    let (site, folder) = call.pair::<Site, Folder>(1, folder)?;
+    let (site, folder) = call.object_pair::<Site, Folder>(1, folder)?;
     let found = site.open_copy(folder, &path, &facts, accepted, monotonic_nanos());
     Ok(copied(found))
 }

@@ -29,7 +29,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
 /// `file:write(bytes)` → true, or nil, message, code.
 fn write(call: &mut Call<'_>) -> Result<bool, Fault> {
     call.bytes(2)?;
-    let (spool, stack) = call.split::<Spool>(1)?;
+    let (spool, stack) = call.object_and_stack::<Spool>(1)?;
     let written = open(spool)?.write(stack.bytes(2)?);
     written.map(|()| true).map_err(failed("store"))
 }
@@ -44,7 +44,7 @@ fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 }
 
 /// `file:size()` → bytes that were written.
-const SIZE: Function = Function::of(|spool: &Spool| spool.size() as i64);
+const SIZE: Function = Function::method(|spool: &Spool| spool.size() as i64);
 
 /// `file:path()` → a path by which this process and its children can open the file until it is closed; or nil,
 /// message, code when it cannot be stored.
@@ -57,14 +57,14 @@ fn path(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 /// `"exists"`, unless what is there is to be replaced; `"other device"` for another file system.
 fn link(call: &mut Call<'_>) -> Result<bool, Fault> {
     call.bytes(2)?;
-    let (spool, stack) = call.split::<Spool>(1)?;
+    let (spool, stack) = call.object_and_stack::<Spool>(1)?;
     let to = Path::new(OsStr::from_bytes(stack.bytes(2)?));
     let linked = open(spool)?.link(to, stack.is_true(3));
     linked.map(|()| true).map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::XDEV) => Failure::word("move", "another file system", "other device").into(),
+        Some(Errno::XDEV) => Failure::new("move", "another file system", "other device").into(),
         _ => failed("move")(error),
     })
 }
 
 /// `file:close()`: the file is gone, unless it was linked. Idempotent.
-const CLOSE: Function = Function::on(Spool::close);
+const CLOSE: Function = Function::method_mut(Spool::close);

@@ -1,63 +1,64 @@
-//! A Lua value as JSON text, appended to a buffer. Tables are read raw: metamethods do not count.
+//! Encoding a Lua value as JSON text, which is appended to a buffer. Tables are read without metamethods.
 
 use crate::codec::json::{DEPTH, NotUtf8, put_float, put_integer, put_string};
-use crate::lua::{Kept, Kind, Light, Pairs, Read, Stack, Walk};
+use crate::lua::{Kind, Light, Pairs, Read, RegistryName, Stack, Walk};
 use std::fmt;
 use std::ops::Range;
 
-/// The metatable that marks arrays: one in each VM, so that a table that was marked before the module was loaded again is
-/// still known.
-pub(super) static MARK: Kept = Kept::new();
+/// The metatable that marks arrays. Each VM has one, so a table that was marked before the module was loaded again is
+/// still recognized.
+pub(super) static MARK: RegistryName = RegistryName::new();
 
-/// `json.null`: the same value in every VM, and one that a `lightuserdata` of C compares equal to.
+/// `json.null`: the same value in every VM; a `lightuserdata` null of C code is equal to it.
 pub(super) const NULL: Light = Light(0);
 
-/// In which order an object's fields are written.
+/// The order in which an object's fields are written.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Order {
-    /// As `next` finds them.
-    Found,
-    /// By the bytes of their keys.
+    /// The order of `next`.
+    Unsorted,
+    /// The order of their keys' bytes.
     Sorted,
 }
 
-/// Appends the value at `index` to `text`. The error names what cannot be encoded, and where.
+/// Appends the value at `index` to `text`. The error names the part that cannot be encoded, and its place.
 pub(super) fn write(stack: &mut Stack, index: i32, text: &mut Vec<u8>, order: Order) -> Result<(), String> {
-    let mark = stack.kept_identity(&MARK);
+    let mark = stack.registered_identity(&MARK);
     let mut encoder = Encoder { text, mark, order };
     let written = stack.walk(|values| encoder.value(values, index, 0));
     written.map_err(|failure| {
         let mut message = format!("json: {failure}");
-        let end = (0..=MESSAGE).rev().find(|at| message.is_char_boundary(*at));
+        let end = (0..=MAX_MESSAGE).rev().find(|at| message.is_char_boundary(*at));
         message.truncate(end.unwrap_or(0));
         message
     })
 }
 
-/// A message has at most so many bytes, however long the way to the value is.
-const MESSAGE: usize = 400;
+/// The maximum length of a message in bytes, however long the path to the value is.
+const MAX_MESSAGE: usize = 400;
 
-/// Appends the value at `index` to `text`, as `json.encode` writes it without options. False, with `text` as it was,
-/// when it cannot be encoded.
+/// Appends the value at `index` to `text`, as `json.encode` writes it without options. Returns false, and leaves `text`
+/// unchanged, if it cannot be encoded.
 pub(crate) fn append(stack: &mut Stack, index: i32, text: &mut Vec<u8>) -> bool {
     let begin = text.len();
-    let written = write(stack, index, text, Order::Found).is_ok();
+    let written = write(stack, index, text, Order::Unsorted).is_ok();
     if !written {
         text.truncate(begin);
     }
     written
 }
 
+/// Writes values to a text.
 struct Encoder<'t> {
     text: &'t mut Vec<u8>,
-    /// The identity of the metatable of arrays; 0 when there is none.
+    /// The identity of the metatable of arrays; 0 if there is none.
     mark: usize,
     order: Order,
 }
 
 impl Encoder<'_> {
-    /// Writes the value at `index`, which `depth` tables enclose.
-    fn value(&mut self, values: &mut Walk, index: i32, depth: u32) -> Written {
+    /// Writes the value at `index`, which is inside `depth` tables.
+    fn value(&mut self, values: &mut Walk, index: i32, depth: u32) -> EncodeResult {
         match values.read(index) {
             Read::String(bytes) => self.string(bytes),
             Read::Integer(integer) => Ok(put_integer(self.text, integer)),
@@ -66,7 +67,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn other(&mut self, values: &Walk, index: i32, kind: Kind) -> Written {
+    fn other(&mut self, values: &Walk, index: i32, kind: Kind) -> EncodeResult {
         match kind {
             Kind::Number => match values.number(index) {
                 Ok(number) if number.is_finite() => Ok(put_float(self.text, number)),
@@ -81,17 +82,17 @@ impl Encoder<'_> {
         }
     }
 
-    fn literal(&mut self, text: &[u8]) -> Written {
+    fn literal(&mut self, text: &[u8]) -> EncodeResult {
         self.text.extend_from_slice(text);
         Ok(())
     }
 
-    fn string(&mut self, bytes: &[u8]) -> Written {
+    fn string(&mut self, bytes: &[u8]) -> EncodeResult {
         put_string(self.text, bytes)
             .or_else(|NotUtf8(byte)| fail(format!("cannot encode a string that is not UTF-8 (byte {byte})")))
     }
 
-    fn table(&mut self, values: &mut Walk, index: i32, depth: u32) -> Written {
+    fn table(&mut self, values: &mut Walk, index: i32, depth: u32) -> EncodeResult {
         if depth == DEPTH {
             return fail(format!("excessive nesting, more than {DEPTH} tables (a cycle?)"));
         }
@@ -114,8 +115,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// Writes an object, of which a first pair was found.
-    fn object(&mut self, mut pairs: Pairs<'_>, depth: u32) -> Written {
+    /// Writes an object, whose first pair was found.
+    fn object(&mut self, mut pairs: Pairs<'_>, depth: u32) -> EncodeResult {
         let begin = self.text.len();
         let mut fields = Vec::new();
         self.text.push(b'{');
@@ -132,7 +133,7 @@ impl Encoder<'_> {
             });
             if let Err(failure) = written {
                 let name = values.string(key).unwrap_or_default();
-                return Err(failure.inside(Step::Field(name.to_vec())));
+                return Err(failure.inside(PathStep::Field(name.to_vec())));
             }
             if self.order == Order::Sorted {
                 fields.push((values.string(key).unwrap_or_default().to_vec(), from..self.text.len()));
@@ -148,7 +149,7 @@ impl Encoder<'_> {
         self.literal(b"}")
     }
 
-    /// Puts the fields that were written from `begin` on in the order of their keys; `fields` says where each one is.
+    /// Sorts the fields that were written from `begin` on by their keys. `fields` contains the place of each.
     fn sort(&mut self, begin: usize, mut fields: Vec<(Vec<u8>, Range<usize>)>) {
         fields.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let found = self.text.split_off(begin);
@@ -160,9 +161,9 @@ impl Encoder<'_> {
         }
     }
 
-    /// Writes an array, of which a first pair with some integer key was found. Elements are written as the pairs come while
-    /// they come in order, which they do unless a part of the table is hashed.
-    fn array(&mut self, mut pairs: Pairs<'_>, table: i32, depth: u32) -> Written {
+    /// Writes an array, whose first pair was found; its key is some integer. Elements are written in the order of
+    /// `next` while that is the order of their numbers, as it is unless a part of the table is hashed.
+    fn array(&mut self, mut pairs: Pairs<'_>, table: i32, depth: u32) -> EncodeResult {
         self.text.push(b'[');
         let value = pairs.value();
         let mut written = 0;
@@ -174,7 +175,7 @@ impl Encoder<'_> {
             }
         }
         let values = pairs.walk();
-        let length = count(values, table)?;
+        let length = count_integer_keys(values, table)?;
         for number in written + 1..=length {
             let Some(mut elements) = values.elements(table) else {
                 return fail("the Lua stack is full");
@@ -188,17 +189,17 @@ impl Encoder<'_> {
         self.literal(b"]")
     }
 
-    fn element(&mut self, values: &mut Walk, index: i32, number: i64, depth: u32) -> Written {
+    fn element(&mut self, values: &mut Walk, index: i32, number: i64, depth: u32) -> EncodeResult {
         if number > 1 {
             self.text.push(b',');
         }
         let written = self.value(values, index, depth + 1);
-        written.map_err(|failure| failure.inside(Step::Element(number)))
+        written.map_err(|failure| failure.inside(PathStep::Element(number)))
     }
 }
 
-/// The failure for a key that no JSON text has, or not beside the keys before it.
-fn bad_key(pairs: &mut Pairs<'_>) -> Written {
+/// The failure for a key that JSON does not have, or that does not fit the keys before it.
+fn bad_key(pairs: &mut Pairs<'_>) -> EncodeResult {
     let key = pairs.key();
     match pairs.walk().read(key) {
         Read::String(_) | Read::Integer(_) => fail("cannot encode a table with both integer and string keys"),
@@ -210,8 +211,8 @@ fn bad_key(pairs: &mut Pairs<'_>) -> Written {
     }
 }
 
-/// How many keys the table has, all of which must be integers.
-fn count(values: &mut Walk, table: i32) -> Result<i64, Box<Failure>> {
+/// Returns the number of keys of the table. Other keys than integers are a failure.
+fn count_integer_keys(values: &mut Walk, table: i32) -> Result<i64, Box<Failure>> {
     let mut count = 0;
     if let Some(mut pairs) = values.pairs(table) {
         while pairs.next() {
@@ -224,7 +225,7 @@ fn count(values: &mut Walk, table: i32) -> Result<i64, Box<Failure>> {
     Ok(count)
 }
 
-/// Lua's name of a type that has no JSON text, with its article left to the caller.
+/// Returns Lua's name of a type that JSON does not have, without an article.
 fn type_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Boolean => "boolean",
@@ -236,28 +237,29 @@ fn type_name(kind: Kind) -> &'static str {
     }
 }
 
-/// Boxed, so that the result of each step, which is nearly always `Ok`, is one word.
-type Written = Result<(), Box<Failure>>;
+/// The failure is boxed, so that each result, which is nearly always `Ok`, is one word.
+type EncodeResult = Result<(), Box<Failure>>;
 
-/// Why a value has no JSON text, and the steps to it, innermost first.
+/// Why a value cannot be encoded, and the path to it, innermost step first.
 struct Failure {
     what: String,
-    path: Vec<Step>,
+    path: Vec<PathStep>,
 }
 
-enum Step {
+/// One step of the path to a value.
+enum PathStep {
     Field(Vec<u8>),
     Element(i64),
 }
 
-/// The failure `what`, in the value that is being written.
-fn fail(what: impl Into<String>) -> Written {
+/// Returns the failure `what`, of the value that is being written.
+fn fail(what: impl Into<String>) -> EncodeResult {
     Err(Box::new(Failure { what: what.into(), path: Vec::new() }))
 }
 
 impl Failure {
-    /// Adds the step that leads to the value which the failure is in.
-    fn inside(mut self: Box<Self>, step: Step) -> Box<Self> {
+    /// Adds the step to the value in which the failure is.
+    fn inside(mut self: Box<Self>, step: PathStep) -> Box<Self> {
         self.path.push(step);
         self
     }
@@ -270,20 +272,20 @@ impl fmt::Display for Failure {
             to.write_str(" at ")?;
         }
         self.path.iter().rev().try_for_each(|step| match step {
-            Step::Element(index) => write!(to, "[{index}]"),
-            Step::Field(name) if is_name(name) => write!(to, ".{}", String::from_utf8_lossy(name)),
-            Step::Field(name) => write!(to, "[{}]", quoted(name)),
+            PathStep::Element(index) => write!(to, "[{index}]"),
+            PathStep::Field(name) if is_name(name) => write!(to, ".{}", String::from_utf8_lossy(name)),
+            PathStep::Field(name) => write!(to, "[{}]", quoted(name)),
         })
     }
 }
 
-/// Whether `.name` reads as Lua.
+/// Whether `.name` is valid Lua.
 fn is_name(name: &[u8]) -> bool {
     name.first().is_some_and(|byte| !byte.is_ascii_digit())
         && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// A key for a message: printable, at most 40 bytes of it.
+/// Returns a key for a message: printable, and at most 40 bytes of it.
 fn quoted(name: &[u8]) -> String {
     match name.len() {
         0..=40 => format!("\"{}\"", name.escape_ascii()),

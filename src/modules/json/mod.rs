@@ -1,5 +1,5 @@
-//! `lio.json`: Lua values to JSON text and back (RFC 8259). `lio.webserver` sends with it a table that a handler returns, and
-//! reads with it what `req:json()` gives.
+//! `lio.json`: Lua values to JSON text and back (RFC 8259). `lio.webserver` encodes tables that handlers return with
+//! it, and decodes the text for `req:json()`.
 
 mod encode;
 #[cfg(all(test, feature = "vendored"))]
@@ -7,31 +7,31 @@ mod tests;
 
 use crate::codec::json::{self, Node, Nodes};
 use crate::lua::{
-    Argument, Call, Decoded, Either, Event, Events, Fault, Function, FunctionTable, Keep, Kept, Kind, ModuleWith, Nil,
-    SCRATCH, Scratched, Table, Value, functions, scratch,
+    Argument, Call, Decoded, Decoder, Either, Event, Fault, Function, FunctionTable, Kind, ModuleWith, Nil, Register,
+    RegistryName, SCRATCH_SIZE, ScratchBytes, Table, Value, functions, scratch,
 };
 use encode::{MARK, NULL, Order};
 use std::cell::Cell;
 
 pub(crate) use encode::append;
 
-/// A text longer than this is not kept in memory for the next call.
-const KEPT: usize = 1 << 20;
+/// The memory of a text is kept for the next call up to this capacity, in bytes.
+const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
 thread_local! {
     /// The memory of the text that is being written.
     static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The names of options, as strings.
-static SORT: Kept = Kept::new();
-static NULL_IS: Kept = Kept::new();
+/// The names of the options, as Lua strings.
+static SORT: RegistryName = RegistryName::new();
+static NULL_IS: RegistryName = RegistryName::new();
 
-/// The index of an option in the table at 2; `None` when there is no table.
-fn option(call: &mut Call<'_>, name: &'static Kept) -> Result<Option<i32>, Fault> {
+/// Returns the index of an option in the table at argument 2; `None` if there is no table.
+fn option(call: &mut Call<'_>, name: &'static RegistryName) -> Result<Option<i32>, Fault> {
     match call.kind(2) {
         Kind::Table => {
-            let name = call.kept(name)?;
+            let name = call.registered(name)?;
             call.get(2, name).map(Some)
         }
         Kind::None | Kind::Nil => Ok(None),
@@ -39,46 +39,46 @@ fn option(call: &mut Call<'_>, name: &'static Kept) -> Result<Option<i32>, Fault
     }
 }
 
-/// `json.encode(value [, options])` → string; raises a string that names the place in the value.
+/// `json.encode(value [, options])`: returns a string. An error names the place in the value.
 ///
-/// A table with the keys 1 to n is an array, one with string keys an object, an empty one `{}` unless
-/// `json.array` marked it. `options.sort` (true): keys in the order of their bytes.
-fn encode(call: &mut Call<'_>) -> Result<Either<Scratched, Vec<u8>>, Fault> {
+/// A table with the keys 1 to n is an array, one with string keys an object. An empty one is `{}` unless `json.array`
+/// marked it. `options.sort` (true): keys in the order of their bytes.
+fn encode(call: &mut Call<'_>) -> Result<Either<ScratchBytes, Vec<u8>>, Fault> {
     call.any(1)?;
     let order = match option(call, &SORT)? {
         Some(sort) if call.is_true(sort) => Order::Sorted,
-        _ => Order::Found,
+        _ => Order::Unsorted,
     };
     let mut text = TEXT.try_with(Cell::take).unwrap_or_default();
     text.clear();
     encode::write(call, 1, &mut text, order).map_err(Fault::message)?;
-    if text.len() > SCRATCH {
+    if text.len() > SCRATCH_SIZE {
         return Ok(Either::Other(text));
     }
     let size = scratch(text.len(), |bytes| {
         bytes.copy_from_slice(&text);
         bytes.len()
     });
-    if text.capacity() <= KEPT {
+    if text.capacity() <= MAX_KEPT_CAPACITY {
         let _ = TEXT.try_with(|place| place.set(text));
     }
-    Ok(Either::One(Scratched(size)))
+    Ok(Either::One(ScratchBytes(size)))
 }
 
 type Decoding = Either<Decoded<Reader>, (Nil, String, &'static str)>;
 
-/// Nodes as the values that they mean.
+/// The nodes of a JSON text as Lua values.
 struct Reader {
     nodes: Nodes,
-    /// How many nodes and bytes are read.
+    /// The number of nodes that are read, and that of bytes.
     at: usize,
     bytes: usize,
-    /// The indexes of what stands for null, and of the mark.
+    /// The indexes of the value for null, and of the metatable of arrays.
     null: i32,
     mark: i32,
 }
 
-impl Events for Reader {
+impl Decoder for Reader {
     const CALL: &'static str = "json";
 
     fn next(&mut self, _: u32) -> Event<'_> {
@@ -106,39 +106,40 @@ impl Events for Reader {
     }
 }
 
-/// A count for a table.
+/// Returns a count for a table's size.
 fn hint(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// `json.decode(text [, options])` → value, or `nil, message, code` for a text that is not JSON: code
-/// `"truncated"` when it ends too early, else `"invalid"`. The message has line and column, in bytes.
+/// `json.decode(text [, options])`: returns a value; or `nil, message, code` for a text that is not JSON: the code is
+/// `"truncated"` if it ends too early, otherwise `"invalid"`. The message has line and column, in bytes.
 ///
-/// An object is a plain table, an array one that `json.array` would have marked. Of equal keys the last counts. An
-/// integer of 64 bits is a Lua integer; a larger one, or one with a fraction or an exponent, is a float. `null` is
-/// `json.null`, or `options.null`: any value but nil; `false` makes it test like an absent field.
+/// An object becomes a plain table, an array becomes a table with the mark of `json.array`. Of equal keys, the last
+/// counts. An integer of 64 bits is a Lua integer; a larger one, or a number with a fraction or an exponent, is a
+/// float. `null` is `json.null`, or `options.null`, which is any value except nil; with `false`, it tests like an
+/// absent field.
 fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
     call.bytes(1)?;
     let null = match option(call, &NULL_IS)? {
         Some(null) if !call.is_none(null) => null,
         _ => call.push(NULL)?,
     };
-    let mark = call.kept(&MARK)?;
+    let mark = call.registered(&MARK)?;
     Ok(match json::parse(call.bytes(1)?) {
         Ok(nodes) => Either::One(Decoded(Reader { nodes, at: 0, bytes: 0, null, mark })),
         Err(bad) => Either::Other((Nil, bad.message, bad.code)),
     })
 }
 
-/// `json.array([t])` → `t`, or a new table, marked as an array: `[]` when it is empty. The mark is the
-/// metatable `json.array_mt`; a table that has another metatable is refused.
+/// `json.array([t])`: marks `t` or a new table as an array, which is `[]` if it is empty, and returns it. The mark is
+/// the metatable `json.array_mt`. A table with another metatable is refused.
 fn array(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let table = match call.kind(1) {
         Kind::None => call.create(Value::List(Vec::new()))?,
         Kind::Table => 1,
         _ => return Err(Fault::expected(1, "table")),
     };
-    let mark = call.kept(&MARK)?;
+    let mark = call.registered(&MARK)?;
     let own = call.metatable(table)?;
     if own != 0 && own != call.identity(mark) {
         return Err(Fault::argument(1, "the table has a metatable of its own"));
@@ -151,13 +152,13 @@ const FUNCTIONS: FunctionTable = functions! { encode, decode, array };
 
 /// Opens `lio.json`: `encode`, `decode`, `array`, `array_mt`, `null`.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
-    let mut mark = call.kept(&MARK)?;
+    let mut mark = call.registered(&MARK)?;
     if call.kind(mark) != Kind::Table {
         let name = ("__name", Value::Name("lio.json.array"));
-        mark = call.create(Keep(&MARK, Value::Record(vec![name])))?;
+        mark = call.create(Register(&MARK, Value::Record(vec![name])))?;
     }
-    call.create(Keep(&SORT, "sort"))?;
-    call.create(Keep(&NULL_IS, "null"))?;
+    call.create(Register(&SORT, "sort"))?;
+    call.create(Register(&NULL_IS, "null"))?;
     let null = call.push(NULL)?;
     Ok(ModuleWith {
         functions: FUNCTIONS,

@@ -1,11 +1,11 @@
-//! What `json_test.lua` cannot bring about: Lua runs out of memory in the middle of a call.
+//! A test that `json_test.lua` cannot make: Lua runs out of memory in the middle of a call.
 
 use super::OPEN;
 use crate::lua::testing;
 use mlua::Function;
 
-/// Sets the limit to each of a range of amounts above what is in use, so that every allocation of a call
-/// fails once; the call must raise, or give its result, and work again afterwards.
+/// Sets the memory limit to each of a range of amounts above the used memory, so that every allocation of a call fails
+/// once. The call must fail or return its result, and succeed afterwards.
 #[test]
 fn a_call_survives_lua_running_out_of_memory_anywhere() {
     let (lua, json) = testing::vm(OPEN);

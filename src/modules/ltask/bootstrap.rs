@@ -1,4 +1,4 @@
-//! Module `ltask.bootstrap`: builds a system, runs it, and takes it down, in the VM that starts it.
+//! Module `ltask.bootstrap`: creates, runs and closes a system, in the VM that starts it.
 
 use super::arguments::{LabelledEntry, block, kind, labelled_entry, service_id};
 use super::config;
@@ -9,7 +9,7 @@ use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId};
 use crate::ltask::prestart::Prestart;
 use crate::ltask::service::{Service, System};
 use crate::ltask::system::Preparation;
-use crate::ltask::{crash, foreign, lifecycle, run, worker};
+use crate::ltask::{c_functions, crash, lifecycle, run, worker};
 use crate::lua::{Call, Either, Fault, Function, FunctionTable, Kind, Light, Module, Stack, functions};
 use crate::modules::pack;
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Where systems are built.
+/// How the module creates VMs, which depends on what the executable or the library has built in.
 pub(crate) trait Environment: 'static {
     const PREPARATION: Preparation;
 }
@@ -43,21 +43,21 @@ fn open<E: Environment>(call: &mut Call<'_>) -> Result<Module, Fault> {
     Ok(Module(Bootstrap::<E>::FUNCTIONS))
 }
 
-/// `init_timer()`, `init_socket()`: there is nothing to be done.
+/// `init_timer()`, `init_socket()`: nothing to do.
 const NOTHING: Function = Function::new(|_: &mut Call<'_>| Ok(()));
 
 /// The system of a VM that starts one, until `deinit`.
 #[derive(Default)]
-struct Present(RefCell<Option<Owner>>);
+struct CurrentSystem(RefCell<Option<OwnedSystem>>);
 
-struct Owner {
+struct OwnedSystem {
     system: Arc<System>,
     running: bool,
-    /// VMs that run before the system does (G1), until they become services: by their names for Lua.
+    /// VMs that run before the system does (G1), until they become services. The key is the pointer that Lua code gets.
     prestarts: HashMap<usize, Prestart>,
 }
 
-impl Drop for Owner {
+impl Drop for OwnedSystem {
     fn drop(&mut self) {
         if self.running {
             self.system.quit();
@@ -69,7 +69,7 @@ impl Drop for Owner {
     }
 }
 
-impl Present {
+impl CurrentSystem {
     fn set_running(&self, running: bool) {
         if let Some(owner) = &mut *self.0.borrow_mut() {
             owner.running = running;
@@ -77,43 +77,43 @@ impl Present {
     }
 }
 
-/// The system that `init` made and `deinit` has not ended, and whether it runs.
-fn owned(call: &mut Call<'_>) -> Result<(Arc<System>, bool), Fault> {
-    match &*call.shared::<Present>()?.0.borrow() {
+/// The system of `init`, unless `deinit` has closed it, and whether it runs.
+fn owned_system(call: &mut Call<'_>) -> Result<(Arc<System>, bool), Fault> {
+    match &*call.shared::<CurrentSystem>()?.0.borrow() {
         Some(owner) => Ok((owner.system.clone(), owner.running)),
         None => Err(Fault::message("no system: call bootstrap.init first")),
     }
 }
 
 fn system(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
-    owned(call).map(|(system, _)| system)
+    owned_system(call).map(|(system, _)| system)
 }
 
-/// `bootstrap.init(config)`: makes a system; the values in force are written back into the table.
+/// `bootstrap.init(config)`: creates a system. The values in force are written back into the table.
 fn init<E: Environment>(call: &mut Call<'_>) -> Result<(), Fault> {
-    let present = call.shared::<Present>()?;
-    if present.0.borrow().is_some() {
+    let current = call.shared::<CurrentSystem>()?;
+    if current.0.borrow().is_some() {
         return Err(Fault::message("init: there is a system already; see bootstrap.deinit"));
     }
     let system = System::new(config::read(call)?, E::PREPARATION).map_err(Fault::message)?;
     crash::install(&system).map_err(Fault::message)?;
-    present.0.replace(Some(Owner { system, running: false, prestarts: HashMap::new() }));
+    current.0.replace(Some(OwnedSystem { system, running: false, prestarts: HashMap::new() }));
     Ok(())
 }
 
-/// `bootstrap.deinit()`: closes what is left of the system; one that runs is ended first.
+/// `bootstrap.deinit()`: closes the system. If it runs, it is ended first.
 fn deinit(call: &mut Call<'_>) -> Result<(), Fault> {
-    let (system, running) = owned(call)?;
+    let (system, running) = owned_system(call)?;
     if running {
         system.quit();
-        finish(call)?;
+        wait_for_end(call)?;
     }
-    let owner = call.shared::<Present>()?.0.take();
+    let owner = call.shared::<CurrentSystem>()?.0.take();
     drop(owner);
     Ok(())
 }
 
-/// `bootstrap.init_root(1)`: service 1 is root; the number is fixed.
+/// `bootstrap.init_root(1)`: service 1 is root; no other id is allowed.
 fn init_root(call: &mut Call<'_>) -> Result<(), Fault> {
     system(call)?;
     call.integer_in(1, 1..=1, "root's service id")?;
@@ -124,38 +124,38 @@ fn init_root(call: &mut Call<'_>) -> Result<(), Fault> {
 fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
     let (address, size) = block(call, 1)?;
     let system = system(call)?;
-    let payload = Payload::adopt(address, size);
+    let payload = Payload::from_raw(address, size);
     system.push_log(SYSTEM, payload, Repetition::Counted);
     Ok(())
 }
 
-/// `bootstrap.poplog()` → centiseconds since the epoch, id, label, pointer, size; nothing when the log is
-/// empty.
+/// `bootstrap.poplog()`: returns centiseconds since the epoch, id, label, pointer and size of the oldest entry; nothing
+/// if the log is empty.
 fn poplog(call: &mut Call<'_>) -> Result<LabelledEntry, Fault> {
     Ok(labelled_entry(system(call)?.log.pop_last()))
 }
 
-/// `bootstrap.boot_failure()` → why `ltask.start`'s root could not start the system; nil when it could.
+/// `bootstrap.boot_failure()`: returns why root could not start the system of `ltask.start`; nil if it could.
 fn boot_failure(call: &mut Call<'_>) -> Result<Option<String>, Fault> {
     Ok(system(call)?.boot_failure())
 }
 
-/// `bootstrap.new_service(label, source, id)` (G1: `source` is Lua text or `@file`; raises) or
-/// `new_service(label, source, chunkname, id [, worker])` (G2: false and a message). Returns the id. An
-/// id of 0 or nil is the next one.
+/// `bootstrap.new_service(label, source, id)` (G1: `source` is Lua text or `@file`; raises errors) or
+/// `new_service(label, source, chunkname, id [, worker])` (G2: returns false and a message instead). Returns the id. If
+/// `id` is 0 or nil, the next free id is used.
 fn new_service(call: &mut Call<'_>) -> Result<Either<ServiceId, (bool, String)>, Fault> {
     let system = system(call)?;
     let label = call.utf8(1)?;
-    let is_new = call.kind(3) == Kind::String;
-    let wanted = wanted_id(call, if is_new { 4 } else { 3 })?;
-    let source = Source::read(call, 2, is_new.then_some(3))?;
-    let affinity = match is_new {
+    let is_second_generation = call.kind(3) == Kind::String;
+    let wanted = wanted_id(call, if is_second_generation { 4 } else { 3 })?;
+    let source = Source::read(call, 2, is_second_generation.then_some(3))?;
+    let affinity = match is_second_generation {
         true => affinity(call, 5, system.config.worker)?,
         false => Affinity::Any,
     };
-    match make(&system, wanted, label, &source, affinity) {
+    match create(&system, wanted, label, &source, affinity) {
         Ok(id) => Ok(Either::One(id)),
-        Err(message) if is_new => Ok(Either::Other((false, message))),
+        Err(message) if is_second_generation => Ok(Either::Other((false, message))),
         Err(message) => Err(Fault::message(message)),
     }
 }
@@ -164,60 +164,60 @@ fn wanted_id(call: &Call<'_>, index: i32) -> Result<ServiceId, Fault> {
     Ok(call.optional(index, service_id)?.unwrap_or(0))
 }
 
-/// Opens a place and makes the service; the error is a message.
-fn make(
+/// Opens a slot and creates the service. The error is a message.
+fn create(
     system: &Arc<System>, wanted: ServiceId, label: &str, source: &Source<'_>, affinity: Affinity,
 ) -> Result<ServiceId, String> {
-    let id = system.registry.open(wanted).ok_or_else(|| no_place(wanted))?;
-    let service = lifecycle::make(system, id, label, source.chunk())
+    let id = system.registry.open(wanted).ok_or_else(|| no_slot(wanted))?;
+    let service = lifecycle::create(system, id, label, source.chunk())
         .map_err(|message| format!("new service {label}: {message}"))?;
     lifecycle::install(system, service, affinity);
     Ok(id)
 }
 
-fn no_place(wanted: ServiceId) -> String {
+fn no_slot(wanted: ServiceId) -> String {
     match wanted {
         0 => "new service: there are too many (config.max_service)".to_owned(),
         _ => format!("new service: the id {wanted} is taken, or too high"),
     }
 }
 
-/// `bootstrap.new_thread(id)`: that service becomes exclusive (G1): it runs on a thread of its own, which
-/// starts with the system.
+/// `bootstrap.new_thread(id)`: makes the service exclusive (G1). It gets a thread of its own, which starts with the
+/// system.
 fn new_thread(call: &mut Call<'_>) -> Result<(), Fault> {
     let id = service_id(call, 1)?;
-    let (system, running) = owned(call)?;
+    let (system, running) = owned_system(call)?;
     if running {
         return Err(Fault::message("new_thread: the system runs already"));
     }
     run::make_exclusive(&system, id).map_err(Fault::message)
 }
 
-/// `bootstrap.preinit(source)` → pointer for `new_service_preinit` (G1): a VM that runs on a thread of
-/// its own before the system does, resumed with `true` at each step.
+/// `bootstrap.preinit(source)`: returns a pointer for `new_service_preinit` (G1). Starts a VM that runs on a thread of
+/// its own before the system does, and is resumed with `true` at each step.
 fn preinit(call: &mut Call<'_>) -> Result<Light, Fault> {
     let system = system(call)?;
     let source = Source::read(call, 1, None)?;
     let prestart = Prestart::start(&system, source.chunk()).map_err(Fault::message)?;
-    let present = call.shared::<Present>()?;
-    let mut owner = present.0.borrow_mut();
-    let prestarts = &mut owner.as_mut().expect("it was there just now").prestarts;
+    let current = call.shared::<CurrentSystem>()?;
+    let mut owner = current.0.borrow_mut();
+    let prestarts = &mut owner.as_mut().expect("`system` has found the owner").prestarts;
     let name = prestarts.keys().max().map_or(1, |most| most + 1);
     prestarts.insert(name, prestart);
     Ok(Light(name))
 }
 
-/// `bootstrap.new_service_preinit(label, id, p)` → id: the VM of `preinit` becomes that service, and its
-/// main function is resumed with nothing from now on.
+/// `bootstrap.new_service_preinit(label, id, p)`: makes the VM of `preinit` service `id` and returns the id. From then
+/// on its main function is resumed without values.
 fn new_service_preinit(call: &mut Call<'_>) -> Result<u32, Fault> {
-    let (system, present) = (system(call)?, call.shared::<Present>()?);
+    let (system, current) = (system(call)?, call.shared::<CurrentSystem>()?);
     let label = call.utf8(1)?;
     let wanted = wanted_id(call, 2)?;
     let name = call.light(3).ok_or_else(|| Fault::expected(3, "light userdata"))?;
-    let id = system.registry.open(wanted).ok_or_else(|| Fault::message(no_place(wanted)))?;
-    let prestart = present.0.borrow_mut().as_mut().and_then(|owner| owner.prestarts.remove(&name.0));
+    let id = system.registry.open(wanted).ok_or_else(|| Fault::message(no_slot(wanted)))?;
+    let prestart = current.0.borrow_mut().as_mut().and_then(|owner| owner.prestarts.remove(&name.0));
     let prestart = prestart.ok_or_else(|| "preinit: there is no such VM".to_owned());
-    match prestart.and_then(|prestart| prestart.finish(&system, id, label)) {
+    match prestart.and_then(|prestart| prestart.into_service(&system, id, label)) {
         Ok(service) => lifecycle::install(&system, service, Affinity::Any),
         Err(message) => {
             lifecycle::discard(&system, id);
@@ -227,30 +227,30 @@ fn new_service_preinit(call: &mut Call<'_>) -> Result<u32, Fault> {
     Ok(id)
 }
 
-/// `bootstrap.post_message{ from=, to=, session=, type=, message=, size= }`: takes the block. Raises
-/// `push message failed`.
+/// `bootstrap.post_message{ from=, to=, session=, type=, message=, size= }`: posts a message, which takes the block.
+/// Raises `push message failed`.
 fn post_message(call: &mut Call<'_>) -> Result<(), Fault> {
     call.expect(1, Kind::Table, "table")?;
     call.drop_to(1);
     let index = call.raw_field(1, "from")?;
     let from = call.optional(index, service_id)?.unwrap_or(SYSTEM);
-    let index = needed(call, "to")?;
+    let index = required_field(call, "to")?;
     let to = service_id(call, index)?;
     let index = call.raw_field(1, "session")?;
     let session = call.optional(index, Stack::integer)?.unwrap_or(0);
-    let index = needed(call, "type")?;
+    let index = required_field(call, "type")?;
     let kind = kind(call, index, "type")?;
     let index = call.raw_field(1, "message")?;
     call.raw_field(1, "size")?;
     let (address, size) = block(call, index)?;
     let system = system(call)?;
-    let message = Message { from, to, session, kind, payload: Payload::adopt(address, size) };
+    let message = Message { from, to, session, kind, payload: Payload::from_raw(address, size) };
     let posted = system.post(message, 0);
     posted.map_err(|_| Fault::message("push message failed"))
 }
 
-/// Pushes a field of the table at 1 that must be there. → its index
-fn needed(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
+/// Pushes a required field of the table at 1. Returns its index.
+fn required_field(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
     let index = call.raw_field(1, name)?;
     match call.is_none(index) {
         false => Ok(index),
@@ -258,40 +258,40 @@ fn needed(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
     }
 }
 
-/// Waits for the end; Ctrl-C in the stock interpreter, which sets a hook, ends the system.
-fn finish(call: &mut Call<'_>) -> Result<i64, Fault> {
+/// Waits for the system's end. Ctrl-C in the stock interpreter, which sets a hook, ends the system.
+fn wait_for_end(call: &mut Call<'_>) -> Result<i64, Fault> {
     let system = system(call)?;
     let code = run::wait(&system, || call.hook() != 0);
-    call.shared::<Present>()?.set_running(false);
+    call.shared::<CurrentSystem>()?.set_running(false);
     Ok(code.into())
 }
 
-/// `bootstrap.run()` → exit code, when root has ended (G1). `bootstrap.run(mainthread)` → context for
-/// `wait`, at once (G2).
+/// `bootstrap.run()`: returns the exit code when root has ended (G1). `bootstrap.run(mainthread)`: returns a context
+/// for `wait` at once (G2).
 fn run_system(call: &mut Call<'_>) -> Result<Either<i64, Light>, Fault> {
     let at_once = call.count() > 0;
-    let (system, running) = owned(call)?;
+    let (system, running) = owned_system(call)?;
     if running || system.is_quitting() {
         return Err(Fault::message("run: the system runs already, or has ended"));
     }
-    call.shared::<Present>()?.set_running(true);
+    call.shared::<CurrentSystem>()?.set_running(true);
     run::start(&system);
     Ok(match at_once {
-        true => Either::Other(foreign::context(&system)),
-        false => Either::One(finish(call)?),
+        true => Either::Other(c_functions::context(&system)),
+        false => Either::One(wait_for_end(call)?),
     })
 }
 
-/// `bootstrap.wait(context)` → exit code, when root has ended and every thread with it.
+/// `bootstrap.wait(context)`: returns the exit code when root and every thread have ended.
 fn wait(call: &mut Call<'_>) -> Result<i64, Fault> {
-    match owned(call)? {
-        (_, true) => finish(call),
+    match owned_system(call)? {
+        (_, true) => wait_for_end(call),
         (_, false) => Err(Fault::message("wait: the system does not run")),
     }
 }
 
-/// `bootstrap.mainthread_wait([no_wait])` → true after a slice of a service that asked for this thread;
-/// false when the system ends, or at once when there is none and `no_wait` is true.
+/// `bootstrap.mainthread_wait([no_wait])`: waits for a service that requested the main thread, runs a slice of it, and
+/// returns true. Returns false if the system ends, or if there is no such service and `no_wait` is true.
 fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
     let no_wait = call.is_true(1);
     let system = system(call)?;
@@ -302,24 +302,25 @@ fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
         if no_wait || system.is_quitting() {
             return Ok(false);
         }
-        // A signal ends the wait, and the system if it has set a hook.
+        // A signal ends the wait; if it has set a hook, it ends the system.
         if !system.scheduler.main_event.wait_once() && call.hook() != 0 {
             system.quit();
         }
     };
-    worker::main_slice(&system, id);
+    worker::run_main_slice(&system, id);
     Ok(true)
 }
 
-/// `bootstrap.external_sender(context)` → function pointer `int (void *queue, void *message)`, and `queue`.
-/// From any thread: the pointer reaches root's `external` request. 0 is success; not 0, the message was not
-/// taken.
+/// `bootstrap.external_sender(context)`: returns a function pointer `int (void *queue, void *message)`, and `queue`.
+/// The function may be called from any thread and sends the pointer to root as the request `external`. It returns 0 on
+/// success; otherwise the message was not taken.
 fn external_sender(call: &mut Call<'_>) -> Result<(Light, Light), Fault> {
-    Ok(foreign::external_sender(&system(call)?))
+    Ok(c_functions::external_sender(&system(call)?))
 }
 
-/// `bootstrap.log_sender(context)` → function pointer `void (void *log, void *data, size_t size)`, and `log`.
-/// From any thread: adds an entry of service 0; `data` is a packed block of `malloc` and is taken.
+/// `bootstrap.log_sender(context)`: returns a function pointer `void (void *log, void *data, size_t size)`, and `log`.
+/// The function may be called from any thread and adds an entry of service 0. It takes `data`, a packed block of
+/// `malloc`.
 fn log_sender(call: &mut Call<'_>) -> Result<(Light, Light), Fault> {
-    Ok(foreign::log_of_system(&system(call)?))
+    Ok(c_functions::log_of_system(&system(call)?))
 }

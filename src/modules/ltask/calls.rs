@@ -1,32 +1,32 @@
-//! The calls of a service that post messages and wait for answers. Packing and posting are one step, and the coroutine
-//! that waits is resumed by the dispatcher itself.
+//! The calls by which a service posts messages and waits for responses. Packing and posting are one step. The
+//! dispatcher resumes the waiting coroutine.
 
 use super::arguments::{kind, on_service, service, service_id, ticks};
 use super::hooks;
 use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId, kind};
 use crate::ltask::service::{Posted, Receipt, Service};
 use crate::lua::{
-    Argument, Call, Either, Entry, Fault, Function, FunctionTable, Kept, Kind, Maybe, Next, Nil, Outcome, Stack,
-    functions, then,
+    Argument, Call, Either, Fault, Function, FunctionTable, Kind, Maybe, Next, Nil, Outcome, RegistryName, Stack,
+    StoredInTable, functions, then,
 };
 use crate::modules::pack;
-use crate::task::{Denied, Ending, Reason, Tag, Tasks, Token, Way};
+use crate::task::{Ending, Reason, Tag, Tasks, Token, WaitError, WaitPath};
 use std::rc::Rc;
 
-/// What `ltask` has of these in a service with our library.
+/// Functions of `ltask` in a service with our library.
 pub(super) const PUBLIC: FunctionTable = functions! {
     call = call_service, syscall, send, send_direct = send, sleep, timeout, on_full, no_response: NO_RESPONSE,
 };
 
-/// What only the library itself uses.
+/// Functions that only the library uses.
 pub(super) const PRIVATE: FunctionTable = functions! {
     post, request, await = wait_session, fail_calls, new_session: NEW_SESSION, current: CURRENT, pending: PENDING,
 };
 
-/// Functions of timers that have not fired, by session.
-pub(super) static TIMEOUTS: Kept = Kept::new();
+/// Functions of timers that have not expired, by session.
+pub(super) static TIMEOUTS: RegistryName = RegistryName::new();
 
-/// The tasks of a service that has set our library up; an error in any other, naming `call`.
+/// The tasks of a service with our library; in other services an error that names the function `name`.
 pub(super) fn library_tasks(call: &mut Call<'_>, name: &str) -> Result<Rc<Tasks>, Fault> {
     match service(call)?.library.tasks() {
         Some(tasks) => Ok(tasks.clone()),
@@ -41,10 +41,10 @@ fn not_set_up(name: &str) -> Fault {
 
 /// How the running task can wait; `None` if it cannot.
 #[inline]
-fn way(call: &mut Call<'_>) -> Option<(Rc<Tasks>, Way)> {
+fn running_wait_path(call: &mut Call<'_>) -> Option<(Rc<Tasks>, WaitPath)> {
     let (service, stack) = call.data_and_stack::<Service>()?;
     let tasks = service.library.tasks()?;
-    Some((tasks.clone(), tasks.way(stack)?))
+    Some((tasks.clone(), tasks.wait_path(stack)?))
 }
 
 /// The receiver of a message, at 1.
@@ -55,8 +55,8 @@ fn receiver(stack: &Stack) -> Result<ServiceId, Fault> {
     }
 }
 
-/// Why a message was not taken.
-fn refusal(to: ServiceId, posted: Posted) -> String {
+/// Why a message was refused.
+fn refusal_text(to: ServiceId, posted: Posted) -> String {
     let what = match posted {
         Posted::Full => "busy",
         _ => "dead",
@@ -64,15 +64,16 @@ fn refusal(to: ServiceId, posted: Posted) -> String {
     format!("{{service:{to}}} is {what}")
 }
 
-/// The same as an error, without the place of the call.
+/// The same as an error, without the position of the call.
 #[cold]
-fn refused<R>(call: &mut Call<'_>, to: ServiceId, posted: Posted) -> Result<R, Fault> {
-    let text = call.create(refusal(to, posted))?;
+fn refusal_error<R>(call: &mut Call<'_>, to: ServiceId, posted: Posted) -> Result<R, Fault> {
+    let text = call.create(refusal_text(to, posted))?;
     Err(Fault::value(text))
 }
 
-/// Delivers a request, or queues it behind what waits for room, if the service wants that. → its session, or why not
-fn ask(service: &mut Service, to: ServiceId, kind: u8, payload: Payload) -> Result<i64, Posted> {
+/// Sends a request, or queues it until there is room if the service has configured that. Returns its session, or why it
+/// was refused.
+fn send_request(service: &mut Service, to: ServiceId, kind: u8, payload: Payload) -> Result<i64, Posted> {
     let session = service.library.next_session();
     let message = Message { from: service.id, to, session, kind, payload };
     match service.deliver_or_queue(message, 0, service.library.wait_when_full) {
@@ -81,35 +82,35 @@ fn ask(service: &mut Service, to: ServiceId, kind: u8, payload: Payload) -> Resu
     }
 }
 
-/// `ltask.call(addr, …)` → the callee's results; raises its error.
+/// `ltask.call(addr, …)`: sends a request and returns the results of the callee. Raises its error.
 fn call_service(call: &mut Call<'_>) -> Result<Next, Fault> {
-    pack_and_ask(call, kind::REQUEST)
+    pack_and_call(call, kind::REQUEST)
 }
 
 /// `ltask.syscall(addr, …)`: the same to the service library of `addr`.
 fn syscall(call: &mut Call<'_>) -> Result<Next, Fault> {
-    pack_and_ask(call, kind::SYSTEM)
+    pack_and_call(call, kind::SYSTEM)
 }
 
 #[inline]
-fn pack_and_ask(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
+fn pack_and_call(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
     let packed = receiver(call).and_then(|to| Ok((to, pack::block(call, 2)?)));
     match packed {
-        Ok((to, Some(payload))) => ask_and_wait(call, to, kind, payload),
-        // That the call cannot wait is the first thing to say.
-        _ if way(call).is_none() => refuse(call, kind),
-        Ok((_, None)) => pack::copy(call, 2, then(ask_with_copies), kind.into()),
+        Ok((to, Some(payload))) => request_and_wait(call, to, kind, payload),
+        // If the call cannot wait, that is the error to report first.
+        _ if running_wait_path(call).is_none() => refuse_wait(call, kind),
+        Ok((_, None)) => pack::copy(call, 2, then(call_with_copies), kind.into()),
         Err(fault) => Err(fault),
     }
 }
 
-fn ask_with_copies(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+fn call_with_copies(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     let (to, payload) = (receiver(call)?, pack::copied(call, outcome)?);
-    ask_and_wait(call, to, outcome.kept as u8, payload)
+    request_and_wait(call, to, outcome.kept as u8, payload)
 }
 
 #[cold]
-fn refuse(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
+fn refuse_wait(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
     let name = match kind {
         kind::SYSTEM => "syscall",
         _ => "call",
@@ -117,36 +118,38 @@ fn refuse(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
     library_tasks(call, name)?.refuse(call, name)
 }
 
-fn ask_and_wait(call: &mut Call<'_>, to: ServiceId, kind: u8, payload: Payload) -> Result<Next, Fault> {
+fn request_and_wait(call: &mut Call<'_>, to: ServiceId, kind: u8, payload: Payload) -> Result<Next, Fault> {
     let asked = call.data_and_stack::<Service>().and_then(|(service, stack)| {
         let tasks = service.library.tasks().cloned()?;
-        let way = tasks.way(stack)?;
-        Some((tasks, way, ask(service, to, kind, payload)))
+        let path = tasks.wait_path(stack)?;
+        Some((tasks, path, send_request(service, to, kind, payload)))
     });
     match asked {
-        Some((tasks, way, Ok(session))) => wait(call, &tasks, way, session, Reason::Call(to)),
-        Some((_, _, Err(posted))) => refused(call, to, posted),
-        None => refuse(call, kind),
+        Some((tasks, path, Ok(session))) => wait(call, &tasks, path, session, Reason::Call(to)),
+        Some((_, _, Err(posted))) => refusal_error(call, to, posted),
+        None => refuse_wait(call, kind),
     }
 }
 
-/// Suspends the running task until its session is answered.
+/// Suspends the running task until its session gets a response.
 #[inline]
-fn wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, way: Way, session: i64, reason: Reason) -> Result<Next, Fault> {
-    begin_wait(call, tasks, way, session, reason)?;
+fn wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, path: WaitPath, session: i64, reason: Reason) -> Result<Next, Fault> {
+    begin_wait(call, tasks, path, session, reason)?;
     Ok(Next::waits(then(resumed), 0))
 }
 
 #[inline]
-fn begin_wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, way: Way, session: i64, reason: Reason) -> Result<(), Fault> {
-    match tasks.wait_by(call, way, Token::Session(session), reason) {
+fn begin_wait(
+    call: &mut Call<'_>, tasks: &Rc<Tasks>, path: WaitPath, session: i64, reason: Reason,
+) -> Result<(), Fault> {
+    match tasks.wait_on_path(call, path, Token::Session(session), reason) {
         Ok(()) => Ok(()),
-        Err(Denied::Fault(fault)) => Err(fault),
-        Err(_) => Err(Fault::message("somebody waits for this session already")),
+        Err(WaitError::Fault(fault)) => Err(fault),
+        Err(_) => Err(Fault::message("another coroutine waits for this session already")),
     }
 }
 
-/// After a wait: whether it raises the value on top.
+/// After a wait: whether the value on top is an error to be raised.
 #[inline]
 fn is_interrupted(call: &mut Call<'_>) -> bool {
     let found = call.data_and_stack::<Service>();
@@ -156,7 +159,7 @@ fn is_interrupted(call: &mut Call<'_>) -> bool {
     })
 }
 
-/// After the wait: the values of the answer, or its error.
+/// After the wait: returns the values of the response, or raises its error.
 fn resumed(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
     match is_interrupted(call) {
         true => raise(call),
@@ -179,31 +182,31 @@ fn raised(_: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
 /// True, or false and a message.
 type Sent = Either<bool, (bool, String)>;
 
-/// `ltask.send(addr, …)` → true; false and a message when the service is dead. Raises when its mailbox is
-/// full, or waits, if the service wants that.
+/// `ltask.send(addr, …)`: posts a message and returns true; false and a message if the service is dead. If its mailbox
+/// is full, waits if the service has configured that, and otherwise raises an error.
 fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
     receiver(call)?;
     pack::packed(call, 2, |call, payload| {
         let to = receiver(call)?;
-        // Who cannot wait is told that the receiver is busy.
-        let way = match service(call)?.library.wait_when_full {
-            true => way(call),
+        // A caller that cannot wait gets the error that the receiver is busy.
+        let path = match service(call)?.library.wait_when_full {
+            true => running_wait_path(call),
             false => None,
         };
         let service = service(call)?;
-        let ticket = way.as_ref().map_or(0, |_| service.library.next_session());
+        let send_session = path.as_ref().map_or(0, |_| service.library.next_session());
         let message = Message { from: service.id, to, session: 0, kind: kind::REQUEST, payload };
-        match service.deliver_or_queue(message, ticket, way.is_some()) {
+        match service.deliver_or_queue(message, send_session, path.is_some()) {
             Posted::Done => Ok(Next::returns(Either::One(true))),
             Posted::Missing => {
-                let text = refusal(to, Posted::Missing);
+                let text = refusal_text(to, Posted::Missing);
                 Ok(Next::returns(Either::Other((false, text))))
             }
-            Posted::Full => refused(call, to, Posted::Full),
+            Posted::Full => refusal_error(call, to, Posted::Full),
             Posted::Queued => {
                 call.drop_to(1);
-                if let Some((tasks, way)) = way {
-                    begin_wait(call, &tasks, way, ticket, Reason::Other)?;
+                if let Some((tasks, path)) = path {
+                    begin_wait(call, &tasks, path, send_session, Reason::Other)?;
                 }
                 Ok(Next::yields(0, then(sent), 0))
             }
@@ -211,7 +214,7 @@ fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
     })
 }
 
-/// After the wait of `send` for room: the receiver's address is at 1, whether it took the message on top.
+/// After the wait of `send` for room: the receiver is at 1, and whether the message was delivered is on top.
 fn sent(call: &mut Call<'_>, _: Outcome) -> Result<Sent, Fault> {
     let top = call.count();
     if is_interrupted(call) {
@@ -219,21 +222,21 @@ fn sent(call: &mut Call<'_>, _: Outcome) -> Result<Sent, Fault> {
     }
     Ok(match call.is_true(top) {
         true => Either::One(true),
-        false => Either::Other((false, refusal(service_id(call, 1)?, Posted::Missing))),
+        false => Either::Other((false, refusal_text(service_id(call, 1)?, Posted::Missing))),
     })
 }
 
 /// Receiver, session and type of a message, from 1 on.
-fn head(stack: &Stack) -> Result<(ServiceId, i64, u8), Fault> {
+fn read_header(stack: &Stack) -> Result<(ServiceId, i64, u8), Fault> {
     let (to, session) = (service_id(stack, 1)?, stack.integer(2)?);
     Ok((to, session, kind(stack, 3, "message type")?))
 }
 
-/// `core.post(addr, session, type, …)` → whether it was taken: packs and posts a message as it is.
+/// `core.post(addr, session, type, …)`: packs and posts a message as it is. Returns whether it was accepted.
 fn post(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
-    head(call)?;
+    read_header(call)?;
     pack::packed(call, 4, |call, payload| {
-        let (to, session, kind) = head(call)?;
+        let (to, session, kind) = read_header(call)?;
         let service = service(call)?;
         let receipt = service.post(Message { from: service.id, to, session, kind, payload });
         Ok(Next::returns(matches!(receipt, Receipt::Done)))
@@ -243,34 +246,34 @@ fn post(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
 /// A session, or nil and a message.
 type Asked = Either<i64, (Nil, String)>;
 
-/// `core.request(addr, …)` → the session that will be answered: a call that does not wait. nil and a
-/// message when it was refused.
+/// `core.request(addr, …)`: sends a request without waiting. Returns the session of the response, or nil and a message
+/// if the request was refused.
 fn request(call: &mut Call<'_>) -> Result<Next<Asked>, Fault> {
     receiver(call)?;
     pack::packed(call, 2, |call, payload| {
         let to = receiver(call)?;
-        let asked = ask(service(call)?, to, kind::REQUEST, payload);
+        let asked = send_request(service(call)?, to, kind::REQUEST, payload);
         Ok(Next::returns(match asked {
             Ok(session) => Either::One(session),
-            Err(posted) => Either::Other((Nil, refusal(to, posted))),
+            Err(posted) => Either::Other((Nil, refusal_text(to, posted))),
         }))
     })
 }
 
-/// `core.await(session[, addr])` → the results of that session's answer, which is expected of that service;
+/// `core.await(session[, addr])`: waits for the response with that session, from service `addr`. Returns its results or
 /// raises its error.
 fn wait_session(call: &mut Call<'_>) -> Result<Next, Fault> {
     let session = call.integer(1)?;
     let reason = call.optional(2, service_id)?.map_or(Reason::Other, Reason::Call);
     let tasks = library_tasks(call, "await")?;
-    match tasks.way(call) {
-        Some(way) => wait(call, &tasks, way, session, reason),
+    match tasks.wait_path(call) {
+        Some(path) => wait(call, &tasks, path, session, reason),
         None => tasks.refuse(call, "await"),
     }
 }
 
-/// `core.fail_calls(addr, text)` → how many: each call of this service that waits for an answer of `addr`
-/// raises that error. Answers that still come are dropped.
+/// `core.fail_calls(addr, text)`: raises an error in each call of this service that waits for a response of `addr`, and
+/// returns their number. Responses that still arrive are dropped.
 fn fail_calls(call: &mut Call<'_>) -> Result<i64, Fault> {
     let addr = service_id(call, 1)?;
     call.expect(2, Kind::String, "string")?;
@@ -286,34 +289,34 @@ fn fail_calls(call: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(failed)
 }
 
-/// `core.new_session()` → a number that no message of this service has had.
+/// `core.new_session()`: returns a session that no message of this service has had.
 const NEW_SESSION: Function = on_service(|service| service.library.next_session());
 
-/// `ltask.sleep(centiseconds)`: 0 lets the messages go first that are there now.
+/// `ltask.sleep(centiseconds)`: suspends the task. With 0, the messages that have arrived are handled first.
 fn sleep(call: &mut Call<'_>) -> Result<Next, Fault> {
     let ticks = ticks(call, 1)?;
     let tasks = library_tasks(call, "sleep")?;
-    let Some(way) = tasks.way(call) else { return tasks.refuse(call, "sleep") };
+    let Some(path) = tasks.wait_path(call) else { return tasks.refuse(call, "sleep") };
     let service = service(call)?;
     let session = service.library.next_session();
     let timer = service.set_timer(session, ticks);
-    wait(call, &tasks, way, session, timer.map_or(Reason::Other, Reason::Timer))
+    wait(call, &tasks, path, session, timer.map_or(Reason::Other, Reason::Timer))
 }
 
-/// `ltask.timeout(centiseconds, f)`: forks `f` when the time is over.
+/// `ltask.timeout(centiseconds, f)`: forks `f` after that time.
 fn timeout(call: &mut Call<'_>) -> Result<(), Fault> {
     let ticks = ticks(call, 1)?;
     call.expect(2, Kind::Function, "function")?;
     let session = service(call)?.library.next_session();
-    let timeouts = call.kept(&TIMEOUTS)?;
+    let timeouts = call.registered(&TIMEOUTS)?;
     let key = call.push(session)?;
-    call.create(Entry(timeouts, key, Argument(2)))?;
+    call.create(StoredInTable::new(timeouts, key, Argument(2)))?;
     service(call)?.set_timer(session, ticks);
     Ok(())
 }
 
-/// `ltask.on_full(what)` → the previous: `"wait"` or `"error"`; what becomes of this service's requests to
-/// full mailboxes.
+/// `ltask.on_full(what)`: sets what happens to this service's requests to full mailboxes, `"wait"` or `"error"`.
+/// Returns the previous value.
 fn on_full(call: &mut Call<'_>) -> Result<&'static str, Fault> {
     let wanted = match call.optional(1, Stack::bytes)? {
         None => None,
@@ -326,22 +329,23 @@ fn on_full(call: &mut Call<'_>) -> Result<&'static str, Fault> {
     Ok(if before { "wait" } else { "error" })
 }
 
-/// `core.pending()` → how many coroutines wait for an answer or a timer; how many timers of this service are
-/// set.
+/// `core.pending()`: returns how many coroutines wait for a response or a timer, and how many timers of this service
+/// are set.
 const PENDING: Function = on_service(|service| {
     let sessions = service.library.tasks().map_or(0, |tasks| tasks.sessions());
     let timers = service.system().monitor.timers.count_of(service.id);
     (sessions as i64, timers as i64)
 });
 
-/// `core.current()` → from, session of the request that the running coroutine answers; nothing in others.
+/// `core.current()`: returns from and session of the request that the running coroutine answers; nothing in other
+/// coroutines.
 const CURRENT: Function = on_service(|service| {
     let tasks = service.library.tasks();
     let tag = tasks.and_then(|tasks| tasks.current().map(|id| tasks.tag(id)));
     Maybe(tag.map(|tag| (tag.from, tag.session)))
 });
 
-/// `ltask.no_response()`: the running request will not be answered by its function's return.
+/// `ltask.no_response()`: the return of the request's function does not answer the running request.
 const NO_RESPONSE: Function = on_service(|service| {
     if let Some(tasks) = service.library.tasks()
         && let Some(id) = tasks.current()

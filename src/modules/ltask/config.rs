@@ -1,14 +1,14 @@
-//! Between `bootstrap.init`'s table and [`Config`].
+//! Reads the table of `bootstrap.init` as a [`Config`].
 
-use crate::ltask::config::{Config, Full};
-use crate::lua::{Call, Entry, Fault, Kind, Value};
+use crate::ltask::config::{Config, FullMailbox};
+use crate::lua::{Call, Fault, Kind, StoredInTable, Value};
 use std::time::Duration;
 
-/// The table at 1; what is read of it, and the values in force, which are written back.
+/// The table at 1, from which fields are read and to which the values in force are written back.
 struct Fields<'c, 's>(&'c mut Call<'s>);
 
 impl Fields<'_, '_> {
-    /// Pushes a field. → its index
+    /// Pushes a field. Returns its index.
     fn get(&mut self, name: &'static str) -> Result<i32, Fault> {
         self.0.drop_to(1);
         self.0.raw_field(1, name)
@@ -17,12 +17,12 @@ impl Fields<'_, '_> {
     fn set(&mut self, name: &'static str, value: Value) -> Result<(), Fault> {
         self.0.drop_to(1);
         let key = self.0.create(name)?;
-        self.0.create(Entry(1, key, value))?;
+        self.0.create(StoredInTable::new(1, key, value))?;
         Ok(())
     }
 
     /// The error of a field, whose value is at `index`.
-    fn wrong(&self, name: &str, expected: &str, index: i32) -> Fault {
+    fn type_error(&self, name: &str, expected: &str, index: i32) -> Fault {
         let got = self.0.type_name(index);
         Fault::message(format_args!("config.{name}: {expected} expected, got {got}"))
     }
@@ -30,26 +30,26 @@ impl Fields<'_, '_> {
     /// An integer within `low..=high`, or `default`.
     fn integer(&mut self, name: &'static str, (low, high): (i64, i64), default: usize) -> Result<usize, Fault> {
         let field = self.get(name)?;
-        let value = match self.0.whole(field) {
+        let value = match self.0.integer_value(field) {
             Some(value) if (low..=high).contains(&value) => value,
             Some(value) => {
                 let text = format_args!("config.{name}: must be {low} to {high}, not {value}");
                 return Err(Fault::message(text));
             }
             None if self.0.is_none(field) => default as i64,
-            None => return Err(self.wrong(name, "integer", field)),
+            None => return Err(self.type_error(name, "integer", field)),
         };
         self.set(name, Value::Integer(value))?;
         Ok(value as usize)
     }
 
-    /// A string; `false` is none, as people write it.
+    /// A string. `false` is none, since programs write that.
     fn string(&mut self, name: &'static str) -> Result<Option<String>, Fault> {
         let field = self.get(name)?;
         match self.0.string(field) {
             Some(text) => Ok(Some(String::from_utf8_lossy(text).into_owned())),
             None if !self.0.is_true(field) => Ok(None),
-            None => Err(self.wrong(name, "string", field)),
+            None => Err(self.type_error(name, "string", field)),
         }
     }
 
@@ -63,16 +63,16 @@ impl Fields<'_, '_> {
                 seconds if (0.0..1e9).contains(&seconds) => Duration::from_secs_f64(seconds),
                 _ => return Err(Fault::message("config.watchdog: seconds, 0 or more, expected")),
             },
-            _ => return Err(self.wrong(name, "number", field)),
+            _ => return Err(self.type_error(name, "number", field)),
         };
         self.set(name, Value::Number(time.as_secs_f64()))?;
         Ok(time)
     }
 
-    fn full(&mut self) -> Result<Full, Fault> {
+    fn full(&mut self) -> Result<FullMailbox, Fault> {
         let (full, word) = match self.string("full")?.as_deref() {
-            None | Some("error") => (Full::Error, "error"),
-            Some("wait") => (Full::Wait, "wait"),
+            None | Some("error") => (FullMailbox::Error, "error"),
+            Some("wait") => (FullMailbox::Wait, "wait"),
             Some(_) => return Err(Fault::message("config.full: 'error' or 'wait' expected")),
         };
         self.set("full", Value::Name(word))?;

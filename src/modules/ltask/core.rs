@@ -1,46 +1,49 @@
-//! Module `ltask.core`: what our service library needs beside its public names.
+//! Module `ltask.core`: functions for our service library.
 
 use super::arguments::{block, labelled_entry, on_service, service, service_id};
 use super::calls;
 use super::dispatch::{LOOP_FUNCTION, SCHEDULE_FUNCTION};
 use super::recover::{RECOVER, loop_ended};
-use super::{find, service as library};
+use super::{find_function, library};
 use super::{handlers, hooks, system};
 use crate::ltask::log::Repetition;
-use crate::ltask::message::Borrowed;
-use crate::ltask::service::OVERLOAD;
+use crate::ltask::message::BorrowedPayload;
+use crate::ltask::service::OVERLOAD_THRESHOLD;
 use crate::lua::library as files;
-use crate::lua::{Call, Chunk, Entry, Fault, Function, FunctionTable, Lazy, List, Maybe, Next, Value, functions};
+use crate::lua::{
+    Argument, Call, Chunk, Fault, Function, FunctionTable, LazyTable, List, Maybe, Next, StoredInTable, Value,
+    functions,
+};
 use crate::modules::pack;
 use std::sync::atomic::Ordering::Relaxed;
 
 const FUNCTIONS: FunctionTable = functions! {
     library::setup, loop: LOOP_FUNCTION, schedule: SCHEDULE_FUNCTION, loop_ended, library::is_request,
     library::requests, recover: RECOVER, system::system_calls, library::require_now, generation: library::GENERATION,
-    finish: FINISH, fail_boot, log, log_reader: LOG_READER, held_reader: HELD_READER, poplog: POPLOG, stat,
+    end_service: END_SERVICE, fail_boot, log, log_reader: LOG_READER, held_reader: HELD_READER, poplog: POPLOG, stat,
     idle_wait: IDLE_WAIT, is_idle: IS_IDLE, handlers::poll_handler, library::add_end_waits, hooks::use_hooks,
     services: SERVICES, main_chunk, embedded, chunk, bytes, report_overload: REPORT_OVERLOAD, was_endless: WAS_ENDLESS,
 };
 
-/// Opens `ltask.core`. Its functions come into the table as they are used.
-pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Lazy(Function::new(index), None)));
+/// Opens `ltask.core`. Each function is added to the table at its first use.
+pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(LazyTable(Function::new(index), None)));
 
-fn index(call: &mut Call<'_>) -> Result<Option<Entry<Function>>, Fault> {
-    let found = find(call, &[FUNCTIONS, calls::PRIVATE]);
-    Ok(found.map(|function| Entry(1, 2, function)))
+fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Function>>, Fault> {
+    let found = find_function(call, &[FUNCTIONS, calls::PRIVATE]);
+    Ok(found.map(|function| StoredInTable::new(1, 2, function)))
 }
 
-/// `core.finish()`: the main loop returns as soon as the present message is done.
-const FINISH: Function = on_service(|service| service.library.ended = true);
+/// `core.end_service()`: the main loop returns after the present message.
+const END_SERVICE: Function = on_service(|service| service.library.is_ending = true);
 
-/// `core.fail_boot(reason)`: the system cannot start; `ltask.start` raises that. For root.
+/// `core.fail_boot(reason)`: records that the system cannot start. `ltask.start` raises the reason. For root.
 fn fail_boot(call: &mut Call<'_>) -> Result<(), Fault> {
     let reason = String::from_utf8_lossy(call.bytes(1)?).into_owned();
     service(call)?.system().fail_boot(&reason);
     Ok(())
 }
 
-/// `core.log(level, text, …)`: packs and adds an entry to the log.
+/// `core.log(level, text, …)`: packs an entry and adds it to the log.
 fn log(call: &mut Call<'_>) -> Result<Next, Fault> {
     pack::packed(call, 1, |call, payload| {
         let service = service(call)?;
@@ -50,60 +53,60 @@ fn log(call: &mut Call<'_>) -> Result<Next, Fault> {
     })
 }
 
-/// `core.log_reader()`: this service gets the system message `log_ready` when the log is no longer empty.
+/// `core.log_reader()`: from now on this service gets the system message `log_ready` when the log is no longer empty.
 const LOG_READER: Function = on_service(|service| service.system().log.set_reader(service.id));
 
-/// `core.held_reader()`: this service gets the system messages `held(id, true)` when a service with a thread of its own has
-/// not waited for 0.2 s, and `held(id, false)` when it does again or has ended.
-const HELD_READER: Function = on_service(|service| service.system().set_held_reader(service.id));
+/// `core.held_reader()`: from now on this service gets the system message `held(id, true)` when a service with a thread
+/// of its own has not waited for 0.2 s, and `held(id, false)` when that service waits again or has ended.
+const HELD_READER: Function = on_service(|service| service.system().set_blocked_listener(service.id));
 
-/// `core.poplog()` → as `ltask.poplog`, with the label of who said it behind its id.
+/// `core.poplog()`: as `ltask.poplog`, with the label of the entry's service after its id.
 const POPLOG: Function = on_service(|service| labelled_entry(service.system().log.pop()));
 
-/// `core.stat(id)` → the statistics of a service, by name; nil when there is no such service.
+/// `core.stat(id)`: returns a table with the statistics of a service; nil if there is no such service.
 fn stat(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     let id = service_id(call, 1)?;
     let slot = service(call)?.system().registry.get(id);
     let Some((slot, statistics)) = slot.and_then(|slot| Some((slot, slot.statistics()?))) else {
         return Ok(None);
     };
-    let level = slot.mailbox.level();
+    let queue = slot.mailbox.statistics();
     if !slot.mailbox.is_alive(id) {
         return Ok(None);
     }
     Ok(Some(Value::Record(vec![
         ("label", Value::String(statistics.label().into_bytes())),
-        ("messages", Value::Integer(level.received as i64)),
-        ("queue", Value::Integer(level.queued as i64)),
-        ("queue_max", Value::Integer(level.most as i64)),
+        ("messages", Value::Integer(queue.received as i64)),
+        ("queue", Value::Integer(queue.queued as i64)),
+        ("queue_max", Value::Integer(queue.peak as i64)),
         ("cpu", Value::Number(statistics.busy() as f64 / 1e9)),
         ("memory", Value::Integer(statistics.memory.load(Relaxed) as i64)),
-        ("memory_max", Value::Integer(statistics.memory_most.load(Relaxed) as i64)),
+        ("memory_max", Value::Integer(statistics.memory_peak.load(Relaxed) as i64)),
         ("resumes", Value::Integer(statistics.resumes.load(Relaxed) as i64)),
         ("coroutines", Value::Integer(statistics.coroutines.load(Relaxed) as i64)),
     ])))
 }
 
-/// `core.report_overload()`: from now on the log tells when more than 1024, 2048 … messages of this service
-/// are unread.
-const REPORT_OVERLOAD: Function = on_service(|service| service.overload = OVERLOAD);
+/// `core.report_overload()`: from now on the log reports when more than 1024, 2048 … messages of this service are
+/// unread.
+const REPORT_OVERLOAD: Function = on_service(|service| service.overload_threshold = OVERLOAD_THRESHOLD);
 
-/// `core.was_endless()` → whether the watchdog has reported a slice of this service since the last call.
-const WAS_ENDLESS: Function = on_service(|service| service.statistics.endless.swap(false, Relaxed));
+/// `core.was_endless()`: returns whether the watchdog has reported a slice of this service since the last call.
+const WAS_ENDLESS: Function = on_service(|service| service.statistics.long_slice_reported.swap(false, Relaxed));
 
-/// `core.services()` → list of the living services' ids.
+/// `core.services()`: returns a list of the ids of all services that are not dead.
 const SERVICES: Function = on_service(|service| {
     let slots = service.system().registry.all();
-    List { items: slots.filter_map(|slot| slot.mailbox.occupant()).collect(), named: Vec::new() }
+    List { items: slots.filter_map(|slot| slot.mailbox.service()).collect(), named: Vec::new() }
 });
 
-/// `core.main_chunk()` → the service library's main function, precompiled.
+/// `core.main_chunk()`: returns the service library's main function, precompiled.
 fn main_chunk(_: &mut Call<'_>) -> Result<&'static [u8], Fault> {
     let chunk = files::compiled("ltask.main");
     chunk.ok_or_else(|| Fault::message("the service library cannot be compiled"))
 }
 
-/// `core.chunk(module)` → an embedded Lua file as a function, loaded anew.
+/// `core.chunk(module)`: loads an embedded Lua file anew and returns it as a function.
 fn chunk(call: &mut Call<'_>) -> Result<Chunk<'static>, Fault> {
     match files::compiled(call.utf8(1)?) {
         Some(code) => Ok(Chunk::Text(code, c"=lio")),
@@ -113,27 +116,27 @@ fn chunk(call: &mut Call<'_>) -> Result<Chunk<'static>, Fault> {
 
 type Text = &'static [u8];
 
-/// `core.embedded(module)` → text and chunk name of an embedded Lua file; nothing when there is none.
+/// `core.embedded(module)`: returns text and chunk name of an embedded Lua file; nothing if there is none.
 fn embedded(call: &mut Call<'_>) -> Result<Maybe<(Text, Text)>, Fault> {
     let file = files::embedded(call.bytes(1)?);
     Ok(Maybe(file.map(|file| (file.text, file.chunk.to_bytes()))))
 }
 
-/// `core.bytes(pointer, size)` → the bytes of a packed message as a string, which `ltask.unpack` reads; empty for
-/// no message. The block is still the caller's.
+/// `core.bytes(pointer, size)`: returns the bytes of a packed message as a string, which `ltask.unpack` reads; an empty
+/// string for no message. The block still belongs to the caller.
 fn bytes(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let (address, size) = block(call, 1)?;
     if address == 0 && size != 0 {
         return Err(Fault::argument(2, "wrong size"));
     }
-    Ok(Borrowed::new(address, size).as_ref().to_vec())
+    Ok(BorrowedPayload::new(address, size).as_ref().to_vec())
 }
 
-/// `core.is_idle()` → whether there is no message, and no coroutine that could run: then the next message
-/// wakes the thread.
+/// `core.is_idle()`: returns whether there is no message and no coroutine that is ready. Then the next message wakes
+/// the thread.
 const IS_IDLE: Function = on_service(|service| service.is_idle());
 
-/// `core.idle_wait()`: blocks until a message comes; for a service with a thread of its own (G1).
+/// `core.idle_wait()`: blocks until a message arrives; for a service with a thread of its own (G1).
 const IDLE_WAIT: Function = on_service(|service| {
     if service.is_idle() {
         service.wait();

@@ -1,110 +1,112 @@
-//! The main loop of our service library: one entry into the VM handles a batch of messages.
+//! The main loop of our service library. One entry into the VM handles a batch of messages.
 //!
 //! The values of a message are pushed between two steps, so that an error of that (no memory, corrupt bytes) skips no
-//! frame. `library.current` says which message that is until a task has the values: `recover` answers it then. The frame
-//! of the loop is empty between two messages.
+//! frame. `library.current_message` is that message until a task has the values: after an error, `recover` answers it.
+//! The stack frame of the loop is empty between two messages.
 
 use super::arguments::service;
-use super::calls::{TIMEOUTS, library_tasks};
-use super::handlers::{IDLE, POLL, REQUESTS, is_unused};
+use super::calls::library_tasks;
+use super::handlers::{IDLE, POLL, REQUESTS};
 use super::hooks;
-use super::system::{SYSTEM_CALLS, push_system_call};
+use super::system::push_system_call;
+use super::unused::{end_if_unused, has_finished};
+use super::wake::{handle_signal, run_timeout, wake_waiter};
 use crate::event::clock::monotonic_nanos;
-use crate::ltask::library::Head;
-use crate::ltask::message::{Borrowed, Message, ServiceId, kind};
+use crate::ltask::library_state::MessageHeader;
+use crate::ltask::message::{BorrowedPayload, Message, kind};
 use crate::ltask::service::Service;
 use crate::lua::{
-    Argument, Call, DecodedLate, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Pushing, results, then,
+    Argument, Call, DecodedOnPush, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Pushing, results, then,
 };
-use crate::task::{Ending, Tag, Tasks, Token};
+use crate::task::{Ending, Tag, Tasks};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// A slice ends after so many messages, or so long, if others wait or not: they cannot be asked cheaply.
-const MESSAGES_MOST: u32 = 512;
-const NANOS_MOST: u64 = 2_000_000;
-/// So often the clock is read.
-const CLOCK_EVERY: u32 = 32;
-/// Coroutines that do nothing but yield do not keep messages away for ever.
-const ROUNDS_MOST: u32 = 1000;
+/// A slice ends after this many messages or this time, even if no other service waits: checking that would cost more.
+const MAX_MESSAGES: u32 = 512;
+const MAX_NANOS: u64 = 2_000_000;
+/// Messages between two readings of the clock.
+const CLOCK_INTERVAL: u32 = 32;
+/// Rounds of the ready queue without a message: coroutines that only yield must not keep messages away.
+const MAX_ROUNDS: u32 = 1000;
 
-/// What the steps keep: whose they are.
+/// Which function runs the loop. The continuations keep it.
 const LOOP: u32 = 0;
 const SCHEDULE: u32 = 1;
 
 results! {
     /// What follows a step of the loop.
-    pub(super) enum Turn {
-        /// The values of a message.
-        Unpack(Pushing<DecodedLate<Borrowed>>),
+    pub(super) enum LoopStep {
+        /// The values of a message are pushed.
+        Unpack(Pushing<DecodedOnPush<BorrowedPayload>>),
         Next(Next<bool>),
     }
 }
 
-impl Turn {
-    fn next(next: Next<bool>) -> Result<Turn, Fault> {
-        Ok(Turn::Next(next))
+impl LoopStep {
+    fn next(next: Next<bool>) -> Result<LoopStep, Fault> {
+        Ok(LoopStep::Next(next))
     }
 }
 
-/// `core.loop()`: handles messages, slice after slice, until `core.finish`. In the main function.
+/// `core.loop()`: handles messages, slice after slice, until `core.end_service`. For the main function.
 pub(super) const LOOP_FUNCTION: Function = Function::new(|call: &mut Call<'_>| {
     library_tasks(call, "loop")?;
     call.drop_to(0);
-    begin(call, LOOP)
+    begin_batch(call, LOOP)
 });
 
-/// `core.schedule()` → whether the service is to end: handles the messages that are there now, for a main
-/// function that has its own loop.
+/// `core.schedule()`: handles the messages that have arrived, for a main function with a loop of its own. Returns
+/// whether the service must end.
 pub(super) const SCHEDULE_FUNCTION: Function = Function::new(schedule);
 
-fn schedule(call: &mut Call<'_>) -> Result<Turn, Fault> {
+fn schedule(call: &mut Call<'_>) -> Result<LoopStep, Fault> {
     let library = &mut service(call)?.library;
     if library.tasks().is_none_or(|tasks| tasks.current().is_some()) {
         return Err(Fault::message("schedule_message: for the main function only"));
     }
     library.has_own_loop = true;
     call.drop_to(0);
-    begin(call, SCHEDULE)
+    begin_batch(call, SCHEDULE)
 }
 
-/// A batch begins. The frame is empty.
+/// Begins a batch. The frame is empty.
 #[inline(always)]
-fn begin(call: &mut Call<'_>, owner: u32) -> Result<Turn, Fault> {
+fn begin_batch(call: &mut Call<'_>, runner: u32) -> Result<LoopStep, Fault> {
     let service = service(call)?;
     service.library.handled = 0;
-    let began = service.began;
+    let began = service.slice_began;
     let Some(tasks) = service.library.tasks().cloned() else {
-        return Turn::next(Next::returns(true));
+        return LoopStep::next(Next::returns(true));
     };
     tasks.set_now(began);
     tasks.review_waits(call);
-    go_on(call, &tasks, owner)
+    continue_batch(call, &tasks, runner)
 }
 
-/// Runs what is ready, and takes the next message. The frame is empty.
-fn go_on(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
+/// Runs the tasks that are ready, and takes the next message. The frame is empty.
+fn continue_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result<LoopStep, Fault> {
     loop {
-        let is_quiet = !tasks.has_ready() || run_ready(call, tasks)?;
+        let may_receive = !tasks.has_ready() || run_ready(call, tasks)?;
         let service = service(call)?;
-        let Some(message) = next_message(service, is_quiet) else {
-            return match may_wait(service, tasks) {
-                true => wait(service, tasks, owner),
-                false => end_batch(call, tasks, owner),
+        let Some(message) = next_message(service, may_receive) else {
+            return match can_end_slice(service, tasks) {
+                true => end_slice(service, tasks, runner),
+                false => end_batch(call, tasks, runner),
             };
         };
         let (kind, from) = (message.kind, message.from);
         match kind {
             kind::REQUEST | kind::RESPONSE | kind::ERROR | kind::SYSTEM => {
-                return unpack(service, message, owner);
+                return push_values(service, message, runner);
             }
-            kind::SIGNAL => signal(call, tasks, from)?,
+            kind::SIGNAL => handle_signal(call, tasks, from)?,
             kind::IDLE => {
-                let handler = call.kept(&IDLE)?;
+                let handler = call.registered(&IDLE)?;
                 if call.kind(handler) == Kind::Function {
-                    return Turn::next(Next::call(0, then(called), owner));
+                    return LoopStep::next(Next::call(0, then(call_returned), runner));
                 }
-                // Nothing to do (G2): the service sleeps until a message comes.
+                // Without a handler (G2), the service sleeps until a message arrives.
                 self::service(call)?.wait();
             }
             _ => {}
@@ -113,14 +115,14 @@ fn go_on(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fau
     }
 }
 
-/// The next message of the slice, if it is to have one more.
+/// Takes the next message of the slice, unless the slice must end.
 #[inline]
-fn next_message(service: &mut Service, is_quiet: bool) -> Option<Message> {
+fn next_message(service: &mut Service, may_receive: bool) -> Option<Message> {
     let handled = service.library.handled;
-    if !is_quiet || service.library.ended || service.detach || handled >= MESSAGES_MOST {
+    if !may_receive || service.library.is_ending || service.needs_own_thread || handled >= MAX_MESSAGES {
         return None;
     }
-    if handled % CLOCK_EVERY == CLOCK_EVERY - 1 && monotonic_nanos() - service.began > NANOS_MOST {
+    if handled % CLOCK_INTERVAL == CLOCK_INTERVAL - 1 && monotonic_nanos() - service.slice_began > MAX_NANOS {
         return None;
     }
     if service.affinity != service.slice_affinity {
@@ -131,312 +133,241 @@ fn next_message(service: &mut Service, is_quiet: bool) -> Option<Message> {
     Some(message)
 }
 
-/// Has the values of a message pushed.
+/// Requests that the values of a message are pushed.
 #[inline]
-fn unpack(service: &mut Service, message: Message, owner: u32) -> Result<Turn, Fault> {
+fn push_values(service: &mut Service, message: Message, runner: u32) -> Result<LoopStep, Fault> {
     let library = &mut service.library;
-    library.current = Some(Head { kind: message.kind, from: message.from, session: message.session });
-    let values = DecodedLate(message.payload.lend());
-    let number = library.reading.len() as u32;
-    library.reading.push(message.payload);
-    let next = Next::goes_on(0, then(unpacked), owner | number << 1);
-    Ok(Turn::Unpack(next.pushing(values)))
+    library.current_message = Some(MessageHeader { kind: message.kind, from: message.from, session: message.session });
+    let values = DecodedOnPush(message.payload.borrow());
+    let number = library.decoding.len() as u32;
+    library.decoding.push(message.payload);
+    let next = Next::step(0, then(values_pushed), runner | number << 1);
+    Ok(LoopStep::Unpack(next.pushing(values)))
 }
 
-/// The values of a message are there.
-fn unpacked(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
-    let (owner, number) = (outcome.kept & 1, outcome.kept >> 1);
+/// The values of a message were pushed.
+fn values_pushed(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
+    let (runner, number) = (outcome.kept & 1, outcome.kept >> 1);
     let library = &mut service(call)?.library;
-    library.reading.truncate(number as usize);
-    let (Some(tasks), Some(head)) = (library.tasks().cloned(), library.current) else {
-        return Turn::next(Next::returns(true));
+    library.decoding.truncate(number as usize);
+    let (Some(tasks), Some(header)) = (library.tasks().cloned(), library.current_message) else {
+        return LoopStep::next(Next::returns(true));
     };
-    match head.kind {
+    match header.kind {
         kind::RESPONSE => {
-            library.current = None;
-            answer(call, &tasks, head, outcome.count, owner)
+            library.current_message = None;
+            handle_response(call, &tasks, header, outcome.count, runner)
         }
-        kind::ERROR => error_answer(call, head, owner),
-        kind => request(call, &tasks, kind == kind::REQUEST, head, outcome.count, owner),
+        kind::ERROR => handle_error(call, header, runner),
+        kind => handle_request(call, &tasks, kind == kind::REQUEST, header, outcome.count, runner),
     }
 }
 
 /// A call in the middle of a batch has ended.
-fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
+fn call_returned(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     call.drop_to(0);
     let tasks = library_tasks(call, "loop")?;
-    service(call)?.library.current = None;
-    go_on(call, &tasks, outcome.kept)
+    service(call)?.library.current_message = None;
+    continue_batch(call, &tasks, outcome.kept)
 }
 
-/// Whether there is nothing left to do before the next slice: no I/O to be looked after, no end.
+/// Whether the slice can end without polling I/O and without a check whether the service ends.
 #[inline]
-fn may_wait(service: &Service, tasks: &Tasks) -> bool {
+fn can_end_slice(service: &Service, tasks: &Tasks) -> bool {
     let library = &service.library;
-    (!library.polls || service.batch.is_empty()) && (library.ended || !has_nothing_left(service, tasks))
+    (!library.polls_io || service.batch.is_empty()) && (library.is_ending || !has_finished(service, tasks))
 }
 
-/// No more messages now: I/O is looked after if more are there.
-fn end_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
+/// Ends a batch. If there are more messages, I/O is polled first.
+fn end_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result<LoopStep, Fault> {
     let service = service(call)?;
-    if service.library.polls && !service.batch.is_empty() {
-        let handler = call.kept(&POLL)?;
+    if service.library.polls_io && !service.batch.is_empty() {
+        let handler = call.registered(&POLL)?;
         if call.kind(handler) == Kind::Function {
-            return Turn::next(Next::call(0, then(polled), owner));
+            return LoopStep::next(Next::call(0, then(polled), runner));
         }
         run_ready(call, tasks)?;
     }
-    end(call, tasks, owner)
+    end_polled_batch(call, tasks, runner)
 }
 
-fn polled(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
+/// The handler that polls I/O has returned.
+fn polled(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     let tasks = library_tasks(call, "loop")?;
     run_ready(call, &tasks)?;
-    end(call, &tasks, outcome.kept)
+    end_polled_batch(call, &tasks, outcome.kept)
 }
 
-/// The batch has ended.
-fn end(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
+/// Ends a batch after I/O was polled, and the service if it is no longer used.
+fn end_polled_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result<LoopStep, Fault> {
     let service = service(call)?;
-    let service = match !service.library.ended && has_nothing_left(service, tasks) {
-        true => end_unused(call)?,
+    let service = match !service.library.is_ending && has_finished(service, tasks) {
+        true => end_if_unused(call)?,
         false => service,
     };
-    wait(service, tasks, owner)
+    end_slice(service, tasks, runner)
 }
 
-/// The slice has ended.
+/// Ends the slice.
 #[inline]
-fn wait(service: &mut Service, tasks: &Tasks, owner: u32) -> Result<Turn, Fault> {
-    let (more, created) = tasks.at_rest();
-    service.again = more;
+fn end_slice(service: &mut Service, tasks: &Tasks, runner: u32) -> Result<LoopStep, Fault> {
+    let (more, created) = tasks.slice_status();
+    service.wants_slice = more;
     service.statistics.coroutines.store(created, Ordering::Relaxed);
-    let ended = service.library.ended;
-    match ended || owner == SCHEDULE {
-        true => Turn::next(Next::returns(ended)),
-        false => Turn::next(Next::waits(then(resumed), owner)),
+    let ended = service.library.is_ending;
+    match ended || runner == SCHEDULE {
+        true => LoopStep::next(Next::returns(ended)),
+        false => LoopStep::next(Next::waits(then(resumed), runner)),
     }
 }
 
-fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
+/// The next slice begins.
+fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     if outcome.count > 0 {
         call.drop_to(0);
     }
-    begin(call, outcome.kept)
+    begin_batch(call, outcome.kept)
 }
 
-/// Whether the file of a service without handlers has returned, no task is left, and nothing waits to be delivered.
-fn has_nothing_left(service: &Service, tasks: &Tasks) -> bool {
-    let library = &service.library;
-    !(library.starting || library.serves || library.polls)
-        && tasks.count() <= library.end_waits
-        && service.batch.is_empty()
-        && service.sending.is_empty()
-        && library.outbox.is_empty()
-}
-
-/// The service ends if no timer has a function either, and it has no handler and no loop of its own.
-#[cold]
-fn end_unused<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Service, Fault> {
-    let mut is_unused = true;
-    for name in [&REQUESTS, &TIMEOUTS, &SYSTEM_CALLS, &IDLE] {
-        is_unused &= self::is_unused(call, name)?;
-    }
-    let is_exclusive = service(call)?.statistics.exclusive.load(Ordering::Relaxed);
-    if is_unused && !(is_exclusive && has_on_idle(call)?) {
-        service(call)?.library.ended = true;
-    }
-    call.drop_to(0);
-    service(call)
-}
-
-/// Whether the service has assigned `ltask.on_idle` (G1).
-fn has_on_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
-    let ltask = call.loaded("ltask")?;
-    let handler = call.raw_field(ltask, "on_idle")?;
-    Ok(!call.is_none(handler))
-}
-
-/// Runs what is ready, and what that makes ready. False when the slice is to end before all has run; a
-/// message is taken only when it has, when what is left has yielded by itself, or when `ROUNDS_MOST` rounds
-/// have passed since the last one.
+/// Runs the ready tasks, and those that become ready meanwhile. Returns whether a message may be taken: when no task is
+/// ready, when the ready tasks have only yielded, or when `MAX_ROUNDS` rounds have passed since the last message. If
+/// not, the slice ends.
 fn run_ready(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<bool, Fault> {
     let service = self::service(call)?;
-    let (began, mut rounds) = (service.began, service.library.rounds);
-    let mut is_quiet = true;
-    while tasks.has_ready() && rounds < ROUNDS_MOST {
-        if rounds % 8 == 7 && monotonic_nanos() - began > NANOS_MOST {
-            is_quiet = tasks.only_yielded();
+    let (began, mut rounds) = (service.slice_began, service.library.rounds);
+    let mut may_receive = true;
+    while tasks.has_ready() && rounds < MAX_ROUNDS {
+        if rounds % 8 == 7 && monotonic_nanos() - began > MAX_NANOS {
+            may_receive = tasks.only_yielded();
             break;
         }
         tasks.run_ready(call);
         rounds += 1;
     }
-    self::service(call)?.library.rounds = if is_quiet { 0 } else { rounds };
-    Ok(is_quiet)
+    self::service(call)?.library.rounds = if may_receive { 0 } else { rounds };
+    Ok(may_receive)
 }
 
-/// Runs a task with the topmost `count` values: a function and its arguments.
-fn start_task(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32) -> Result<(), Fault> {
-    let id = tasks.acquire(call)?;
-    tasks.start(call, id, count, Tag::default()).map_err(|_| Fault::message("too many values in a message"))
-}
-
-/// A request: its handler runs in a task that answers it. The first value names it. `user`: one of the
-/// service's own handlers, not of the library's.
-fn request(
-    call: &mut Call<'_>, tasks: &Rc<Tasks>, user: bool, head: Head, mut count: i32, owner: u32,
-) -> Result<Turn, Fault> {
-    let tag = Tag { from: head.from, session: head.session };
+/// Handles a request, whose first value names it: its handler runs in a task that answers it. `user` selects the
+/// service's own handlers, not those of the library.
+fn handle_request(
+    call: &mut Call<'_>, tasks: &Rc<Tasks>, user: bool, header: MessageHeader, mut count: i32, runner: u32,
+) -> Result<LoopStep, Fault> {
+    let tag = Tag { from: header.from, session: header.session };
     if count == 0 {
         count = call.push(Nil)?;
     }
-    let handlers = call.kept(&REQUESTS)?;
+    let handlers = call.registered(&REQUESTS)?;
     if user {
         let handler = call.get(handlers, 1)?;
         if !call.is_none(handler) {
-            return start(call, tasks, count, handler, tag, owner);
+            return start_request(call, tasks, count, handler, tag, runner);
         }
         if call.has_metafield(handlers, c"__index")? {
             call.drop_to(handlers);
             call.push(INDEX)?;
             call.push(Argument(handlers))?;
             call.push(Argument(1))?;
-            return Turn::next(Next::call(2, then(indexed), owner));
+            return LoopStep::next(Next::call(2, then(handler_found), runner));
         }
     }
-    fallback(call, tasks, count, user, tag, owner)
+    handle_without_handler(call, tasks, count, user, tag, runner)
 }
 
-/// The handlers' `__index` has given one.
-fn indexed(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
+/// The `__index` metamethod of the handlers has returned a handler.
+fn handler_found(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     let tasks = library_tasks(call, "loop")?;
-    let Some(Head { from, session, .. }) = service(call)?.library.current else {
+    let Some(MessageHeader { from, session, .. }) = service(call)?.library.current_message else {
         call.drop_to(0);
-        return go_on(call, &tasks, outcome.kept);
+        return continue_batch(call, &tasks, outcome.kept);
     };
     let (tag, count) = (Tag { from, session }, outcome.first - 2);
     call.drop_to(outcome.first);
     match call.is_none(outcome.first) {
-        true => fallback(call, &tasks, count, true, tag, outcome.kept),
-        false => start(call, &tasks, count, outcome.first, tag, outcome.kept),
+        true => handle_without_handler(call, &tasks, count, true, tag, outcome.kept),
+        false => start_request(call, &tasks, count, outcome.first, tag, outcome.kept),
     }
 }
 
-/// The handler of a system message, of which there are `count` values. What tells of the service's tasks is a request as
-/// well, unless it has one of that name.
+/// Handles a system message of `count` values, or a request for which the service has no handler. The request `tasks`,
+/// which inspects the service's tasks, has the same effect as the system message.
 #[cold]
-fn fallback(
-    call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, user: bool, tag: Tag, owner: u32,
-) -> Result<Turn, Fault> {
+fn handle_without_handler(
+    call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, user: bool, tag: Tag, runner: u32,
+) -> Result<LoopStep, Fault> {
     call.drop_to(count);
     if (!user || call.string(1) == Some(b"tasks")) && push_system_call(call)? {
         let handler = call.count();
-        return start(call, tasks, count, handler, tag, owner);
+        return start_request(call, tasks, count, handler, tag, runner);
     }
-    // The service has no handler of that name: the caller gets an error, or the log.
+    // The service has no handler of that name. The sender gets an error; without a sender it is logged.
     hooks::push(call, "unknown_request")?;
     call.push(Argument(1))?;
     call.push(tag.from)?;
     call.push(tag.session)?;
     call.push_copies(2..=count)?;
-    Turn::next(Next::call(count + 3, then(called), owner))
+    LoopStep::next(Next::call(count + 3, then(call_returned), runner))
 }
 
-/// Starts the task of a request, of which there are `count` values; its handler lies on top, at `handler`.
+/// Starts the task of a request of `count` values. Its handler is on top, at `handler`.
 #[inline]
-fn start(
-    call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, handler: i32, tag: Tag, owner: u32,
-) -> Result<Turn, Fault> {
+fn start_request(
+    call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, handler: i32, tag: Tag, runner: u32,
+) -> Result<LoopStep, Fault> {
     let id = tasks.acquire(call)?;
     let Some((service, stack)) = call.data_and_stack::<Service>() else {
-        return Err(Fault::message("the service is gone"));
+        return Err(Fault::message("the service has ended"));
     };
     if let Some(name) = stack.string(1) {
         service.library.set_name(id, name);
     }
     stack.copy_down(handler, 1, count);
-    let head = service.library.current.take();
+    let header = service.library.current_message.take();
     if tasks.start(call, id, count, tag).is_err() {
-        self::service(call)?.library.current = head;
+        self::service(call)?.library.current_message = header;
         return Err(Fault::message("too many values in a message"));
     }
-    go_on(call, tasks, owner)
+    continue_batch(call, tasks, runner)
 }
 
-/// An answer of `count` values: the task that waits for its session goes on with them.
-fn answer(call: &mut Call<'_>, tasks: &Rc<Tasks>, head: Head, count: i32, owner: u32) -> Result<Turn, Fault> {
-    if wake(call, tasks, count, Ending::Returns, head)? {
-        return go_on(call, tasks, owner);
+/// Handles a response of `count` values: wakes the task that waits for its session.
+fn handle_response(
+    call: &mut Call<'_>, tasks: &Rc<Tasks>, header: MessageHeader, count: i32, runner: u32,
+) -> Result<LoopStep, Fault> {
+    if wake_waiter(call, tasks, count, Ending::Returns, header)? {
+        return continue_batch(call, tasks, runner);
     }
-    if service(call)?.library.was_given(head.session) {
-        fire(call, tasks, head.session)?;
-        return go_on(call, tasks, owner);
+    if service(call)?.library.was_assigned(header.session) {
+        run_timeout(call, tasks, header.session)?;
+        return continue_batch(call, tasks, runner);
     }
     hooks::push(call, "unknown_answer")?;
-    call.push(head.from)?;
-    call.push(head.session)?;
+    call.push(header.from)?;
+    call.push(header.session)?;
     call.push_copies(1..=count)?;
-    Turn::next(Next::call(count + 3, then(called), owner))
+    LoopStep::next(Next::call(count + 3, then(call_returned), runner))
 }
 
-/// The task that waits for the session goes on with the topmost `count` values. → whether there was one
-#[inline]
-fn wake(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, ending: Ending, head: Head) -> Result<bool, Fault> {
-    let woken = tasks.resume_waiter(call, Token::Session(head.session), count, ending);
-    if woken.is_err() {
-        service(call)?.library.current = Some(head);
-    }
-    woken.map_err(|_| Fault::message("too many values in an answer"))
-}
-
-/// No coroutine waits: a timer's function, perhaps. Others waited once, and were killed.
-fn fire(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64) -> Result<(), Fault> {
-    call.drop_to(0);
-    let timeouts = call.kept(&TIMEOUTS)?;
-    let function = call.element(timeouts, session)?;
-    if call.kind(function) != Kind::Function {
-        call.drop_to(0);
-        return Ok(());
-    }
-    let (key, nil) = (call.push(session)?, call.push(Nil)?);
-    call.replace(timeouts, key, nil)?;
-    call.drop_to(function);
-    start_task(call, tasks, 1)?;
-    call.drop_to(0);
-    Ok(())
-}
-
-/// An error for the task that waits for the session: the library makes the error object.
+/// Handles an error response. The library creates the error object for the task that waits for the session.
 #[cold]
-fn error_answer(call: &mut Call<'_>, head: Head, owner: u32) -> Result<Turn, Fault> {
+fn handle_error(call: &mut Call<'_>, header: MessageHeader, runner: u32) -> Result<LoopStep, Fault> {
     let count = call.count();
     hooks::push(call, "error_answer")?;
-    call.push(head.from)?;
+    call.push(header.from)?;
     call.push_copies(1..=count)?;
-    Turn::next(Next::call(count + 2, then(refused), owner))
+    LoopStep::next(Next::call(count + 2, then(error_described), runner))
 }
 
-fn refused(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
+/// The library has created the error object.
+fn error_described(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     let tasks = library_tasks(call, "loop")?;
     if call.count() < outcome.first {
         call.push(Nil)?;
     }
     call.drop_to(outcome.first);
-    if let Some(head) = service(call)?.library.current.take() {
-        wake(call, &tasks, 1, Ending::Raises, head)?;
+    if let Some(header) = service(call)?.library.current_message.take() {
+        wake_waiter(call, &tasks, 1, Ending::Raises, header)?;
     }
     call.drop_to(0);
-    go_on(call, &tasks, outcome.kept)
-}
-
-/// Another service has died: `ltask.signal_handler`, if there is one, runs in a task.
-fn signal(call: &mut Call<'_>, tasks: &Rc<Tasks>, from: ServiceId) -> Result<(), Fault> {
-    let ltask = call.loaded("ltask")?;
-    let handler = call.raw_field(ltask, "signal_handler")?;
-    if call.kind(handler) != Kind::Function {
-        return Ok(());
-    }
-    call.push(from)?;
-    start_task(call, tasks, 2)
+    continue_batch(call, &tasks, outcome.kept)
 }

@@ -1,4 +1,4 @@
-//! Event descriptors of module `ltask`: for services that block in a selector of their own.
+//! Event descriptors of module `ltask`, for services that block in a selector of their own.
 
 use super::arguments::{on_service, service};
 use crate::ltask::event::Event;
@@ -17,7 +17,7 @@ fn lend(call: &mut Call<'_>, event: &Event) -> Result<Light, Fault> {
     Ok(Light(number as usize))
 }
 
-/// Makes a descriptor for the service: readable at first. It moves to a thread of its own.
+/// Creates a descriptor for the service, which is readable at first.
 fn open(service: &mut Service) -> Result<Arc<Event>, Fault> {
     let event = Event::new().map_err(|error| Fault::message(format_args!("eventfd: {error}")))?;
     event.wake();
@@ -25,8 +25,8 @@ fn open(service: &mut Service) -> Result<Arc<Event>, Fault> {
     Ok(event)
 }
 
-/// `ltask.eventinit()` → wait function, descriptor (lightuserdata). Once per service. The service moves
-/// to a thread of its own, and gets an IDLE message whenever its mailbox is empty.
+/// `ltask.eventinit()`: returns a wait function and a descriptor (lightuserdata). Allowed once per service. The service
+/// moves to a thread of its own, and gets an IDLE message whenever its mailbox is empty.
 pub(super) fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
     let service = service(call)?;
     if service.has_descriptor {
@@ -38,7 +38,7 @@ pub(super) fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>)
         false => Some(open(service)?),
     };
     service.has_descriptor = true;
-    service.detach = !exclusive;
+    service.needs_own_thread = !exclusive;
     let Some(event) = event else { return Ok((WAIT, None)) };
     if exclusive {
         event.wake();
@@ -46,7 +46,7 @@ pub(super) fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>)
     Ok((WAIT, Some(lend(call, &event)?)))
 }
 
-/// `ltask.eventreset()` → a new descriptor in the place of the old one, which is closed.
+/// `ltask.eventreset()`: returns a new descriptor. The old one is closed.
 pub(super) fn eventreset(call: &mut Call<'_>) -> Result<Option<Light>, Fault> {
     let service = service(call)?;
     if !service.has_descriptor {
@@ -59,7 +59,7 @@ pub(super) fn eventreset(call: &mut Call<'_>) -> Result<Option<Light>, Fault> {
     Ok(Some(lend(call, &event)?))
 }
 
-/// The wait function: blocks until the descriptor is readable, takes that, and returns true.
+/// The wait function: blocks until the descriptor is readable, drains it, and returns true.
 const WAIT: Function = on_service(|service| {
     service.wait();
     true

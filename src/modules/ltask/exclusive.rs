@@ -1,8 +1,8 @@
-//! Module `ltask.exclusive` (G1): for services that have a thread of their own by configuration.
+//! Module `ltask.exclusive` (G1), for services that are configured to have a thread of their own.
 
 use super::arguments::{message, on_service, service};
 use super::event;
-use super::handlers::new_table;
+use super::handlers::empty_table;
 use super::time::timer_sleep;
 use crate::ltask::message::{SYSTEM, kind};
 use crate::lua::{Call, Fault, Function, FunctionTable, List, Module, functions};
@@ -24,9 +24,9 @@ fn open(call: &mut Call<'_>) -> Result<Module, Fault> {
     Ok(Module(FUNCTIONS))
 }
 
-/// `exclusive.send(to, session, type, pointer, size)` → true; nothing when the sending queue is full, and
-/// the block is still the caller's. A message to a mailbox that is full lies in the queue until there is
-/// room.
+/// `exclusive.send(to, session, type, pointer, size)`: posts a message and returns true. A message to a full mailbox
+/// waits in the sending queue until there is room. Returns nothing if that queue is full; then the block still belongs
+/// to the caller.
 fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let from = service(call)?.id;
     if from == SYSTEM {
@@ -35,31 +35,31 @@ fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let message = message(call, from)?;
     let service = service(call)?;
     let (to, session) = (message.to, message.session);
-    let answers = matches!(message.kind, kind::RESPONSE | kind::ERROR);
-    let waits = service.sending.iter().any(|other| other.to == to);
-    let kept = match waits {
+    let is_response = matches!(message.kind, kind::RESPONSE | kind::ERROR);
+    let must_queue = service.send_queue.iter().any(|other| other.to == to);
+    let delivered = match must_queue {
         true => Err(message),
         false => service.deliver(message),
     };
-    if let Err(message) = kept {
-        if service.sending.len() >= service.system().config.queue_sending {
-            message.payload.give();
+    if let Err(message) = delivered {
+        if service.send_queue.len() >= service.system().config.queue_sending {
+            message.payload.into_raw();
             return Ok(None);
         }
-        service.sending.push_back(message);
+        service.send_queue.push_back(message);
     }
-    if answers {
+    if is_response {
         service.unanswered.remove(to, session);
     }
     Ok(Some(true))
 }
 
-/// `exclusive.scheduling()` → a function that delivers what was queued now.
+/// `exclusive.scheduling()`: returns a function that delivers the queued messages now.
 fn scheduling(_: &mut Call<'_>) -> Result<Function, Fault> {
-    Ok(on_service(|service| service.flush_sending()))
+    Ok(on_service(|service| service.flush_send_queue()))
 }
 
-/// `exclusive.timer_update([blocked])` → an empty list: timers are delivered without help.
+/// `exclusive.timer_update([blocked])`: returns an empty list, since timers are delivered without it.
 fn timer_update(_: &mut Call<'_>) -> Result<List<i64>, Fault> {
-    Ok(new_table())
+    Ok(empty_table())
 }

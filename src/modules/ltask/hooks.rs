@@ -1,15 +1,15 @@
-//! What the service library does in rare cases: functions of `ltask.hooks`, which is loaded when the first one is called,
-//! or of the module that `core.use_hooks` has named.
+//! Rarely used functions of the service library: the functions of `ltask.hooks`, or of the module that `core.use_hooks`
+//! has named. The module is loaded at its first use.
 
-use crate::lua::{Argument, Call, Fault, Function, Keep, Kept, Kind, Next, Outcome, Then, then};
+use crate::lua::{Argument, Call, Continuation, Fault, Function, Kind, Next, Outcome, Register, RegistryName, then};
 
 /// Lua's own `require`.
-pub(super) static REQUIRE: Kept = Kept::new();
+pub(super) static REQUIRE: RegistryName = RegistryName::new();
 /// The table of hooks. Before it is loaded: the module's name, or nil for `ltask.hooks`.
-static HOOKS: Kept = Kept::new();
+static HOOKS: RegistryName = RegistryName::new();
 
-/// Pushes the beginning of a call of the hook `name`, whose first argument is the name: others may follow. → the index of
-/// what it will return
+/// Pushes the hook `name` and that name, its first argument. The caller may push more arguments. Returns the index of
+/// the hook's first result.
 pub(super) fn push(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
     let index = call.push(Function::new(hook))?;
     call.create(name)?;
@@ -18,28 +18,28 @@ pub(super) fn push(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault
 
 /// Loads a module by Lua's own `require`.
 pub(super) fn require<R>(
-    call: &mut Call<'_>, name: &'static str, next: &'static Then, kept: u32,
+    call: &mut Call<'_>, name: &'static str, next: &'static Continuation, kept: u32,
 ) -> Result<Next<R>, Fault> {
-    call.kept(&REQUIRE)?;
+    call.registered(&REQUIRE)?;
     call.create(name)?;
     Ok(Next::call(1, next, kept))
 }
 
-/// `core.use_hooks(module)`: the hooks are those of this module, which is loaded when the first one is called.
+/// `core.use_hooks(module)`: makes the functions of this module the hooks.
 pub(super) fn use_hooks(call: &mut Call<'_>) -> Result<(), Fault> {
     call.expect(1, Kind::String, "string")?;
-    call.create(Keep(&HOOKS, Argument(1)))?;
+    call.create(Register(&HOOKS, Argument(1)))?;
     Ok(())
 }
 
-/// `(name, …)` → what the function of that name returns.
+/// `(name, …)`: calls the function of that name and returns its results.
 fn hook(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
-    let hooks = call.kept(&HOOKS)?;
+    let hooks = call.registered(&HOOKS)?;
     match call.kind(hooks) {
         Kind::Table => run(call, hooks, count),
         Kind::String => {
-            call.kept(&REQUIRE)?;
+            call.registered(&REQUIRE)?;
             call.push(Argument(hooks))?;
             Ok(Next::call(1, then(loaded), count as u32))
         }
@@ -48,23 +48,23 @@ fn hook(call: &mut Call<'_>) -> Result<Next, Fault> {
 }
 
 fn loaded(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
-    let hooks = call.create(Keep(&HOOKS, Argument(outcome.first)))?;
+    let hooks = call.create(Register(&HOOKS, Argument(outcome.first)))?;
     run(call, hooks, outcome.kept as i32)
 }
 
-/// Calls the function of the table at `hooks` that the first of `count` values names, with the others.
+/// Calls the function of the table at `hooks` that the first of `count` values names, with the other values.
 fn run(call: &mut Call<'_>, hooks: i32, count: i32) -> Result<Next, Fault> {
     call.get(hooks, 1)?;
     call.push_copies(2..=count)?;
     Ok(Next::call(count - 1, then(results), 0))
 }
 
-/// All that was returned.
+/// Returns all results of a call.
 pub(super) fn results(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::rest(outcome.first))
 }
 
-/// Calls a hook with the values of the call, as the last act.
+/// Calls a hook with the arguments of this call, and returns its results.
 pub(super) fn call_named(call: &mut Call<'_>, name: &'static str) -> Result<Next, Fault> {
     let count = call.count();
     push(call, name)?;

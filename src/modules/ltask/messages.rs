@@ -1,16 +1,17 @@
-//! Module `ltask`: what a service library stands on. Messages are pointer and size here.
+//! Module `ltask`: the functions on which a service library is built. A message is a pointer and a size here.
 
-use super::arguments::{Given, block, given, log_entry, message, on_service, service, service_id};
-use super::handlers::new_table;
+use super::arguments::{WithPayload, block, log_entry, message, on_service, service, service_id, with_payload};
+use super::handlers::empty_table;
 use super::hooks;
-use crate::ltask::foreign;
+use crate::ltask::c_functions;
 use crate::ltask::log::Repetition;
 use crate::ltask::mailbox::Affinity;
 use crate::ltask::message::{Payload, ServiceId, receipt};
 use crate::ltask::scheduler::worker_number;
 use crate::ltask::service::Receipt;
 use crate::lua::{
-    Argument, Call, Either, Entry, Fault, Function, FunctionTable, Kind, MainTraceback, Maybe, Next, functions, then,
+    Argument, Call, Either, Fault, Function, FunctionTable, Kind, MainTraceback, Maybe, Next, StoredInTable, functions,
+    then,
 };
 use crate::memory::KIND_NAMES;
 use std::sync::atomic::Ordering;
@@ -22,8 +23,8 @@ pub(super) const FUNCTIONS: FunctionTable = functions! {
     mainthread_yield,
 };
 
-/// `ltask.send_message(to, session, type [, pointer, size])`: takes the message; what became of it says
-/// `message_receipt`, at once. A second one before that raises.
+/// `ltask.send_message(to, session, type [, pointer, size])`: posts a message, which takes the block. `message_receipt`
+/// returns the receipt at once. Raises an error if the last receipt was not read.
 fn send_message(call: &mut Call<'_>) -> Result<(), Fault> {
     let sender = service(call)?;
     let (from, is_unread) = (sender.id, sender.receipt.is_some());
@@ -39,50 +40,50 @@ fn send_message(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.message_receipt()` → kind, and pointer and size of a message that came back, or the number of a
-/// new service. Raises when there is none.
+/// `ltask.message_receipt()`: returns the kind of the receipt, and pointer and size of a returned message or the id of
+/// a new service. Raises an error if there is no receipt.
 fn message_receipt(call: &mut Call<'_>) -> Result<Receipts, Fault> {
     let receipt = service(call)?.receipt.take();
     receipt.map(shown).ok_or_else(|| Fault::message("No receipt"))
 }
 
-/// The kind of a receipt: with a message that came back, or with the number of a new service.
-type Receipts = Either<Given<i64>, (i64, ServiceId)>;
+/// The kind of a receipt, with a returned message or the id of a new service.
+type Receipts = Either<WithPayload<i64>, (i64, ServiceId)>;
 
 fn shown(receipt: Receipt) -> Receipts {
     match receipt {
-        Receipt::Done => Either::One(given(receipt::DONE, Payload::EMPTY)),
+        Receipt::Done => Either::One(with_payload(receipt::DONE, Payload::EMPTY)),
         Receipt::New(id) => Either::Other((receipt::RESPONSE, id)),
-        Receipt::Returned(kind, message) => Either::One(given(kind, message.payload)),
+        Receipt::Returned(kind, message) => Either::One(with_payload(kind, message.payload)),
     }
 }
 
-/// `ltask.send_message_direct(to, session, type, pointer, size)` → kind: posts at once (G1). The message
-/// comes back, as two more results, when it was not taken.
+/// `ltask.send_message_direct(to, session, type, pointer, size)`: posts a message at once (G1). Returns the kind of the
+/// receipt, and pointer and size of the message if it was refused.
 fn send_message_direct(call: &mut Call<'_>) -> Result<Receipts, Fault> {
     let from = service(call)?.id;
     let message = message(call, from)?;
     Ok(shown(service(call)?.post(message)))
 }
 
-/// `ltask.recv_message()` → from, session, type [, pointer, size]; nothing when the mailbox is empty.
+/// `ltask.recv_message()`: returns from, session, type [, pointer, size]; nothing if the mailbox is empty.
 const RECV_MESSAGE: Function = on_service(|service| {
     Maybe(service.receive().map(|message| {
         let kind: i64 = message.kind.into();
-        given((message.from, message.session, kind), message.payload)
+        with_payload((message.from, message.session, kind), message.payload)
     }))
 });
 
-/// `ltask.self()` → this service's number.
+/// `ltask.self()`: returns this service's id.
 const SELF: Function = on_service(|service| service.id);
 
-/// `ltask.label()` → this service's label.
+/// `ltask.label()`: returns this service's label.
 const LABEL: Function = on_service(|service| service.statistics.label());
 
-/// `ltask.worker_id()` → number of the worker that runs this service, from 0; nil on a thread of its own.
+/// `ltask.worker_id()`: returns the number of the worker that runs this service, from 0; nil on a thread of its own.
 const WORKER_ID: Function = on_service(|_| worker_number().map(|number| number as i64));
 
-/// `ltask.worker_bind([n])`: keeps the service on worker n (from 0), from its next slice on; nil frees it.
+/// `ltask.worker_bind([n])`: binds the service to worker n (from 0), from its next slice on; nil unbinds it.
 fn worker_bind(call: &mut Call<'_>) -> Result<(), Fault> {
     let workers = service(call)?.system().config.worker;
     let affinity = super::root::affinity(call, 1, workers)?;
@@ -94,20 +95,21 @@ fn worker_bind(call: &mut Call<'_>) -> Result<(), Fault> {
 fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
     service(call)?;
     let (address, size) = block(call, 1)?;
-    let payload = Payload::adopt(address, size);
+    let payload = Payload::from_raw(address, size);
     let service = service(call)?;
     service.system().push_log(service.id, payload, Repetition::Counted);
     Ok(())
 }
 
-/// `ltask.poplog()` → centiseconds since the epoch, id, pointer, size; nothing when the log is empty.
+/// `ltask.poplog()`: returns centiseconds since the epoch, id, pointer and size of an entry; nothing if the log is
+/// empty.
 const POPLOG: Function = on_service(|service| log_entry(service.system().log.pop()));
 
-/// `ltask.get_pushlog()` → function pointer `void (void *log, uint32_t id, void *data, size_t size)`, and
-/// `log`. For C code of any thread; `data` is a block of `malloc` and is taken.
-const GET_PUSHLOG: Function = on_service(|service| foreign::log_of_services(service.system()));
+/// `ltask.get_pushlog()`: returns a function pointer `void (void *log, uint32_t id, void *data, size_t size)`, and
+/// `log`. C code may call it from any thread. It takes `data`, a block of `malloc`.
+const GET_PUSHLOG: Function = on_service(|service| c_functions::log_of_services(service.system()));
 
-/// `ltask.mem_limit(bytes)` → the previous limit of this service's VM; 0 is none.
+/// `ltask.mem_limit(bytes)`: sets the limit of this service's VM and returns the previous one; 0 is none.
 fn mem_limit(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
     service(call)?;
     let wanted = call.optional(1, |stack, index| stack.integer_in(index, 0..=i64::MAX, "limit"))?;
@@ -117,41 +119,41 @@ fn mem_limit(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
     }))
 }
 
-/// `ltask.mem_count([t])` → `t` or a new table: objects made so far by Lua type, and `memory`, bytes in
-/// use.
+/// `ltask.mem_count([t])`: returns `t` or a new table with the number of objects created so far, by Lua type, and
+/// `memory`, the bytes in use.
 fn mem_count(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
     service(call)?;
     let counted = call.memory().map(|memory| (memory.counts(), memory.used()));
     let Some((counts, used)) = counted else { return Ok(None) };
     let table = match call.kind(1) {
         Kind::Table => 1,
-        _ => call.create(new_table())?,
+        _ => call.create(empty_table())?,
     };
-    // The first is no object, the last two are Lua's own.
+    // The first kind is no object; the last two are internal to Lua.
     let objects = KIND_NAMES.iter().zip(counts).skip(1).take(5);
     let counts = objects.map(|(name, count)| (*name, count as i64));
     for (name, value) in counts.chain([("memory", used as i64)]) {
         let key = call.create(name)?;
-        call.create(Entry(table, key, value))?;
+        call.create(StoredInTable::new(table, key, value))?;
         call.drop_to(key - 1);
     }
     Ok(Some(Argument(table)))
 }
 
-/// `ltask.touch_service(id)` → whether there is such a service: wakes one that waits on its event
-/// descriptor.
+/// `ltask.touch_service(id)`: wakes a service that waits on its event descriptor. Returns whether there is such a
+/// service.
 fn touch_service(call: &mut Call<'_>) -> Result<bool, Fault> {
     let id = service_id(call, 1)?;
     Ok(service(call)?.system().wake_thread(id))
 }
 
-/// `ltask.backtrace()` → where the service's main function is.
+/// `ltask.backtrace()`: returns the traceback of the service's main function.
 fn backtrace(call: &mut Call<'_>) -> Result<MainTraceback, Fault> {
     service(call)?;
     Ok(MainTraceback)
 }
 
-/// `ltask.debuglog(text)`: a line for the file that `config.debuglog` names.
+/// `ltask.debuglog(text)`: writes a line to the file that `config.debuglog` names.
 fn debuglog(call: &mut Call<'_>) -> Result<(), Fault> {
     let text = String::from_utf8_lossy(call.bytes(1)?).into_owned();
     let service = service(call)?;
@@ -159,7 +161,7 @@ fn debuglog(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.is_exclusive([id])` → whether the service has a thread of its own by configuration (G1).
+/// `ltask.is_exclusive([id])`: returns whether the service is configured to have a thread of its own (G1).
 fn is_exclusive(call: &mut Call<'_>) -> Result<bool, Fault> {
     let asked = call.optional(1, service_id)?;
     let service = service(call)?;
@@ -183,12 +185,12 @@ fn mainthread_enter(call: &mut Call<'_>) -> Result<(), Fault> {
 /// `ltask.mainthread_leave()`: the next slice runs on a worker again.
 const MAINTHREAD_LEAVE: Function = on_service(|service| service.affinity = Affinity::Any);
 
-/// `ltask.mainthread_yield()`: ends this slice; the next one comes without a message. In the main function.
+/// `ltask.mainthread_yield()`: ends this slice. The next one comes without a message. For the main function.
 fn mainthread_yield(call: &mut Call<'_>) -> Result<Next, Fault> {
     service(call)?;
     if !call.is_yieldable() {
         return Err(Fault::message("mainthread_yield: this context cannot yield"));
     }
-    service(call)?.again = true;
+    service(call)?.wants_slice = true;
     Ok(Next::yields(0, then(hooks::results), 0))
 }

@@ -1,23 +1,23 @@
-//! The scheduler as Lua sees it.
+//! The Lua modules of the scheduler.
 //!
 //! | file | topic |
 //! |---|---|
-//! | `messages`, `time`, `event` | module `ltask`, inside a service |
+//! | `messages`, `time`, `event` | module `ltask`, in every service |
 //! | `bootstrap`, `config` | module `ltask.bootstrap`, in the VM that starts the system |
 //! | `exclusive` | module `ltask.exclusive` (G1) |
 //! | `root` | module `ltask.root` |
-//! | `calls` | of our service library: what posts and waits |
-//! | `dispatch` | its main loop |
-//! | `handlers`, `system` | what it calls |
-//! | `recover` | errors in it |
-//! | `answers` | how requests end |
-//! | `start` | a service's start |
-//! | `service` | the rest that each service has |
-//! | `core` | module `ltask.core`: what its Lua part needs |
-//! | `hooks` | what it does in rare cases, which is Lua code |
-//! | `arguments` | what all of these read and give |
+//! | `core` | module `ltask.core`: functions for the Lua part of our service library |
+//! | `library` | our service library in each service: the table `ltask`, `print`, `require` |
+//! | `start` | how a service starts |
+//! | `calls` | functions that post messages and wait for responses |
+//! | `dispatch` | the main loop |
+//! | `wake`, `unused` | tasks that it wakes or starts; the end of a service without tasks |
+//! | `handlers`, `system` | the handlers of requests and system messages |
+//! | `respond` | how requests end |
+//! | `recover` | errors in the main loop |
+//! | `hooks` | rarely used functions, which are Lua code |
+//! | `arguments` | how these files read arguments and return results |
 
-mod answers;
 mod arguments;
 pub(crate) mod bootstrap;
 mod calls;
@@ -28,20 +28,23 @@ mod event;
 pub(crate) mod exclusive;
 mod handlers;
 mod hooks;
+mod library;
 mod messages;
 mod recover;
+mod respond;
 pub(crate) mod root;
-mod service;
 mod start;
 mod system;
 mod time;
+mod unused;
+mod wake;
 
-pub(crate) use service::OPEN;
+pub(crate) use library::OPEN;
 
 use crate::lua::{Function, FunctionTable, Stack};
 
 /// The function of these lists whose name is at 2.
-fn find(stack: &Stack, lists: &[FunctionTable]) -> Option<Function> {
+fn find_function(stack: &Stack, lists: &[FunctionTable]) -> Option<Function> {
     let name = stack.string(2)?;
     let mut entries = lists.iter().copied().flatten();
     let found = entries.find(|(known, _)| known.to_bytes() == name);

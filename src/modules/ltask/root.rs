@@ -1,4 +1,4 @@
-//! Module `ltask.root`: what root alone may do.
+//! Module `ltask.root`: functions that only root may call.
 
 use super::arguments::{service, service_id};
 use crate::ltask::lifecycle;
@@ -14,12 +14,12 @@ const FUNCTIONS: FunctionTable = functions! { init_service, close_service, set_e
 
 /// Opens `ltask.root`.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
-    root(call)?;
+    root_system(call)?;
     Ok(Module(FUNCTIONS))
 });
 
-/// The system of root, which calls.
-fn root(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
+/// The system, if the caller is root.
+fn root_system(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
     let service = service(call)?;
     match service.id {
         ROOT => Ok(service.system().clone()),
@@ -34,13 +34,14 @@ pub(super) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// The text at `index`, whose chunk has the name at `name`; without a name, one that begins with `@` is a file's path.
+    /// The text at `index`, with the chunk name at `name`. Without a name, a text that begins with `@` is a file's
+    /// path.
     pub(super) fn read(stack: &Stack, index: i32, name: Option<i32>) -> Result<Source<'_>, Fault> {
         let text = stack.bytes(index)?;
         Ok(match (name, text) {
-            (None, [b'@', path @ ..]) => Source::File(terminated(path)),
+            (None, [b'@', path @ ..]) => Source::File(c_string(path)),
             (None, _) => Source::Text(text, c"=service".to_owned()),
-            (Some(name), _) => Source::Text(text, terminated(stack.bytes(name)?)),
+            (Some(name), _) => Source::Text(text, c_string(stack.bytes(name)?)),
         })
     }
 
@@ -53,51 +54,51 @@ impl Source<'_> {
 }
 
 /// The bytes up to the first zero.
-fn terminated(bytes: &[u8]) -> CString {
+fn c_string(bytes: &[u8]) -> CString {
     let end = bytes.iter().position(|&byte| byte == 0);
     CString::new(&bytes[..end.unwrap_or(bytes.len())]).unwrap_or_default()
 }
 
-/// A worker's number at `index`, or any.
+/// The worker whose number is at `index`, or any.
 pub(super) fn affinity(stack: &Stack, index: i32, workers: usize) -> Result<Affinity, Fault> {
     let range = 0..=workers as i64 - 1;
     let number = stack.optional(index, |stack, index| stack.integer_in(index, range, "worker"))?;
     Ok(number.map_or(Affinity::Any, |number| Affinity::Worker(number as usize)))
 }
 
-/// `root.init_service(id, label, source [, chunkname [, worker]])` → true, or false and a message; with
-/// three arguments (G1) it raises instead, and a source `@file` is a file.
+/// `root.init_service(id, label, source [, chunkname [, worker]])`: returns true, or false and a message. With three
+/// arguments (G1) it raises errors instead, and a source `@file` is a file.
 fn init_service(call: &mut Call<'_>) -> Result<Either<bool, (bool, String)>, Fault> {
-    let system = root(call)?;
+    let system = root_system(call)?;
     let id = service_id(call, 1)?;
     let label = call.utf8(2)?;
-    let is_old = call.is_none(4);
-    let source = Source::read(call, 3, (!is_old).then_some(4))?;
+    let is_first_generation = call.is_none(4);
+    let source = Source::read(call, 3, (!is_first_generation).then_some(4))?;
     let affinity = affinity(call, 5, system.config.worker)?;
-    match make(&system, id, label, &source, affinity) {
+    match create(&system, id, label, &source, affinity) {
         Ok(()) => Ok(Either::One(true)),
-        Err(message) if is_old => Err(Fault::message(message)),
+        Err(message) if is_first_generation => Err(Fault::message(message)),
         Err(message) => Ok(Either::Other((false, message))),
     }
 }
 
-/// Makes the service, in the place that was opened for it. The error is a message.
-fn make(
+/// Creates the service in the slot that was opened for it. The error is a message.
+fn create(
     system: &Arc<System>, id: ServiceId, label: &str, source: &Source<'_>, affinity: Affinity,
 ) -> Result<(), String> {
     let slot = system.registry.get(id);
     if !slot.is_some_and(|slot| slot.mailbox.is_building(id)) {
-        return Err(format!("init_service: {id} is no new service"));
+        return Err(format!("init_service: {id} is not the id of a new service"));
     }
-    let service = lifecycle::make(system, id, label, source.chunk())?;
+    let service = lifecycle::create(system, id, label, source.chunk())?;
     lifecycle::install(system, service, affinity);
     Ok(())
 }
 
-/// `root.close_service(id)` → list `{ from, session, from, session, … }` of the requests that died with
-/// the service. Its number is free after the schedule message DEL.
+/// `root.close_service(id)`: returns a list `{ from, session, from, session, … }` of the requests that died with the
+/// service. Its id is free after the schedule message DEL.
 fn close_service(call: &mut Call<'_>) -> Result<List<i64>, Fault> {
-    let system = root(call)?;
+    let system = root_system(call)?;
     let id = service_id(call, 1)?;
     if id == ROOT {
         return Err(Fault::argument(1, "root cannot close itself"));
@@ -107,9 +108,9 @@ fn close_service(call: &mut Call<'_>) -> Result<List<i64>, Fault> {
     Ok(List { items: items.collect(), named: Vec::new() })
 }
 
-/// `root.set_exit_code(n)`: what the process's run call returns.
+/// `root.set_exit_code(n)`: sets the exit code that `bootstrap.run` or `bootstrap.wait` returns.
 fn set_exit_code(call: &mut Call<'_>) -> Result<(), Fault> {
     let code = call.integer_in(1, i32::MIN.into()..=i32::MAX.into(), "exit code")?;
-    root(call)?.exit_code.store(code as i32, Ordering::SeqCst);
+    root_system(call)?.exit_code.store(code as i32, Ordering::SeqCst);
     Ok(())
 }

@@ -1,25 +1,25 @@
-//! Messages to the service library itself: `ltask.syscall`.
+//! System messages, which go to the service library itself: `ltask.syscall`.
 
-use super::handlers::{new_table, quit};
+use super::handlers::{empty_table, quit};
 use super::{hooks, start};
-use crate::lua::{Argument, Call, Fault, Function, Keep, Kept, Kind};
+use crate::lua::{Argument, Call, Fault, Function, Kind, Register, RegistryName};
 
-/// The handlers of system messages besides the built-in ones, if there are any.
-pub(super) static SYSTEM_CALLS: Kept = Kept::new();
+/// The handlers of system messages that are not built in, if there are any.
+pub(super) static SYSTEM_CALLS: RegistryName = RegistryName::new();
 
-/// `core.system_calls()` → the table of handlers of system messages.
+/// `core.system_calls()`: returns the table of handlers of system messages.
 pub(super) fn system_calls(call: &mut Call<'_>) -> Result<Argument, Fault> {
-    let mut table = call.kept(&SYSTEM_CALLS)?;
+    let mut table = call.registered(&SYSTEM_CALLS)?;
     if call.kind(table) != Kind::Table {
-        table = call.create(Keep(&SYSTEM_CALLS, new_table()))?;
+        table = call.create(Register(&SYSTEM_CALLS, empty_table()))?;
     }
     Ok(Argument(table))
 }
 
-/// Pushes the handler of the system message whose name is at 1. → whether there is one
+/// Pushes the handler of the system message whose name is at 1. Returns whether there is one.
 pub(super) fn push_system_call(call: &mut Call<'_>) -> Result<bool, Fault> {
     let height = call.count();
-    let table = call.kept(&SYSTEM_CALLS)?;
+    let table = call.registered(&SYSTEM_CALLS)?;
     let handler = call.get(table, 1)?;
     if call.kind(handler) == Kind::Function {
         return Ok(true);

@@ -17,7 +17,7 @@ fn timer_add(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.timer_update(t)` → `t`, emptied: timers are delivered without help.
+/// `ltask.timer_update(t)`: clears and returns `t`, since timers are delivered without it.
 fn timer_update(call: &mut Call<'_>) -> Result<Argument, Fault> {
     call.expect(1, Kind::Table, "table")?;
     for number in (1..=call.raw_length(1) as i64).rev() {
@@ -28,7 +28,7 @@ fn timer_update(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(1))
 }
 
-/// Sleeps for the milliseconds of argument 1; the system's end cuts it short.
+/// `ltask.timer_sleep(milliseconds)`, `exclusive.sleep(milliseconds)`: sleeps for that time, or until the system ends.
 pub(super) fn timer_sleep(call: &mut Call<'_>) -> Result<(), Fault> {
     let millis = call.number(1)?;
     if millis.is_nan() {
@@ -39,27 +39,27 @@ pub(super) fn timer_sleep(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.now()` → seconds, centiseconds since the epoch.
+/// `ltask.now()`: returns seconds and centiseconds since the epoch.
 fn now(_: &mut Call<'_>) -> Result<(i64, i64), Fault> {
     let ticks = centiseconds() as i64;
     Ok((ticks / 100, ticks))
 }
 
-/// `ltask.walltime()` → centiseconds since the epoch (G1).
+/// `ltask.walltime()`: returns centiseconds since the epoch (G1).
 fn walltime(_: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(centiseconds() as i64)
 }
 
-/// `ltask.counter()` → seconds of a clock that only goes forward, as float.
+/// `ltask.counter()`: returns the seconds of a monotonic clock, as a float.
 fn counter(_: &mut Call<'_>) -> Result<f64, Fault> {
     Ok(monotonic())
 }
 
-/// `ltask.cpucost()` → seconds that this service has run.
+/// `ltask.cpucost()`: returns the seconds that this service has run.
 const CPUCOST: Function = on_service(|service| {
     let mut busy = service.statistics.busy();
     if worker_number().is_some() {
-        busy += monotonic_nanos() - service.began;
+        busy += monotonic_nanos() - service.slice_began;
     }
     busy as f64 / 1e9
 });

@@ -1,8 +1,8 @@
 -- Copies values for packing, so that packing itself runs no code of the program: a table with `__pairs` becomes a plain
--- one with what that gives. Called by src/modules/pack/mod.rs with two functions and the values; returns what is wrong,
--- or nil, and the copies.
+-- table of the pairs that `__pairs` returns. src/modules/pack/mod.rs calls this with two functions and the values.
+-- Returns an error message, or nil and the copies.
 --
--- A table of the program's is read from its first pair to its last with none of the program's code in between.
+-- While a plain table of the program is read, from its first pair to its last, no code of the program runs.
 
 local pairs_of, refusal = ...
 local values, count = { select(3, ...) }, select("#", ...) - 2
@@ -18,7 +18,7 @@ local function copy(value)
   return made
 end
 
--- Fills `made` with what `iterate` gives for `original`; returns what is wrong.
+-- Fills `made` with the pairs that `iterate` returns for `original`. Returns an error message, or nothing.
 local function fill(made, original, iterate)
   local following, state, key = iterate(original)
   local value

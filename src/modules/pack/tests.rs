@@ -1,16 +1,17 @@
-//! What the Lua suite cannot bring about: Lua without memory at every point, and wrong bytes of every kind in blocks of
-//! their own size, so that a memory checker sees a read behind one.
+//! Tests that the Lua suite cannot make: Lua runs out of memory at every point, and blocks contain malformed bytes of
+//! every kind, in allocations of exactly their size, so that a memory checker sees a read behind one.
 
+use super::functions::function_at;
 use super::*;
 use crate::codec::pack::Value as Plain;
-use crate::lua::{Module, testing};
+use crate::lua::{Function, Module, testing};
 use mlua::{LightUserData, MultiValue, Table};
 use proptest::prelude::*;
 use std::ffi::c_void;
 
 const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));
 
-/// A VM and the functions of packing.
+/// A VM, and the functions of packing.
 struct Vm {
     lua: mlua::Lua,
     ltask: Table,
@@ -22,31 +23,31 @@ impl Vm {
         Vm { lua, ltask }
     }
 
-    /// What the code returns, which has the functions as `...`.
+    /// Returns the result of the code, which gets the functions as `...`.
     fn load<R: mlua::FromLuaMulti>(&self, code: &str) -> R {
         let chunk = self.lua.load(code);
         chunk.call(self.ltask.clone()).expect("the chunk runs")
     }
 
-    /// `unpack_remove` of the bytes.
+    /// Calls `unpack_remove` with the bytes.
     fn unpack(&self, bytes: &[u8]) -> Result<MultiValue, String> {
-        let (address, size) = Payload::copy(bytes).expect("memory").give();
+        let (address, size) = Payload::copy(bytes).expect("memory").into_raw();
         let pointer = LightUserData(std::ptr::with_exposed_provenance_mut::<c_void>(address));
         let unpack: mlua::Function = self.ltask.get("unpack_remove").expect("it is there");
         let result = unpack.call((pointer, size));
         result.map_err(|error| error.to_string())
     }
 
-    /// The packed bytes of what the Lua expression gives.
+    /// Returns the packed bytes of the result of the Lua expression.
     fn pack(&self, expression: &str) -> Vec<u8> {
         let code = format!("return (...).pack({expression})");
         let (pointer, size): (LightUserData, usize) = self.load(&code);
-        let payload = Payload::adopt(pointer.0.expose_provenance(), size);
+        let payload = Payload::from_raw(pointer.0.expose_provenance(), size);
         payload.as_slice().to_vec()
     }
 }
 
-/// Packs what is short enough to be copied when it is unpacked.
+/// Code that packs values that are short enough to be copied when they are unpacked.
 const SHORT_WORK: &str = r#"
     local ltask = ...
     local value = { 1, 2.5, "text", { x = 1, y = { z = "far" } } }
@@ -87,7 +88,7 @@ fn starve(code: &str, enough: usize, step: usize) {
         match result {
             Ok(()) => passed += 1,
             Err(error) => {
-                // Lua says of a stack that cannot grow only that it cannot.
+                // Lua's message for a stack that cannot grow does not mention memory.
                 let message = error.to_string();
                 let known =
                     ["not enough memory", "no memory for a message", "stack overflow", "too many values for the stack"];
@@ -115,7 +116,7 @@ const SAMPLES: [&str; 6] = [
 ];
 
 #[test]
-fn every_end_of_a_message_but_the_last_is_noticed_or_harmless() {
+fn a_message_that_is_truncated_anywhere_is_an_error_or_harmless() {
     let vm = Vm::new();
     for sample in SAMPLES {
         let bytes = vm.pack(sample);
@@ -127,7 +128,7 @@ fn every_end_of_a_message_but_the_last_is_noticed_or_harmless() {
 }
 
 #[test]
-fn a_table_cannot_ask_for_more_than_its_bytes_could_fill() {
+fn a_table_cannot_reserve_more_than_its_bytes_could_fill() {
     let vm = Vm::new();
     let limit = vm.lua.used_memory() + 20_000;
     vm.lua.set_memory_limit(limit).expect("mlua's allocator");
@@ -147,7 +148,7 @@ fn a_table_cannot_ask_for_more_than_its_bytes_could_fill() {
 }
 
 #[test]
-fn wrong_bytes_are_named() {
+fn the_error_names_the_malformed_part() {
     let vm = Vm::new();
     let mut nan = vec![0xcd, 1, 0xc7];
     nan.extend(f64::NAN.to_ne_bytes());
@@ -174,7 +175,7 @@ fn wrong_bytes_are_named() {
     }
 }
 
-/// Whatever the bytes are, a function that comes of them was packed by somebody before.
+/// Whatever the bytes are, a function among the unpacked values was packed before.
 #[test]
 fn a_function_is_one_that_was_packed() {
     let vm = Vm::new();
@@ -183,16 +184,17 @@ fn a_function_is_one_that_was_packed() {
     for number in 0..2000u64 {
         let bytes = [[0xcc].as_slice(), &number.to_ne_bytes()].concat();
         if let Ok(values) = vm.unpack(&bytes) {
-            let place = numbered(number).expect("it came back");
+            let sent = function_at(number).expect("it came back");
             let function = values[0].as_function().expect("a function");
-            assert_eq!(function.to_pointer().addr(), place.address());
+            assert_eq!(function.to_pointer().addr(), sent.address());
         }
     }
 }
 
-/// A `__pairs` once changed the table around it while that was walked, and `next` raised where nothing may.
+/// Regression: a `__pairs` changed the enclosing table while that was traversed, and `next` raised an error where that
+/// is not allowed.
 #[test]
-fn a_pairs_that_changes_the_table_around_it_does_no_harm() {
+fn a_pairs_metamethod_may_change_the_enclosing_table() {
     let vm = Vm::new();
     let (text, count): (String, i64) = vm.load(
         r#"
@@ -212,22 +214,22 @@ fn a_pairs_that_changes_the_table_around_it_does_no_harm() {
     assert_eq!((text.as_str(), count), ("given", 0));
 }
 
-/// Bytes of this process in memory.
+/// Returns the resident memory of this process, in bytes.
 fn resident() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux reports it");
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
     pages.expect("a number of pages") * 4096
 }
 
 #[test]
-fn blocks_are_freed_whether_they_are_good_or_corrupt_small_or_large() {
+fn valid_and_corrupt_blocks_of_any_size_are_freed() {
     let vm = Vm::new();
     for size in [100, 3000] {
         let good = vm.pack(&format!("('x'):rep({size})"));
         let mut corrupt = good.clone();
         corrupt.push(0xcf);
         let before = resident();
-        // Each kind alone would be twice the bound.
+        // Leaking only one of the kinds would grow memory by twice the bound.
         for _ in 0..300_000_000 / size.max(900) {
             assert!(vm.unpack(&good).is_ok());
             assert!(vm.unpack(&corrupt).is_err());
@@ -238,9 +240,9 @@ fn blocks_are_freed_whether_they_are_good_or_corrupt_small_or_large() {
 }
 
 #[test]
-fn values_made_without_lua_arrive() {
+fn values_packed_without_lua_can_be_unpacked() {
     let vm = Vm::new();
-    let payload = Payload::of(&[
+    let payload = Payload::pack(&[
         Plain::String(b"external"),
         Plain::Pointer(1),
         Plain::Integer(-5),
@@ -257,7 +259,7 @@ fn values_made_without_lua_arrive() {
         end",
     );
     check.call::<()>(values).expect("they are the same");
-    assert!(Payload::of(&[]).as_slice().is_empty());
+    assert!(Payload::pack(&[]).as_slice().is_empty());
 }
 
 proptest! {
@@ -285,7 +287,7 @@ proptest! {
     }
 }
 
-/// Any byte, tags more often.
+/// Any byte; tags are more frequent.
 fn byte() -> impl Strategy<Value = u8> {
     prop_oneof![any::<u8>(), 0xc0..=0xd3u8]
 }

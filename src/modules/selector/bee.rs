@@ -1,7 +1,8 @@
-//! The methods of `bee.select` and `bee.epoll`, where bee's results differ from lio's. The files of `lualib/bee` give
-//! them to selectors under bee's names; they are functions of Lua's C API, so that errors name the user's line.
+//! The methods of `bee.select` and `bee.epoll` whose results differ from lio's. The files of `lualib/bee` assign them
+//! to selectors under bee's names. They are native functions, so that errors name the user's line.
 //!
-//! Invariant: a closed selector has no lists until `reopen` makes new ones. Iterators from before see neither.
+//! Invariant: a closed selector has no lists until `reopen` creates new ones. Earlier iterators do not see the new
+//! ones.
 
 use super::interest;
 use super::iterator::{NOTHING_TO_WAIT_FOR, Unit, wait};
@@ -11,19 +12,20 @@ use crate::modules::descriptor::with;
 use rustix::io::Errno;
 
 /// `s:event_add(fd, events [, udata = fd])`: registers a descriptor, or replaces events and udata of a registered one.
-/// `true`, or `nil, message, code`.
+/// Returns `true`, or `nil, message, code`.
 pub(super) const SELECT_ADD: Function = Function::new(|call: &mut Call<'_>| {
     reopen(call)?;
     interest::register::<false, true>(call)
 });
 
-/// `s:event_mod(fd, events [, udata])` → `true`, or `nil, message, code` for a descriptor that is not registered.
+/// `s:event_mod(fd, events [, udata])`: changes a registration. Returns `true`, or `nil, message, code` if the
+/// descriptor is not registered.
 pub(super) const SELECT_MOD: Function = Function::new(|call: &mut Call<'_>| {
     reopen(call)?;
     interest::modify::<false>(call)
 });
 
-/// `s:event_del(fd)` → `true`, registered or not.
+/// `s:event_del(fd)`: removes a registration, if there is one. Returns `true`.
 pub(super) const SELECT_DEL: Function = Function::new(|call: &mut Call<'_>| {
     if is_closed(call)? {
         return Ok(Next::returns(true));
@@ -31,7 +33,8 @@ pub(super) const SELECT_DEL: Function = Function::new(|call: &mut Call<'_>| {
     with(call, 2, interest::delete_any)
 });
 
-/// `for udata, events in s:wait([milliseconds]) do`. Without a time-out it raises when no registration asks for anything.
+/// `for udata, events in s:wait([milliseconds]) do`. Without a timeout it fails if all registrations have empty
+/// interests.
 pub(super) const SELECT_WAIT: Function = Function::new(|call: &mut Call<'_>| {
     reopen(call)?;
     let timeout = Unit::Milliseconds.timeout(call)?;
@@ -45,28 +48,28 @@ fn is_closed(call: &Call<'_>) -> Result<bool, Fault> {
     Ok(call.object::<Selector>(1)?.inner.is_none())
 }
 
-/// A call on an epoll, which fails when that is closed.
+/// Calls `then` for an operation on an epoll, which fails if the epoll is closed.
 fn of_epoll<R>(
     call: &mut Call<'_>, name: &'static str, then: impl FnOnce(&mut Call<'_>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
     if is_closed(call)? { Err(failed(name)(Errno::BADF.into())) } else { then(call) }
 }
 
-/// `e:event_add(fd, events [, udata = fd])` → `true`, or `nil, message, code`.
+/// `e:event_add(fd, events [, udata = fd])`: returns `true`, or `nil, message, code`.
 pub(super) const EPOLL_ADD: Function =
     Function::new(|call: &mut Call<'_>| of_epoll(call, "event_add", interest::register::<true, false>));
 
-/// `e:event_mod(fd, events [, udata])` → `true`, or `nil, message, code`.
+/// `e:event_mod(fd, events [, udata])`: returns `true`, or `nil, message, code`.
 pub(super) const EPOLL_MOD: Function =
     Function::new(|call: &mut Call<'_>| of_epoll(call, "event_mod", interest::modify::<true>));
 
-/// `e:event_del(fd)` → `true`, or `nil, message, code`.
+/// `e:event_del(fd)`: returns `true`, or `nil, message, code`.
 pub(super) const EPOLL_DEL: Function =
     Function::new(|call: &mut Call<'_>| of_epoll(call, "event_del", interest::event_del));
 
-/// `for udata, events in e:wait([milliseconds]) do`; `nil, message, code` when the epoll is closed.
+/// `for udata, events in e:wait([milliseconds]) do`. Returns `nil, message, code` if the epoll is closed.
 pub(super) const EPOLL_WAIT: Function =
     Function::new(|call: &mut Call<'_>| of_epoll(call, "wait", |call| wait(call, Unit::Milliseconds)));
 
-/// `e:close()` → `true`; `nil, message, code` when it is closed already.
+/// `e:close()`: returns `true`, or `nil, message, code` if it is already closed.
 pub(super) const EPOLL_CLOSE: Function = Function::new(|call: &mut Call<'_>| of_epoll(call, "close", close));

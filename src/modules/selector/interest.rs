@@ -1,7 +1,7 @@
-//! What a selector is asked to watch, as Lua says it: registering, changing, deleting; for programs, for
-//! `bee.epoll` (epoll(7)'s own bits) and for the streams of `lio.net`.
+//! The calls on registrations of a selector: adding, changing and removing them, for programs, for `bee.epoll` (with
+//! the bits of epoll(7)) and for the streams of `lio.net`.
 //!
-//! Invariant: the Lua values of a registration lie at its slot + 1 in the selector's lists, until `sweep`.
+//! Invariant: the Lua values of a registration are at its slot + 1 in the selector's lists, until `sweep`.
 
 use super::super::descriptor::{Descriptor, with};
 use super::state::{OBJECTS, Selector, UDATA, open};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::io;
 use std::rc::Rc;
 
-/// Releases the Lua values of registrations that are gone.
+/// Releases the Lua values of removed registrations.
 pub(super) fn sweep(call: &mut Call<'_>, index: i32, inner: &event::Selector) -> Result<(), Fault> {
     while let Some(slot) = inner.take_released() {
         call.clear_entry(index, UDATA, slot + 1)?;
@@ -20,27 +20,27 @@ pub(super) fn sweep(call: &mut Call<'_>, index: i32, inner: &event::Selector) ->
     Ok(())
 }
 
-/// Registers by `add` what the object at `object` stands for in the selector at `index`, which yields the value at
+/// Registers the descriptor of the object at `object` by `add` in the selector at `index`, which yields the value at
 /// `udata` for it.
 pub(crate) fn attach(
     call: &mut Call<'_>, index: i32, object: i32, udata: i32,
     add: impl FnOnce(&Rc<event::Selector>) -> io::Result<Rc<Registration>>,
 ) -> Result<(), Fault> {
     let inner = call.object::<Selector>(index)?.inner.clone();
-    let closed = || Failure::word("event_add", "selector is closed", "closed");
+    let closed = || Failure::new("event_add", "selector is closed", "closed");
     let inner = inner.ok_or_else(closed)?;
     sweep(call, index, &inner)?;
     let registration = add(&inner).map_err(refused)?;
-    let kept = keep_udata(call, index, &registration, udata)
+    let stored = store_udata(call, index, &registration, udata)
         .and_then(|()| call.set_entry(index, OBJECTS, registration.slot + 1, object));
-    if kept.is_err() {
+    if stored.is_err() {
         inner.forget(&registration, true);
     }
-    kept
+    stored
 }
 
-/// The selector at `index` yields the value at `udata` for a registration.
-fn keep_udata(call: &mut Call<'_>, index: i32, registration: &Registration, udata: i32) -> Result<(), Fault> {
+/// Stores the value at `udata`, which the selector at `index` yields for a registration.
+fn store_udata(call: &mut Call<'_>, index: i32, registration: &Registration, udata: i32) -> Result<(), Fault> {
     call.set_entry(index, UDATA, registration.slot + 1, udata)?;
     registration.object.set(match call.kind(udata) {
         Kind::Userdata => call.identity(udata),
@@ -49,6 +49,7 @@ fn keep_udata(call: &mut Call<'_>, index: i32, registration: &Registration, udat
     Ok(())
 }
 
+/// Converts an error of a registration to a failure of `event_add`.
 fn refused(error: io::Error) -> Fault {
     let (message, code) = match Errno::from_io_error(&error) {
         Some(Errno::PERM) => {
@@ -58,95 +59,96 @@ fn refused(error: io::Error) -> Fault {
         Some(Errno::EXIST) => ("already registered", "exists"),
         _ => return failed("event_add")(error),
     };
-    Failure::word("event_add", message, code).into()
+    Failure::new("event_add", message, code).into()
 }
 
-/// Registers a descriptor. When it is registered already, this fails, or replaces mask and udata.
+/// Registers a descriptor. If it is already registered, this replaces mask and udata (`replaces`), or fails.
 fn add(
-    call: &mut Call<'_>, descriptor: Option<Descriptor>, asked: u8, mode: Mode, replaces: bool,
+    call: &mut Call<'_>, descriptor: Option<Descriptor>, interest: u8, mode: Mode, replaces: bool,
 ) -> Result<bool, Fault> {
-    let closed = || Failure::word("event_add", "descriptor is closed", "closed");
+    let closed = || Failure::new("event_add", "descriptor is closed", "closed");
     let descriptor = descriptor.ok_or_else(closed)?;
     let udata = if call.is_none(4) { 2 } else { 4 };
     let target = descriptor.target();
     let mut exists = false;
     let added = attach(call, 1, 2, udata, |inner| {
-        let joined = target.join(inner, asked, mode);
+        let joined = target.join(inner, interest, mode);
         let error = joined.as_ref().err().and_then(Errno::from_io_error);
         exists = error == Some(Errno::EXIST);
         joined
     });
     match added {
-        Err(_) if replaces && exists => change(call, Some(descriptor), asked, mode, Some(udata)),
+        Err(_) if replaces && exists => change(call, Some(descriptor), interest, mode, Some(udata)),
         added => added.map(|()| true),
     }
 }
 
-/// What argument 3 asks for: `SELECT_READ`, `SELECT_WRITE`, both or 0; or epoll(7)'s bits.
+/// Returns the interest at argument 3: `SELECT_READ`, `SELECT_WRITE`, both or 0; or the bits of epoll(7).
 fn mask<const EPOLL: bool>(call: &Call<'_>) -> Result<(u8, Mode), Fault> {
     if EPOLL { epoll_mask(call) } else { Ok((call.integer_in(3, 0..=3, "events")? as u8, Mode::Level)) }
 }
 
 /// `sel:event_add(fd, events [, udata = fd])`: registers a descriptor for `SELECT_READ`, `SELECT_WRITE`, both or 0,
-/// level-triggered. `sel:epoll_add(fd, mask [, udata])`: the same with epoll(7)'s event bits, for `bee.epoll`. `true`, or
-/// `nil, message, code`. With `REPLACES`, replaces what is registered already.
+/// level-triggered. `sel:epoll_add(fd, mask [, udata])` does so with the event bits of epoll(7), for `bee.epoll`. With
+/// `REPLACES`, it replaces an existing registration. Returns `true`, or `nil, message, code`.
 pub(super) fn register<const EPOLL: bool, const REPLACES: bool>(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     if EPOLL {
         mask::<EPOLL>(call)?;
     }
     with(call, 4, |call: &mut Call<'_>, descriptor| {
-        let (asked, mode) = mask::<EPOLL>(call)?;
-        add(call, descriptor, asked, mode, REPLACES)
+        let (interest, mode) = mask::<EPOLL>(call)?;
+        add(call, descriptor, interest, mode, REPLACES)
     })
 }
 
-/// A selector and a registration of it.
-type Found = (Rc<event::Selector>, Rc<Registration>);
+/// A selector and one of its registrations.
+type Registered = (Rc<event::Selector>, Rc<Registration>);
 
-/// The open selector at argument 1, and its registration of a descriptor.
-fn find(call: &Call<'_>, descriptor: Option<Descriptor>, name: &'static str) -> Result<Found, Fault> {
+/// Returns the open selector at argument 1, and its registration of a descriptor.
+fn find(call: &Call<'_>, descriptor: Option<Descriptor>, name: &'static str) -> Result<Registered, Fault> {
     let (_, inner) = open(call)?;
     let found = descriptor.and_then(|descriptor| inner.find(descriptor.number()));
-    let unknown = || Failure::word(name, "descriptor is not registered", "not found");
+    let unknown = || Failure::new(name, "descriptor is not registered", "not found");
     Ok((inner.clone(), found.ok_or_else(unknown)?))
 }
 
-/// Changes what is asked for, and the udata when one is given.
+/// Changes the interest of a registration, and its udata if one is given.
 fn change(
-    call: &mut Call<'_>, descriptor: Option<Descriptor>, asked: u8, mode: Mode, udata: Option<i32>,
+    call: &mut Call<'_>, descriptor: Option<Descriptor>, interest: u8, mode: Mode, udata: Option<i32>,
 ) -> Result<bool, Fault> {
     let (inner, registration) = find(call, descriptor, "event_mod")?;
-    let modified = inner.modify(&registration, asked, mode);
+    let modified = inner.modify(&registration, interest, mode);
     modified.map_err(failed("event_mod"))?;
     if let Some(udata) = udata {
-        keep_udata(call, 1, &registration, udata)?;
+        store_udata(call, 1, &registration, udata)?;
     }
     Ok(true)
 }
 
-/// The udata that a call gives as argument 4.
-fn given(call: &Call<'_>) -> Option<i32> {
+/// Returns the index of the udata, argument 4, if it is given.
+fn udata_argument(call: &Call<'_>) -> Option<i32> {
     (!call.is_none(4)).then_some(4)
 }
 
-/// `sel:event_mod(fd, events [, udata])`, `sel:epoll_mod(fd, mask [, udata])`: changes what is asked for, and the udata when
-/// one is given. `true`, or `nil, message, code` for a descriptor that is not registered.
+/// `sel:event_mod(fd, events [, udata])`, `sel:epoll_mod(fd, mask [, udata])`: changes the interest, and the udata if
+/// one is given. Returns `true`, or `nil, message, code` if the descriptor is not registered.
 pub(super) fn modify<const EPOLL: bool>(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     mask::<EPOLL>(call)?;
     open(call)?;
     with(call, 4, |call: &mut Call<'_>, descriptor| {
-        let ((asked, mode), udata) = (mask::<EPOLL>(call)?, given(call));
-        change(call, descriptor, asked, mode, udata)
+        let ((interest, mode), udata) = (mask::<EPOLL>(call)?, udata_argument(call));
+        change(call, descriptor, interest, mode, udata)
     })
 }
 
-/// `sel:event_del(fd)`: forgets a descriptor. `true`, or `nil, message, code` when it is not registered.
+/// `sel:event_del(fd)`: removes a registration. Returns `true`, or `nil, message, code` if there is none.
 pub(super) fn event_del(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     with(call, 2, delete)
 }
 
+/// Removes the registration of a descriptor.
 pub(super) fn delete(call: &mut Call<'_>, descriptor: Option<Descriptor>) -> Result<bool, Fault> {
     let (inner, registration) = find(call, descriptor, "event_del")?;
     inner.forget(&registration, true);
@@ -154,7 +156,7 @@ pub(super) fn delete(call: &mut Call<'_>, descriptor: Option<Descriptor>) -> Res
     Ok(true)
 }
 
-/// The same for a descriptor that need not be registered.
+/// Removes the registration of a descriptor, if there is one.
 pub(super) fn delete_any(call: &mut Call<'_>, descriptor: Option<Descriptor>) -> Result<bool, Fault> {
     let number = descriptor.as_ref().map(Descriptor::number);
     match number.and_then(|number| open(call).ok()?.1.find(number)) {
@@ -167,7 +169,7 @@ const EPOLL_BITS: [(u8, i64); 5] = [(READ, 0x001), (WRITE, 0x004), (CLOSED, 0x20
 const EPOLL_EDGE: i64 = 1 << 31;
 const EPOLL_ONCE: i64 = 1 << 30;
 
-/// Reads epoll(7)'s event mask at argument 3.
+/// Returns the event mask of epoll(7) at argument 3.
 fn epoll_mask(call: &Call<'_>) -> Result<(u8, Mode), Fault> {
     let mask = call.integer(3)?;
     let mode = match (mask & EPOLL_EDGE != 0, mask & EPOLL_ONCE != 0) {
@@ -179,8 +181,8 @@ fn epoll_mask(call: &Call<'_>) -> Result<(u8, Mode), Fault> {
     Ok((EPOLL_BITS.into_iter().fold(0, ours), mode))
 }
 
-/// `sel:arm(fd, events)`: asks for `events` in addition, for one delivery. What a loop uses for
-/// listeners and datagram sockets registered with 0. `true`, or `nil, message, code`.
+/// `sel:arm(fd, events)`: adds `events` to the interest, for one delivery. A loop uses it for listeners and datagram
+/// sockets that are registered with 0. Returns `true`, or `nil, message, code`.
 pub(super) fn arm(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     with(call, 3, |call: &mut Call<'_>, descriptor| {
@@ -192,19 +194,19 @@ pub(super) fn arm(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     })
 }
 
-/// `sel:set_udata(fd, udata)`: changes what the loop yields for a descriptor, and nothing else. `true`,
-/// or `nil, message, code`.
+/// `sel:set_udata(fd, udata)`: changes only the value that the loop yields for a descriptor. Returns `true`, or
+/// `nil, message, code`.
 pub(super) fn set_udata(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     call.any(3)?;
     with(call, 3, |call: &mut Call<'_>, descriptor| {
         let (_, registration) = find(call, descriptor, "set_udata")?;
-        keep_udata(call, 1, &registration, 3)?;
+        store_udata(call, 1, &registration, 3)?;
         Ok(true)
     })
 }
 
-/// What an event tells in the terms of its mode.
+/// Returns the bits of an event in the terms of its mode.
 pub(crate) fn events_for(bits: u8, mode: Mode) -> i64 {
     if matches!(mode, Mode::Level | Mode::Once) {
         return i64::from(bits);

@@ -1,9 +1,9 @@
 //! `for udata, events in selector:wait() do`: the wait and its iterator.
 //!
-//! Invariant: `Selector::iterating` says what hands out the events of a batch, or did when it was given up: a wait that
-//! finds it set checks whether the loop is still there. The check takes time, so a selector whose loop was left once gives
-//! its loops a guard from then on, which says when they end; others do without. The iterator has the selector and the
-//! udata list as upvalues.
+//! Invariant: `Selector::iterating` is the kind of the loop that reads the events of a batch, or that has abandoned it.
+//! If a wait finds it set, the wait checks whether that loop is still running. This check takes time. Therefore, after
+//! one loop of a selector was left early, its later loops get a guard, which reports their end. The upvalues of the
+//! iterator are the selector and the udata list.
 
 use super::interest::{events_for, sweep};
 use super::state::{GUARD, ITERATOR, Loop, Selector, THREAD, UDATA, open};
@@ -13,19 +13,20 @@ use crate::lua::{
 };
 use std::time::Duration;
 
-/// Lua closes it when a `for` over events is left in whatever way.
+/// Lua closes this value at every exit from a `for` over events.
 pub(crate) struct LoopGuard;
 
-/// The selector that the loop is over.
+/// The selector whose events the loop reads.
 pub(crate) const SELECTOR: Field<LoopGuard> = Field::new(1);
 
 impl Object for LoopGuard {
     const NAME: &'static str = "lio.selector loop";
     const USER_VALUES: i32 = 1;
-    const META: FunctionTable = functions! { __close = leave };
+    const META: FunctionTable = functions! { __close = end_loop };
 }
 
-fn leave(call: &mut Call<'_>) -> Result<(), Fault> {
+/// The loop of the guard has ended, or was left.
+fn end_loop(call: &mut Call<'_>) -> Result<(), Fault> {
     call.object::<LoopGuard>(1)?;
     let selector = call.field(1, SELECTOR)?;
     if let Some(selector) = call.as_object::<Selector>(selector) {
@@ -37,15 +38,15 @@ fn leave(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether the loop of an earlier wait of the selector at 1 is still on the call stack: its coroutine runs, or has
-/// resumed (directly or not) the one that runs now. A suspended or finished one has abandoned its loop.
+/// Whether the loop over an earlier wait of the selector at 1 is still on the call stack: its coroutine is running, or
+/// has resumed (directly or not) the running one. A suspended or finished coroutine has abandoned its loop.
 fn is_inside_loop(call: &mut Call<'_>) -> Result<bool, Fault> {
     let selector = call.object::<Selector>(1)?;
     let running = selector.iterating.get();
     if running == Loop::None {
         return Ok(false);
     }
-    let is_other = selector.thread.get() != call.thread();
+    let is_other = selector.thread.get() != call.running();
     let thread = call.field(1, THREAD)?;
     if is_other && !call.is_active(thread) {
         return Ok(false);
@@ -61,7 +62,7 @@ fn is_inside_loop(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(found)
 }
 
-/// What a time-out is counted in.
+/// The unit of a timeout.
 #[derive(Clone, Copy)]
 pub(super) enum Unit {
     Seconds = 1,
@@ -69,7 +70,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// The time-out at argument 2.
+    /// Returns the timeout at argument 2.
     pub(super) fn timeout(self, call: &Stack) -> Result<Option<Duration>, Fault> {
         call.timeout_in(2, f64::from(self as i32))
     }
@@ -78,20 +79,20 @@ impl Unit {
 /// The message of a wait that would never end.
 pub(super) const NOTHING_TO_WAIT_FOR: &str = "no open sockets to check and no timeout set";
 
-/// The iterator, as `for` takes it; with a guard as the closing value.
-type Waited = Either<Argument, (Argument, Nil, Nil, Argument)>;
+/// The iterator for `for`, alone or with a guard as the closing value.
+type WaitResult = Either<Argument, (Argument, Nil, Nil, Argument)>;
 
-/// `for udata, events in sel:wait([timeout]) do`: blocks until something is ready, `timeout` seconds are
-/// over (fractions allowed; absent or negative: for ever; 0: poll), or the waker wakes; then yields each
-/// ready registration once with its ready bits.
+/// `for udata, events in sel:wait([timeout]) do`: blocks until a registration is ready, `timeout` seconds have passed
+/// (fractions allowed; absent or negative: no timeout; 0: poll), or the waker fires. Then it yields each ready
+/// registration once, with its ready bits.
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| wait(call, Unit::Seconds));
 
-/// A wait whose time-out, argument 2, is counted in `unit`.
-pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<Waited, Fault> {
+/// Waits. The timeout, argument 2, is counted in `unit`.
+pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<WaitResult, Fault> {
     let timeout = unit.timeout(call)?;
     let (selector, inner) = open(call)?;
     let (inner, last) = (inner.clone(), selector.thread.get());
-    // After a loop that ran to its end nothing iterates.
+    // A loop that has ended normally leaves `iterating` at `None`.
     let mut was_left = selector.was_left.get();
     if selector.iterating.get() != Loop::None {
         if is_inside_loop(call)? {
@@ -105,14 +106,14 @@ pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<Waited, Fault> {
     if timeout.is_none() && inner.count() == 0 && !inner.has_waker() {
         return Err(Fault::message(NOTHING_TO_WAIT_FOR));
     }
-    if last != call.thread() {
+    if last != call.running() {
         let running = call.push(Running)?;
         call.set_field(1, THREAD, running)?;
-        call.object::<Selector>(1)?.thread.set(call.thread());
+        call.object::<Selector>(1)?.thread.set(call.running());
     }
     sweep(call, 1, &inner)?;
     let hook = call.hook();
-    // A host's signal handler may have set a hook (lua.c does): let Lua run it.
+    // A signal handler of the host may have set a hook (lua.c does), which Lua must run.
     let waited = inner.wait(timeout, || call.hook() != hook);
     waited.map_err(|error| Fault::message(format_args!("wait: {error}")))?;
     let iterator = Argument(iterator(call)?);
@@ -127,7 +128,7 @@ pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<Waited, Fault> {
     Ok(Either::Other((iterator, Nil, Nil, Argument(guard))))
 }
 
-/// Pushes the iterator of the selector at 1, made at first use.
+/// Pushes the iterator of the selector at 1, which is created at first use. Returns its index.
 fn iterator(call: &mut Call<'_>) -> Result<i32, Fault> {
     let known = call.field(1, ITERATOR)?;
     if !call.is_none(known) {
@@ -138,42 +139,42 @@ fn iterator(call: &mut Call<'_>) -> Result<i32, Fault> {
         udata = call.create(Value::List(Vec::new()))?;
         call.set_field(1, UDATA, udata)?;
     }
-    let made = call.create(Closure(NEXT, (Argument(1), Argument(udata))))?;
-    call.set_field(1, ITERATOR, made)?;
-    Ok(made)
+    let iterator = call.create(Closure(NEXT, (Argument(1), Argument(udata))))?;
+    call.set_field(1, ITERATOR, iterator)?;
+    Ok(iterator)
 }
 
-/// An event of the batch that a wait got.
+/// An event of the batch of a wait.
 #[derive(Clone, Copy)]
 pub(crate) struct Event {
-    /// Which registration: its udata lies at this place, from 1 on, of the selector's list.
-    pub(crate) place: usize,
-    /// What it is ready for, in the terms of its mode.
+    /// The place of the registration's udata in the selector's list, from 1 on.
+    pub(crate) index: usize,
+    /// The ready bits, in the terms of the registration's mode.
     pub(crate) events: i64,
-    /// What tells its udata from others if that is a full userdata; else 0.
+    /// The identity of its udata if that is a full userdata, otherwise 0.
     pub(crate) object: usize,
 }
 
 impl Selector {
-    /// For an iterator that was called with `arguments` values, by a loop of the kind `by`: the next event of the batch;
-    /// `None` when that is over.
+    /// Returns the next event of the batch, or `None` at its end. An iterator calls this; `arguments` is the number of
+    /// its arguments, and `by` the kind of its loop.
     #[inline]
     pub(crate) fn next(&self, arguments: i32, by: Loop) -> Option<Event> {
         let found = self.inner.as_ref()?.next();
-        // `for` passes its state and control variable; a call by hand passes nothing, and then nothing says when the
-        // iteration is given up.
+        // `for` passes its state and control variable. A direct call of the iterator passes nothing, and its caller can
+        // stop iterating unnoticed.
         let running = found.is_some() && arguments > 0;
         self.iterating.set(if running { by } else { Loop::None });
         let (registration, bits) = found?;
         let events = events_for(bits, registration.mode.get());
-        Some(Event { place: registration.slot + 1, events, object: registration.object.get() })
+        Some(Event { index: registration.slot + 1, events, object: registration.object.get() })
     }
 }
 
-/// The iterator: upvalue 1 is the selector, upvalue 2 its udata list; both are nil once the selector is closed.
+/// The iterator. Upvalue 1 is the selector, upvalue 2 its udata list; both are nil after the selector was closed.
 const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     let arguments = call.count();
     let selector = call.as_object::<Selector>(upvalue(1));
     let event = selector.and_then(|selector| selector.next(arguments, Loop::For));
-    Ok(Maybe(event.map(|event| (Element(upvalue(2), event.place as i64), event.events))))
+    Ok(Maybe(event.map(|event| (Element(upvalue(2), event.index as i64), event.events))))
 });

@@ -1,5 +1,11 @@
-//! Selectors as objects. `state.rs` has what they are; `interest.rs` the calls on registrations, `iterator.rs` those of a
-//! loop over events, `bee.rs` the methods of `bee.select` and `bee.epoll`.
+//! Selectors as Lua objects.
+//!
+//! | file | topic |
+//! |---|---|
+//! | `state` | the state of a selector object |
+//! | `interest` | calls on registrations |
+//! | `iterator` | waits, and the loop over their events |
+//! | `bee` | the methods of `bee.select` and `bee.epoll` |
 
 mod bee;
 pub(crate) mod interest;
@@ -12,7 +18,7 @@ use crate::lua::{Call, Fault, FunctionTable, New, Object, failed, functions};
 use state::Selector;
 use state::{DEFAULT_EVENTS, close, open};
 
-const MOST_EVENTS: i64 = 65536;
+const MAX_EVENTS: i64 = 65536;
 
 impl Object for Selector {
     const NAME: &'static str = "lio.selector";
@@ -28,16 +34,16 @@ impl Object for Selector {
     const META: FunctionTable = functions! { __close = close, __tostring = to_string };
 }
 
-/// `lio.create([max_events = 1024])` → a selector. `max_events` (1 to 65536): how many events one wait
-/// takes from the system. `nil, message, code` when the system refuses (epoll_create1(2)).
+/// `lio.create([max_events = 1024])`: returns a selector. `max_events` (1 to 65536) is the maximum number of events
+/// that one wait gets from the system. Returns `nil, message, code` if the system refuses (epoll_create1(2)).
 pub(super) fn create(call: &mut Call<'_>) -> Result<New<Selector>, Fault> {
-    let most = call.optional(1, |call, at| call.integer_in(at, 1..=MOST_EVENTS, "max_events"))?;
+    let most = call.optional(1, |call, at| call.integer_in(at, 1..=MAX_EVENTS, "max_events"))?;
     let most = most.map_or(DEFAULT_EVENTS, |most| most as usize);
     let inner = event::Selector::new(most).map_err(failed("create"))?;
     Ok(New::of(Selector { inner: Some(inner), ..Selector::default() }))
 }
 
-/// `sel:count()` → how many registrations there are.
+/// `sel:count()`: returns the number of registrations.
 fn count(call: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(open(call)?.1.count() as i64)
 }

@@ -1,49 +1,50 @@
-//! A selector as a Lua object: its state, opening and closing.
+//! A selector as a Lua object: its state, and how it is opened and closed.
 //!
-//! Its fields hold what Lua must keep alive: the udata and the descriptor objects by slot, the iterator, the coroutine
-//! that iterates, and its loop's guard.
+//! Its fields hold the Lua values that must stay alive: the udata and the registered objects by slot, the iterator, the
+//! coroutine that iterates, and the guard of its loop.
 
 use crate::event;
-use crate::lua::{Call, Fault, Field, Nil};
+use crate::lua::{Call, Fault, Field, Identity, Nil};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What goes through the events of a batch.
+/// The kind of a loop over the events of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Loop {
-    /// Nothing, or a call of the iterator by hand.
+    /// No loop, or a direct call of the iterator.
     #[default]
     None,
-    /// A `for` over the selector's iterator, unless it was left.
+    /// A `for` over the selector's iterator. The program may have left it early.
     For,
     /// A loop whose end a guard reports.
     Guarded,
 }
 
-/// A selector, or what is left of it after `close`.
+/// A selector. After `close`, it has no `inner`.
 #[derive(Default)]
 pub(crate) struct Selector {
     pub(crate) inner: Option<Rc<event::Selector>>,
-    /// What goes through the events of the last wait.
+    /// The kind of the loop over the events of the last wait.
     pub(crate) iterating: Cell<Loop>,
-    /// A loop was left before its end: from then on waits give a guard.
+    /// Whether a loop was left before its end, so that later waits return a guard.
     pub(super) was_left: Cell<bool>,
-    /// Identifies the coroutine that waited last, which `THREAD` keeps alive; 0 before the first wait.
-    pub(super) thread: Cell<usize>,
+    /// The identity of the coroutine of the last wait, which `THREAD` keeps alive; that of no coroutine before the
+    /// first wait.
+    pub(super) thread: Cell<Identity>,
 }
 
-/// The udata by slot, from 1 on; a list that is made with the first.
+/// The udata by slot, from 1 on; a list that is created with the first one.
 pub(crate) const UDATA: Field<Selector> = Field::new(1);
-/// The objects that were registered, by slot.
+/// The registered objects by slot.
 pub(crate) const OBJECTS: Field<Selector> = Field::new(2);
 pub(super) const ITERATOR: Field<Selector> = Field::new(3);
 pub(super) const THREAD: Field<Selector> = Field::new(4);
 pub(super) const GUARD: Field<Selector> = Field::new(5);
 
-/// How many events a wait takes from the system, unless the program says.
+/// The default for the maximum number of events that a wait gets from the system.
 pub(super) const DEFAULT_EVENTS: usize = 1024;
 
-/// The open selector at argument 1.
+/// Returns the open selector at argument 1.
 pub(crate) fn open<'c>(call: &'c Call<'_>) -> Result<(&'c Selector, &'c Rc<event::Selector>), Fault> {
     let selector = call.object::<Selector>(1)?;
     match &selector.inner {
@@ -63,8 +64,8 @@ pub(super) fn reopen(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `sel:close()`: gives everything back. Idempotent; also `__close`. `true`. The iterator lets go of the selector and the
-/// udata, so that a loop which goes on ends, even when the selector is opened again.
+/// `sel:close()`: releases all resources. Idempotent; also `__close`. Returns `true`. The iterator loses the selector
+/// and the udata, so that a loop that continues ends, even if the selector is opened again.
 pub(super) fn close(call: &mut Call<'_>) -> Result<bool, Fault> {
     let selector = call.object_mut::<Selector>(1)?;
     let was_left = selector.was_left.take();

@@ -1,17 +1,17 @@
-//! What a `lio.socket` object sends and receives, as methods of `methods.rs`.
+//! Sending and receiving: methods of `lio.socket` objects, which `methods.rs` lists.
 
 use super::endpoint::{self, Endpoint};
 use super::reply::open;
-use crate::lua::{Call, Fault, New, Nil, SCRATCH, Scratched, Stack, failed, results, scratch};
+use crate::lua::{Call, Fault, New, Nil, SCRATCH_SIZE, ScratchBytes, Stack, failed, results, scratch};
 use crate::socket::Moved;
 use socket2::SockAddr;
 use std::io::{self, IoSlice};
 
-/// What `recv` takes at most when nothing is said.
+/// The default size of `recv`.
 const CHUNK: usize = 16 * 1024;
-/// What one `recv` takes at most whatever is said.
+/// The maximum size of one `recv`.
 const MOST: usize = 1024 * 1024;
-/// What one `sendv` hands over at most.
+/// The maximum number of strings of one `sendv`.
 const PIECES: usize = 64;
 
 fn size(stack: &Stack, default: usize) -> Result<usize, Fault> {
@@ -20,33 +20,33 @@ fn size(stack: &Stack, default: usize) -> Result<usize, Fault> {
 }
 
 results! {
-    /// What was received.
+    /// The result of receiving.
     pub(super) enum Received {
-        Bytes(Scratched),
-        /// More than the thread's bytes can hold was asked for.
+        Bytes(ScratchBytes),
+        /// The requested size exceeds the thread's receive buffer.
         Long(Vec<u8>),
-        /// The end, or nobody's.
+        /// The end of the stream.
         End(Nil),
         Empty(&'static str),
-        From((Scratched, Option<New<Endpoint>>)),
+        From((ScratchBytes, Option<New<Endpoint>>)),
         LongFrom((Vec<u8>, Option<New<Endpoint>>)),
     }
 }
 
-/// Has `receive` fill up to `size` bytes: the thread's, or those of a vector when these are not enough. → what that came
-/// to, and the vector
+/// Calls `receive` with room for up to `size` bytes: the thread's receive buffer, or a vector if that is too small.
+/// Returns its result, and the vector.
 fn into<T>(
     size: usize, receive: impl FnOnce(&mut [u8]) -> io::Result<Moved<T>>,
 ) -> (io::Result<Moved<T>>, Option<Vec<u8>>) {
-    if size <= SCRATCH {
+    if size <= SCRATCH_SIZE {
         return (scratch(size, receive), None);
     }
     let mut long = vec![0; size];
     (receive(&mut long), Some(long))
 }
 
-/// `s:recv([max])` → what is there, 1 to `max` bytes (16 KiB when absent, never over 1 MiB); `false`
-/// would block; `nil` at the end of the stream; `nil, message, code` on failure. `recv(0)` is `""`.
+/// `s:recv([max])`: returns 1 to `max` received bytes (by default 16 KiB, never more than 1 MiB); `false` if it would
+/// block; `nil` at the end of the stream; `nil, message, code` on failure. `recv(0)` returns `""`.
 pub(super) fn recv(call: &mut Call<'_>) -> Result<Moved<Received>, Fault> {
     let (socket, stack) = open(call)?;
     let size = size(stack, CHUNK)?;
@@ -57,7 +57,7 @@ pub(super) fn recv(call: &mut Call<'_>) -> Result<Moved<Received>, Fault> {
     let (moved, long) = into(size, |room| socket.receive_into(room));
     Ok(moved.map_err(failed("recv"))?.map(|count| match long {
         _ if is_stream && count == 0 => Received::End(Nil),
-        None => Received::Bytes(Scratched(count)),
+        None => Received::Bytes(ScratchBytes(count)),
         Some(long) => Received::Long(cut(long, count)),
     }))
 }
@@ -67,8 +67,8 @@ fn cut(mut bytes: Vec<u8>, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// `s:recvfrom([max = 65535])` → data, endpoint; `false` would block. A longer datagram is cut. A stream
-/// has no endpoint to tell, and gives `nil` at its end.
+/// `s:recvfrom([max = 65535])`: returns data and endpoint; `false` if it would block. A longer datagram is truncated.
+/// For a stream there is no endpoint, and the result is `nil` at its end.
 pub(super) fn recvfrom(call: &mut Call<'_>) -> Result<Moved<Received>, Fault> {
     let (socket, stack) = open(call)?;
     let size = size(stack, 65535)?;
@@ -81,12 +81,12 @@ pub(super) fn recvfrom(call: &mut Call<'_>) -> Result<Moved<Received>, Fault> {
     let moved = moved.map_err(failed("recvfrom"))?;
     Ok(moved.map(|(count, from)| match long {
         _ if is_stream && count == 0 && size != 0 => Received::End(Nil),
-        None => Received::From((Scratched(count), sender(from))),
+        None => Received::From((ScratchBytes(count), sender(from))),
         Some(long) => Received::LongFrom((cut(long, count), sender(from))),
     }))
 }
 
-/// The part of `data` that arguments 3 and 4 select, as `string.sub` does.
+/// Returns the part of `data` that arguments 3 and 4 select, as `string.sub` does.
 fn part<'d>(stack: &Stack, data: &'d [u8]) -> Result<&'d [u8], Fault> {
     let length = data.len() as i64;
     let position = |index| stack.optional(index, Stack::integer);
@@ -101,20 +101,22 @@ fn part<'d>(stack: &Stack, data: &'d [u8]) -> Result<&'d [u8], Fault> {
     Ok(if from <= to { &data[from as usize - 1..to as usize] } else { &[] })
 }
 
-/// How many bytes were taken.
+/// Converts the result of a send to the number of accepted bytes.
 fn taken(call: &'static str, moved: io::Result<Moved<usize>>) -> Result<Moved<i64>, Fault> {
     Ok(moved.map_err(failed(call))?.map(|count| count as i64))
 }
 
-/// `s:send(data [, from [, to]])` → bytes taken, may be fewer than given; `false` would block. An empty string is a
-/// call too: it fails where any would, as after `shutdown "w"`.
+/// `s:send(data [, from [, to]])`: returns the number of accepted bytes, which may be smaller than the given number;
+/// `false` if it would block. An empty string is sent as well, so it fails where any data would, for instance after
+/// `shutdown "w"`.
 pub(super) fn send(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
     let (socket, stack) = open(call)?;
     let data = part(stack, stack.bytes(2)?)?;
     taken("send", socket.send(data))
 }
 
-/// `s:sendv(data, …)` → bytes taken of all pieces together, in one system call; `false` would block.
+/// `s:sendv(data, …)`: sends all strings in one system call. Returns the total number of accepted bytes; `false` if it
+/// would block.
 pub(super) fn sendv(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
     let (socket, stack) = open(call)?;
     let mut pieces = [IoSlice::new(&[]); PIECES];
@@ -133,7 +135,7 @@ pub(super) fn sendv(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
     taken("sendv", moved)
 }
 
-/// `s:sendto(data, endpoint)` or `(data, host, port)` → bytes; `false` would block.
+/// `s:sendto(data, endpoint)` or `(data, host, port)`: returns the number of bytes; `false` if it would block.
 pub(super) fn sendto(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
     open(call)?.1.bytes(2)?;
     let address = endpoint::argument(call, 3)?;

@@ -1,11 +1,11 @@
-//! Addresses as objects of Lua's, and as arguments.
+//! Addresses as Lua objects, and as arguments.
 
 use super::reply::open;
 use crate::lua::{Call, Either, Failure, Fault, Function, FunctionTable, New, Object, Stack, failed, functions};
 use crate::socket::address::{self, Parts, Refusal};
 use socket2::{Domain, SockAddr};
 
-/// An address as Lua holds it.
+/// An address as a Lua object.
 pub(crate) struct Endpoint(pub(crate) SockAddr);
 
 impl Object for Endpoint {
@@ -14,16 +14,16 @@ impl Object for Endpoint {
     const META: FunctionTable = functions! { __tostring: TO_STRING, __eq = equal };
 }
 
-/// How Lua sees that there is no address.
+/// Converts a refusal to a failure.
 fn refused(refusal: Refusal) -> Fault {
     match refusal {
-        Refusal::Word(call, message, code) => Failure::word(call, message, code).into(),
+        Refusal::Word(call, message, code) => Failure::new(call, message, code).into(),
         Refusal::System(call, error) => failed(call)(error),
     }
 }
 
-/// Reads `endpoint`, `host, port` or `path` from argument `index` on, for the open socket at argument 1. A host that is no
-/// numeric address is looked up (blocking).
+/// Reads `endpoint`, `host, port` or `path` from argument `index` on, for the open socket at argument 1. A host that is
+/// not a numeric address is resolved, which blocks.
 pub(super) fn argument(call: &mut Call<'_>, index: i32) -> Result<SockAddr, Fault> {
     let domain = open(call)?.0.protocol().domain();
     if let Some(endpoint) = call.as_object::<Endpoint>(index) {
@@ -38,13 +38,13 @@ pub(super) fn argument(call: &mut Call<'_>, index: i32) -> Result<SockAddr, Faul
     found.map_err(refused)
 }
 
-/// A port, 0 to 65535.
+/// Returns a port, 0 to 65535.
 fn port(stack: &Stack, index: i32) -> Result<u16, Fault> {
     Ok(stack.integer_in(index, 0..=65535, "port")? as u16)
 }
 
-/// `socket.endpoint(kind, …)`: `("inet"|"inet6", ip, port)`, `("hostname", name, port [, family])` or
-/// `("unix", path)`. `nil, message, code` when it cannot be formed.
+/// `socket.endpoint(kind, …)`, with `("inet"|"inet6", ip, port)`, `("hostname", name, port [, family])` or
+/// `("unix", path)`: returns an endpoint, or `nil, message, code`.
 pub(super) fn endpoint(call: &mut Call<'_>) -> Result<New<Endpoint>, Fault> {
     let formed = match call.bytes(1)? {
         b"unix" => address::unix(call.bytes(2)?),
@@ -74,10 +74,10 @@ fn family(stack: &Stack, index: i32) -> Result<Domain, Fault> {
     }
 }
 
-/// The parts of an IP address, or of a unix one.
+/// The parts of an IP address, or of a unix address.
 pub(crate) type Shown = Either<(Vec<u8>, i64, &'static str), (Vec<u8>, &'static str, &'static str)>;
 
-/// An address as `endpoint:value()` gives it.
+/// Returns the parts of an address as `endpoint:value()` does.
 pub(crate) fn shown(address: &SockAddr) -> Shown {
     let Parts { name, port, kind, family } = address::parts(address);
     match port {
@@ -86,12 +86,12 @@ pub(crate) fn shown(address: &SockAddr) -> Shown {
     }
 }
 
-/// `endpoint:value()` → ip, port, `"inet"` or `"inet6"`; for unix: path, `"path"`, `"abstract"` (the
-/// name then begins with NUL) or `"unnamed"`, `"unix"`.
-const VALUE: Function = Function::of(|endpoint: &Endpoint| shown(&endpoint.0));
+/// `endpoint:value()`: returns ip, port, and `"inet"` or `"inet6"`. For a unix address: path, `"path"`, `"abstract"`
+/// (the name begins with NUL then) or `"unnamed"`, and `"unix"`.
+const VALUE: Function = Function::method(|endpoint: &Endpoint| shown(&endpoint.0));
 
-/// Address and port; for unix the path byte by byte, `@name` for an abstract one.
-const TO_STRING: Function = Function::of(|endpoint: &Endpoint| address::text(&endpoint.0));
+/// Address and port as text. For a unix address the path, byte by byte, or `@name` if it is abstract.
+const TO_STRING: Function = Function::method(|endpoint: &Endpoint| address::text(&endpoint.0));
 
 fn equal(call: &mut Call<'_>) -> Result<bool, Fault> {
     let left = call.as_object::<Endpoint>(1);

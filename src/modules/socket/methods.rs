@@ -1,4 +1,4 @@
-//! What `lio.socket` objects can do; `bytes.rs` has what they send and receive.
+//! The methods of `lio.socket` objects, except for sending and receiving, which are in `bytes.rs`.
 
 use super::bytes;
 use super::endpoint::{self, Endpoint};
@@ -22,27 +22,27 @@ impl Object for Socket {
     }
 }
 
-/// `true`, or what the system says to `call`.
+/// Converts the result of the system call `call` to `true` or a failure.
 fn done(call: &'static str, result: io::Result<()>) -> Result<bool, Fault> {
     result.map(|()| true).map_err(failed(call))
 }
 
-/// `s:connect(endpoint)`, `(host, port)` or `(path)` → `true` at once, `false` in progress.
+/// `s:connect(endpoint)`, `(host, port)` or `(path)`: returns `true` if connected, `false` if in progress.
 fn connect(call: &mut Call<'_>) -> Result<Moved<bool>, Fault> {
     let address = endpoint::argument(call, 2)?;
     let connected = open(call)?.0.connect(&address).map_err(failed("connect"))?;
     Ok(connected.map(|()| true))
 }
 
-/// `s:bind(…)` in the same forms → `true`.
+/// `s:bind(…)`, with the same arguments: returns `true`.
 fn bind(call: &mut Call<'_>) -> Result<bool, Fault> {
     let address = endpoint::argument(call, 2)?;
     let socket = open(call)?.0.raw();
     done("bind", socket.and_then(|socket| socket.bind(&address)))
 }
 
-/// `s:bind(…)` of `bee.socket`: a unix path at which a socket's file lies that no process listens to is bound after the
-/// file is removed.
+/// `s:bind(…)` of `bee.socket`: if a unix socket's file exists at the path and no process listens on it, the file is
+/// removed first.
 fn bind_over(call: &mut Call<'_>) -> Result<bool, Fault> {
     let address = endpoint::argument(call, 2)?;
     let socket = open(call)?.0.raw();
@@ -56,7 +56,7 @@ fn bind_over(call: &mut Call<'_>) -> Result<bool, Fault> {
     done("bind", bound)
 }
 
-/// `s:listen([backlog = 1024])` → `true`.
+/// `s:listen([backlog = 1024])`: returns `true`.
 fn listen(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (socket, stack) = open(call)?;
     let range = 0..=i64::from(i32::MAX);
@@ -64,19 +64,19 @@ fn listen(call: &mut Call<'_>) -> Result<bool, Fault> {
     done("listen", socket.listen(backlog.unwrap_or(1024) as i32))
 }
 
-/// `s:accept()` → a connected socket, `false` when nobody is there.
+/// `s:accept()`: returns a connected socket, or `false` if there is none.
 fn accept(call: &mut Call<'_>) -> Result<Moved<New<Socket>>, Fault> {
     let accepted = open(call)?.0.accept().map_err(failed("accept"))?;
     Ok(accepted.map(New::of))
 }
 
-/// `s:shutdown(["r"|"w"|"rw"])`: ends one direction, or both → `true`.
+/// `s:shutdown(["r"|"w"|"rw"])`: ends one direction, or both. Returns `true`.
 fn shutdown(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (socket, stack) = open(call)?;
     shut(socket, stack)
 }
 
-/// [`shutdown`] of any socket, in the direction at argument 2.
+/// Does a [`shutdown`] of any socket, in the direction at argument 2.
 pub(crate) fn shut(socket: &Socket, stack: &Stack) -> Result<bool, Fault> {
     let how = match stack.optional(2, Stack::bytes)? {
         Some(b"r") => Shutdown::Read,
@@ -87,12 +87,12 @@ pub(crate) fn shut(socket: &Socket, stack: &Stack) -> Result<bool, Fault> {
     done("shutdown", socket.raw().and_then(|raw| raw.shutdown(how)))
 }
 
-/// `s:status()` → `true`, or `nil, message, code` of the pending error (SO_ERROR), which it takes.
+/// `s:status()`: takes the pending error (SO_ERROR). Returns `true` if there is none, otherwise `nil, message, code`.
 fn status(call: &mut Call<'_>) -> Result<bool, Fault> {
     done("connect", open(call)?.0.take_error())
 }
 
-/// `s:info("peer"|"socket")` → endpoint.
+/// `s:info("peer"|"socket")`: returns an endpoint.
 fn info(call: &mut Call<'_>) -> Result<New<Endpoint>, Fault> {
     let (socket, stack) = open(call)?;
     let side = match stack.bytes(2)? {
@@ -104,16 +104,16 @@ fn info(call: &mut Call<'_>) -> Result<New<Endpoint>, Fault> {
     Ok(New::of(Endpoint(address)))
 }
 
-/// What an option is, or that it was set.
+/// The value of an option, or `true` after it was set.
 pub(crate) type Setting = Either<bool, i64>;
 
-/// `s:option(name, value)` sets → `true`; `s:option(name)` gets → boolean or integer.
+/// `s:option(name, value)` sets an option and returns `true`; `s:option(name)` returns a boolean or an integer.
 fn option(call: &mut Call<'_>) -> Result<Setting, Fault> {
     let (socket, stack) = open(call)?;
     set_or_get(socket, stack)
 }
 
-/// [`option`] of any socket.
+/// Sets or returns an option of any socket, as [`option`].
 pub(crate) fn set_or_get(socket: &Socket, stack: &Stack) -> Result<Setting, Fault> {
     let Some(name) = option::Name::parse(stack.bytes(2)?) else { return Err(Fault::argument(2, "unknown option")) };
     let result = if stack.count() > 2 {
@@ -131,23 +131,23 @@ pub(crate) fn set_or_get(socket: &Socket, stack: &Stack) -> Result<Setting, Faul
     })
 }
 
-/// A descriptor as a lightuserdata.
+/// Returns a descriptor as a lightuserdata.
 pub(crate) fn light(number: i32) -> Light {
     Light(number as isize as usize)
 }
 
-/// `s:handle()` → the descriptor as a lightuserdata.
+/// `s:handle()`: returns the descriptor as a lightuserdata.
 fn handle(call: &mut Call<'_>) -> Result<Light, Fault> {
     Ok(light(open(call)?.0.handle()))
 }
 
-/// `s:detach()` → the descriptor as a lightuserdata, no longer ours: selectors forget it, and this
-/// object reads as closed.
+/// `s:detach()`: returns the descriptor as a lightuserdata and gives up its ownership: selectors remove it, and this
+/// object counts as closed.
 fn detach(call: &mut Call<'_>) -> Result<Light, Fault> {
     Ok(light(open(call)?.0.detach().unwrap_or(-1)))
 }
 
-/// `s:close()` → `true`. Idempotent; selectors forget the socket.
+/// `s:close()`: closes the socket and removes it from selectors. Idempotent. Returns `true`.
 fn close(call: &mut Call<'_>) -> Result<bool, Fault> {
     call.object_mut::<Socket>(1)?.close();
     Ok(true)

@@ -1,6 +1,12 @@
-//! `lio.socket`: what makes sockets. Values on success, `false` when it would block, `nil, message, code` on failure;
-//! misuse raises. `methods.rs` has what its objects can do, `bytes.rs` what they send and receive, `endpoint.rs` addresses
-//! as objects, `reply.rs` what the calls share.
+//! `lio.socket`: functions that create sockets. Calls return values on success, `false` if they would block, and
+//! `nil, message, code` on failure. Misuse is an error.
+//!
+//! | file | topic |
+//! |---|---|
+//! | `methods` | the methods of a socket |
+//! | `bytes` | the methods that send and receive |
+//! | `endpoint` | addresses as objects |
+//! | `reply` | what the calls have in common |
 
 mod bytes;
 pub(crate) mod endpoint;
@@ -15,12 +21,12 @@ use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt};
 
-/// A new socket, or what the system says to `call`.
+/// Converts a new socket of the system call `call` to an object, or its error to a failure.
 fn made(call: &'static str, socket: io::Result<Socket>) -> Result<New<Socket>, Fault> {
     socket.map(New::of).map_err(failed(call))
 }
 
-/// `socket.create(protocol)`: `"tcp"`, `"udp"`, `"tcp6"`, `"udp6"` or `"unix"` → a socket.
+/// `socket.create(protocol)`: returns a socket. `protocol` is `"tcp"`, `"udp"`, `"tcp6"`, `"udp6"` or `"unix"`.
 fn create(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     let protocol = match call.bytes(1)? {
         b"tcp" => Protocol::Tcp,
@@ -37,14 +43,14 @@ fn create(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     made("socket", Socket::create(protocol, &table))
 }
 
-/// `socket.pair()` → two connected sockets.
+/// `socket.pair()`: returns two connected sockets.
 fn pair(call: &mut Call<'_>) -> Result<(New<Socket>, New<Socket>), Fault> {
     let table = call.shared::<Table>()?;
     let (left, right) = Socket::pair(&table).map_err(failed("socketpair"))?;
     Ok((New::of(left), New::of(right)))
 }
 
-/// The descriptor at argument 1: a lightuserdata or an integer.
+/// Returns the descriptor at argument 1: a lightuserdata or an integer.
 fn number(call: &Call<'_>) -> Result<RawFd, Fault> {
     let number = match call.light(1) {
         Some(light) => light.0 as isize as i64,
@@ -56,21 +62,22 @@ fn number(call: &Call<'_>) -> Result<RawFd, Fault> {
     }
 }
 
-/// Whether an object may own the descriptor `number`, as argument 2 says. One that lio has lent to the VM is never owned.
+/// Whether the object for the descriptor `number` owns it, by argument 2. A descriptor that lio has lent to the VM is
+/// never owned.
 fn owns(call: &Call<'_>, number: RawFd, table: &Table) -> bool {
     !call.is_true(2) && !table.is_lent(number)
 }
 
-/// `socket.fd(handle [, no_ownership])`: a socket of a descriptor made elsewhere (a lightuserdata or an
-/// integer). It becomes non-blocking and close-on-exec. With `no_ownership` closing leaves it open.
+/// `socket.fd(handle [, no_ownership])`: returns a socket for a foreign descriptor (a lightuserdata or an integer),
+/// which becomes non-blocking and close-on-exec. With `no_ownership`, closing the socket leaves it open.
 fn fd(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     let (number, table) = (number(call)?, call.shared::<Table>()?);
     let owns = owns(call, number, &table);
     made("fd", Socket::from_number(number, owns, &table))
 }
 
-/// `socket._fd_of_any(handle [, no_ownership])`: as `fd`, for `bee.socket`: a descriptor that is no socket gives an
-/// object too, for selectors, `handle`, `detach` and `close`.
+/// `socket._fd_of_any(handle [, no_ownership])`: as `fd`, for `bee.socket`. A descriptor that is not a socket gets an
+/// object as well, for selectors, `handle`, `detach` and `close`.
 fn fd_of_any(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     let (number, table) = (number(call)?, call.shared::<Table>()?);
     let owns = owns(call, number, &table);
@@ -81,15 +88,15 @@ fn fd_of_any(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     made("fd", socket)
 }
 
-/// `socket._identity(handle)` → an integer that no other socket has as long as the system runs; nil where the system has
-/// none.
+/// `socket._identity(handle)`: returns an integer that no other socket has while the system runs; nil if the system has
+/// no such number.
 fn identity(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
     let identity = twin::identity(number(call)?);
     Ok(identity.ok().map(|identity| identity as i64))
 }
 
-/// `socket._twin(handle, identity)` → a socket with a descriptor of its own for the listening socket of another VM of this
-/// process; `nil, message, code` when the handle is that socket's no longer.
+/// `socket._twin(handle, identity)`: returns a socket with its own descriptor for the listening socket of another VM of
+/// this process; `nil, message, code` if the handle no longer belongs to that socket.
 fn open_twin(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     let (number, identity) = (number(call)?, call.integer(2)? as u64);
     let table = call.shared::<Table>()?;
@@ -97,12 +104,12 @@ fn open_twin(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     made("twin", copy.and_then(|copy| Socket::from_own(copy, &table)))
 }
 
-/// `socket.gethostname()` → the host's name.
+/// `socket.gethostname()`: returns the host's name.
 fn gethostname(_: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     Ok(rustix::system::uname().nodename().to_bytes().to_vec())
 }
 
-/// `socket.chmod(path, mode)`: permission bits of a unix socket's file (chmod(2)) → `true`.
+/// `socket.chmod(path, mode)`: sets the permission bits of a unix socket's file (chmod(2)). Returns `true`.
 fn chmod(call: &mut Call<'_>) -> Result<bool, Fault> {
     let path = OsStr::from_bytes(call.bytes(1)?);
     let mode = call.integer_in(2, 0..=0o7777, "mode")? as u32;
@@ -111,8 +118,9 @@ fn chmod(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// `lio.systemd()` → the sockets that the process was started with, as a list whose field `names` has the name of each;
-/// empty when there are none. `nil, message, code` when one cannot be duplicated. Each call gives sockets of their own.
+/// `lio.systemd()`: returns a list of the sockets that the process was started with; its field `names` is a list of
+/// their names. The list is empty if there are none. Returns `nil, message, code` if a socket cannot be duplicated.
+/// Each call returns new sockets.
 fn systemd(call: &mut Call<'_>) -> Result<List<New<Socket>>, Fault> {
     let table = call.shared::<Table>()?;
     let mut items = Vec::new();

@@ -1,21 +1,21 @@
-//! What the calls on sockets share: the open socket that each is made on, and what it may come to.
+//! What the calls on sockets have in common: the open socket, and results that may be `false`.
 
 use crate::lua::{Call, Fault, Flow, Pusher, Returns, Stack};
 use crate::socket::{Moved, Socket};
 
-/// The open socket at argument 1, and the values of the call.
+/// Returns the open socket at argument 1, and the values of the call.
 #[inline]
 pub(super) fn open<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Socket, &'c mut Stack), Fault> {
-    let (socket, stack) = call.split::<Socket>(1)?;
+    let (socket, stack) = call.object_and_stack::<Socket>(1)?;
     if socket.is_closed() { Err(Fault::message("socket is already closed")) } else { Ok((socket, stack)) }
 }
 
-/// What a call that may block came to: its results, or `false`.
+/// The result of a call that may block: its values, or `false`.
 impl<T: Returns> Returns for Moved<T> {
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         match self {
-            Moved::Done(results) => results.give(to),
-            Moved::WouldBlock => false.give(to),
+            Moved::Done(results) => results.push_results(to),
+            Moved::WouldBlock => false.push_results(to),
         }
     }
 }

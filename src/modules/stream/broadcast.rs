@@ -16,9 +16,9 @@ results! {
     }
 }
 
-/// `stream.broadcast(list, data, most)` → how many of the connections have taken the message; where not all have sent it at
-/// once, also the places in the list of those that keep a part of it, those that are closed and those that are full. Nil and
-/// a message when something in the list is no connection: then nothing was sent.
+/// `stream.broadcast(list, data, most)` → how many of the connections have taken the message; where not all have sent
+/// it at once, also the places in the list of those that keep a part of it, those that are closed and those that are
+/// full. Nil and a message when something in the list is no connection: then nothing was sent.
 pub(super) fn broadcast(call: &mut Call<'_>) -> Result<Broadcast, Fault> {
     let count = call.raw_length(1) as i64;
     let most = call.integer_in(3, 0..=i64::MAX, "limit")? as usize;
@@ -37,7 +37,7 @@ pub(super) fn broadcast(call: &mut Call<'_>) -> Result<Broadcast, Fault> {
     let mut copy = None;
     for place in 1..=count {
         let index = call.element(1, place)?;
-        let (stream, stack) = call.split::<Connection>(index)?;
+        let (stream, stack) = call.object_and_stack::<Connection>(index)?;
         let told = stream.tell(stack.bytes(2)?, &mut copy, most);
         call.drop_to(top);
         match told {

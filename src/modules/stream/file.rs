@@ -1,5 +1,5 @@
-//! Files on a connection: `put_file` is what `net.sendfile` is built on, `queue_file` what the web server sends small files
-//! with. The file is looked up for each call: whoever closes it meanwhile ends the transfer.
+//! Files on a connection: `put_file` is what `net.sendfile` is built on, `queue_file` what the web server sends small
+//! files with. The file is looked up for each call: whoever closes it meanwhile ends the transfer.
 
 use super::connection::Connection;
 use super::transfer::{Failed, Sent, Word};
@@ -23,10 +23,10 @@ fn with_file<R>(
     call: &mut Call<'_>, index: i32, f: impl FnOnce(&mut Connection, BorrowedFd<'_>) -> io::Result<R>,
 ) -> Result<Used<R>, Fault> {
     let (stream, file) = if call.as_object::<OpenFile>(index).is_some() {
-        let (stream, file) = call.pair::<Connection, OpenFile>(1, index)?;
+        let (stream, file) = call.object_pair::<Connection, OpenFile>(1, index)?;
         (stream, file.descriptor())
     } else {
-        let (stream, stack) = call.split::<Connection>(1)?;
+        let (stream, stack) = call.object_and_stack::<Connection>(1)?;
         let Some(file) = stack.standard_file(index) else { return Err(Fault::expected(index, "file")) };
         (stream, file)
     };
@@ -34,7 +34,7 @@ fn with_file<R>(
         return Ok(Used::StreamIsClosed);
     }
     let Some(file) = file else {
-        let failure = Failure::word(CALL, "the file is closed", "closed");
+        let failure = Failure::new(CALL, "the file is closed", "closed");
         return Ok(Used::Failed(failure));
     };
     Ok(match f(stream, file) {
@@ -49,7 +49,7 @@ fn whole(call: &Call<'_>, index: i32, most: i64, what: &str) -> Result<u64, Faul
 }
 
 fn shorter() -> Failure {
-    Failure::word(CALL, "the file has become shorter", "truncated")
+    Failure::new(CALL, "the file has become shorter", "truncated")
 }
 
 /// `s:put_file(sent, file, offset, length)`: sends what is queued and the bytes of the file, of which
@@ -81,7 +81,7 @@ pub(super) fn queue_file(call: &mut Call<'_>) -> Result<bool, Fault> {
     Err(match used {
         Used::Done(true) => return Ok(true),
         Used::Done(false) => shorter().into(),
-        Used::StreamIsClosed => Failure::word(CALL, "closed", "closed").into(),
+        Used::StreamIsClosed => Failure::new(CALL, "closed", "closed").into(),
         Used::Failed(failure) => failure.into(),
     })
 }

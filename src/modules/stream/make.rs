@@ -1,4 +1,5 @@
-//! Connections that become objects: made of a socket, accepted, or sent off by another VM; and how a selector gets them.
+//! Connections that become objects: made of a socket, accepted, or sent off by another VM; and how a selector gets
+//! them.
 //!
 //! A connection is registered for nothing, and asks for one event at a time. The first step of a call gives the object;
 //! [`REGISTER`] or [`ADOPT`] then registers it.
@@ -14,7 +15,7 @@ use std::rc::Rc;
 
 /// Registers `source`, that of the object at `index`, with the selector at 1, which yields that object for it.
 fn register(call: &mut Call<'_>, index: i32, source: Option<Rc<Source>>) -> Result<(), Fault> {
-    let closed = || Failure::word("event_add", "descriptor is closed", "closed");
+    let closed = || Failure::new("event_add", "descriptor is closed", "closed");
     let source = source.ok_or_else(closed)?;
     attach(call, 1, index, index, |selector| source.join(selector, 0, Mode::Once))
 }
@@ -100,7 +101,7 @@ pub(super) fn accept(call: &mut Call<'_>) -> Result<Making, Fault> {
 }
 
 fn gone(call: &'static str) -> Failure {
-    Failure::word(call, "the connection is gone", "closed")
+    Failure::new(call, "the connection is gone", "closed")
 }
 
 /// `stream.adopt(selector, number)` → the stream that was sent off; `nil, message, code` when somebody

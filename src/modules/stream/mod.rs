@@ -1,6 +1,6 @@
-//! `lio.stream`: streams as `lualib/lio/net.lua` uses them. Nothing here waits but `recv` and `send` of `transfer.rs`: a
-//! call that would block returns `false` (or how much was sent) with the stream armed, and the Lua side waits and calls
-//! again.
+//! `lio.stream`: streams as `lualib/lio/net.lua` uses them. Nothing here waits but `recv` and `send` of `transfer.rs`:
+//! a call that would block returns `false` (or how much was sent) with the stream armed, and the Lua side waits and
+//! calls again.
 //!
 //! Failures are `nil, message, partial, code` where part of something was received or sent before.
 
@@ -34,7 +34,7 @@ impl Object for Connection {
 /// `s:arm(events)`: asks the loop for events once: 1 reading, 2 writing, 4 the peer's end. `true`, or
 /// `nil, message, code` when none will come.
 fn arm(call: &mut Call<'_>) -> Result<bool, Fault> {
-    let (stream, stack) = call.split::<Connection>(1)?;
+    let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let all = i64::from(READ | WRITE | CLOSED);
     let armed = stream.arm(stack.integer_in(2, 1..=all, "events")? as u8);
     armed.map_err(failed("arm"))?;
@@ -51,24 +51,24 @@ fn release(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// `s:cut(["r"|"w"|"rw"])`: shutdown(2) → `true`, or `nil, message, code`.
 fn cut(call: &mut Call<'_>) -> Result<bool, Fault> {
-    let (stream, stack) = call.split::<Connection>(1)?;
+    let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     shut(stream.socket(), stack)
 }
 
 /// `s:buffered()` → how many bytes were read from the peer and not taken yet.
-const BUFFERED: Function = Function::of(|stream: &Connection| stream.buffered().len() as i64);
+const BUFFERED: Function = Function::method(|stream: &Connection| stream.buffered().len() as i64);
 
 /// `s:is_closed()` → whether this side has closed it.
-const IS_CLOSED: Function = Function::of(|stream: &Connection| stream.is_closed());
+const IS_CLOSED: Function = Function::method(|stream: &Connection| stream.is_closed());
 
 /// `s:is_over()` → whether the peer has ended its side, or the connection failed, as far as the loop
 /// has heard. No system call.
-const IS_OVER: Function = Function::of(|stream: &Connection| stream.is_over());
+const IS_OVER: Function = Function::method(|stream: &Connection| stream.is_over());
 
 /// `s:address("peer"|"socket")` → ip, port, family (page of `lio.socket`'s `endpoint:value()`), or
 /// `nil, message, code`.
 fn address(call: &mut Call<'_>) -> Result<Shown, Fault> {
-    let (stream, stack) = call.split::<Connection>(1)?;
+    let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let side = match stack.bytes(2)? {
         b"peer" => Side::Peer,
         _ => Side::Local,
@@ -79,20 +79,21 @@ fn address(call: &mut Call<'_>) -> Result<Shown, Fault> {
 
 /// `s:set_option(name [, value])`: as `lio.socket`'s `option`.
 fn set_option(call: &mut Call<'_>) -> Result<Setting, Fault> {
-    let (stream, stack) = call.split::<Connection>(1)?;
+    let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     set_or_get(stream.socket(), stack)
 }
 
 /// `s:handle()` → the descriptor as a lightuserdata.
-const HANDLE: Function = Function::on(|stream: &mut Connection| light(stream.handle()));
+const HANDLE: Function = Function::method_mut(|stream: &mut Connection| light(stream.handle()));
 
 /// `s:send_off()` → the number under which any VM of the process can take the connection, with its
 /// buffers; this stream reads as closed then. nil when it is closed.
-const SEND_OFF: Function = Function::on(|stream: &mut Connection| stream.send_off(0).map(|number| number as i64));
+const SEND_OFF: Function =
+    Function::method_mut(|stream: &mut Connection| stream.send_off(0).map(|number| number as i64));
 
 /// `s:unread(bytes)`: puts bytes before what is buffered.
 fn unread(call: &mut Call<'_>) -> Result<(), Fault> {
-    let (stream, stack) = call.split::<Connection>(1)?;
+    let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let bytes = stack.bytes(2)?;
     if !stream.is_closed() {
         stream.unread(bytes);
@@ -102,7 +103,7 @@ fn unread(call: &mut Call<'_>) -> Result<(), Fault> {
 
 /// `s:outlet()` → the number under which other VMs of the process can write to the connection; nil while
 /// bytes are queued, or when it is closed.
-const OUTLET: Function = Function::on(|stream: &mut Connection| stream.outlet().map(|number| number as i64));
+const OUTLET: Function = Function::method_mut(|stream: &mut Connection| stream.outlet().map(|number| number as i64));
 
 fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
     let stream = call.object::<Connection>(1)?;

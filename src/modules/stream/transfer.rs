@@ -6,14 +6,14 @@
 use super::connection::Connection;
 use crate::event::clock::monotonic_nanos;
 use crate::lua::{
-    Argument, Call, Failure, Fault, Flow, Function, Kind, Lender, Lent, Next, Nil, Outcome, Pushed, Pusher, Returns,
-    Stack, Then, identity_of, results, then, upvalue,
+    Argument, ByteSource, BytesOf, Call, Continuation, Failure, Fault, Flow, Function, Kind, Next, Nil, Outcome,
+    Pushable, Pusher, Returns, Stack, identity_of, results, then, upvalue,
 };
 use crate::modules::task::{in_use, own_tasks, tasks};
 use crate::modules::timer::Timers;
 use crate::stream::turns::{Alarm, Reading};
 use crate::stream::{Form, Received, Stream};
-use crate::task::{Denied, Reason, Tasks, Token};
+use crate::task::{Reason, Tasks, Token, WaitError};
 use std::rc::Rc;
 
 // The upvalues, after the tasks: of both functions, of `recv`, and of `send`.
@@ -25,11 +25,11 @@ const REST: i32 = upvalue(3);
 /// So many strings of one `put` are gathered on the stack.
 const FEW: usize = 8;
 
-impl Lender for Connection {
-    fn lent(&self) -> &[u8] {
+impl ByteSource for Connection {
+    fn bytes_to_push(&self) -> &[u8] {
         Stream::lent(self)
     }
-    fn handed_over(&mut self) {
+    fn bytes_pushed(&mut self) {
         Stream::handed_over(self);
     }
 }
@@ -38,13 +38,13 @@ results! {
     /// What a `recv` comes to.
     enum Reply {
         /// What was asked for.
-        Bytes(Lent<Connection>),
+        Bytes(BytesOf<Connection>),
         /// The end.
         End(Nil),
         /// It would block.
         Blocked(bool),
         /// Nothing, or the part that came.
-        Failed(Failed<Option<Lent<Connection>>>),
+        Failed(Failed<Option<BytesOf<Connection>>>),
         /// Nothing is left: the call that this one runs in, as a finalizer, is handing it over.
         Overtaken(Failed<&'static str>),
     }
@@ -78,15 +78,15 @@ impl Word {
     }
 }
 
-impl<P: Pushed> Returns for Failed<P> {
+impl<P: Pushable> Returns for Failed<P> {
     #[cold]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         match self.why {
-            Why::Word(word) => (Nil, word.text(), self.part, word.text()).give(to),
+            Why::Word(word) => (Nil, word.text(), self.part, word.text()).push_results(to),
             Why::System(failure) => {
                 let (message, code) = (failure.message(), failure.code());
                 drop(failure);
-                (Nil, message, self.part, code).give(to)
+                (Nil, message, self.part, code).push_results(to)
             }
         }
     }
@@ -144,7 +144,7 @@ fn failed(stream: &mut Stream, why: Why) -> Reply {
     }
     let length = stream.buffered().len();
     stream.lend(length, length);
-    let part = Some(Lent::by(1));
+    let part = Some(BytesOf::at(1));
     Reply::Failed(Failed { why, part })
 }
 
@@ -156,7 +156,7 @@ fn received(stream: &mut Stream, form: Form<'_>) -> Reply {
     match stream.receive(form) {
         Ok(Received::Ready { length, consume }) => {
             stream.lend(length, consume);
-            Reply::Bytes(Lent::by(1))
+            Reply::Bytes(BytesOf::at(1))
         }
         Ok(Received::WouldBlock) => Reply::Blocked(false),
         Ok(Received::Ended) if matches!(form, Form::Any) => Reply::End(Nil),
@@ -178,7 +178,7 @@ fn settle_loan(stream: &mut Stream, stack: &Stack) {
 /// `s:take([form …])` → a string; `false` would block, the stream is armed; `nil` at the end for the
 /// form without arguments; else `nil, message, partial, code`. The forms are those of `net.recv`.
 fn take(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    let (stream, stack) = call.split::<Connection>(1)?;
+    let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let form = form(stack)?;
     if stream.has_lent() {
         settle_loan(stream, stack);
@@ -190,7 +190,7 @@ pub(crate) const TAKE: Function = Function::new(take);
 
 /// The connection at argument 1, and the values of the call.
 fn connection<'c>(call: &'c mut Call<'_>, name: &'static str) -> Result<(&'c mut Connection, &'c mut Stack), Fault> {
-    call.split::<Connection>(1).map_err(|fault| fault.in_call(name, 0))
+    call.object_and_stack::<Connection>(1).map_err(|fault| fault.in_call(name, 0))
 }
 
 /// Calls one of the functions of Lua's with the arguments of this call; its results are the call's.
@@ -278,9 +278,9 @@ fn wait(call: &mut Call<'_>, turn: Turn) -> Result<Next<Reply>, Fault> {
     tasks.check_open()?;
     match tasks.wait(call, turn.token, Reason::Other) {
         Ok(()) => {}
-        Err(Denied::InUse) => return end_turn(call, then(taken)),
-        Err(Denied::Unreachable) => return end_turn(call, then(refused)),
-        Err(Denied::Fault(fault)) => return Err(fault),
+        Err(WaitError::InUse) => return end_turn(call, then(taken)),
+        Err(WaitError::Unreachable) => return end_turn(call, then(refused)),
+        Err(WaitError::Fault(fault)) => return Err(fault),
     }
     if turn.is_limited {
         set_alarm(call, |Alarm { nanos, .. }| Some(monotonic_nanos() + nanos))?;
@@ -313,7 +313,7 @@ fn refused(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
 
 /// The turn to read ends, and `next` follows: the next that queues has the turn, which Lua's books tell.
 #[cold]
-fn end_turn<R>(call: &mut Call<'_>, next: &'static Then) -> Result<Next<R>, Fault> {
+fn end_turn<R>(call: &mut Call<'_>, next: &'static Continuation) -> Result<Next<R>, Fault> {
     let (stream, _) = connection(call, "recv")?;
     stream.turns.reading = Reading::Free;
     call.push(Argument(PASS_ON))?;
@@ -328,8 +328,8 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         Some(b"closed") => Some(Word::Closed),
         _ => None,
     };
-    // Also where the turn was handed on, as after an interrupt. A program may have put another value in the place of the
-    // connection, which knows the tasks.
+    // Also where the turn was handed on, as after an interrupt. A program may have put another value in the place of
+    // the connection, which knows the tasks.
     let known = call.as_object::<Connection>(1).and_then(|connection| connection.tasks.as_ref());
     let tasks = known.map_or_else(|| own_tasks(call), Ok)?;
     tasks.check_open()?;
@@ -452,7 +452,7 @@ fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) 
 /// `true` when all is taken by the system; the new `sent` when it would block, or when others have to
 /// get their turn, the stream being armed; `nil, message, sent, code` on failure.
 fn put(call: &mut Call<'_>) -> Result<Sent, Fault> {
-    let (stream, stack) = call.split::<Connection>(1)?;
+    let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let sent = stack.integer_in(2, 0..=i64::MAX, "sent")? as usize;
     put_strings(stream, stack, 3, sent).map_err(|fault| fault.shifted(-1))
 }

@@ -17,8 +17,8 @@ type Waiting = Closure<(Argument, Argument, Argument, Argument)>;
 /// turn, `send_rest` with the number of bytes that are sent as the second argument; `release(c)` ends a turn to read.
 pub(super) fn waiting(call: &mut Call<'_>) -> Result<(Waiting, Waiting), Fault> {
     let tasks = Tasks::of(call)?;
-    tasks.let_through(RECV);
-    tasks.let_through(SEND);
+    tasks.allow_yield_across(RECV);
+    tasks.allow_yield_across(SEND);
     let recv_queued = call.raw_field(2, "recv_queued")?;
     let release = call.raw_field(2, "release")?;
     let send_queued = call.raw_field(2, "send_queued")?;

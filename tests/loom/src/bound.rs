@@ -19,8 +19,8 @@ fn full(capacity: usize, senders: u32, each: u32, most: usize) {
     for thread in threads {
         assert_eq!(thread.join().unwrap(), each, "all were taken");
     }
-    let level = fixture.mailbox.level();
-    assert!(level.most <= capacity, "{level:?} is over {capacity}");
+    let level = fixture.mailbox.statistics();
+    assert!(level.peak <= capacity, "{level:?} is over {capacity}");
     fixture.assert_idle(count);
 }
 
@@ -58,7 +58,7 @@ fn a_sender_that_waits_for_room_is_told_of_the_death() {
         let mut body = fixture.begin(id).expect("ready");
         fixture.receive(&mut body);
         let mut left: Vec<_> = body.batch.drain(..).collect();
-        fixture.tell(fixture.mailbox.die(&mut left));
+        fixture.tell(fixture.mailbox.close(&mut left));
         let taken = thread.join().unwrap() as usize;
         assert_eq!(taken, body.read.len() + left.len());
         assert!(fixture.mailbox.is_dead(ID));

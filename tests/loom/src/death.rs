@@ -44,11 +44,11 @@ fn a_message_is_left_over_or_comes_back_when_the_service_ends_itself() {
         let mut body = fixture.begin(id).expect("ready");
         assert!(fixture.receive(&mut body));
         let mut left: Vec<_> = body.batch.drain(..).collect();
-        fixture.mailbox.die(&mut left);
+        fixture.mailbox.close(&mut left);
         assert!(fixture.post(3, 0) == Err(Refusal::Missing));
         let taken = threads.map(|thread| thread.join().unwrap());
         assert_all(&body.read, &left, &taken);
-        assert!(fixture.mailbox.empty().is_empty(), "after its death");
+        assert!(fixture.mailbox.take_messages().is_empty(), "after its death");
         assert!(fixture.mailbox.free(ID));
     });
 }
@@ -70,7 +70,7 @@ fn a_service_is_seized_or_run_and_no_message_is_lost() {
             slices
         });
         let mut left = Vec::new();
-        let seized = fixture.mailbox.seize(ID, &mut left);
+        let seized = fixture.mailbox.kill(ID, &mut left);
         let taken = sending.join().unwrap();
         working.join().unwrap();
         let read = match seized {
@@ -88,11 +88,11 @@ fn a_service_is_seized_or_run_and_no_message_is_lost() {
                     fixture.slice(body, 8);
                 }
                 assert_eq!(taken, 2);
-                fixture.mailbox.take_body().expect("idle").read
+                fixture.mailbox.take_vm().expect("idle").read
             }
         };
         assert_all(&read, &left, &[taken]);
-        assert!(fixture.mailbox.empty().is_empty());
+        assert!(fixture.mailbox.take_messages().is_empty());
     });
 }
 
@@ -108,7 +108,7 @@ fn an_old_entry_in_the_ready_queue_does_not_run_the_next_tenant() {
             other.begin(id).is_some()
         });
         let mut left = Vec::new();
-        let seized = fixture.mailbox.seize(ID, &mut left).is_some();
+        let seized = fixture.mailbox.kill(ID, &mut left).is_some();
         if seized {
             assert!(fixture.mailbox.free(ID));
             fixture.mailbox.open(NEXT);

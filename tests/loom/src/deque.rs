@@ -1,5 +1,5 @@
-//! Stand-ins for crossbeam's deques, which loom cannot see into: the part of their interface that
-//! src/ltask/ready.rs uses, with the weakest order that such a queue may have. A batch that is stolen is in
+//! Replacements of crossbeam's deques, which loom cannot see into: the part of their interface that
+//! src/ltask/ready_queues.rs uses, with the weakest order that such a queue may have. A batch that is stolen is in
 //! neither queue for a moment, as in the original, and a thief may overlook what was just pushed.
 
 use loom::sync::atomic::{AtomicU32, Ordering};

@@ -136,7 +136,7 @@ impl Fixture {
 
     fn notify_if_refused(&self) {
         if self.mailbox.has_refused() {
-            self.tell(self.mailbox.room());
+            self.tell(self.mailbox.take_refused());
         }
     }
 
@@ -175,7 +175,7 @@ impl Fixture {
 
     /// Takes the body of a ready service.
     pub(crate) fn begin(&self, id: u32) -> Option<Body> {
-        self.mailbox.begin(id, |body| &mut body.batch)
+        self.mailbox.begin_slice(id, |body| &mut body.batch)
     }
 
     /// Reads a message as `Service::receive` does. False when there is none.
@@ -190,8 +190,8 @@ impl Fixture {
         }
         let note = body.batch.pop_front().unwrap();
         self.unread.fetch_sub(1, Ordering::Relaxed);
-        if self.mailbox.read(true) {
-            self.tell(self.mailbox.room());
+        if self.mailbox.record_read(true) {
+            self.tell(self.mailbox.take_refused());
         }
         let before = body.read.iter().filter(|one| one.from == note.from);
         assert_eq!(note.number as usize, before.count(), "a message is lost, doubled or out of order");
@@ -207,7 +207,7 @@ impl Fixture {
             }
         }
         let (unread, read) = (body.batch.len(), body.read.len());
-        let next = self.mailbox.end(body, unread, Affinity::Any);
+        let next = self.mailbox.end_slice(body, unread, Affinity::Any);
         // As above: the slice may have ended before it found nothing.
         self.notify_if_refused();
         if next.is_some() {
@@ -228,10 +228,10 @@ impl Fixture {
 
     /// At the end: all was read, and the service is idle.
     pub(crate) fn assert_idle(&self, count: usize) {
-        assert_eq!(self.mailbox.level().queued, 0, "unread at the end");
+        assert_eq!(self.mailbox.statistics().queued, 0, "unread at the end");
         assert!(self.next_now().is_none(), "ready with nothing to read");
         assert!(self.begin(ID).is_none(), "ready at the end");
-        let body = self.mailbox.take_body().expect("idle: its body lies here");
+        let body = self.mailbox.take_vm().expect("idle: its body lies here");
         assert_eq!(body.read.len(), count);
     }
 }

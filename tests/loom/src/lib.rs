@@ -10,12 +10,12 @@
 
 #[path = "../../../src/ltask/mailbox.rs"]
 mod mailbox;
-#[path = "../../../src/ltask/queue.rs"]
-mod queue;
-#[path = "../../../src/ltask/ready.rs"]
-mod ready;
+#[path = "../../../src/ltask/ready_queues.rs"]
+mod ready_queues;
 #[path = "../../../src/ltask/sleep.rs"]
 mod sleep;
+#[path = "../../../src/ltask/worker_queue.rs"]
+mod worker_queue;
 
 mod message {
     pub(crate) type ServiceId = u32;
@@ -30,9 +30,9 @@ mod sync {
     /// Not loom's, which lets the others go first: a search is over after one round.
     pub(crate) fn spin_loop() {}
 
-    pub(crate) const HANDED_MOST: u32 = 1;
-    pub(crate) const INJECTED_EVERY: u32 = 3;
-    pub(crate) const SEARCHES: u32 = 1;
+    pub(crate) const MAX_HAND_OFFS: u32 = 1;
+    pub(crate) const INJECTOR_INTERVAL: u32 = 3;
+    pub(crate) const SEARCH_ROUNDS: u32 = 1;
 
     pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         // Not poisoned: a panic ends the model.

@@ -65,7 +65,7 @@ fn messages_that_come_while_the_service_is_made_are_read() {
         scheduled += u32::from(one.join().unwrap());
         scheduled += u32::from(two.join().unwrap());
         assert_eq!(scheduled, 1, "queued once");
-        let body = mailbox.begin(ID, |body| &mut body.batch).expect("ready");
+        let body = mailbox.begin_slice(ID, |body| &mut body.batch).expect("ready");
         assert_eq!(body.batch.len(), 2);
     });
 }

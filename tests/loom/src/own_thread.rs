@@ -69,9 +69,9 @@ fn running(capacity: usize) -> (Arc<Box>, Body) {
     mailbox.open(ID);
     let _ = mailbox.install(Body::default(), Affinity::Any);
     let _ = mailbox.push(ID, Note { from: 9, number: 0 }, true, 0);
-    let mut body = mailbox.begin(ID, |body| &mut body.batch).expect("ready");
+    let mut body = mailbox.begin_slice(ID, |body| &mut body.batch).expect("ready");
     body.batch.clear();
-    mailbox.read(true);
+    mailbox.record_read(true);
     (Arc::new(mailbox), body)
 }
 
@@ -98,7 +98,7 @@ fn read_all(mailbox: &Box, event: &Event, body: &mut Body, count: usize) {
         }
         while let Some(note) = body.batch.pop_front() {
             body.read.push(note);
-            mailbox.read(true);
+            mailbox.record_read(true);
         }
     }
     for from in 1..=2 {
@@ -113,7 +113,7 @@ fn a_thread_of_its_own_is_woken_for_every_message() {
     check(3, || {
         let (mailbox, mut body) = running(64);
         let event = Event::new();
-        mailbox.own(event.clone());
+        mailbox.detach_running(event.clone());
         let threads = [sender(&mailbox, 1, 2), sender(&mailbox, 2, 1)];
         read_all(&mailbox, &event, &mut body, 3);
         for thread in threads {
@@ -132,7 +132,7 @@ fn what_comes_while_a_service_moves_to_its_thread_is_read() {
         let event = Event::new();
         event.wake();
         event.wait();
-        mailbox.own(event.clone());
+        mailbox.detach_running(event.clone());
         read_all(&mailbox, &event, &mut body, 3);
         for thread in threads {
             thread.join().unwrap();
@@ -144,7 +144,7 @@ fn what_comes_while_a_service_moves_to_its_thread_is_read() {
 fn another_waker_works_after_a_reset() {
     check(3, || {
         let (mailbox, mut body) = running(64);
-        mailbox.own(Event::new());
+        mailbox.detach_running(Event::new());
         let thread = sender(&mailbox, 1, 2);
         let event = Event::new();
         event.wake();
@@ -159,7 +159,7 @@ fn a_wake_among_messages_hides_none() {
     check(3, || {
         let (mailbox, mut body) = running(64);
         let event = Event::new();
-        mailbox.own(event.clone());
+        mailbox.detach_running(event.clone());
         let thread = sender(&mailbox, 1, 2);
         let other = mailbox.clone();
         let waking = thread::spawn(move || {
@@ -179,7 +179,7 @@ fn a_wake_is_not_lost_while_its_service_reads() {
     check(3, || {
         let (mailbox, mut body) = running(64);
         let event = Event::new();
-        mailbox.own(event.clone());
+        mailbox.detach_running(event.clone());
         let thread = sender(&mailbox, 1, 1);
         read_all(&mailbox, &event, &mut body, 1);
         thread.join().unwrap();
@@ -201,7 +201,7 @@ fn a_burst_rings_once_for_each_time_that_nothing_was_found() {
     check(3, || {
         let (mailbox, mut body) = running(64);
         let event = Event::new();
-        mailbox.own(event.clone());
+        mailbox.detach_running(event.clone());
         let other = mailbox.clone();
         let thread = thread::spawn(move || {
             let mut signals = 0;
@@ -237,7 +237,7 @@ fn a_thread_of_its_own_tells_of_room_before_it_sleeps() {
     check(3, || {
         let (mailbox, mut body) = running(1);
         let event = Event::new();
-        mailbox.own(event.clone());
+        mailbox.detach_running(event.clone());
         let (other, told) = (mailbox.clone(), Event::new());
         let room = told.clone();
         let thread = thread::spawn(move || {
@@ -255,7 +255,7 @@ fn a_thread_of_its_own_tells_of_room_before_it_sleeps() {
             }
         });
         let tell = || {
-            for who in mailbox.room() {
+            for who in mailbox.take_refused() {
                 assert_eq!(who, WHO);
                 told.signal();
             }
@@ -269,7 +269,7 @@ fn a_thread_of_its_own_tells_of_room_before_it_sleeps() {
                 continue;
             }
             body.read.extend(body.batch.pop_front());
-            if mailbox.read(true) {
+            if mailbox.record_read(true) {
                 tell();
             }
         }

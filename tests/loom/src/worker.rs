@@ -1,13 +1,13 @@
 //! Whole workers: hand-off slot, deque, injector, stealing, bound services, sleep. A service that can run
 //! does run as long as one worker that may run it is free: a slice that blocks until another service has run
-//! is a deadlock if that one was forgotten. The queues are src/ltask/queue.rs and src/ltask/ready.rs, as
+//! is a deadlock if that one was forgotten. The queues are src/ltask/worker_queue.rs and src/ltask/ready_queues.rs, as
 //! they are; the loop around them is that of src/ltask/worker.rs.
 
 use crate::check;
-use crate::queue::{self, Queue};
-use crate::ready::Ready;
+use crate::ready_queues::ReadyQueues;
 use crate::sleep::Sleepers;
 use crate::sync::{AtomicBool, Condvar, Deque, Mutex, Ordering, lock};
+use crate::worker_queue::{self, WorkerQueue};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -27,10 +27,10 @@ enum After {
     More,
 }
 
-type Slice = fn(&Town, &Queue, u32, u32) -> After;
+type Slice = fn(&Town, &WorkerQueue, u32, u32) -> After;
 
 struct Town {
-    ready: Ready,
+    ready: ReadyQueues,
     sleepers: Sleepers,
     deques: std::sync::Mutex<Vec<Option<Deque<u32>>>>,
     quit: AtomicBool,
@@ -44,8 +44,8 @@ struct Town {
 }
 
 impl Town {
-    fn new(workers: usize, stand_ins: usize, total: u32, slice: Slice) -> Arc<Town> {
-        let (ready, deques) = Ready::new(workers + stand_ins);
+    fn new(workers: usize, spares: usize, total: u32, slice: Slice) -> Arc<Town> {
+        let (ready, deques) = ReadyQueues::new(workers + spares);
         Arc::new(Town {
             ready,
             sleepers: Sleepers::new(workers),
@@ -58,9 +58,9 @@ impl Town {
         })
     }
 
-    fn queue(&self, number: usize) -> Queue {
+    fn queue(&self, number: usize) -> WorkerQueue {
         let deque = self.deques.lock().unwrap()[number].take();
-        Queue::new(number, deque.expect("a worker of its own"))
+        WorkerQueue::new(number, deque.expect("a worker of its own"))
     }
 
     /// A message from another thread makes a service ready.
@@ -82,11 +82,11 @@ impl Town {
         }
     }
 
-    fn is_over(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.quit.load(Ordering::Relaxed)
     }
 
-    fn run_slice(&self, queue: &Queue, id: u32) {
+    fn run_slice(&self, queue: &WorkerQueue, id: u32) {
         let (number, is_last) = {
             let mut begun = lock(&self.begun);
             begun[id as usize] += 1;
@@ -94,7 +94,7 @@ impl Town {
         };
         self.more.notify_all();
         if let After::More = (self.slice)(self, queue, id, number) {
-            queue.go_on(&self.ready, &self.sleepers, id);
+            queue.requeue(&self.ready, &self.sleepers, id);
         }
         if is_last {
             self.quit.store(true, Ordering::Release);
@@ -106,8 +106,9 @@ impl Town {
     fn work(&self, number: usize) {
         let queue = self.queue(number);
         let (ready, sleepers) = (&self.ready, &self.sleepers);
-        while !self.is_over() {
-            let found = queue.next(ready, sleepers).or_else(|| queue.search(ready, sleepers, || self.is_over(), || ()));
+        while !self.has_ended() {
+            let found =
+                queue.next(ready, sleepers).or_else(|| queue.search(ready, sleepers, || self.has_ended(), || ()));
             if let Some(id) = found {
                 self.run_slice(&queue, id);
             }
@@ -115,11 +116,11 @@ impl Town {
         queue.leave(ready, sleepers);
     }
 
-    /// As `Worker::run` of a stand-in: it does not sleep.
-    fn stand_in(&self, number: usize) {
+    /// As `Worker::run` of a spare worker: it does not sleep.
+    fn run_spare(&self, number: usize) {
         let queue = self.queue(number);
         let (ready, sleepers) = (&self.ready, &self.sleepers);
-        while !self.is_over() {
+        while !self.has_ended() {
             let found = queue.next(ready, sleepers).or_else(|| queue.steal(ready, sleepers));
             match found {
                 Some(id) => self.run_slice(&queue, id),
@@ -150,7 +151,7 @@ fn run(town: &Arc<Town>, others: Vec<fn(&Town)>) {
 
 #[test]
 fn a_service_that_goes_on_is_not_stranded_by_a_bound_one_that_blocks() {
-    fn slice(town: &Town, _: &Queue, id: u32, number: u32) -> After {
+    fn slice(town: &Town, _: &WorkerQueue, id: u32, number: u32) -> After {
         match (id, number) {
             (X, 1) => return After::More,
             (Y, _) => town.await_slice(X, 2),
@@ -167,7 +168,7 @@ fn a_service_that_goes_on_is_not_stranded_by_a_bound_one_that_blocks() {
 
 #[test]
 fn a_service_that_goes_on_is_not_stranded_by_an_injected_one_that_blocks() {
-    fn slice(town: &Town, _: &Queue, id: u32, number: u32) -> After {
+    fn slice(town: &Town, _: &WorkerQueue, id: u32, number: u32) -> After {
         match (id, number) {
             (X, 1 | 2) => return After::More,
             (Y, _) => town.await_slice(X, 3),
@@ -184,7 +185,7 @@ fn a_service_that_goes_on_is_not_stranded_by_an_injected_one_that_blocks() {
 
 #[test]
 fn a_service_that_goes_on_is_not_stranded_by_the_one_it_handed_off() {
-    fn slice(town: &Town, queue: &Queue, id: u32, number: u32) -> After {
+    fn slice(town: &Town, queue: &WorkerQueue, id: u32, number: u32) -> After {
         match (id, number) {
             (X, 1) => {
                 queue.hand_off(&town.ready, &town.sleepers, Y);
@@ -204,7 +205,7 @@ fn a_service_that_goes_on_is_not_stranded_by_the_one_it_handed_off() {
 
 #[test]
 fn a_service_that_another_pushes_out_of_the_hand_off_slot_is_not_stranded() {
-    fn slice(town: &Town, queue: &Queue, id: u32, _: u32) -> After {
+    fn slice(town: &Town, queue: &WorkerQueue, id: u32, _: u32) -> After {
         match id {
             X => {
                 queue.hand_off(&town.ready, &town.sleepers, Y);
@@ -224,7 +225,7 @@ fn a_service_that_another_pushes_out_of_the_hand_off_slot_is_not_stranded() {
 
 #[test]
 fn a_service_in_the_hand_off_slot_of_a_slice_that_blocks_is_rescued() {
-    fn slice(town: &Town, queue: &Queue, id: u32, _: u32) -> After {
+    fn slice(town: &Town, queue: &WorkerQueue, id: u32, _: u32) -> After {
         if id == X {
             queue.hand_off(&town.ready, &town.sleepers, Y);
             town.inject(Z);
@@ -240,8 +241,8 @@ fn a_service_in_the_hand_off_slot_of_a_slice_that_blocks_is_rescued() {
             &town,
             vec![|town| {
                 town.await_slice(Z, 1);
-                queue::release_handed(&town.ready, &town.sleepers, 0);
-                queue::release_handed(&town.ready, &town.sleepers, 1);
+                worker_queue::release_hand_off(&town.ready, &town.sleepers, 0);
+                worker_queue::release_hand_off(&town.ready, &town.sleepers, 1);
             }],
         );
     });
@@ -249,7 +250,7 @@ fn a_service_in_the_hand_off_slot_of_a_slice_that_blocks_is_rescued() {
 
 #[test]
 fn injected_services_that_one_worker_takes_at_once_are_not_stranded_by_the_first() {
-    fn slice(town: &Town, _: &Queue, id: u32, _: u32) -> After {
+    fn slice(town: &Town, _: &WorkerQueue, id: u32, _: u32) -> After {
         match id {
             X => [Y, Z, V].into_iter().for_each(|id| town.inject(id)),
             Y => {
@@ -269,9 +270,9 @@ fn injected_services_that_one_worker_takes_at_once_are_not_stranded_by_the_first
 }
 
 #[test]
-fn services_that_a_stand_in_steals_at_once_are_not_stranded_by_the_first() {
-    const STAND_IN: usize = 2;
-    fn slice(town: &Town, queue: &Queue, id: u32, _: u32) -> After {
+fn services_that_a_spare_worker_steals_at_once_are_not_stranded_by_the_first() {
+    const SPARE: usize = 2;
+    fn slice(town: &Town, queue: &WorkerQueue, id: u32, _: u32) -> After {
         match id {
             // Bound to worker 0, which it holds up. The last one stays in the hand-off slot.
             X => {
@@ -281,8 +282,8 @@ fn services_that_a_stand_in_steals_at_once_are_not_stranded_by_the_first() {
                 town.await_slice(Y, 1);
                 town.await_slice(Z, 1);
             }
-            // One that the stand-in takes with another one that it has to wait for.
-            Y if queue.number == STAND_IN => town.await_slice(Z, 1),
+            // One that the spare worker takes with another one that it has to wait for.
+            Y if queue.number == SPARE => town.await_slice(Z, 1),
             _ => {}
         }
         After::Idle
@@ -294,7 +295,7 @@ fn services_that_a_stand_in_steals_at_once_are_not_stranded_by_the_first() {
             &town,
             vec![|town| {
                 town.await_slice(X, 1);
-                town.stand_in(STAND_IN);
+                town.run_spare(SPARE);
             }],
         );
     });
@@ -302,7 +303,7 @@ fn services_that_a_stand_in_steals_at_once_are_not_stranded_by_the_first() {
 
 #[test]
 fn a_bound_service_runs_on_its_worker_while_the_other_one_blocks() {
-    fn slice(town: &Town, queue: &Queue, id: u32, number: u32) -> After {
+    fn slice(town: &Town, queue: &WorkerQueue, id: u32, number: u32) -> After {
         match (id, number) {
             (X, 1) => {
                 town.bind(0, Y);

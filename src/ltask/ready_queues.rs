@@ -1,42 +1,42 @@
 //! The ready queues: which services can run, and where.
 //!
-//! A service is in at most one of them, which its mailbox's state guards. Each worker has a deque that
-//! others steal from, a hand-off slot for the service it woke last, and a queue of services bound to it.
-//! What comes from other threads goes into the injector. The hand-off slot is not stolen from: the
-//! service in it runs next, on the worker whose cache has its message, without a wake-up. When the
-//! worker's present slice takes long, the watchdog empties the slot into the injector.
+//! A service is in one of them at most; the state in its mailbox ensures that. Each worker has a deque from which
+//! others steal, a hand-off slot for the service that it made ready last, and a queue of services bound to it. Services
+//! that other threads make ready go to the injector. No worker steals from a hand-off slot: the service in it runs
+//! next, on the worker whose cache has its message, and no thread is woken. If the worker's present slice takes long,
+//! the watchdog moves the service to the injector.
 
 use super::message::ServiceId;
 use super::sync::{AtomicU32, AtomicUsize, Deque, Injector, Mutex, Ordering, Steal, Stealer, lock};
 use std::collections::VecDeque;
 
-/// One cache line each, so that workers do not disturb each other.
+/// The slots of one worker. Each has a cache line of its own, so that workers do not disturb each other.
 #[repr(align(64))]
 struct Lane {
     /// The hand-off slot; 0 is empty.
-    next: AtomicU32,
-    /// Services bound to this worker, and how many that are.
+    hand_off: AtomicU32,
+    /// Services bound to this worker, and their number.
     bound: Mutex<VecDeque<ServiceId>>,
     bound_count: AtomicUsize,
 }
 
 /// All ready queues.
-pub(crate) struct Ready {
+pub(crate) struct ReadyQueues {
     injector: Injector<ServiceId>,
     stealers: Box<[Stealer<ServiceId>]>,
     lanes: Box<[Lane]>,
 }
 
-impl Ready {
-    /// Queues for `workers` workers, and the deques that they will own.
-    pub(crate) fn new(workers: usize) -> (Ready, Vec<Deque<ServiceId>>) {
+impl ReadyQueues {
+    /// Creates the queues of `workers` workers, and the deques that the workers will own.
+    pub(crate) fn new(workers: usize) -> (ReadyQueues, Vec<Deque<ServiceId>>) {
         let deques: Vec<_> = (0..workers).map(|_| Deque::new_fifo()).collect();
-        let ready = Ready {
+        let ready = ReadyQueues {
             injector: Injector::new(),
             stealers: deques.iter().map(Deque::stealer).collect(),
             lanes: (0..workers)
                 .map(|_| Lane {
-                    next: AtomicU32::new(0),
+                    hand_off: AtomicU32::new(0),
                     bound: Mutex::new(VecDeque::new()),
                     bound_count: AtomicUsize::new(0),
                 })
@@ -58,7 +58,7 @@ impl Ready {
         lane.bound_count.store(bound.len(), Ordering::SeqCst);
     }
 
-    /// A service bound to `worker`.
+    /// Takes a service bound to `worker`.
     pub(crate) fn take_bound(&self, worker: usize) -> Option<ServiceId> {
         let lane = &self.lanes[worker];
         if lane.bound_count.load(Ordering::SeqCst) == 0 {
@@ -70,23 +70,23 @@ impl Ready {
         id
     }
 
-    /// Puts a service into the worker's hand-off slot; the one that lay there comes out.
+    /// Puts a service into the worker's hand-off slot. Returns the service that was there.
     pub(crate) fn hand_off(&self, worker: usize, id: ServiceId) -> Option<ServiceId> {
-        let before = self.lanes[worker].next.swap(id, Ordering::AcqRel);
+        let before = self.lanes[worker].hand_off.swap(id, Ordering::AcqRel);
         (before != 0).then_some(before)
     }
 
-    /// Takes what lies in a hand-off slot.
-    pub(crate) fn take_handed(&self, worker: usize) -> Option<ServiceId> {
-        let next = &self.lanes[worker].next;
-        if next.load(Ordering::Relaxed) == 0 {
+    /// Takes the service in a worker's hand-off slot.
+    pub(crate) fn take_hand_off(&self, worker: usize) -> Option<ServiceId> {
+        let hand_off = &self.lanes[worker].hand_off;
+        if hand_off.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let id = next.swap(0, Ordering::AcqRel);
+        let id = hand_off.swap(0, Ordering::AcqRel);
         (id != 0).then_some(id)
     }
 
-    /// Some of what was injected goes into `deque`; the first of it.
+    /// Moves a batch from the injector to `deque`. Returns the first service of it.
     pub(crate) fn take_injected(&self, deque: &Deque<ServiceId>) -> Option<ServiceId> {
         loop {
             match self.injector.steal_batch_and_pop(deque) {
@@ -97,14 +97,14 @@ impl Ready {
         }
     }
 
-    /// Half of what another worker has goes into `deque`; the first of it. `thief` is the worker's
-    /// number: each begins with its neighbour.
+    /// Moves half of another worker's deque to `deque`. Returns the first service of it. `thief` is the number of the
+    /// stealing worker: each worker starts with its neighbour.
     pub(crate) fn steal(&self, thief: usize, deque: &Deque<ServiceId>) -> Option<ServiceId> {
         let count = self.stealers.len();
         loop {
             let mut again = false;
-            for step in 1..count {
-                match self.stealers[(thief + step) % count].steal_batch_and_pop(deque) {
+            for distance in 1..count {
+                match self.stealers[(thief + distance) % count].steal_batch_and_pop(deque) {
                     Steal::Success(id) => return Some(id),
                     Steal::Empty => {}
                     Steal::Retry => again = true,
@@ -116,18 +116,18 @@ impl Ready {
         }
     }
 
-    /// Whether nothing is in the worker's hand-off slot, nor bound to it.
+    /// Whether the worker's hand-off slot is empty and no service bound to it is ready.
     pub(crate) fn is_lane_empty(&self, worker: usize) -> bool {
         let lane = &self.lanes[worker];
-        lane.next.load(Ordering::Relaxed) == 0 && lane.bound_count.load(Ordering::Relaxed) == 0
+        lane.hand_off.load(Ordering::Relaxed) == 0 && lane.bound_count.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether there is something that `worker` could take.
+    /// Whether there is a service that `worker` could take.
     pub(crate) fn has_work_for(&self, worker: usize) -> bool {
         self.has_shared() || self.lanes[worker].bound_count.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether there is something that any worker could take.
+    /// Whether there is a service that any worker could take.
     pub(crate) fn has_shared(&self) -> bool {
         !self.injector.is_empty() || self.stealers.iter().any(|stealer| !stealer.is_empty())
     }

@@ -1,42 +1,31 @@
-//! A service with its VM, as it moves between threads: the VM owns the service.
+//! A service with its VM. The VM owns the service, and both move between threads together.
 
-use super::library::Library;
+use super::library_state::LibraryState;
 use super::message::ServiceId;
 use super::progress::Progress;
 use super::scheduler::worker_number;
-use super::service::{Body, Service, System};
+use super::service::{Service, ServiceVm, System};
 use super::statistics::Statistics;
 use crate::event::clock::monotonic_nanos;
-use crate::lua::{Argument, Broken, Call, Chunk, Fault, Function, Kind, Next, Outcome as Called, Slice, Vm, then};
+use crate::lua::{Argument, Broken, Call, Chunk, Fault, Function, Kind, Next, Outcome, SliceEnd, Vm, then};
 use crate::task::Tasks;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How a slice ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Outcome {
-    /// The main function waits for more.
-    Yielded,
-    /// It returned.
-    Returned,
-    /// It raised; that was logged.
-    Failed,
-}
-
 impl Vm<Service> {
-    /// A service with a VM and no main function yet. The error is a message.
-    pub(crate) fn new(system: &Arc<System>, id: ServiceId, label: &str) -> Result<Body, String> {
+    /// Creates a service with a VM and without a main function. The error is a message.
+    pub(crate) fn new(system: &Arc<System>, id: ServiceId, label: &str) -> Result<ServiceVm, String> {
         let statistics = Arc::new(Statistics::default());
         statistics.set_label(label);
         let service = Service::new(system.clone(), id, statistics.clone());
-        let mut body =
+        let mut vm =
             Vm::for_service(service, interrupted).ok_or_else(|| "not enough memory for a Lua state".to_owned())?;
-        system.preparation.steps.iter().try_for_each(|step| body.run(*step))?;
-        system.registry.describe(id, statistics);
-        Ok(body)
+        system.preparation.functions.iter().try_for_each(|function| vm.run(*function))?;
+        system.registry.set_statistics(id, statistics);
+        Ok(vm)
     }
 
-    /// Sets the main function.
+    /// Sets the main function. The error is a message.
     pub(crate) fn set_main(&mut self, chunk: Chunk<'_>) -> Result<(), String> {
         if let Chunk::File(Some(path)) = chunk {
             crate::file::reload::loads(path.to_bytes());
@@ -46,77 +35,75 @@ impl Vm<Service> {
         Ok(())
     }
 
-    /// Runs one slice. `step` is what the main function is resumed with, if anything. A panic does not leave it:
+    /// Runs one slice. `argument` is the value with which the main function is resumed, if any. A panic is caught here:
     /// the service has failed then.
     #[inline(always)]
-    pub(crate) fn run_slice(&mut self, step: Option<bool>) -> Outcome {
+    pub(crate) fn run_slice(&mut self, argument: Option<bool>) -> SliceEnd {
         self.slice_affinity = self.affinity;
-        // Nothing is being unpacked any more.
-        self.library.reading.clear();
-        match self.resume(step) {
-            Ok(Slice::Yielded) => Outcome::Yielded,
-            Ok(Slice::Returned) => Outcome::Returned,
-            // An error that the system's end has raised is no news.
-            Ok(Slice::Failed) if self.system().is_quitting() => Outcome::Failed,
-            Ok(Slice::Failed) => {
+        // No message is being unpacked now.
+        self.library.decoding.clear();
+        match self.resume(argument) {
+            // An error that the system's end has raised is not reported.
+            Ok(SliceEnd::Failed) if !self.system().is_quitting() => {
                 let reason = self.failure();
                 self.report_failure(&reason);
-                Outcome::Failed
+                SliceEnd::Failed
             }
+            Ok(end) => end,
             Err(broken) => {
-                self.give_up(&broken);
-                Outcome::Failed
+                self.report_broken(&broken);
+                SliceEnd::Failed
             }
         }
     }
 
-    /// A panic came out of the VM, in the middle of a call: the VM is left as it is.
+    /// Reports a panic that unwound the VM in the middle of a call. The VM is not used again.
     #[cold]
-    fn give_up(&mut self, Broken(reason): &Broken) {
-        self.library = Library::default();
-        self.report_failure(&format!("{reason}; its VM is given up"));
+    fn report_broken(&mut self, Broken(reason): &Broken) {
+        self.library = LibraryState::default();
+        self.report_failure(&format!("{reason}; its VM is not used again"));
     }
 
     fn report_failure(&mut self, reason: &str) {
-        self.failed = true;
+        self.has_failed = true;
         let text = format!("service {} ({}) error: {reason}", self.id, self.statistics.label());
         self.system().log_text(self.id, &text);
     }
 
-    /// Runs a slice that `progress` shows and the statistics count; `began` is the present time. Returns when it ended, or
-    /// None when the service is to end then.
+    /// Runs a slice that `progress` shows and the statistics count. `began` is the present time. Returns the time at
+    /// which the slice ended, or None if the service is to end.
     #[inline]
     pub(super) fn run_counted(&mut self, progress: &Progress, began: u64) -> Option<u64> {
-        self.began = began;
-        progress.begin(self.id);
-        let outcome = self.run_slice(None);
-        progress.end();
+        self.slice_began = began;
+        progress.begin_slice(self.id);
+        let end = self.run_slice(None);
+        progress.end_slice();
         let ended = monotonic_nanos();
         let (used, peak) = (self.memory().used(), self.memory().peak());
         self.statistics.add_slice(ended - began, used, peak);
-        let goes_on = outcome == Outcome::Yielded && !self.statistics.condemned.load(Ordering::Relaxed);
-        goes_on.then_some(ended)
+        let has_next = end == SliceEnd::Yielded && !self.statistics.must_end.load(Ordering::Relaxed);
+        has_next.then_some(ended)
     }
 
-    /// Ends the service: pending `<close>` variables and finalizers run.
+    /// Ends the service. Pending `<close>` variables and finalizers run.
     pub(crate) fn end(mut self) {
-        self.dead = true;
+        self.is_dead = true;
         if !self.is_broken()
             && let Err(message) = self.run_last(CLOSE_COROUTINES)
         {
-            // A finalizer of a foreign native module may panic as well.
+            // A finalizer of a native module of another author may panic too.
             match self.is_broken() {
-                true => self.give_up(&Broken(message)),
+                true => self.report_broken(&Broken(message)),
                 false => self.system().log_text(self.id, &message),
             }
         }
         if let Err(broken) = self.close() {
-            self.give_up(&broken);
+            self.report_broken(&broken);
         }
     }
 }
 
-/// Closes the tasks, then the main function, which is the argument: their `<close>` variables run.
+/// Closes the tasks, then the main function, which is the argument. Their `<close>` variables run.
 const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result<Next, Fault> {
     let task = call.loaded("lio.task")?;
     if call.kind(task) == Kind::Table {
@@ -126,11 +113,11 @@ const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result
     let library = call.loaded("coroutine")?;
     call.raw_field(library, "close")?;
     call.push(Argument(1))?;
-    // The main function's own error was logged already; one of a `__close` is of no interest.
-    Ok(Next::call(1, then(|_: &mut Call<'_>, _: Called| Ok(())), 0))
+    // The main function's own error was logged already; an error of a `__close` is ignored.
+    Ok(Next::call(1, then(|_: &mut Call<'_>, _: Outcome| Ok(())), 0))
 });
 
-/// Runs between two instructions of a service that was interrupted.
+/// Runs between two instructions of an interrupted service.
 fn interrupted(call: &mut Call<'_>) -> Result<(), Fault> {
     let is_quitting = |service: &mut Service| service.system().is_quitting();
     if call.data::<Service>().is_some_and(is_quitting) {
@@ -147,9 +134,9 @@ fn log_position(service: &Service, traceback: &str) {
     let system = service.system();
     let own = Progress::own();
     let progress = worker_number().map(|number| &system.progress[number]).or(own.as_deref());
-    // On a thread of its own a slice is mostly waiting.
+    // On a thread of its own, a service waits during most of its slice.
     let since = progress.map_or(0, |progress| progress.since.load(Ordering::Relaxed));
-    let seconds = (monotonic_nanos() - since.max(service.began)) as f64 / 1e9;
+    let seconds = (monotonic_nanos() - since.max(service.slice_began)) as f64 / 1e9;
     let (id, label) = (service.id, service.statistics.label());
     system.log_text(id, &format!("service {id} ({label}) has not paused for {seconds:.1} s; {traceback}"));
     if let Some(progress) = progress {
@@ -158,5 +145,5 @@ fn log_position(service: &Service, traceback: &str) {
 }
 
 #[cfg(test)]
-#[path = "service_tests.rs"]
+#[path = "service_vm_tests.rs"]
 mod tests;

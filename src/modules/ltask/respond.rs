@@ -1,4 +1,4 @@
-//! How the tasks of requests end: their results become answers, their errors too, or entries of the log.
+//! How the tasks of requests end: their results and errors become responses, or lines of the log.
 
 use super::arguments::service;
 use super::hooks;
@@ -10,38 +10,38 @@ use crate::modules::pack;
 use crate::task::{Host, Reason, Tag, TaskId, Tasks};
 use std::rc::Rc;
 
-/// What the tasks of a service tell the service library.
-pub(super) struct Answers;
+/// What the tasks of a service report to the service library.
+pub(super) struct Responder;
 
-impl Host for Answers {
+impl Host for Responder {
     fn finished(&self, call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32, tag: Tag) {
         let packed = match pack::block_of(call, &tasks.threads, own, results) {
             Some(payload) => Ok(payload),
-            None => pack_taken(call, tasks, own, results),
+            None => pack_moved(call, tasks, own, results),
         };
         match packed {
-            Ok(payload) => answer(call, tag, kind::RESPONSE, payload),
-            Err(text) => answer(call, tag, kind::ERROR, of_text(text.as_bytes())),
+            Ok(payload) => respond(call, tag, kind::RESPONSE, payload),
+            Err(text) => respond(call, tag, kind::ERROR, pack_text(text.as_bytes())),
         }
     }
 
     fn failed(&self, call: &mut Call<'_>, co: i32, error: i32, tag: Tag) {
         let height = call.count();
         if let Some(service) = call.data::<Service>()
-            && service.library.starting
+            && service.library.is_starting
             && service.id == ROOT
         {
-            // Without root there is nobody to end the system.
-            let reason = "root has failed; the log says why";
+            // Without root, no service can end the system.
+            let reason = "root has failed; see the log";
             service.system().fail_boot(reason);
-            service.library.ended = true;
+            service.library.is_ending = true;
         }
-        let described = without_limit(call, |call| describe(call, co, error, tag));
+        let described = call.without_memory_limit(|call| describe(call, co, error, tag));
         match described {
-            Ok(Some(payload)) => answer(call, tag, kind::ERROR, payload),
+            Ok(Some(payload)) => respond(call, tag, kind::ERROR, payload),
             Ok(None) => {}
             Err(text) if tag.session != 0 => {
-                answer(call, tag, kind::ERROR, of_text(text.as_bytes()));
+                respond(call, tag, kind::ERROR, pack_text(text.as_bytes()));
             }
             Err(text) => {
                 if let Some(service) = call.data::<Service>() {
@@ -54,19 +54,19 @@ impl Host for Answers {
 
     fn killed(&self, call: &mut Call<'_>, id: TaskId, tag: Tag) {
         let Some(service) = call.data::<Service>() else { return };
-        if service.dead {
+        if service.is_dead {
             return;
         }
         let name = service.library.name(id);
         let text = b"the request's coroutine was closed before it answered";
-        answer(call, tag, kind::ERROR, of_text(text));
+        respond(call, tag, kind::ERROR, pack_text(text));
         let height = call.count();
-        // There is no better place for an error in it.
-        let _ = forgotten(call, name.bytes(), tag.from);
+        // An error of the hook is ignored: there is no better place to report it.
+        let _ = report_unanswered(call, name.bytes(), tag.from);
         call.drop_to(height);
     }
 
-    /// A wait is off: its timer is not needed. An answer that still comes is dropped.
+    /// Called when a wait is cancelled: removes its timer. A response that still arrives is dropped.
     fn cancelled(&self, call: &mut Call<'_>, reason: Reason) {
         if let (Reason::Timer(timer), Some(service)) = (reason, call.data::<Service>()) {
             service.system().monitor.timers.cancel(service.id, timer);
@@ -74,27 +74,27 @@ impl Host for Answers {
     }
 }
 
-fn of_text(text: &[u8]) -> Payload {
-    Payload::of(&[Value::String(text)])
+fn pack_text(text: &[u8]) -> Payload {
+    Payload::pack(&[Value::String(text)])
 }
 
-fn answer(call: &mut Call<'_>, tag: Tag, kind: u8, payload: Payload) {
+fn respond(call: &mut Call<'_>, tag: Tag, kind: u8, payload: Payload) {
     if let Some(service) = call.data::<Service>() {
         service.answer(Message { from: service.id, to: tag.from, session: tag.session, kind, payload });
     }
 }
 
-/// The results of a task as a payload, by way of the step's stack; the error is a message.
+/// Packs the results of a task, moved to the stack of the step. The error is a message.
 #[cold]
-fn pack_taken(call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32) -> Result<Payload, String> {
+fn pack_moved(call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32) -> Result<Payload, String> {
     let height = call.count();
-    let taken = tasks.threads.take(call, own, results);
-    let packed = taken.map_err(|Full| "too many results".to_owned()).and_then(|first| pack_all(call, first));
+    let moved = tasks.threads.move_from(call, own, results);
+    let packed = moved.map_err(|Full| "too many results".to_owned()).and_then(|first| pack_all(call, first));
     call.drop_to(height);
     packed
 }
 
-/// The values from `first` on as a payload; the error is a message.
+/// Packs the values from `first` on. The error is a message.
 fn pack_all(call: &mut Call<'_>, first: i32) -> Result<Payload, String> {
     match pack::block(call, first) {
         Ok(Some(payload)) => Ok(payload),
@@ -103,7 +103,7 @@ fn pack_all(call: &mut Call<'_>, first: i32) -> Result<Payload, String> {
     }
 }
 
-/// The same of values with a `__pairs`, which is code of the program's.
+/// The same for values with a `__pairs` metamethod, which is code of the program.
 #[cold]
 fn pack_copies(call: &mut Call<'_>, first: i32) -> Result<Result<Payload, String>, Fault> {
     let last = call.count();
@@ -112,12 +112,12 @@ fn pack_copies(call: &mut Call<'_>, first: i32) -> Result<Result<Payload, String
     if tasks(call)?.threads.call(call, last - first + 1)? {
         let Light(address) = call.light(result).unwrap_or(Light(0));
         let size = call.integer(result + 1).unwrap_or(0);
-        return Ok(Ok(Payload::adopt(address, size as usize)));
+        return Ok(Ok(Payload::from_raw(address, size as usize)));
     }
     Ok(Err(text_at(call, result, "error in a __pairs metamethod")))
 }
 
-/// The string at `index`; `other` when it is none.
+/// The string at `index`, or `other` if the value is not a string.
 fn text_at(call: &Call<'_>, index: i32, other: &'static str) -> String {
     call.string(index).map_or(other.into(), String::from_utf8_lossy).into_owned()
 }
@@ -127,18 +127,8 @@ fn tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
     tasks.ok_or_else(crate::task::closed)
 }
 
-/// Runs `step` with no limit to the VM's memory: a service that has used up its own must be able to say so.
-pub(super) fn without_limit<R>(call: &mut Call<'_>, step: impl FnOnce(&mut Call<'_>) -> R) -> R {
-    let limit = call.memory().map(|memory| memory.set_limit(0));
-    let result = step(call);
-    if let (Some(memory), Some(limit)) = (call.memory(), limit) {
-        memory.set_limit(limit);
-    }
-    result
-}
-
-/// Has the library describe an error, for whoever waits for the request (a payload), or in the log. Else what went wrong
-/// with that.
+/// Makes the library describe an error. Returns a payload for the sender of the request; without a sender the error is
+/// logged. On failure returns its message.
 fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option<Payload>, String> {
     let described = run_failed(call, co, error, tag);
     let (result, ok) = described.map_err(|fault| fault.to_string())?;
@@ -149,10 +139,10 @@ fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option
         return Ok(None);
     }
     call.drop_to(result);
-    Ok(Some(pack_all(call, result).unwrap_or_else(|text| of_text(text.as_bytes()))))
+    Ok(Some(pack_all(call, result).unwrap_or_else(|text| pack_text(text.as_bytes()))))
 }
 
-/// → the index of what the hook has returned or raised, and whether it returned
+/// Calls the hook. Returns the index of its result or error, and whether it returned.
 fn run_failed(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<(i32, bool), Fault> {
     let result = hooks::push(call, "task_failed")?;
     call.push(Argument(co))?;
@@ -162,7 +152,7 @@ fn run_failed(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<(i32
     Ok((result, tasks(call)?.threads.call(call, 5)?))
 }
 
-fn forgotten(call: &mut Call<'_>, name: &[u8], from: ServiceId) -> Result<bool, Fault> {
+fn report_unanswered(call: &mut Call<'_>, name: &[u8], from: ServiceId) -> Result<bool, Fault> {
     hooks::push(call, "unanswered_request")?;
     call.create(name.to_vec())?;
     call.push(from)?;

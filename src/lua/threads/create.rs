@@ -1,17 +1,18 @@
-//! What anchors coroutines is made, and coroutines, and probes of the cycles of the collector.
+//! Creating the anchors of coroutines, coroutines, and probes of collector cycles.
 
 use super::anchors::{
-    BY_PLACE, CLOSE, CYCLE, Coroutine, FIRST, KEEPER, Keeper, MOST_SPARES, REFUSALS, SPARES, TEXTS, place,
+    ANCHOR_THREAD, AnchorThread, BY_PLACE, CLOSE, CYCLE, Coroutine, FIRST, MAX_SPARES, RESUME_ERROR_TEXTS,
+    RESUME_ERRORS, SPARES, place,
 };
 use super::hook::Hook;
-use super::places::{Threads, gone};
+use super::places::{Threads, anchors_lost};
 use crate::lua::block::shared_key;
 use crate::lua::call::Call;
 use crate::lua::fault::Fault;
-use crate::lua::home::{Home, of};
 use crate::lua::object::{self, Object};
 use crate::lua::returns::{Push, Pusher};
 use crate::lua::state::Kind;
+use crate::lua::vm_context::{VmContext, context_of};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::rc::Rc;
@@ -20,10 +21,10 @@ use std::rc::Rc;
 #[derive(Clone, Copy)]
 pub(super) struct Sentinel {
     threads: *const Threads,
-    keeper: *mut lua_State,
+    anchor_thread: *mut lua_State,
 }
 
-/// When it is finalized, the collector has ended a cycle.
+/// An object whose finalization shows that the collector has ended a cycle.
 struct Probe(Rc<Threads>);
 
 impl Object for Probe {
@@ -37,72 +38,74 @@ impl Drop for Probe {
 }
 
 impl Threads {
-    /// Makes what anchors coroutines, once per VM. Lua's own `coroutine.close` must not have been replaced yet.
-    pub(crate) fn set_up(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
-        if !self.anchors.were_made() {
-            let made = call.create(Make(self.clone()))?;
-            call.drop_to(made - 1);
+    /// Creates the anchors of coroutines, once per VM. Lua's own `coroutine.close` must not have been replaced yet.
+    pub(crate) fn create_anchors(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
+        if !self.anchors.were_created() {
+            let created = call.create(CreateAnchors(self.clone()))?;
+            call.drop_to(created - 1);
         }
         Ok(())
     }
 
-    /// New coroutines with empty stacks: as many as asked for, or fewer, but one at least.
+    /// Creates coroutines with empty stacks: `count`, or fewer, but at least one.
     #[cold]
     pub(crate) fn create(self: &Rc<Self>, call: &mut Call<'_>, count: usize) -> Result<Vec<Coroutine>, Fault> {
         let height = call.count();
-        let mut made = Vec::with_capacity(count);
-        match self.grow(call, count, Some(&mut made)) {
-            Err(fault) if made.is_empty() => Err(fault),
+        let mut created = Vec::with_capacity(count);
+        match self.create_places(call, count, Some(&mut created)) {
+            Err(fault) if created.is_empty() => Err(fault),
             _ => {
                 call.drop_to(height);
-                Ok(made)
+                Ok(created)
             }
         }
     }
 
-    pub(super) fn grow(
+    /// Creates `count` places: with new coroutines, which are added to `coroutines`, or free ones if that is `None`.
+    pub(super) fn create_places(
         self: &Rc<Self>, call: &mut Call<'_>, count: usize, coroutines: Option<&mut Vec<Coroutine>>,
     ) -> Result<(), Fault> {
         let height = call.count();
         let threads = self.clone();
-        let grown = call.create(Grow { threads, hook: call.debug_hook(), count, coroutines });
-        if grown.is_ok() {
+        let result = call.create(CreatePlaces { threads, hook: call.debug_hook(), count, coroutines });
+        if result.is_ok() {
             call.drop_to(height);
         }
-        grown.map(drop)
+        result.map(drop)
     }
 
-    /// Whether the collector has ended a cycle since this was asked last.
+    /// Whether the collector has ended a cycle since the last call.
     #[inline]
     pub(crate) fn cycle_has_ended(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         self.anchors.cycle_has_ended() && self.begin_cycle(call)
     }
 
+    /// Begins to observe the next cycle. Returns false if memory is short.
     #[cold]
     pub(super) fn begin_cycle(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         if self.anchors.begin_cycle() {
             return true;
         }
         let height = call.count();
-        // Short of memory, the next one tries again.
-        let _ = call.create(Renew(self.clone()));
+        // If memory is short, the next call tries again.
+        let _ = call.create(CreateProbes(self.clone()));
         call.drop_to(height);
         self.anchors.begin_cycle()
     }
 }
 
-/// Makes the anchors of a VM; pushes nil.
-pub(super) struct Make(pub(super) Rc<Threads>);
+/// Creates the anchors of a VM; pushes nil.
+pub(super) struct CreateAnchors(pub(super) Rc<Threads>);
 
-impl Push for Make {
+impl Push for CreateAnchors {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(20, None);
-        // The main state of a service's VM can be the keeper: below the table it has the main function's coroutine, and the
-        // sentinel is in the table.
-        let base = of(&to).and_then(Home::idle_base);
-        let (height, is_base) = (to.count(), base.is_some());
-        let mut keeper = base.unwrap_or_else(|| to.push_coroutine());
-        let sentinel = push_block(&mut to, Sentinel { threads: std::ptr::null(), keeper: keeper.state });
+        // The main state of a service's VM serves as the anchor thread. It has the main function's coroutine below the
+        // table, and the table contains the sentinel.
+        let main_state = context_of(&to).and_then(VmContext::idle_main_state);
+        let (height, is_main_state) = (to.count(), main_state.is_some());
+        let mut anchor_thread = main_state.unwrap_or_else(|| to.push_coroutine());
+        let sentinel = push_block(&mut to, Sentinel { threads: std::ptr::null(), anchor_thread: anchor_thread.state });
         to.push_table((FIRST + 2) as c_int, 0);
         let table = to.count();
         to.set_user_value(table - 1, 1, table);
@@ -110,10 +113,10 @@ impl Push for Make {
             to.push_boolean(false);
             to.set_item(number);
         }
-        // The keeper, or the sentinel, whichever of the two is nowhere else.
+        // The table contains the anchor thread or the sentinel, whichever has no other reference.
         to.push_copy(height + 1);
-        to.set_item(KEEPER);
-        for (number, text) in (TEXTS..).zip(REFUSALS) {
+        to.set_item(ANCHOR_THREAD);
+        for (number, text) in (RESUME_ERRORS..).zip(RESUME_ERROR_TEXTS) {
             to.push_string(text.to_bytes());
             to.set_item(number);
         }
@@ -125,47 +128,48 @@ impl Push for Make {
         to.set_item(CYCLE);
         push_weak(&mut to, c"v");
         to.set_item(BY_PLACE);
-        push_metatable(&mut to, lost_keeper);
+        push_metatable(&mut to, finalize_sentinel);
         set_block_metatable(&mut to, table - 1);
-        if !is_base {
+        if !is_main_state {
             to.push_copy(height + 1);
             to.register(shared_key::<Threads>());
         }
-        // SAFETY: the block of the sentinel, which lies on the stack. The keeper is known when all is there.
+        // SAFETY: this is the block of the sentinel, which is on the stack. The anchor thread is set after everything
+        // has been created.
         unsafe { (*sentinel).threads = Rc::into_raw(self.0.clone()) };
-        to.give(&mut keeper, if is_base { 1 } else { 2 });
+        to.move_to(&mut anchor_thread, if is_main_state { 1 } else { 2 });
         to.drop_to(height);
         let anchors = &self.0.anchors;
-        anchors.keeper.set(Some(Keeper(keeper.state)));
+        anchors.anchor_thread.set(Some(AnchorThread(anchor_thread.state)));
         anchors.vm.set(to.vm());
         to.push_nil();
     }
 }
 
-/// Pushes a userdata with this in it and one user value. → where it is
+/// Pushes a userdata with `block` as its contents and one user value. Returns its address.
 pub(super) fn push_block<T: Copy>(to: &mut Pusher<'_>, block: T) -> *mut T {
     let place: *mut T = to.push_block(size_of::<T>(), 1).cast();
-    // SAFETY: the block is large enough, and aligned for pointers.
+    // SAFETY: the block is large enough, and Lua aligns it for pointers.
     unsafe { place.write(block) };
     place
 }
 
-/// Pushes a metatable with this finalizer. Nobody else has it, so nobody can change it.
+/// Pushes a metatable with this finalizer. No program can get this table, so none can change it.
 pub(super) fn push_metatable(to: &mut Pusher<'_>, finalizer: ffi::lua_CFunction) {
     to.push_table(0, 1);
     to.push_function(finalizer);
     to.set_field(c"__gc");
 }
 
-/// Takes the table on top off, as the metatable of the userdata at `index`.
+/// Pops the table on top and makes it the metatable of the userdata at `index`.
 pub(super) fn set_block_metatable(to: &mut Pusher<'_>, index: c_int) {
     to.check_kind(index, Kind::Userdata);
     to.check_kind(to.count(), Kind::Table);
-    // SAFETY: a userdata, and a table that is taken off.
+    // SAFETY: the value at `index` is a userdata, and the popped value is a table.
     unsafe { ffi::lua_setmetatable(to.state(), index) };
 }
 
-/// Pushes a table whose keys or values are weak.
+/// Pushes a table with weak keys or values.
 pub(super) fn push_weak(to: &mut Pusher<'_>, mode: &'static CStr) {
     to.push_table(1, 0);
     to.push_table(0, 1);
@@ -179,7 +183,7 @@ fn push_probe(to: &mut Pusher<'_>, threads: &Rc<Threads>) {
     object::push(to, || Some(Probe(threads.clone())));
 }
 
-/// Pushes the function `coroutine.close` if that is one of C, else false.
+/// Pushes the function `coroutine.close` if it is a C function, otherwise false.
 fn push_close_of_lua(to: &mut Pusher<'_>) {
     to.push_registry_field(c"_LOADED");
     let libraries = to.count();
@@ -193,57 +197,59 @@ fn push_close_of_lua(to: &mut Pusher<'_>) {
     to.replace_with_top(libraries);
 }
 
-/// The sentinel's finalizer.
-unsafe extern "C-unwind" fn lost_keeper(state: *mut lua_State) -> c_int {
-    // SAFETY: called by the collector alone, with the sentinel, which lies below the keeper's first frame.
+/// The finalizer of the sentinel.
+unsafe extern "C-unwind" fn finalize_sentinel(state: *mut lua_State) -> c_int {
+    // SAFETY: only the collector calls this, with the sentinel, which is below the anchor thread's first frame, where
+    // no program can reach it.
     unsafe {
         let sentinel: *mut Sentinel = ffi::lua_touserdata(state, 1).cast();
         let threads = std::mem::replace(&mut (*sentinel).threads, std::ptr::null());
         if !threads.is_null() {
             let threads = Rc::from_raw(threads);
-            if threads.anchors.keeper.get() == Some(Keeper((*sentinel).keeper)) {
-                threads.anchors.keeper.set(None);
+            if threads.anchors.anchor_thread.get() == Some(AnchorThread((*sentinel).anchor_thread)) {
+                threads.anchors.anchor_thread.set(None);
             }
         }
         0
     }
 }
 
-/// New places: with new coroutines in them, or free ones. Pushes nil.
+/// Creates places: with new coroutines in them, or free ones. Pushes nil.
 ///
-/// Several at a time: after each creation in the middle of a step the collector begins a new cycle early.
-pub(super) struct Grow<'a> {
+/// Several are created at a time, because after each allocation in the middle of a step the collector begins a new
+/// cycle early.
+pub(super) struct CreatePlaces<'a> {
     pub(super) threads: Rc<Threads>,
-    /// For the new coroutines.
+    /// The hook of the new coroutines.
     pub(super) hook: Hook,
     pub(super) count: usize,
-    /// The places with coroutines; `None`: they are to be free.
+    /// The places with new coroutines; `None` to create free places.
     pub(super) coroutines: Option<&'a mut Vec<Coroutine>>,
 }
 
-impl Push for Grow<'_> {
+impl Push for CreatePlaces<'_> {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(10, None);
         let anchors = &self.threads.anchors;
         if !anchors.are_of(to.vm()) || !anchors.push_table(&mut to) {
-            gone().raise(&mut to);
+            anchors_lost().raise(&mut to);
         }
         for _ in 0..self.count {
             match &mut self.coroutines {
-                // A place is entered when the table has it.
+                // A place is used from the moment when the table has it.
                 Some(entered) => {
                     let co = self.threads.next_place();
                     let mut thread = to.push_coroutine();
                     self.hook.set(&mut thread);
                     to.set_item(place(co));
-                    self.threads.enter(co, thread.state);
+                    self.threads.fill_place(co, thread.state);
                     entered.push(co);
                 }
                 None => {
-                    let co = self.threads.last_place();
+                    let co = self.threads.new_place();
                     to.push_boolean(false);
                     to.set_item(place(co));
-                    self.threads.enter_free(co);
+                    self.threads.add_free_place(co);
                 }
             }
         }
@@ -251,13 +257,13 @@ impl Push for Grow<'_> {
     }
 }
 
-/// Makes spare objects for [`Anchors::begin_cycle`](super::anchors::Anchors::begin_cycle); pushes nil.
-pub(super) struct Renew(pub(super) Rc<Threads>);
+/// Creates spare probes for [`Anchors::begin_cycle`](super::anchors::Anchors::begin_cycle); pushes nil.
+pub(super) struct CreateProbes(pub(super) Rc<Threads>);
 
-impl Push for Renew {
+impl Push for CreateProbes {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(12, None);
-        for number in SPARES..SPARES + MOST_SPARES {
+        for number in SPARES..SPARES + MAX_SPARES {
             push_probe(&mut to, &self.0);
             self.0.anchors.set(&mut to, number);
         }

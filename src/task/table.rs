@@ -1,7 +1,7 @@
-//! Which tasks there are, who waits on what, and the run queue. Nothing here runs Lua code.
+//! The task table: all tasks, the waiting task of each token, and the ready queue. Nothing here runs Lua code.
 //!
-//! Invariants: a task is on the queue at most once, and is exactly when its phase says so; a token is in `waiting`
-//! exactly when a task of the phase `Waiting` has it.
+//! Invariants: a task is in the queue at most once, exactly when its phase is a queued one. A token is in `waiting`
+//! exactly when a task in the phase `Waiting` has it.
 
 use super::entry::{Phase, Tag, Task, TaskId};
 use super::pool::Pool;
@@ -12,34 +12,34 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// The books of a VM's tasks.
-pub(super) struct Books {
+/// The task table of a VM.
+pub(super) struct TaskTable {
     pub(super) threads: Rc<Threads>,
     pub(super) tasks: Vec<Task>,
-    /// Coroutine → the task that it is of, or in whose chain it is.
+    /// The task of each coroutine, as its own or in its chain.
     pub(super) by_thread: FxHashMap<Identity, TaskId>,
     pub(super) pool: Pool,
-    pub(super) queue: VecDeque<TaskId>,
+    pub(super) ready_queue: VecDeque<TaskId>,
     pub(super) waiting: Waiters,
     pub(super) keys: TextKeys,
-    /// Orphans whose report failed.
+    /// Orphans whose report has failed.
     pub(super) unreported: Vec<TaskId>,
-    /// How many cycles the collector has ended.
+    /// How many cycles the collector has completed.
     pub(super) cycle: u32,
-    /// How many tasks live.
+    /// How many tasks have not ended.
     pub(super) count: usize,
-    /// How many of them have a tag that tells which service asked.
+    /// How many of them have a tag with a sender.
     pub(super) requests: usize,
 }
 
-impl Books {
+impl TaskTable {
     pub(super) fn new(threads: Rc<Threads>) -> Self {
-        Books {
+        TaskTable {
             threads,
             tasks: Vec::new(),
             by_thread: FxHashMap::default(),
             pool: Pool::default(),
-            queue: VecDeque::new(),
+            ready_queue: VecDeque::new(),
             waiting: Waiters::default(),
             keys: TextKeys::default(),
             unreported: Vec::new(),
@@ -59,12 +59,13 @@ impl Books {
         &mut self.tasks[id as usize]
     }
 
+    /// Whether all queued tasks have yielded without a wait.
     pub(super) fn only_yielded(&self) -> bool {
-        let mut queued = self.queue.iter();
+        let mut queued = self.ready_queue.iter();
         queued.all(|&id| self.task(id).phase == Phase::Yielded)
     }
 
-    /// A task begins.
+    /// Starts a task.
     #[inline]
     pub(super) fn begin(&mut self, id: TaskId, phase: Phase, tag: Tag, now: u64) -> &mut Task {
         self.count += 1;
@@ -72,176 +73,179 @@ impl Books {
         let task = self.task_mut(id);
         task.phase = phase;
         task.tag = tag;
-        task.born = now;
+        task.started_at = now;
         task
     }
 
-    /// A living task is none any more.
+    /// Removes a task from the counters of tasks that have not ended.
     #[inline]
-    pub(super) fn uncount(&mut self, id: TaskId) {
+    pub(super) fn count_end(&mut self, id: TaskId) {
         self.count -= 1;
         self.requests -= usize::from(self.task(id).tag.from != 0);
     }
 
-    /// Puts a task at the end of the queue, in a phase of those that are queued.
+    /// Puts a task at the end of the queue. `phase` is a queued one.
     #[inline]
-    pub(super) fn queue(&mut self, id: TaskId, phase: Phase) {
+    pub(super) fn enqueue(&mut self, id: TaskId, phase: Phase) {
         self.task_mut(id).phase = phase;
-        self.queue.push_back(id);
+        self.ready_queue.push_back(id);
     }
 
-    /// Whether the coroutine that waits for a task is suspended by a yield, and the others of its chain as well.
+    /// Whether the waiting coroutine of a task is suspended by a yield, and so are the others of its chain.
     #[inline(always)]
     pub(super) fn is_suspended(&self, id: TaskId) -> bool {
         let task = self.task(id);
         match task.chain.is_empty() {
             true => task.untouched > 0 && self.threads.is_suspended(task.own),
-            false => self.intact(id) == task.chain.len(),
+            false => self.count_intact(id) == task.chain.len(),
         }
     }
 
-    /// How many of a task's coroutines are suspended, as they must be, from its own inwards up to the first that is not.
+    /// Returns how many of a task's coroutines are suspended, as they must be, from its own inwards up to the first
+    /// that is not.
     #[cold]
-    pub(super) fn intact(&self, id: TaskId) -> usize {
+    pub(super) fn count_intact(&self, id: TaskId) -> usize {
         let task = self.task(id);
         let members = task.members();
         let untouched = members.len().min(task.untouched as usize);
         self.threads.count_suspended(&members[..untouched])
     }
 
-    /// Takes out the task that waits on a token.
+    /// Removes the wait on a token, and returns its task.
     #[inline(always)]
     pub(super) fn take_waiter(&mut self, token: Token) -> Option<TaskId> {
         let id = self.waiting.remove(token)?;
         if !self.is_suspended(id) {
-            self.lose(id);
+            self.invalidate(id);
             return None;
         }
-        self.hold(id);
+        self.keep_strong(id);
         self.task_mut(id).phase = Phase::Taken;
         Some(id)
     }
 
-    /// Lets a task wait again that `take_waiter` gave.
+    /// Lets a task that `take_waiter` has returned wait again.
     #[cold]
-    pub(super) fn put_back(&mut self, id: TaskId) {
+    pub(super) fn wait_again(&mut self, id: TaskId) {
         let (token, cycle) = (self.task(id).token, self.cycle);
         self.waiting.insert(token, id);
         self.task_mut(id).phase = Phase::Waiting { cycle, weak: false };
     }
 
-    /// A task whose token was taken out waits again, or is lost.
+    /// Lets a task whose wait was removed wait again, unless it has lost its coroutines.
     #[cold]
-    pub(super) fn not_woken(&mut self, id: TaskId) {
+    pub(super) fn restore_wait(&mut self, id: TaskId) {
         match self.is_suspended(id) {
             true => {
-                self.hold(id);
-                self.put_back(id);
+                self.keep_strong(id);
+                self.wait_again(id);
             }
-            false => self.lose(id),
+            false => self.invalidate(id),
         }
     }
 
-    /// Whether a task has not ended. One whose coroutine a program has closed or resumed ends here.
+    /// Whether a task has not ended. If a program has closed or resumed its coroutine, it ends here.
     #[inline]
-    pub(super) fn is_living(&mut self, id: TaskId) -> bool {
+    pub(super) fn is_alive(&mut self, id: TaskId) -> bool {
         use Phase::{Orphaned, Ready, Reported, Running, Severed, Taken, Waiting, Woken, Yielded};
         let task = self.task(id);
         let is_intact = match task.phase {
             Woken { .. } | Yielded | Waiting { .. } | Orphaned | Reported => self.is_suspended(id),
             Ready { arguments } => self.threads.is_fresh(task.own, arguments),
             Severed => {
-                let kept = self.intact(id);
-                self.cut_off(id, kept);
+                let kept = self.count_intact(id);
+                self.truncate_chain(id, kept);
                 true
             }
             Running { .. } | Taken => true,
             _ => return false,
         };
         if !is_intact {
-            self.lose(id);
+            self.invalidate(id);
         }
-        self.task(id).phase.is_living()
+        self.task(id).phase.is_alive()
     }
 
-    /// Whether a task of the phase `Waiting` still does. One whose coroutine a program has closed or resumed is lost.
+    /// Whether a task in the phase `Waiting` still waits. If a program has closed or resumed its coroutine, its wait
+    /// ends here.
     pub(super) fn still_waits(&mut self, id: TaskId) -> bool {
         let suspended = self.is_suspended(id);
         if !suspended {
-            self.lose(id);
+            self.invalidate(id);
         }
         suspended
     }
 
-    /// The task whose own coroutine this is.
+    /// Returns the task whose own coroutine this is.
     pub(super) fn task_of(&self, co: Identity) -> Option<TaskId> {
         let &id = self.by_thread.get(&co)?;
         (self.threads.identity(self.task(id).own) == co).then_some(id)
     }
 
-    pub(super) fn living(&mut self, co: Identity) -> Option<TaskId> {
+    /// Returns the task whose own coroutine this is, if it has not ended.
+    pub(super) fn alive_task(&mut self, co: Identity) -> Option<TaskId> {
         let id = self.task_of(co)?;
-        self.is_living(id).then_some(id)
+        self.is_alive(id).then_some(id)
     }
 
-    /// The living task in whose chain this coroutine is, its own included.
+    /// Returns the task in whose chain this coroutine is, its own included, if that task has not ended.
     #[inline]
     pub(super) fn member_of(&mut self, co: Identity) -> Option<TaskId> {
         let &id = self.by_thread.get(&co)?;
-        let living = self.is_living(id);
-        // Those inside of one that is lost are members no more.
-        (living && self.by_thread.get(&co) == Some(&id)).then_some(id)
+        let is_alive = self.is_alive(id);
+        // The check may have removed the inner coroutines from the chain.
+        (is_alive && self.by_thread.get(&co) == Some(&id)).then_some(id)
     }
 
-    /// Which task waits on the token, if one does still.
+    /// Returns the task that waits on the token, if one still does.
     pub(super) fn waiter(&mut self, token: Token) -> Option<TaskId> {
         let id = self.waiting.get(token)?;
         self.still_waits(id).then_some(id)
     }
 
-    /// Whether a token on which `other` waited is that of `id`, which was entered: if the other waits no more. Else it is
-    /// the other's again.
+    /// Decides whose wait on a token counts: that of `id`, which has replaced `other`, if `other` no longer waits.
+    /// Otherwise it restores the wait of `other`. Returns whether `id` waits.
     #[cold]
-    pub(super) fn take_over_wait(&mut self, token: Token, id: TaskId, other: TaskId) -> bool {
+    pub(super) fn replace_waiter(&mut self, token: Token, id: TaskId, other: TaskId) -> bool {
         let free = !self.is_suspended(other);
         if free {
-            self.lose(other);
+            self.invalidate(other);
         }
         self.waiting.insert(token, if free { id } else { other });
         free
     }
 
-    /// A program has closed or resumed a coroutine of a task that does not run: the task ends, or goes on where that one
-    /// was resumed. Its turn in the queue sees to it.
-    pub(super) fn lose(&mut self, id: TaskId) {
+    /// Handles a coroutine of a task that a program has closed or resumed, while the task does not run. The task ends,
+    /// or continues in the coroutine that was resuming that one, when its turn in the queue comes.
+    pub(super) fn invalidate(&mut self, id: TaskId) {
         self.end_wait(id);
-        let kept = self.intact(id);
-        self.cut_off(id, kept);
+        let kept = self.count_intact(id);
+        self.truncate_chain(id, kept);
         let phase = match kept {
             0 => Phase::Stale,
             _ => Phase::Severed,
         };
         if kept == 0 {
-            self.uncount(id);
+            self.count_end(id);
         }
         let was_queued = self.task(id).phase.is_queued();
         self.task_mut(id).phase = phase;
         if !was_queued {
-            self.queue.push_back(id);
+            self.ready_queue.push_back(id);
         }
     }
 
-    /// If a task waits, its token is not waited on any more, and its coroutines stay.
+    /// Removes the wait of a task, if it waits. Its coroutines stay.
     pub(super) fn end_wait(&mut self, id: TaskId) {
         if let Phase::Waiting { .. } = self.task(id).phase {
             let token = self.task(id).token;
             self.waiting.remove(token);
-            self.hold(id);
+            self.keep_strong(id);
         }
     }
 
-    /// The coroutines of a task that waits stay for a cycle of the collector more.
-    pub(super) fn hold(&mut self, id: TaskId) {
+    /// Keeps the coroutines of a waiting task for at least one more cycle of the collector.
+    pub(super) fn keep_strong(&mut self, id: TaskId) {
         let task = &mut self.tasks[id as usize];
         if let Phase::Waiting { weak, .. } = &mut task.phase
             && std::mem::take(weak)
@@ -250,15 +254,15 @@ impl Books {
         }
     }
 
-    /// Of a task's coroutines only the first `kept` are members, or its own alone.
-    pub(super) fn cut_off(&mut self, id: TaskId, kept: usize) {
+    /// Removes all coroutines of a task from its chain except the first `kept`, or its own.
+    pub(super) fn truncate_chain(&mut self, id: TaskId, kept: usize) {
         let task = &mut self.tasks[id as usize];
         if task.chain.is_empty() {
             return;
         }
-        for gone in task.chain.drain(kept.clamp(1, task.chain.len())..) {
-            self.by_thread.remove(&self.threads.identity(gone));
-            self.threads.release(gone);
+        for removed in task.chain.drain(kept.clamp(1, task.chain.len())..) {
+            self.by_thread.remove(&self.threads.identity(removed));
+            self.threads.release(removed);
         }
         if task.chain.len() == 1 {
             task.chain.clear();
@@ -268,32 +272,33 @@ impl Books {
         }
     }
 
-    /// A coroutine runs although it was not resumed from here. If it was a task's, it is no more, nor are those inside.
-    pub(super) fn taken_over(&mut self, co: Identity) {
+    /// Handles a coroutine that runs although this module has not resumed it. It leaves its task, and so do the
+    /// coroutines inside it.
+    pub(super) fn handle_foreign_resume(&mut self, co: Identity) {
         let Some(&id) = self.by_thread.get(&co) else { return };
-        let place = self.place_of(id, co);
-        if let Some(place) = place {
-            self.task_mut(id).untouched = place as u32;
+        let position = self.position_in_chain(id, co);
+        if let Some(position) = position {
+            self.task_mut(id).untouched = position as u32;
         }
-        // This ends its task or cuts its chain; what runs goes on.
-        self.is_living(id);
+        // This ends the coroutine's task or shortens its chain. The coroutine itself continues.
+        self.is_alive(id);
     }
 
-    /// Which of a task's coroutines this is: 0 is its own.
-    pub(super) fn place_of(&self, id: TaskId, co: Identity) -> Option<usize> {
+    /// Returns the position of a coroutine in a task's chain; 0 is its own.
+    pub(super) fn position_in_chain(&self, id: TaskId, co: Identity) -> Option<usize> {
         let mut members = self.task(id).members().iter();
         members.position(|&member| self.threads.identity(member) == co)
     }
 
-    /// A vacant task or a new one, for this coroutine.
-    pub(super) fn enter(&mut self, own: Coroutine) -> TaskId {
+    /// Returns a vacant task number or a new one, for this coroutine.
+    pub(super) fn add(&mut self, own: Coroutine) -> TaskId {
         let id = match self.pool.vacant.pop() {
             Some(id) => {
                 *self.task_mut(id) = Task::new(own);
                 id
             }
             None => {
-                // Most services never have a second one.
+                // Most services never have a second task.
                 if self.tasks.is_empty() {
                     self.tasks.reserve_exact(1);
                 }
@@ -306,9 +311,10 @@ impl Books {
         id
     }
 
-    /// Leaves a task's coroutines to the collector. It is vacant afterwards, or when its turn in the queue comes.
+    /// Releases a task's coroutines to the collector. The number becomes vacant now, or when its turn in the queue
+    /// comes.
     pub(super) fn discard(&mut self, id: TaskId) {
-        self.cut_off(id, 1);
+        self.truncate_chain(id, 1);
         let task = self.task_mut(id);
         task.watched = false;
         let was_queued = task.phase.is_queued();
@@ -321,7 +327,7 @@ impl Books {
         }
     }
 
-    /// Makes a task vacant that was killed while it was queued.
+    /// Makes the number of a task vacant that was killed while it was queued.
     pub(super) fn vacate(&mut self, id: TaskId) {
         self.task_mut(id).phase = Phase::Vacant;
         self.pool.vacant.push(id);

@@ -1,4 +1,4 @@
-//! What a panic does that unwinds a service's VM: the service dies, and nothing else.
+//! A panic that unwinds a service's VM ends that service and nothing else.
 
 use crate::ltask::config::Config;
 use crate::ltask::lifecycle;
@@ -14,12 +14,12 @@ use std::os::raw::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Without the barrier, as code of somebody else's could be: the panic unwinds Lua's own frames.
+/// A C function without the core's barrier, as a module of another author may have: the panic unwinds Lua's own frames.
 unsafe extern "C-unwind" fn break_through(_: *mut lua_State) -> c_int {
-    panic!("nobody stops this")
+    panic!("unwinds the VM")
 }
 
-/// With it.
+/// The same with the barrier.
 const BREAK_INSIDE: Function =
     Function::new(|_: &mut Call<'_>| -> Result<(), Fault> { panic!("the barrier stops this") });
 
@@ -33,12 +33,12 @@ const END: Function = Function::new(|call: &mut Call<'_>| {
     Ok(())
 });
 
-/// A service whose main function is `code`, with the functions above as globals.
+/// Adds a service with the main function `code` and the functions above as globals.
 fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
     let id = system.registry.open(0).expect("a place");
     let source = Chunk::Text(code.as_bytes(), c"=code");
-    let service = lifecycle::make(system, id, label, source).expect("a service");
-    // SAFETY: the VM is idle.
+    let service = lifecycle::create(system, id, label, source).expect("a service");
+    // SAFETY: the service is not installed yet, so no other thread runs its VM.
     unsafe {
         let state = service.state();
         mlua::ffi::lua_pushcfunction(state, break_through);
@@ -52,8 +52,8 @@ fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
     id
 }
 
-/// Reads one message, then breaks; another waits unread. A finalizer or a `<close>` variable that ran would end
-/// the system with 7.
+/// Reads one message, then panics; another message is unread. A finalizer or a `<close>` variable that runs ends the
+/// system with 7.
 const VICTIM: &str = r#"
     local ltask = require "ltask"
     local closing <close> = setmetatable({}, { __close = function() finish(7) end, __gc = function() finish(7) end })
@@ -63,8 +63,8 @@ const VICTIM: &str = r#"
     finish(8)
 "#;
 
-/// Reads one message, and ends. One of its finalizers breaks, and another would end the system with 7: that one was made
-/// first, so it is the last to run.
+/// Reads one message and ends. One of its finalizers panics. Another one, which was created first and is therefore the
+/// last to run, would end the system with 7.
 const CLOSING_VICTIM: &str = r#"
     local ltask = require "ltask"
     kept = setmetatable({}, { __gc = function() finish(7) end })
@@ -94,26 +94,26 @@ const ASKER: &str = r#"
 "#;
 
 #[test]
-fn a_panic_out_of_a_vm_ends_its_service_and_the_worker_lives() {
+fn a_panic_in_a_vm_ends_its_service_and_not_the_worker() {
     ends_alone(VICTIM);
 }
 
-// The worker ended, and the VM was closed once more meanwhile.
+// Once, the worker ended and the VM was closed twice.
 #[test]
-fn a_panic_out_of_a_vm_that_closes_ends_its_service_and_the_worker_lives() {
+fn a_panic_in_a_vm_that_closes_ends_its_service_and_not_the_worker() {
     ends_alone(CLOSING_VICTIM);
 }
 
 fn ends_alone(code: &str) {
     let config = Config { worker: 1, ..Config::default() };
     let system = System::new(config, <Builtin as Environment>::PREPARATION).expect("a system");
-    // Nobody is root: what died with the service is answered at once.
+    // There is no root, so the requests that died with the service are answered at once.
     assert_eq!(system.registry.open(1), Some(1));
     lifecycle::discard(&system, 1);
     let victim = add(&system, "victim", code);
     let asker = add(&system, "asker", &ASKER.replace("VICTIM", &victim.to_string()));
     for session in [5, 6] {
-        let request = Message::bare(asker, victim, session, kind::REQUEST);
+        let request = Message::without_payload(asker, victim, session, kind::REQUEST);
         assert!(system.post(request, 0).is_ok());
     }
     run::start(&system);

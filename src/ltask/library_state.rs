@@ -1,0 +1,144 @@
+//! What our service library keeps in a service besides its messages: sessions, the message that is being handled, and
+//! messages that wait for room in a full mailbox.
+
+use super::message::{Message, Payload, ServiceId};
+use crate::lua::VmOwned;
+use crate::task::{TaskId, Tasks};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+/// A message that waits for room.
+pub(crate) struct WaitingMessage {
+    pub(crate) message: Message,
+    /// The session on which the sending coroutine waits for the delivery. 0 for a call, which waits for its response.
+    pub(crate) send_session: i64,
+}
+
+/// The name of a request, for log lines and errors about it. Long names are not kept.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RequestName {
+    length: u8,
+    bytes: [u8; 31],
+}
+
+impl RequestName {
+    /// The name of a request; empty if it is longer than 31 bytes.
+    pub(crate) fn new(text: &[u8]) -> RequestName {
+        let mut name = RequestName::default();
+        if text.len() <= name.bytes.len() {
+            name.length = text.len() as u8;
+            name.bytes[..text.len()].copy_from_slice(text);
+        }
+        name
+    }
+
+    /// The bytes of the name.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length as usize]
+    }
+}
+
+/// A message without its values.
+#[derive(Clone, Copy)]
+pub(crate) struct MessageHeader {
+    pub(crate) kind: u8,
+    pub(crate) from: ServiceId,
+    pub(crate) session: i64,
+}
+
+/// The state of the service library in one service.
+#[derive(Default)]
+pub(crate) struct LibraryState {
+    /// The VM's tasks; None in a service with another library.
+    tasks: Option<VmOwned<Rc<Tasks>>>,
+    /// The last session that was assigned.
+    session: i64,
+    /// The message that is being handled, until its values are on a task's stack. After an error before that, it is
+    /// still here.
+    pub(crate) current_message: Option<MessageHeader>,
+    /// Payloads whose values are being pushed. There is more than one if pushing runs a finalizer that handles
+    /// messages.
+    pub(crate) decoding: Vec<Payload>,
+    /// Messages that the present slice has handled.
+    pub(crate) handled: u32,
+    /// The request of each task, or its last one.
+    names: Vec<RequestName>,
+    /// Messages that wait for room, by receiver and in order. Only receivers with such messages have an entry.
+    pub(crate) outbox: HashMap<ServiceId, VecDeque<WaitingMessage>>,
+    /// Whether a sender waits when a mailbox is full.
+    pub(crate) wait_when_full: bool,
+    /// Whether its main chunk has not returned yet.
+    pub(crate) is_starting: bool,
+    /// Whether it has request handlers: then it ends when another service ends it, not by itself.
+    pub(crate) has_handlers: bool,
+    /// How many of its tasks wait for the service's own end. They do not keep it running.
+    pub(crate) end_waits: usize,
+    /// Rounds of the ready queue since the last message.
+    pub(crate) rounds: u32,
+    /// Whether I/O is polled between batches.
+    pub(crate) polls_io: bool,
+    /// Whether its main function has a loop of its own, which calls `core.schedule`.
+    pub(crate) has_own_loop: bool,
+    /// Whether some functions behave as in the first generation of ltask.
+    pub(crate) is_first_generation: bool,
+    /// Whether the service ends when its present messages are handled.
+    pub(crate) is_ending: bool,
+}
+
+impl LibraryState {
+    /// Whether coroutines are ready to run.
+    pub(crate) fn has_ready(&self) -> bool {
+        self.tasks().is_some_and(|tasks| tasks.has_ready())
+    }
+
+    /// The VM's tasks, until the VM closes; None in a service with another library.
+    #[inline]
+    pub(crate) fn tasks(&self) -> Option<&Rc<Tasks>> {
+        let tasks: &Rc<Tasks> = self.tasks.as_deref()?;
+        tasks.threads.are_open().then_some(tasks)
+    }
+
+    /// Sets the VM's tasks.
+    pub(crate) fn set_tasks(&mut self, tasks: VmOwned<Rc<Tasks>>) {
+        self.tasks = Some(tasks);
+    }
+
+    /// Records the name of the request that a task runs now.
+    pub(crate) fn set_name(&mut self, task: TaskId, text: &[u8]) {
+        let task = task as usize;
+        if self.names.len() <= task {
+            if self.names.is_empty() {
+                self.names.reserve_exact(task + 1);
+            }
+            self.names.resize(task + 1, RequestName::default());
+        }
+        self.names[task] = RequestName::new(text);
+    }
+
+    /// The name of the request that a task runs, or ran last.
+    pub(crate) fn name(&self, task: TaskId) -> RequestName {
+        self.names.get(task as usize).copied().unwrap_or_default()
+    }
+
+    /// Returns a session on which no task waits.
+    pub(crate) fn next_session(&mut self) -> i64 {
+        self.session += 1;
+        self.session
+    }
+
+    /// Whether that session was ever assigned.
+    pub(crate) fn was_assigned(&self, session: i64) -> bool {
+        (1..=self.session).contains(&session)
+    }
+
+    /// Whether a message waits for room at `to`.
+    pub(crate) fn has_waiting(&self, to: ServiceId) -> bool {
+        !self.outbox.is_empty() && self.outbox.contains_key(&to)
+    }
+
+    /// Queues a message behind those that wait for room at its receiver.
+    pub(crate) fn push_waiting(&mut self, message: Message, send_session: i64) {
+        let waiting = WaitingMessage { message, send_session };
+        self.outbox.entry(waiting.message.to).or_default().push_back(waiting);
+    }
+}

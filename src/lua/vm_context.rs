@@ -1,0 +1,191 @@
+//! The Rust data of a VM that the core creates. Any state of the VM leads to it, by the VM's allocator. Other VMs have
+//! only a store, in their registry. That store is not freed before the process ends: a script can call its finalizer at
+//! any time, which only closes it, see `registry`.
+
+use super::block::{shared_key, type_number};
+use super::state::State;
+use super::store::Store;
+use crate::memory::Memory;
+use mlua::ffi::{self, lua_State};
+use std::any::Any;
+use std::cell::{Cell, OnceCell};
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+
+/// The Rust data of a VM that the core creates. It is the context of the VM's allocator, so any state of the VM leads
+/// to it.
+pub(super) struct VmContext {
+    pub(super) memory: Memory,
+    pub(super) store: Store,
+    /// The type of the data, 0 once the data is dropped; and the address of the data.
+    pub(super) data_type: Cell<u64>,
+    pub(super) data: *mut (),
+    /// The main state; null once it is closed.
+    pub(super) main_state: Cell<*mut lua_State>,
+    /// The coroutine of the main function; null if there is none, and from the moment when the VM is being closed.
+    pub(super) main_coroutine: Cell<*mut lua_State>,
+    /// Whether a panic has unwound a call of the VM; it must not be entered again.
+    pub(super) is_broken: Cell<bool>,
+    /// The hook that an interrupt sets, see `interrupt`.
+    pub(super) on_interrupt: OnceCell<ffi::lua_Hook>,
+    #[cfg(feature = "vendored")]
+    pub(super) warnings: Cell<Warnings>,
+    /// The `Threads` whose coroutines an interrupt reaches besides the main function.
+    pub(super) threads: OnceCell<Rc<dyn Any>>,
+}
+
+impl VmContext {
+    /// Returns the main state of a service's VM if nothing runs on it. Then it contains only the main function's
+    /// coroutine, and no program can reach it.
+    pub(super) fn idle_main_state(&self) -> Option<State> {
+        if self.main_coroutine.get().is_null() || self.main_state.get().is_null() {
+            return None;
+        }
+        // SAFETY: the main state is open, since the pointer is not null.
+        let main_state = unsafe { State::new(self.main_state.get()) };
+        (main_state.count() == 1 && !main_state.is_active()).then_some(main_state)
+    }
+
+    /// Returns the stack of the main function's coroutine, if there is one.
+    pub(super) fn main_coroutine(&self) -> Option<State> {
+        let main = self.main_coroutine.get();
+        // SAFETY: the coroutine is on the main state, out of the reach of Lua code, until that state is closed.
+        (!main.is_null()).then(|| unsafe { State::new(main) })
+    }
+
+    /// Returns a pointer to the data of the VM, if it has this type.
+    #[inline]
+    pub(super) fn data_as<T: 'static>(&self) -> Option<NonNull<T>> {
+        let is_there = self.data_type.get() == data_type_of::<T>();
+        is_there.then(|| NonNull::new(self.data.cast())).flatten()
+    }
+}
+
+/// Whether and how warnings are written.
+#[cfg(feature = "vendored")]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Warnings {
+    /// No warning is written until `warn("@on")`. A new VM of Lua 5.4 begins so.
+    #[cfg_attr(not(feature = "lua55"), default)]
+    Off,
+    /// Warnings are written. A new VM of Lua 5.5 begins so.
+    #[cfg_attr(feature = "lua55", default)]
+    On,
+    /// A part of a warning was written, and more follows.
+    Continued,
+}
+
+/// The store of a VM that the core did not create, as its registry holds it.
+pub(super) struct StoreHandle(pub(super) &'static Store);
+
+/// Returns the context of the VM; `None` if the core did not create the VM. The context exists as long as the VM.
+#[inline]
+pub(super) fn context_of<'h>(state: &State) -> Option<&'h VmContext> {
+    let mut context = ptr::null_mut();
+    // SAFETY: the context of these allocators is always a `VmContext`.
+    unsafe {
+        let allocator = ffi::lua_getallocf(state.state, &mut context);
+        let is_ours = ptr::fn_addr_eq(allocator, ALLOCATORS[0]) || is_general(allocator);
+        is_ours.then(|| &*context.cast::<VmContext>())
+    }
+}
+
+/// A number that identifies a type of data; never 0.
+#[inline(always)]
+pub(super) fn data_type_of<T: 'static>() -> u64 {
+    type_number::<T>() | 1
+}
+
+/// The VM of a state, or null if not known yet: the context of a VM that the core created, or the address of another
+/// VM's registry with the lowest bit set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct VmRef(*const VmContext);
+
+impl VmRef {
+    pub(super) const UNKNOWN: VmRef = VmRef(ptr::null());
+
+    #[inline]
+    pub(super) fn of(state: &State) -> VmRef {
+        match context_of(state) {
+            Some(context) => VmRef(context),
+            None => VmRef(ptr::without_provenance(state.registry().addr() | 1)),
+        }
+    }
+
+    /// Returns the context of the VM; `None` if the core did not create the VM. The context exists as long as the VM.
+    #[inline]
+    pub(super) fn context<'h>(self) -> Option<&'h VmContext> {
+        match self.address() & 1 {
+            // SAFETY: an even address is null or a context, which exists as long as a state of its VM is in use.
+            0 => unsafe { self.0.as_ref() },
+            _ => None,
+        }
+    }
+
+    /// Returns an identity of the VM.
+    #[inline]
+    pub(super) fn address(self) -> usize {
+        self.0.addr()
+    }
+}
+
+impl State {
+    /// Returns an identity of the VM of this state, without further meaning.
+    pub(super) fn vm(&self) -> usize {
+        VmRef::of(self).address()
+    }
+}
+
+/// Returns the store of the VM; `None` if it has none yet, or a script has removed it. Needs room for one value. The
+/// store exists as long as the VM, which is longer than any frame that uses it.
+#[inline]
+pub(super) fn store_of(state: &mut State) -> Option<&'static Store> {
+    match context_of(state) {
+        Some(context) => Some(&context.store),
+        None => store_in_registry(state),
+    }
+}
+
+/// The `lua_Alloc`s of VMs that the core creates. Their addresses identify such VMs. They are read only here, because a
+/// function may have several addresses.
+#[cfg(feature = "vendored")]
+pub(super) static ALLOCATORS: [ffi::lua_Alloc; 3] =
+    [allocate, allocate_general::<{ crate::memory::general::SMALL }>, allocate_general::<0>];
+#[cfg(not(feature = "vendored"))]
+pub(super) static ALLOCATORS: [ffi::lua_Alloc; 1] = [allocate];
+
+/// Not inlined, so that the common case is one comparison.
+#[inline(never)]
+fn is_general(allocator: ffi::lua_Alloc) -> bool {
+    let is_same = |ours: &ffi::lua_Alloc| ptr::fn_addr_eq(allocator, *ours);
+    ALLOCATORS[1..].iter().any(is_same)
+}
+
+/// Returns the store of a VM that the core did not create.
+#[inline(never)]
+fn store_in_registry(state: &mut State) -> Option<&'static Store> {
+    state.push_registered(shared_key::<Store>());
+    let place = state.find::<StoreHandle>(state.count());
+    // SAFETY: the holder is on the stack, and the store that it refers to is never freed.
+    let store = place.map(|place| unsafe { (*place).0 });
+    state.drop_top();
+    store
+}
+
+unsafe extern "C" fn allocate(context: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
+    // SAFETY: Lua passes the context that the VM was created with and the true size of each block, and frees each block
+    // once.
+    unsafe {
+        let context = &*context.cast::<VmContext>();
+        context.memory.reallocate(block.cast(), old, new).cast()
+    }
+}
+
+#[cfg(feature = "vendored")]
+unsafe extern "C" fn allocate_general<const SMALL: usize>(
+    _: *mut c_void, block: *mut c_void, old: usize, new: usize,
+) -> *mut c_void {
+    // SAFETY: each block was allocated by this instance, with the size that Lua passes.
+    unsafe { crate::memory::general::reallocate::<SMALL>(block.cast(), old, new).cast() }
+}

@@ -1,0 +1,42 @@
+//! The end of a service that is no longer used: one without handlers, tasks and timers.
+
+use super::arguments::service;
+use super::calls::TIMEOUTS;
+use super::handlers::{IDLE, REQUESTS, is_unused};
+use super::system::SYSTEM_CALLS;
+use crate::ltask::service::Service;
+use crate::lua::{Call, Fault};
+use crate::task::Tasks;
+use std::sync::atomic::Ordering;
+
+/// Whether the file of a service without handlers has returned, no task is left, and no message waits to be delivered.
+pub(super) fn has_finished(service: &Service, tasks: &Tasks) -> bool {
+    let library = &service.library;
+    !(library.is_starting || library.has_handlers || library.polls_io)
+        && tasks.count() <= library.end_waits
+        && service.batch.is_empty()
+        && service.send_queue.is_empty()
+        && library.outbox.is_empty()
+}
+
+/// Ends the service, unless it has the function of a timer, a handler or a loop of its own.
+#[cold]
+pub(super) fn end_if_unused<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Service, Fault> {
+    let mut is_unused = true;
+    for name in [&REQUESTS, &TIMEOUTS, &SYSTEM_CALLS, &IDLE] {
+        is_unused &= self::is_unused(call, name)?;
+    }
+    let is_exclusive = service(call)?.statistics.exclusive.load(Ordering::Relaxed);
+    if is_unused && !(is_exclusive && has_on_idle(call)?) {
+        service(call)?.library.is_ending = true;
+    }
+    call.drop_to(0);
+    service(call)
+}
+
+/// Whether the service has assigned `ltask.on_idle` (G1).
+fn has_on_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let ltask = call.loaded("ltask")?;
+    let handler = call.raw_field(ltask, "on_idle")?;
+    Ok(!call.is_none(handler))
+}
