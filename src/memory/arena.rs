@@ -22,10 +22,10 @@ const HEADER: usize = size_of::<Chunk>();
 const CHUNK_MIN: usize = 1024;
 const CHUNK_MAX: usize = 32 * 1024;
 const CHUNK_SHARE: usize = 16;
-/// Free blocks are split only while a VM has at most `RECYCLES_MOST` bytes in chunks, and only those of at least
-/// `RECYCLED_LEAST` bytes.
-const RECYCLES_MOST: usize = 64 * 1024;
-const RECYCLED_LEAST: usize = 64;
+/// Free blocks are split only while a VM has at most `MAX_SPLITTING_SIZE` bytes in chunks, and only those of at least
+/// `MIN_SPLIT_BLOCK` bytes.
+const MAX_SPLITTING_SIZE: usize = 64 * 1024;
+const MIN_SPLIT_BLOCK: usize = 64;
 
 /// The start of a chunk. The blocks follow it.
 #[repr(C, align(16))]
@@ -54,10 +54,10 @@ impl Deref for Memory {
 
 pub(super) struct Arena {
     /// The unused rest of the newest chunk: its start, a multiple of 8, and its length. Its end is a multiple of 16.
-    cut: Cell<*mut u8>,
-    left: Cell<usize>,
+    rest: Cell<*mut u8>,
+    rest_size: Cell<usize>,
     /// The number of bytes in chunks.
-    held: Cell<usize>,
+    chunk_bytes: Cell<usize>,
     chunks: Cell<*mut Chunk>,
     /// The free lists, by size in grains.
     free: [Cell<*mut Free>; CLASSES],
@@ -93,7 +93,7 @@ impl Memory {
             if new != 0 {
                 return self.resize(block, old, new);
             }
-            self.arena.give(block, old);
+            self.arena.free_block(block, old);
         }
         self.account(old, 0);
         ptr::null_mut()
@@ -104,7 +104,7 @@ impl Memory {
         if !self.allows(size) {
             return ptr::null_mut();
         }
-        let block = self.arena.take(size);
+        let block = self.arena.allocate(size);
         if !block.is_null() {
             self.count(tag, size);
         }
@@ -129,7 +129,7 @@ impl Arena {
     /// Returns the number of bytes in chunks, and how many of them are free.
     #[cfg(test)]
     pub(super) fn idle(&self) -> (usize, usize) {
-        let mut idle = self.left.get();
+        let mut idle = self.rest_size.get();
         for (class, first) in self.free.iter().enumerate() {
             let mut block = first.get();
             while !block.is_null() {
@@ -138,19 +138,19 @@ impl Arena {
                 block = unsafe { (*block).next };
             }
         }
-        (self.held.get(), idle)
+        (self.chunk_bytes.get(), idle)
     }
 
     /// Returns a block of `size` bytes, which is not 0; null if the system has no memory.
     #[inline(always)]
-    fn take(&self, size: usize) -> *mut u8 {
+    fn allocate(&self, size: usize) -> *mut u8 {
         if size > SMALL {
             return system_block(size);
         }
         let class = class(size);
         let first = self.free[class].get();
         if first.is_null() {
-            return self.cut(class);
+            return self.cut_block(class);
         }
         // SAFETY: the first block of the list is free, so it begins with its link.
         self.free[class].set(unsafe { (*first).next });
@@ -162,13 +162,13 @@ impl Arena {
     /// # Safety
     /// The block belongs to this arena, has this size, and is no longer used.
     #[inline(always)]
-    unsafe fn give(&self, block: *mut u8, size: usize) {
+    unsafe fn free_block(&self, block: *mut u8, size: usize) {
         // SAFETY: the block is unused, and its size determines whether malloc(3) or a free list gets it.
         unsafe {
             if size > SMALL {
                 return libc::free(block.cast());
             }
-            self.list(block, class(size));
+            self.add_free(block, class(size));
         }
     }
 
@@ -177,7 +177,7 @@ impl Arena {
     /// # Safety
     /// The block has this class, and is not in use.
     #[inline]
-    unsafe fn list(&self, block: *mut u8, class: usize) {
+    unsafe fn add_free(&self, block: *mut u8, class: usize) {
         let block: *mut Free = block.cast();
         // SAFETY: the caller promises an unused block; it is large enough and aligned for a link.
         unsafe { (*block).next = self.free[class].get() };
@@ -201,12 +201,12 @@ impl Arena {
                 }
                 _ => {}
             }
-            let moved = self.take(new);
+            let moved = self.allocate(new);
             if moved.is_null() {
                 return if new <= old { self.shrink_in_place(block, old, new) } else { moved };
             }
             ptr::copy_nonoverlapping(block, moved, old.min(new));
-            self.give(block, old);
+            self.free_block(block, old);
             moved
         }
     }
@@ -225,7 +225,7 @@ impl Arena {
             let moved = block.add(skipped);
             ptr::copy(block, moved, new);
             if old > SMALL {
-                self.adopt(block.cast());
+                self.add_chunk(block.cast());
             }
             moved
         }
@@ -235,7 +235,7 @@ impl Arena {
     ///
     /// # Safety
     /// The chunk is a block of the system that no other code frees.
-    unsafe fn adopt(&self, chunk: *mut Chunk) {
+    unsafe fn add_chunk(&self, chunk: *mut Chunk) {
         // SAFETY: each block of the system is large enough for the header.
         unsafe { (*chunk).next = self.chunks.get() };
         self.chunks.set(chunk);
@@ -244,17 +244,17 @@ impl Arena {
     /// Cuts a block from the unused rest, or from a new chunk. A block with alignment 16 is cut from the end, which has
     /// that alignment.
     #[cold]
-    fn cut(&self, class: usize) -> *mut u8 {
+    fn cut_block(&self, class: usize) -> *mut u8 {
         let size = class * GRAIN;
-        if self.left.get() < size && !self.recycle(size) && !self.grow(size) {
+        if self.rest_size.get() < size && !self.split_free_block(size) && !self.allocate_chunk(size) {
             return ptr::null_mut();
         }
-        let (start, left) = (self.cut.get(), self.left.get() - size);
-        self.left.set(left);
+        let (start, left) = (self.rest.get(), self.rest_size.get() - size);
+        self.rest_size.set(left);
         match size.is_multiple_of(16) {
             true => start.wrapping_add(left),
             false => {
-                self.cut.set(start.wrapping_add(size));
+                self.rest.set(start.wrapping_add(size));
                 start
             }
         }
@@ -264,23 +264,23 @@ impl Arena {
     ///
     /// # Safety
     /// The part is not in use, and its end is a multiple of 16.
-    unsafe fn cut_from(&self, start: *mut u8, size: usize) {
-        let left = self.left.replace(size);
-        let rest = self.cut.replace(start);
+    unsafe fn set_rest(&self, start: *mut u8, size: usize) {
+        let left = self.rest_size.replace(size);
+        let rest = self.rest.replace(start);
         if left > 0 {
             // SAFETY: the rest is smaller than a block and unused. Its end is a multiple of 16, so it has the alignment
             // of its class.
-            unsafe { self.list(rest, class(left)) };
+            unsafe { self.add_free(rest, class(left)) };
         }
     }
 
     /// Continues to cut from the largest free block that has room for `size` bytes. This happens in small VMs only,
     /// whose free blocks are often of sizes that they no longer need. A large VM would split blocks that it does need.
-    fn recycle(&self, size: usize) -> bool {
-        if self.held.get() > RECYCLES_MOST {
+    fn split_free_block(&self, size: usize) -> bool {
+        if self.chunk_bytes.get() > MAX_SPLITTING_SIZE {
             return false;
         }
-        let least = class(size.max(RECYCLED_LEAST));
+        let least = class(size.max(MIN_SPLIT_BLOCK));
         for class in (least..CLASSES).rev().filter(|class| class.is_multiple_of(2)) {
             let first = self.free[class].get();
             if !first.is_null() {
@@ -288,7 +288,7 @@ impl Arena {
                 // also ends at one.
                 unsafe {
                     self.free[class].set((*first).next);
-                    self.cut_from(first.cast(), class * GRAIN);
+                    self.set_rest(first.cast(), class * GRAIN);
                 }
                 return true;
             }
@@ -297,8 +297,8 @@ impl Arena {
     }
 
     /// Allocates a chunk that has room for a block of `size` bytes.
-    fn grow(&self, size: usize) -> bool {
-        let share = (self.held.get() / CHUNK_SHARE).next_multiple_of(16);
+    fn allocate_chunk(&self, size: usize) -> bool {
+        let share = (self.chunk_bytes.get() / CHUNK_SHARE).next_multiple_of(16);
         let total = share.clamp(CHUNK_MIN, CHUNK_MAX).max(HEADER + size);
         let total = total.next_multiple_of(16);
         let chunk = system_block(total);
@@ -307,10 +307,10 @@ impl Arena {
         }
         // SAFETY: the system has just returned a block of `total` bytes.
         unsafe {
-            self.adopt(chunk.cast());
-            self.cut_from(chunk.add(HEADER), total - HEADER);
+            self.add_chunk(chunk.cast());
+            self.set_rest(chunk.add(HEADER), total - HEADER);
         }
-        self.held.set(self.held.get() + total);
+        self.chunk_bytes.set(self.chunk_bytes.get() + total);
         true
     }
 }
@@ -318,9 +318,9 @@ impl Arena {
 impl Default for Arena {
     fn default() -> Self {
         Arena {
-            cut: Cell::new(ptr::null_mut()),
-            left: Cell::new(0),
-            held: Cell::new(0),
+            rest: Cell::new(ptr::null_mut()),
+            rest_size: Cell::new(0),
+            chunk_bytes: Cell::new(0),
             chunks: Cell::new(ptr::null_mut()),
             free: [const { Cell::new(ptr::null_mut()) }; CLASSES],
         }

@@ -7,7 +7,7 @@ use crate::lua::{Call, Failure, Fault, Function, FunctionTable, Module, New, Obj
 use std::io;
 
 /// The default limit to what one write to a decoder returns: 16 MiB.
-const LIMIT: usize = 16 << 20;
+const DEFAULT_LIMIT: usize = 16 << 20;
 
 impl Object for Encoder {
     const NAME: &'static str = "lio.compress.encoder";
@@ -42,7 +42,7 @@ fn encoder(call: &mut Call<'_>) -> Result<New<Encoder>, Fault> {
 fn decoder(call: &mut Call<'_>) -> Result<New<Decoder>, Fault> {
     let coding = coding(call)?;
     let limit = call.optional(2, |call, at| call.integer_in(at, 1..=i64::MAX / 2, "limit"))?;
-    let limit = limit.map_or(LIMIT, |limit| limit as usize);
+    let limit = limit.map_or(DEFAULT_LIMIT, |limit| limit as usize);
     Ok(New::of(Decoder::new(coding, limit)))
 }
 

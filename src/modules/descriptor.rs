@@ -93,7 +93,7 @@ where
     call.push(FIND)?;
     call.push(Argument(2))?;
     call.push(1i64)?;
-    let go_on = then(move |call: &mut Call<'_>, outcome: Outcome| {
+    let resolve_result = then(move |call: &mut Call<'_>, outcome: Outcome| {
         let descriptor = match call.kind(outcome.first) {
             // The error names what the caller has given.
             Kind::None => return Err(Fault::expected(2, "descriptor")),
@@ -101,14 +101,14 @@ where
         };
         step(call, descriptor)
     });
-    Ok(Next::call(2, go_on, 0))
+    Ok(Next::call(2, resolve_result, 0))
 }
 
 /// The methods that may return a descriptor.
 const METHODS: [&str; 3] = ["handle", "fileno", "getfd"];
 
 /// How many levels of objects such methods may return.
-const DEPTH: i64 = 4;
+const MAX_DEPTH: i64 = 4;
 
 /// `(value, depth)`: returns the result of the value's method if that is a descriptor that needs no Lua code; otherwise
 /// nothing.
@@ -140,7 +140,7 @@ fn answered(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument
         return Ok(Next::returns(found(call, outcome)));
     }
     let depth = call.integer(2)?;
-    if depth >= DEPTH {
+    if depth >= MAX_DEPTH {
         return Ok(Next::returns(Maybe(None)));
     }
     call.push(FIND)?;

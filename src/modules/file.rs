@@ -11,11 +11,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 
 /// The maximum number of bytes of one read.
-const MOST: i64 = 1 << 30;
+const MAX_READ: i64 = 1 << 30;
 /// The minimum number of bytes of one read, if the caller asks for as many.
-const LITTLE: u64 = 64 * 1024;
+const MIN_READ: u64 = 64 * 1024;
 /// The default for the number of listed entries.
-const ENTRIES: usize = 10_000;
+const DEFAULT_ENTRIES: usize = 10_000;
 
 impl Object for OpenFile {
     const NAME: &'static str = "lio.file";
@@ -117,7 +117,7 @@ fn folder_list(call: &mut Call<'_>) -> Result<(Value, bool), Fault> {
     let (folder, stack) = call.object_and_stack::<Folder>(1)?;
     let path = stack.optional(2, Stack::bytes)?.unwrap_or_default();
     let most = stack.optional(3, |stack, at| stack.integer_in(at, 1..=1 << 24, "most"))?;
-    let most = most.map_or(ENTRIES, |most| most as usize);
+    let most = most.map_or(DEFAULT_ENTRIES, |most| most as usize);
     let (entries, more) = folder.list(path, most).map_err(refused)?;
     let entries = entries.into_iter().map(|entry| {
         let mut fields = record(&entry.facts);
@@ -150,13 +150,13 @@ const SIZE: Function = Function::method(|file: &OpenFile| file.facts().size as i
 /// `nil, message, code`.
 fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let offset = call.integer_in(2, 0..=i64::MAX, "offset")? as u64;
-    let count = call.integer_in(3, 0..=MOST, "count")? as usize;
+    let count = call.integer_in(3, 0..=MAX_READ, "count")? as usize;
     let file = call.object::<OpenFile>(1)?;
     let descriptor = file.descriptor().ok_or_else(|| failure("read", CLOSED))?;
     // A large `count` by itself costs no memory: a read asks for at most the bytes that the file had when it was
-    // opened. As some files report no size, that limit is never below `LITTLE`.
+    // opened. As some files report no size, that limit is never below `MIN_READ`.
     let there = file.facts().size.saturating_sub(offset);
-    let count = count.min(there.max(LITTLE) as usize);
+    let count = count.min(there.max(MIN_READ) as usize);
     let mut bytes = Vec::new();
     read_at(descriptor, &mut bytes, count, offset).map_err(failed("read"))?;
     Ok(bytes)

@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 /// The maximum number of strings in one call. A caller with more sends them in another way.
-const PIECES: usize = 16;
+const MAX_STRINGS: usize = 16;
 
 /// An outlet of a connection, in another VM.
 struct Handle(Arc<Outlet>);
@@ -30,10 +30,10 @@ fn send(call: &mut Call<'_>) -> Result<Either<(i64, bool), Nil>, Fault> {
     let last = call.count();
     let is_text = |index| matches!(call.kind(index), Kind::String | Kind::Number);
     let count = (last - 1) as usize;
-    if count == 0 || count > PIECES || !(2..=last).all(is_text) {
+    if count == 0 || count > MAX_STRINGS || !(2..=last).all(is_text) {
         return Ok(Either::Other(Nil));
     }
-    let mut pieces = [IoSlice::new(&[]); PIECES];
+    let mut pieces = [IoSlice::new(&[]); MAX_STRINGS];
     let mut total = 0;
     for (piece, index) in pieces.iter_mut().zip(2..=last) {
         let bytes = call.bytes(index)?;

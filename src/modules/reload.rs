@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// How long a program waits before it tries again to bind an address that is about to become free.
-const REST: Duration = Duration::from_millis(10);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// `lio.watch(path)`: returns whether `lio --watch` runs this program. If so, the program restarts when that file
 /// changes, appears or is replaced. For files that are not Lua code, such as templates.
@@ -59,7 +59,7 @@ fn closed(call: &mut Call<'_>) -> Result<(), Fault> {
 fn is_taken(call: &mut Call<'_>) -> Result<bool, Fault> {
     let again = reload::is_taken(call.bytes(1)?);
     if again {
-        std::thread::sleep(REST);
+        std::thread::sleep(RETRY_INTERVAL);
     }
     Ok(again)
 }

@@ -39,20 +39,20 @@ fn new(_: &mut Call<'_>) -> Result<New<Timers>, Fault> {
 }
 
 /// Creates a timer with the value at `value`.
-fn make(call: &mut Call<'_>, value: i32, once: bool) -> Result<u64, Fault> {
+fn create_timer(call: &mut Call<'_>, value: i32, once: bool) -> Result<u64, Fault> {
     let id = queue(call)?.create(once);
-    let kept = call.set_entry(1, VALUES, Queue::slot(id) + 1, value);
-    if kept.is_err() {
+    let stored = call.set_entry(1, VALUES, Queue::slot(id) + 1, value);
+    if stored.is_err() {
         queue(call)?.free(id);
     }
-    kept.map(|()| id)
+    stored.map(|()| id)
 }
 
 /// `timers:add(seconds, value)`: returns the id of a new timer, which fires once and is freed then.
 fn add(call: &mut Call<'_>) -> Result<i64, Fault> {
     let due = monotonic_nanos() + nanos(call, 2)?;
     call.any(3)?;
-    let id = make(call, 3, true)?;
+    let id = create_timer(call, 3, true)?;
     queue(call)?.set(id, due);
     Ok(id as i64)
 }
@@ -60,7 +60,7 @@ fn add(call: &mut Call<'_>) -> Result<i64, Fault> {
 /// `timers:create(value)`: returns the id of a new timer that is not set, and that exists until `free`.
 fn create(call: &mut Call<'_>) -> Result<i64, Fault> {
     call.any(2)?;
-    Ok(make(call, 2, false)? as i64)
+    Ok(create_timer(call, 2, false)? as i64)
 }
 
 /// `timers:set(id, seconds)`: sets or moves a timer. Returns whether it exists. Moving it to a later time is almost
@@ -96,10 +96,10 @@ fn next(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
 /// `timers:expire()`: returns the value and the id of the next timer that is due; nothing if none is.
 fn expire(call: &mut Call<'_>) -> Result<Maybe<(Argument, i64)>, Fault> {
     let Some((id, freed)) = queue(call)?.expire(monotonic_nanos()) else { return Ok(Maybe(None)) };
-    let place = Queue::slot(id) + 1;
-    let value = call.entry(1, VALUES, place)?;
+    let index = Queue::slot(id) + 1;
+    let value = call.entry(1, VALUES, index)?;
     if freed {
-        call.clear_entry(1, VALUES, place)?;
+        call.clear_entry(1, VALUES, index)?;
     }
     Ok(Maybe(Some((Argument(value), id as i64))))
 }

@@ -16,7 +16,7 @@ pub(super) const NULL: Light = Light(0);
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Order {
     /// The order of `next`.
-    Found,
+    Unsorted,
     /// The order of their keys' bytes.
     Sorted,
 }
@@ -28,20 +28,20 @@ pub(super) fn write(stack: &mut Stack, index: i32, text: &mut Vec<u8>, order: Or
     let written = stack.walk(|values| encoder.value(values, index, 0));
     written.map_err(|failure| {
         let mut message = format!("json: {failure}");
-        let end = (0..=MESSAGE).rev().find(|at| message.is_char_boundary(*at));
+        let end = (0..=MAX_MESSAGE).rev().find(|at| message.is_char_boundary(*at));
         message.truncate(end.unwrap_or(0));
         message
     })
 }
 
 /// The maximum length of a message in bytes, however long the path to the value is.
-const MESSAGE: usize = 400;
+const MAX_MESSAGE: usize = 400;
 
 /// Appends the value at `index` to `text`, as `json.encode` writes it without options. Returns false, and leaves `text`
 /// unchanged, if it cannot be encoded.
 pub(crate) fn append(stack: &mut Stack, index: i32, text: &mut Vec<u8>) -> bool {
     let begin = text.len();
-    let written = write(stack, index, text, Order::Found).is_ok();
+    let written = write(stack, index, text, Order::Unsorted).is_ok();
     if !written {
         text.truncate(begin);
     }
@@ -57,7 +57,7 @@ struct Encoder<'t> {
 
 impl Encoder<'_> {
     /// Writes the value at `index`, which is inside `depth` tables.
-    fn value(&mut self, values: &mut Walk, index: i32, depth: u32) -> Written {
+    fn value(&mut self, values: &mut Walk, index: i32, depth: u32) -> EncodeResult {
         match values.read(index) {
             Read::String(bytes) => self.string(bytes),
             Read::Integer(integer) => Ok(put_integer(self.text, integer)),
@@ -66,7 +66,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn other(&mut self, values: &Walk, index: i32, kind: Kind) -> Written {
+    fn other(&mut self, values: &Walk, index: i32, kind: Kind) -> EncodeResult {
         match kind {
             Kind::Number => match values.number(index) {
                 Ok(number) if number.is_finite() => Ok(put_float(self.text, number)),
@@ -81,17 +81,17 @@ impl Encoder<'_> {
         }
     }
 
-    fn literal(&mut self, text: &[u8]) -> Written {
+    fn literal(&mut self, text: &[u8]) -> EncodeResult {
         self.text.extend_from_slice(text);
         Ok(())
     }
 
-    fn string(&mut self, bytes: &[u8]) -> Written {
+    fn string(&mut self, bytes: &[u8]) -> EncodeResult {
         put_string(self.text, bytes)
             .or_else(|NotUtf8(byte)| fail(format!("cannot encode a string that is not UTF-8 (byte {byte})")))
     }
 
-    fn table(&mut self, values: &mut Walk, index: i32, depth: u32) -> Written {
+    fn table(&mut self, values: &mut Walk, index: i32, depth: u32) -> EncodeResult {
         if depth == DEPTH {
             return fail(format!("excessive nesting, more than {DEPTH} tables (a cycle?)"));
         }
@@ -115,7 +115,7 @@ impl Encoder<'_> {
     }
 
     /// Writes an object, whose first pair was found.
-    fn object(&mut self, mut pairs: Pairs<'_>, depth: u32) -> Written {
+    fn object(&mut self, mut pairs: Pairs<'_>, depth: u32) -> EncodeResult {
         let begin = self.text.len();
         let mut fields = Vec::new();
         self.text.push(b'{');
@@ -132,7 +132,7 @@ impl Encoder<'_> {
             });
             if let Err(failure) = written {
                 let name = values.string(key).unwrap_or_default();
-                return Err(failure.inside(Step::Field(name.to_vec())));
+                return Err(failure.inside(PathStep::Field(name.to_vec())));
             }
             if self.order == Order::Sorted {
                 fields.push((values.string(key).unwrap_or_default().to_vec(), from..self.text.len()));
@@ -162,7 +162,7 @@ impl Encoder<'_> {
 
     /// Writes an array, whose first pair was found; its key is some integer. Elements are written in the order of
     /// `next` while that is the order of their numbers, as it is unless a part of the table is hashed.
-    fn array(&mut self, mut pairs: Pairs<'_>, table: i32, depth: u32) -> Written {
+    fn array(&mut self, mut pairs: Pairs<'_>, table: i32, depth: u32) -> EncodeResult {
         self.text.push(b'[');
         let value = pairs.value();
         let mut written = 0;
@@ -174,7 +174,7 @@ impl Encoder<'_> {
             }
         }
         let values = pairs.walk();
-        let length = count(values, table)?;
+        let length = count_integer_keys(values, table)?;
         for number in written + 1..=length {
             let Some(mut elements) = values.elements(table) else {
                 return fail("the Lua stack is full");
@@ -188,17 +188,17 @@ impl Encoder<'_> {
         self.literal(b"]")
     }
 
-    fn element(&mut self, values: &mut Walk, index: i32, number: i64, depth: u32) -> Written {
+    fn element(&mut self, values: &mut Walk, index: i32, number: i64, depth: u32) -> EncodeResult {
         if number > 1 {
             self.text.push(b',');
         }
         let written = self.value(values, index, depth + 1);
-        written.map_err(|failure| failure.inside(Step::Element(number)))
+        written.map_err(|failure| failure.inside(PathStep::Element(number)))
     }
 }
 
 /// The failure for a key that JSON does not have, or that does not fit the keys before it.
-fn bad_key(pairs: &mut Pairs<'_>) -> Written {
+fn bad_key(pairs: &mut Pairs<'_>) -> EncodeResult {
     let key = pairs.key();
     match pairs.walk().read(key) {
         Read::String(_) | Read::Integer(_) => fail("cannot encode a table with both integer and string keys"),
@@ -211,7 +211,7 @@ fn bad_key(pairs: &mut Pairs<'_>) -> Written {
 }
 
 /// Returns the number of keys of the table. Other keys than integers are a failure.
-fn count(values: &mut Walk, table: i32) -> Result<i64, Box<Failure>> {
+fn count_integer_keys(values: &mut Walk, table: i32) -> Result<i64, Box<Failure>> {
     let mut count = 0;
     if let Some(mut pairs) = values.pairs(table) {
         while pairs.next() {
@@ -237,27 +237,27 @@ fn type_name(kind: Kind) -> &'static str {
 }
 
 /// The failure is boxed, so that each result, which is nearly always `Ok`, is one word.
-type Written = Result<(), Box<Failure>>;
+type EncodeResult = Result<(), Box<Failure>>;
 
 /// Why a value cannot be encoded, and the path to it, innermost step first.
 struct Failure {
     what: String,
-    path: Vec<Step>,
+    path: Vec<PathStep>,
 }
 
-enum Step {
+enum PathStep {
     Field(Vec<u8>),
     Element(i64),
 }
 
 /// Returns the failure `what`, of the value that is being written.
-fn fail(what: impl Into<String>) -> Written {
+fn fail(what: impl Into<String>) -> EncodeResult {
     Err(Box::new(Failure { what: what.into(), path: Vec::new() }))
 }
 
 impl Failure {
     /// Adds the step to the value in which the failure is.
-    fn inside(mut self: Box<Self>, step: Step) -> Box<Self> {
+    fn inside(mut self: Box<Self>, step: PathStep) -> Box<Self> {
         self.path.push(step);
         self
     }
@@ -270,9 +270,9 @@ impl fmt::Display for Failure {
             to.write_str(" at ")?;
         }
         self.path.iter().rev().try_for_each(|step| match step {
-            Step::Element(index) => write!(to, "[{index}]"),
-            Step::Field(name) if is_name(name) => write!(to, ".{}", String::from_utf8_lossy(name)),
-            Step::Field(name) => write!(to, "[{}]", quoted(name)),
+            PathStep::Element(index) => write!(to, "[{index}]"),
+            PathStep::Field(name) if is_name(name) => write!(to, ".{}", String::from_utf8_lossy(name)),
+            PathStep::Field(name) => write!(to, "[{}]", quoted(name)),
         })
     }
 }

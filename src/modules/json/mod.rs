@@ -16,7 +16,7 @@ use std::cell::Cell;
 pub(crate) use encode::append;
 
 /// The memory of a text is kept for the next call up to this capacity, in bytes.
-const KEPT: usize = 1 << 20;
+const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
 thread_local! {
     /// The memory of the text that is being written.
@@ -47,7 +47,7 @@ fn encode(call: &mut Call<'_>) -> Result<Either<ScratchBytes, Vec<u8>>, Fault> {
     call.any(1)?;
     let order = match option(call, &SORT)? {
         Some(sort) if call.is_true(sort) => Order::Sorted,
-        _ => Order::Found,
+        _ => Order::Unsorted,
     };
     let mut text = TEXT.try_with(Cell::take).unwrap_or_default();
     text.clear();
@@ -59,7 +59,7 @@ fn encode(call: &mut Call<'_>) -> Result<Either<ScratchBytes, Vec<u8>>, Fault> {
         bytes.copy_from_slice(&text);
         bytes.len()
     });
-    if text.capacity() <= KEPT {
+    if text.capacity() <= MAX_KEPT_CAPACITY {
         let _ = TEXT.try_with(|place| place.set(text));
     }
     Ok(Either::One(ScratchBytes(size)))

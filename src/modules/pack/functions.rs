@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 static FUNCTIONS_SENT: Mutex<Vec<Function>> = Mutex::new(Vec::new());
 
 /// Returns the place of a function in the list of packed functions, from 1 on.
-pub(super) fn number(function: Function) -> u64 {
+pub(super) fn number_of(function: Function) -> u64 {
     let mut sent = FUNCTIONS_SENT.lock().unwrap_or_else(PoisonError::into_inner);
     let known = |sent: &Function| sent.address() == function.address();
     let place = sent.iter().position(known).unwrap_or_else(|| {
@@ -19,7 +19,7 @@ pub(super) fn number(function: Function) -> u64 {
 }
 
 /// Returns the function at such a place.
-pub(super) fn numbered(number: u64) -> Option<Function> {
+pub(super) fn function_at(number: u64) -> Option<Function> {
     let place = usize::try_from(number).ok()?.checked_sub(1)?;
     let sent = FUNCTIONS_SENT.lock().unwrap_or_else(PoisonError::into_inner);
     sent.get(place).copied()

@@ -16,7 +16,7 @@ mod unpacking;
 use crate::codec::pack::Origin;
 use crate::ltask::message::{Borrowed, Payload};
 use crate::lua::{Call, Fault, FunctionTable, Light, Next, functions};
-use packing::{Failure, explain};
+use packing::{Failure, fault};
 use unpacking::borrowed;
 
 pub(crate) use packing::{block, block_of, copied, copy, packed};
@@ -27,17 +27,17 @@ pub(crate) const FUNCTIONS: FunctionTable = functions! { pack, unpack, unpack_re
 
 /// `pack(...)`: returns pointer and size of a block, which the caller must free. Without values there is no block.
 pub(crate) fn pack(call: &mut Call<'_>) -> Result<Next<(Light, i64)>, Fault> {
-    packed(call, 1, |_, payload| Ok(Next::returns(given(payload))))
+    packed(call, 1, |_, payload| Ok(Next::returns(into_lua(payload))))
 }
 
 /// Converts a block to the values for Lua, which owns it from now on.
-fn given(payload: Payload) -> (Light, i64) {
+fn into_lua(payload: Payload) -> (Light, i64) {
     let (address, size) = payload.give();
     (Light(address), size as i64)
 }
 
 /// Returns the block at arguments 1 and 2. Nil, or a null pointer of size 0, is no block.
-fn named(call: &Call<'_>) -> Result<Option<(usize, usize)>, Fault> {
+fn block_argument(call: &Call<'_>) -> Result<Option<(usize, usize)>, Fault> {
     let Some(Light(address)) = call.light(1) else {
         return match call.is_none(1) {
             true => Ok(None),
@@ -59,11 +59,11 @@ pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
             Some(short) => Ok(short),
             None => match Payload::copy(bytes) {
                 Some(payload) => Ok(Unpacked::owned(payload, Origin::Text)),
-                None => Err(explain(&Failure::Memory)),
+                None => Err(fault(&Failure::Memory)),
             },
         };
     }
-    Ok(match named(call)? {
+    Ok(match block_argument(call)? {
         Some((address, size)) => Unpacked::Borrowed(borrowed(Borrowed::new(address, size))),
         None => Unpacked::None(()),
     })
@@ -71,7 +71,7 @@ pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
 
 /// `unpack_remove(pointer, size)`: returns the values and frees the block, also if it fails.
 pub(crate) fn unpack_remove(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
-    Ok(match named(call)? {
+    Ok(match block_argument(call)? {
         Some((address, size)) => Unpacked::of(Payload::adopt(address, size)),
         None => Unpacked::None(()),
     })

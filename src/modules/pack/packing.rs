@@ -3,7 +3,7 @@
 //! No Lua code runs while tables are packed, so that they do not change. A value with a `__pairs` metamethod, which is
 //! the program's code, is copied before: [`copy`] runs `copy.lua`, which creates plain tables.
 
-use super::functions::number;
+use super::functions::number_of;
 use crate::codec::pack::{Exhausted, Found, Value, Writer};
 use crate::ltask::message::Payload;
 use crate::lua::Value::List;
@@ -49,7 +49,7 @@ thread_local! {
 
 /// Returns the bytes that `pack` writes, as a block.
 #[inline(always)]
-fn written(pack: impl FnOnce(&mut Writer) -> Packed) -> Packed<Payload> {
+fn write_block(pack: impl FnOnce(&mut Writer) -> Packed) -> Packed<Payload> {
     let kept = WRITER.try_with(Cell::take).ok().flatten();
     let mut writer = kept.unwrap_or_default();
     let packed = pack(&mut writer).and_then(|()| Payload::copy(writer.bytes()).ok_or(Failure::Memory));
@@ -64,7 +64,7 @@ pub(crate) fn block(call: &mut Call<'_>, first: i32) -> Result<Option<Payload>, 
     let last = call.count();
     let mut later = 0;
     let packed = loop {
-        match written(|writer| call.walk(|values| Packer { writer, later }.message(values, first, last))) {
+        match write_block(|writer| call.walk(|values| Packer { writer, later }.message(values, first, last))) {
             Err(Failure::Name) => drop(call.create(Register(&PAIRS, "__pairs"))?),
             Err(Failure::Deep) if later == 0 => later = call.create(List(Vec::new()))?,
             packed => break packed,
@@ -76,14 +76,14 @@ pub(crate) fn block(call: &mut Call<'_>, first: i32) -> Result<Option<Payload>, 
     match packed {
         Ok(payload) => Ok(Some(payload)),
         Err(Failure::Pairs) => Ok(None),
-        Err(failure) => Err(explain(&failure)),
+        Err(failure) => Err(fault(&failure)),
     }
 }
 
 /// Packs the topmost `count` values of a coroutine that has returned into a block. Returns `None` if they cannot be
 /// packed in their place.
 pub(crate) fn block_of(call: &mut Call<'_>, threads: &Threads, co: Coroutine, count: i32) -> Option<Payload> {
-    let packed = written(|writer| {
+    let packed = write_block(|writer| {
         let packed = threads.walk(call, co, count, |values, first| {
             Packer { writer, later: 0 }.message(values, first, first + count - 1)
         });
@@ -93,11 +93,11 @@ pub(crate) fn block_of(call: &mut Call<'_>, threads: &Threads, co: Coroutine, co
 }
 
 #[cold]
-pub(super) fn explain(failure: &Failure) -> Fault {
-    Fault::message(words(failure))
+pub(super) fn fault(failure: &Failure) -> Fault {
+    Fault::message(message(failure))
 }
 
-fn words(failure: &Failure) -> &'static str {
+fn message(failure: &Failure) -> &'static str {
     match failure {
         Failure::Unsupported(Kind::Function) => "Unsupport type function to serialize",
         Failure::Unsupported(Kind::Thread) => "Unsupport type thread to serialize",
@@ -129,7 +129,7 @@ pub(crate) fn copied(call: &mut Call<'_>, outcome: Outcome) -> Result<Payload, F
     if let Some(message) = call.string(outcome.first) {
         return Err(Fault::message(String::from_utf8_lossy(message)));
     }
-    block(call, outcome.first + 1)?.ok_or_else(|| explain(&Failure::Pairs))
+    block(call, outcome.first + 1)?.ok_or_else(|| fault(&Failure::Pairs))
 }
 
 /// Packs the values from `first` on, then runs `step` with the block.
@@ -158,9 +158,9 @@ fn pairs_of(call: &mut Call<'_>) -> Result<Argument, Fault> {
 fn refusal(call: &mut Call<'_>) -> Result<Option<&'static str>, Fault> {
     let failed = call.walk(|values| match values.kind(1) {
         Kind::String | Kind::Table => None,
-        kind => plain(values, 1, kind).err(),
+        kind => plain_value(values, 1, kind).err(),
     });
-    Ok(failed.as_ref().map(words))
+    Ok(failed.as_ref().map(message))
 }
 
 /// Packs values while no Lua code runs.
@@ -195,7 +195,7 @@ impl Packer<'_> {
             Read::Integer(integer) => Ok(self.writer.integer(integer)?),
             Read::String(bytes) => Ok(self.writer.string(bytes)?),
             Read::Table => self.table(values, index, depth),
-            Read::Other(kind) => Ok(self.writer.value(plain(values, index, kind)?)?),
+            Read::Other(kind) => Ok(self.writer.value(plain_value(values, index, kind)?)?),
         }
     }
 
@@ -261,14 +261,14 @@ impl Packer<'_> {
 }
 
 /// Returns a value that is neither a string nor a table.
-fn plain(values: &mut Walk, index: i32, kind: Kind) -> Packed<Value<'static>> {
+fn plain_value(values: &mut Walk, index: i32, kind: Kind) -> Packed<Value<'static>> {
     Ok(match kind {
         Kind::None | Kind::Nil => Value::Nil,
         Kind::Boolean => Value::Boolean(values.is_true(index)),
         Kind::Number => Value::Float(values.number(index).unwrap_or(f64::NAN)),
         Kind::LightUserdata => Value::Pointer(values.light(index).map_or(0, |light| light.0)),
         Kind::Function => match values.c_function(index) {
-            Some(function) => Value::Function(number(function)),
+            Some(function) => Value::Function(number_of(function)),
             None => return Err(Failure::Unsupported(kind)),
         },
         kind => return Err(Failure::Unsupported(kind)),

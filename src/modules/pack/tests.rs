@@ -1,7 +1,7 @@
 //! Tests that the Lua suite cannot make: Lua runs out of memory at every point, and blocks contain malformed bytes of
 //! every kind, in allocations of exactly their size, so that a memory checker sees a read behind one.
 
-use super::functions::numbered;
+use super::functions::function_at;
 use super::*;
 use crate::codec::pack::Value as Plain;
 use crate::lua::{Function, Module, testing};
@@ -184,7 +184,7 @@ fn a_function_is_one_that_was_packed() {
     for number in 0..2000u64 {
         let bytes = [[0xcc].as_slice(), &number.to_ne_bytes()].concat();
         if let Ok(values) = vm.unpack(&bytes) {
-            let place = numbered(number).expect("it came back");
+            let place = function_at(number).expect("it came back");
             let function = values[0].as_function().expect("a function");
             assert_eq!(function.to_pointer().addr(), place.address());
         }

@@ -1,6 +1,6 @@
 //! Unpacking the bytes of a block: the values of a message.
 
-use super::functions::numbered;
+use super::functions::function_at;
 use crate::codec::pack::{Item, Origin, Reader, Shape};
 use crate::ltask::message::{Borrowed, Payload};
 use crate::lua::{Decoded, Decoder, Encoded, Event, Light, Table, results};
@@ -20,7 +20,7 @@ impl<B: AsRef<[u8]> + 'static> Decoder for Unpacker<B> {
             Ok(Item::Float(value)) => Event::Number(value),
             Ok(Item::String(bytes)) => Event::String(bytes),
             Ok(Item::Pointer(address)) => Event::Light(Light(address)),
-            Ok(Item::Function(number)) => match numbered(number) {
+            Ok(Item::Function(number)) => match function_at(number) {
                 Some(function) => Event::Function(function),
                 None => Event::Malformed("no function"),
             },
@@ -47,26 +47,26 @@ fn name(offset: Option<i64>) -> i64 {
 
 /// The bytes of a short message. There is nothing to free, so an error may skip them.
 #[derive(Clone, Copy)]
-pub(crate) struct Short {
+pub(crate) struct ShortBytes {
     length: u8,
-    bytes: [u8; Short::MOST],
+    bytes: [u8; ShortBytes::MAX_SIZE],
 }
 
-impl Short {
-    const MOST: usize = 160;
+impl ShortBytes {
+    const MAX_SIZE: usize = 160;
 
-    fn copy(from: &[u8]) -> Option<Short> {
-        let mut bytes = [0; Short::MOST];
+    fn copy(from: &[u8]) -> Option<ShortBytes> {
+        let mut bytes = [0; ShortBytes::MAX_SIZE];
         bytes.get_mut(..from.len())?.copy_from_slice(from);
         let length = from.len() as u8;
-        Some(Short { length, bytes })
+        Some(ShortBytes { length, bytes })
     }
 }
 
-impl AsRef<[u8]> for Short {
+impl AsRef<[u8]> for ShortBytes {
     #[inline(always)]
     fn as_ref(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length).min(Short::MOST)]
+        &self.bytes[..usize::from(self.length).min(ShortBytes::MAX_SIZE)]
     }
 }
 
@@ -74,7 +74,7 @@ results! {
     /// The values of a message, by the place of its bytes.
     pub(crate) enum Unpacked {
         None(()),
-        Short(Decoded<Unpacker<Short>>),
+        Short(Decoded<Unpacker<ShortBytes>>),
         Owned(Decoded<Unpacker<Payload>>),
         Borrowed(Decoded<Unpacker<Borrowed>>),
     }
@@ -98,7 +98,7 @@ impl Unpacked {
         if bytes.is_empty() {
             return Some(Unpacked::None(()));
         }
-        let reader = Reader::new(Short::copy(bytes)?, origin);
+        let reader = Reader::new(ShortBytes::copy(bytes)?, origin);
         Some(Unpacked::Short(Decoded(Unpacker(reader))))
     }
 

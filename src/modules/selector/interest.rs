@@ -31,16 +31,16 @@ pub(crate) fn attach(
     let inner = inner.ok_or_else(closed)?;
     sweep(call, index, &inner)?;
     let registration = add(&inner).map_err(refused)?;
-    let kept = keep_udata(call, index, &registration, udata)
+    let stored = store_udata(call, index, &registration, udata)
         .and_then(|()| call.set_entry(index, OBJECTS, registration.slot + 1, object));
-    if kept.is_err() {
+    if stored.is_err() {
         inner.forget(&registration, true);
     }
-    kept
+    stored
 }
 
 /// Stores the value at `udata`, which the selector at `index` yields for a registration.
-fn keep_udata(call: &mut Call<'_>, index: i32, registration: &Registration, udata: i32) -> Result<(), Fault> {
+fn store_udata(call: &mut Call<'_>, index: i32, registration: &Registration, udata: i32) -> Result<(), Fault> {
     call.set_entry(index, UDATA, registration.slot + 1, udata)?;
     registration.object.set(match call.kind(udata) {
         Kind::Userdata => call.identity(udata),
@@ -63,7 +63,7 @@ fn refused(error: io::Error) -> Fault {
 
 /// Registers a descriptor. If it is already registered, this replaces mask and udata (`replaces`), or fails.
 fn add(
-    call: &mut Call<'_>, descriptor: Option<Descriptor>, asked: u8, mode: Mode, replaces: bool,
+    call: &mut Call<'_>, descriptor: Option<Descriptor>, interest: u8, mode: Mode, replaces: bool,
 ) -> Result<bool, Fault> {
     let closed = || Failure::new("event_add", "descriptor is closed", "closed");
     let descriptor = descriptor.ok_or_else(closed)?;
@@ -71,13 +71,13 @@ fn add(
     let target = descriptor.target();
     let mut exists = false;
     let added = attach(call, 1, 2, udata, |inner| {
-        let joined = target.join(inner, asked, mode);
+        let joined = target.join(inner, interest, mode);
         let error = joined.as_ref().err().and_then(Errno::from_io_error);
         exists = error == Some(Errno::EXIST);
         joined
     });
     match added {
-        Err(_) if replaces && exists => change(call, Some(descriptor), asked, mode, Some(udata)),
+        Err(_) if replaces && exists => change(call, Some(descriptor), interest, mode, Some(udata)),
         added => added.map(|()| true),
     }
 }
@@ -96,16 +96,16 @@ pub(super) fn register<const EPOLL: bool, const REPLACES: bool>(call: &mut Call<
         mask::<EPOLL>(call)?;
     }
     with(call, 4, |call: &mut Call<'_>, descriptor| {
-        let (asked, mode) = mask::<EPOLL>(call)?;
-        add(call, descriptor, asked, mode, REPLACES)
+        let (interest, mode) = mask::<EPOLL>(call)?;
+        add(call, descriptor, interest, mode, REPLACES)
     })
 }
 
 /// A selector and one of its registrations.
-type Found = (Rc<event::Selector>, Rc<Registration>);
+type Registered = (Rc<event::Selector>, Rc<Registration>);
 
 /// Returns the open selector at argument 1, and its registration of a descriptor.
-fn find(call: &Call<'_>, descriptor: Option<Descriptor>, name: &'static str) -> Result<Found, Fault> {
+fn find(call: &Call<'_>, descriptor: Option<Descriptor>, name: &'static str) -> Result<Registered, Fault> {
     let (_, inner) = open(call)?;
     let found = descriptor.and_then(|descriptor| inner.find(descriptor.number()));
     let unknown = || Failure::new(name, "descriptor is not registered", "not found");
@@ -114,19 +114,19 @@ fn find(call: &Call<'_>, descriptor: Option<Descriptor>, name: &'static str) -> 
 
 /// Changes the interest of a registration, and its udata if one is given.
 fn change(
-    call: &mut Call<'_>, descriptor: Option<Descriptor>, asked: u8, mode: Mode, udata: Option<i32>,
+    call: &mut Call<'_>, descriptor: Option<Descriptor>, interest: u8, mode: Mode, udata: Option<i32>,
 ) -> Result<bool, Fault> {
     let (inner, registration) = find(call, descriptor, "event_mod")?;
-    let modified = inner.modify(&registration, asked, mode);
+    let modified = inner.modify(&registration, interest, mode);
     modified.map_err(failed("event_mod"))?;
     if let Some(udata) = udata {
-        keep_udata(call, 1, &registration, udata)?;
+        store_udata(call, 1, &registration, udata)?;
     }
     Ok(true)
 }
 
 /// Returns the index of the udata, argument 4, if it is given.
-fn given(call: &Call<'_>) -> Option<i32> {
+fn udata_argument(call: &Call<'_>) -> Option<i32> {
     (!call.is_none(4)).then_some(4)
 }
 
@@ -136,8 +136,8 @@ pub(super) fn modify<const EPOLL: bool>(call: &mut Call<'_>) -> Result<Next<bool
     mask::<EPOLL>(call)?;
     open(call)?;
     with(call, 4, |call: &mut Call<'_>, descriptor| {
-        let ((asked, mode), udata) = (mask::<EPOLL>(call)?, given(call));
-        change(call, descriptor, asked, mode, udata)
+        let ((interest, mode), udata) = (mask::<EPOLL>(call)?, udata_argument(call));
+        change(call, descriptor, interest, mode, udata)
     })
 }
 
@@ -199,7 +199,7 @@ pub(super) fn set_udata(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     call.any(3)?;
     with(call, 3, |call: &mut Call<'_>, descriptor| {
         let (_, registration) = find(call, descriptor, "set_udata")?;
-        keep_udata(call, 1, &registration, 3)?;
+        store_udata(call, 1, &registration, 3)?;
         Ok(true)
     })
 }

@@ -22,10 +22,10 @@ pub(crate) const SELECTOR: Field<LoopGuard> = Field::new(1);
 impl Object for LoopGuard {
     const NAME: &'static str = "lio.selector loop";
     const USER_VALUES: i32 = 1;
-    const META: FunctionTable = functions! { __close = leave };
+    const META: FunctionTable = functions! { __close = end_loop };
 }
 
-fn leave(call: &mut Call<'_>) -> Result<(), Fault> {
+fn end_loop(call: &mut Call<'_>) -> Result<(), Fault> {
     call.object::<LoopGuard>(1)?;
     let selector = call.field(1, SELECTOR)?;
     if let Some(selector) = call.as_object::<Selector>(selector) {
@@ -79,7 +79,7 @@ impl Unit {
 pub(super) const NOTHING_TO_WAIT_FOR: &str = "no open sockets to check and no timeout set";
 
 /// The iterator for `for`, alone or with a guard as the closing value.
-type Waited = Either<Argument, (Argument, Nil, Nil, Argument)>;
+type WaitResult = Either<Argument, (Argument, Nil, Nil, Argument)>;
 
 /// `for udata, events in sel:wait([timeout]) do`: blocks until a registration is ready, `timeout` seconds have passed
 /// (fractions allowed; absent or negative: no timeout; 0: poll), or the waker fires. Then it yields each ready
@@ -87,7 +87,7 @@ type Waited = Either<Argument, (Argument, Nil, Nil, Argument)>;
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| wait(call, Unit::Seconds));
 
 /// Waits. The timeout, argument 2, is counted in `unit`.
-pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<Waited, Fault> {
+pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<WaitResult, Fault> {
     let timeout = unit.timeout(call)?;
     let (selector, inner) = open(call)?;
     let (inner, last) = (inner.clone(), selector.thread.get());
@@ -138,16 +138,16 @@ fn iterator(call: &mut Call<'_>) -> Result<i32, Fault> {
         udata = call.create(Value::List(Vec::new()))?;
         call.set_field(1, UDATA, udata)?;
     }
-    let made = call.create(Closure(NEXT, (Argument(1), Argument(udata))))?;
-    call.set_field(1, ITERATOR, made)?;
-    Ok(made)
+    let iterator = call.create(Closure(NEXT, (Argument(1), Argument(udata))))?;
+    call.set_field(1, ITERATOR, iterator)?;
+    Ok(iterator)
 }
 
 /// An event of the batch of a wait.
 #[derive(Clone, Copy)]
 pub(crate) struct Event {
     /// The place of the registration's udata in the selector's list, from 1 on.
-    pub(crate) place: usize,
+    pub(crate) index: usize,
     /// The ready bits, in the terms of the registration's mode.
     pub(crate) events: i64,
     /// The identity of its udata if that is a full userdata, otherwise 0.
@@ -166,7 +166,7 @@ impl Selector {
         self.iterating.set(if running { by } else { Loop::None });
         let (registration, bits) = found?;
         let events = events_for(bits, registration.mode.get());
-        Some(Event { place: registration.slot + 1, events, object: registration.object.get() })
+        Some(Event { index: registration.slot + 1, events, object: registration.object.get() })
     }
 }
 
@@ -175,5 +175,5 @@ const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     let arguments = call.count();
     let selector = call.as_object::<Selector>(upvalue(1));
     let event = selector.and_then(|selector| selector.next(arguments, Loop::For));
-    Ok(Maybe(event.map(|event| (Element(upvalue(2), event.place as i64), event.events))))
+    Ok(Maybe(event.map(|event| (Element(upvalue(2), event.index as i64), event.events))))
 });

@@ -18,7 +18,7 @@ use crate::lua::{Call, Fault, FunctionTable, New, Object, failed, functions};
 use state::Selector;
 use state::{DEFAULT_EVENTS, close, open};
 
-const MOST_EVENTS: i64 = 65536;
+const MAX_EVENTS: i64 = 65536;
 
 impl Object for Selector {
     const NAME: &'static str = "lio.selector";
@@ -37,7 +37,7 @@ impl Object for Selector {
 /// `lio.create([max_events = 1024])`: returns a selector. `max_events` (1 to 65536) is the maximum number of events
 /// that one wait gets from the system. Returns `nil, message, code` if the system refuses (epoll_create1(2)).
 pub(super) fn create(call: &mut Call<'_>) -> Result<New<Selector>, Fault> {
-    let most = call.optional(1, |call, at| call.integer_in(at, 1..=MOST_EVENTS, "max_events"))?;
+    let most = call.optional(1, |call, at| call.integer_in(at, 1..=MAX_EVENTS, "max_events"))?;
     let most = most.map_or(DEFAULT_EVENTS, |most| most as usize);
     let inner = event::Selector::new(most).map_err(failed("create"))?;
     Ok(New::of(Selector { inner: Some(inner), ..Selector::default() }))

@@ -31,7 +31,7 @@ const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     };
     loop {
         let Some(event) = next(call, arguments, tasks.as_deref()) else { return Ok(Maybe(None)) };
-        let udata = call.entry(OVER, UDATA, event.place)?;
+        let udata = call.entry(OVER, UDATA, event.index)?;
         if !call.is_none(udata) {
             return Ok(Maybe(Some((Argument(udata), event.events))));
         }
