@@ -79,12 +79,6 @@ pub(super) fn zero_sized<F: Copy>() -> F {
     unsafe { NonNull::<F>::dangling().read() }
 }
 
-/// Lua calls this for the native function `F`.
-unsafe extern "C-unwind" fn call_native<F: Fn(Pusher<'_>) -> c_int + Copy>(state: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls this with room for 20 values, and no frame owns anything yet.
-    guarded(unsafe { Pusher::new(state) }, zero_sized::<F>())
-}
-
 /// Calls `f` and raises a panic of it.
 #[inline(always)]
 pub(super) fn guarded(mut to: Pusher<'_>, f: impl FnOnce(Pusher<'_>) -> c_int) -> c_int {
@@ -104,4 +98,10 @@ impl Pusher<'_> {
             self.set_field(name);
         }
     }
+}
+
+/// Lua calls this for the native function `F`.
+unsafe extern "C-unwind" fn call_native<F: Fn(Pusher<'_>) -> c_int + Copy>(state: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this with room for 20 values, and no frame owns anything yet.
+    guarded(unsafe { Pusher::new(state) }, zero_sized::<F>())
 }

@@ -26,33 +26,14 @@ thread_local! {
     static RUNNING: Cell<*const VmContext> = const { Cell::new(ptr::null()) };
 }
 
-/// Marks a VM as the one that this thread runs, until this is dropped.
-pub(super) struct Running(*const VmContext);
-
-impl Running {
-    pub(super) fn enter(context: *const VmContext) -> Running {
-        Running(RUNNING.replace(context))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        RUNNING.set(self.0);
-    }
-}
+/// How often [`install`] was called. Locked while a signal is sent, so that none is sent to a thread that has ended.
+static INSTALLED: Mutex<usize> = Mutex::new(0);
 
 /// A thread that can be interrupted.
 #[derive(Default)]
 pub(crate) struct Target {
     /// Its pthread_t; 0 if there is no thread.
     thread: AtomicUsize,
-}
-
-/// How often [`install`] was called. Locked while a signal is sent, so that none is sent to a thread that has ended.
-static INSTALLED: Mutex<usize> = Mutex::new(0);
-
-fn installed() -> MutexGuard<'static, usize> {
-    INSTALLED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Target {
@@ -98,6 +79,44 @@ pub(crate) fn uninstall() {
     *installed = installed.saturating_sub(1);
 }
 
+/// Marks a VM as the one that this thread runs, until this is dropped.
+pub(super) struct Running(*const VmContext);
+
+impl Running {
+    pub(super) fn enter(context: *const VmContext) -> Running {
+        Running(RUNNING.replace(context))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.set(self.0);
+    }
+}
+
+impl Call<'_> {
+    /// Lets interrupts of the VM reach the coroutines that `threads` runs, besides the main function.
+    pub(crate) fn interrupt_with(&mut self, threads: &Rc<Threads>) {
+        if let Some(context) = vm_context::of(self) {
+            let _ = context.threads.set(threads.clone());
+        }
+    }
+}
+
+/// Sets the handler of the VM's interrupts. It runs between two instructions of the interrupted function. If it fails,
+/// the error is raised there, and again wherever it is caught. The handler must not read the values of the call, which
+/// belong to the interrupted function.
+pub(super) fn on_interrupt<F>(context: &VmContext, _: F)
+where
+    F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
+{
+    let _ = context.on_interrupt.set(hook::<F>);
+}
+
+fn installed() -> MutexGuard<'static, usize> {
+    INSTALLED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Sets the signal's handler, if the present one is one of `present`. Returns whether it is.
 fn replace_handler(present: &[usize], handler: usize) -> bool {
     // SAFETY: a zeroed sigaction is valid, and the new handler is async-signal-safe or the default action.
@@ -135,25 +154,6 @@ extern "C" fn on_signal(_: c_int) {
 /// Returns the coroutines that are interrupted with the main function.
 fn threads(context: &VmContext) -> Option<&Threads> {
     context.threads.get()?.downcast_ref()
-}
-
-impl Call<'_> {
-    /// Lets interrupts of the VM reach the coroutines that `threads` runs, besides the main function.
-    pub(crate) fn interrupt_with(&mut self, threads: &Rc<Threads>) {
-        if let Some(context) = vm_context::of(self) {
-            let _ = context.threads.set(threads.clone());
-        }
-    }
-}
-
-/// Sets the handler of the VM's interrupts. It runs between two instructions of the interrupted function. If it fails,
-/// the error is raised there, and again wherever it is caught. The handler must not read the values of the call, which
-/// belong to the interrupted function.
-pub(super) fn on_interrupt<F>(context: &VmContext, _: F)
-where
-    F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
-{
-    let _ = context.on_interrupt.set(hook::<F>);
 }
 
 /// The hook, which Lua calls between two instructions.

@@ -36,15 +36,6 @@ pub(crate) struct Embedded {
     pub(crate) text: &'static [u8],
 }
 
-// `EMBEDDED: &[Embedded]`, sorted by module.
-include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
-
-/// Returns the embedded Lua file of the module `name`.
-pub(crate) fn embedded(name: &[u8]) -> Option<&'static Embedded> {
-    let found = EMBEDDED.binary_search_by_key(&name, |file| file.module.as_bytes());
-    found.ok().map(|index| &EMBEDDED[index])
-}
-
 impl Embedded {
     fn code(&self) -> Chunk<'static> {
         Chunk::Text(self.text, self.chunk)
@@ -56,97 +47,14 @@ impl Embedded {
     }
 }
 
-results! {
-    /// The result of a searcher.
-    pub(crate) enum SearchResult {
-        Native((Function, &'static str)),
-        File((Chunk<'static>, &'static [u8])),
-        Missing(String),
-        Unknown(()),
-    }
+// `EMBEDDED: &[Embedded]`, sorted by module.
+include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// Returns the embedded Lua file of the module `name`.
+pub(crate) fn embedded(name: &[u8]) -> Option<&'static Embedded> {
+    let found = EMBEDDED.binary_search_by_key(&name, |file| file.module.as_bytes());
+    found.ok().map(|index| &EMBEDDED[index])
 }
-
-/// The searcher for all built-in modules. `search(name)` returns a loader and its place, or a message, or nothing.
-fn search<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
-    let name = call.bytes(1)?;
-    if let Some(open) = find(L::NATIVES, name) {
-        return Ok(SearchResult::Native((open, ":built-in:")));
-    }
-    if let Some(file) = embedded(name) {
-        return Ok(SearchResult::File((file.code(), file.file_name())));
-    }
-    Ok(match name.starts_with(b"lio") {
-        true => SearchResult::Missing(format!("no built-in module '{}'", name.escape_ascii())),
-        false => SearchResult::Unknown(()),
-    })
-}
-
-/// The searcher for services, which comes before the searchers for files.
-fn search_for_service<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
-    Ok(match find(L::SERVICES, call.bytes(1)?) {
-        Some(open) => SearchResult::Native((open, ":built-in:")),
-        None => SearchResult::Unknown(()),
-    })
-}
-
-/// Whether a service finds the module `name` without a search for files.
-pub(crate) fn is_for_services<L: Library>(name: &[u8]) -> bool {
-    find(L::SERVICES, name).is_some()
-}
-
-fn find(list: &[(&str, Function)], name: &[u8]) -> Option<Function> {
-    let found = list.iter().find(|(module, _)| module.as_bytes() == name);
-    found.map(|(_, open)| *open)
-}
-
-/// Returns the module, which is the first result of its chunk.
-const MODULE: &Continuation = then(|_: &mut Call<'_>, outcome: Outcome| Ok(Argument(outcome.first)));
-
-/// A chunk that is called with the name of the module and that of its file.
-type ChunkCall = Pushing<(Chunk<'static>, &'static str, &'static [u8])>;
-
-/// Opens the embedded Lua file `name`, for an entry point.
-pub(crate) fn open_embedded(name: &'static str) -> Result<ChunkCall, Fault> {
-    let file = embedded(name.as_bytes()).ok_or_else(|| Fault::message(NOT_BUILT_IN))?;
-    Ok(Next::call(2, MODULE, 0).pushing((file.code(), name, file.file_name())))
-}
-
-const NOT_BUILT_IN: &str = "the module is not built in";
-
-/// Opens the embedded Lua file that `require` asks for, precompiled: for services, of which a program may start
-/// thousands.
-pub(crate) const OPEN_COMPILED: Function = Function::new(open_compiled);
-
-fn open_compiled(call: &mut Call<'_>) -> Result<Pushing<(Chunk<'static>, Argument)>, Fault> {
-    let code = compiled(call.utf8(1)?).ok_or_else(|| Fault::message(NOT_BUILT_IN))?;
-    Ok(Next::call(1, MODULE, 0).pushing((Chunk::Text(code, c"=lio"), Argument(1))))
-}
-
-/// Opens the part of the standard debug library that this library uses, for programs that do not load it. These
-/// functions only read.
-pub(crate) const OPEN_DEBUG: Function = Function::new(|_: &mut Call<'_>| Ok(ReadOnlyDebug));
-
-struct ReadOnlyDebug;
-
-impl Push for ReadOnlyDebug {
-    fn push(&mut self, mut to: Pusher<'_>) {
-        to.push_function(ffi::luaopen_debug);
-        let library = to.count();
-        to.call(0, 1);
-        to.push_table(0, 3);
-        for name in [c"getinfo", c"getmetatable", c"traceback"] {
-            to.push_string(name.to_bytes());
-            to.push_copy(library + 2);
-            to.get_top(library);
-            to.set_pair();
-        }
-        to.replace_with_top(library);
-    }
-}
-
-/// Precompiled library files, with the lines and names for tracebacks, by module. They are compiled at first use and
-/// kept until the process ends.
-static COMPILED: Mutex<Option<FxHashMap<&'static str, &'static [u8]>>> = Mutex::new(None);
 
 /// Returns an embedded Lua file as a precompiled chunk.
 pub(crate) fn compiled(module: &str) -> Option<&'static [u8]> {
@@ -161,11 +69,19 @@ pub(crate) fn compiled(module: &str) -> Option<&'static [u8]> {
     Some(chunk)
 }
 
-fn compile(file: &Embedded) -> Option<Vec<u8>> {
-    let lua = mlua::Lua::new_with(mlua::StdLib::NONE, mlua::LuaOptions::new()).ok()?;
-    let chunk = lua.load(file.text).set_name(file.chunk.to_string_lossy());
-    Some(chunk.into_function().ok()?.dump(false))
+/// Opens the embedded Lua file `name`, for an entry point.
+pub(crate) fn open_embedded(name: &'static str) -> Result<ChunkCall, Fault> {
+    let file = embedded(name.as_bytes()).ok_or_else(|| Fault::message(NOT_BUILT_IN))?;
+    Ok(Next::call(2, MODULE, 0).pushing((file.code(), name, file.file_name())))
 }
+
+/// Opens the embedded Lua file that `require` asks for, precompiled: for services, of which a program may start
+/// thousands.
+pub(crate) const OPEN_COMPILED: Function = Function::new(open_compiled);
+
+/// Opens the part of the standard debug library that this library uses, for programs that do not load it. These
+/// functions only read.
+pub(crate) const OPEN_DEBUG: Function = Function::new(|_: &mut Call<'_>| Ok(ReadOnlyDebug));
 
 /// The place of a searcher in `package.searchers`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -177,31 +93,6 @@ pub(crate) enum SearcherPosition {
     BehindPath,
     /// Behind all others.
     Last,
-}
-
-/// `LUA_VERSION_NUM` of the Lua that the crate is built for.
-#[cfg(not(feature = "lua55"))]
-const VERSION: f64 = 504.0;
-#[cfg(feature = "lua55")]
-const VERSION: f64 = 505.0;
-
-/// The registry key of the flag that a VM has the searcher.
-static INSTALLED: Key = Key::new(3);
-
-/// Adds the searcher to `package.searchers`, once per VM, and creates the core's registry entries. Raises an error in a
-/// VM of another version of Lua.
-pub(super) fn install<L: Library>(to: &mut Pusher<'_>, position: SearcherPosition) {
-    to.need(10, None);
-    to.check_version(VERSION);
-    let known = to.push_registered(INSTALLED.pointer()) == Kind::Boolean;
-    to.drop_top();
-    if known {
-        return;
-    }
-    to.push_boolean(true);
-    to.register(INSTALLED.pointer());
-    registry::ensure_store(to);
-    insert_searcher(to, Function::new(search::<L>), position);
 }
 
 /// Returns a function that makes the library `L` loadable in the VM of a program. To be called after the standard
@@ -223,30 +114,31 @@ pub(crate) const fn in_service<L: Library>() -> Function {
     })
 }
 
-/// Inserts a searcher into `package.searchers`.
-fn insert_searcher(to: &mut Pusher<'_>, searcher: Function, position: SearcherPosition) {
-    let top = to.count();
-    to.push_registry_field(c"_LOADED");
-    to.push_string(b"package");
-    to.get_top(top + 1);
-    to.push_string(b"searchers");
-    to.get_top(top + 2);
-    // A host without `package` has its own loader, which has to find these modules.
-    if to.kind(top + 3) == Kind::Table {
-        let count = to.raw_length(top + 3) as i64;
-        let position = match position {
-            SearcherPosition::First => 1,
-            SearcherPosition::BehindPath => (count + 1).min(3),
-            SearcherPosition::Last => count + 1,
-        };
-        for index in (position..=count).rev() {
-            to.push_element(top + 3, index);
-            to.set_item(index + 1);
-        }
-        to.push_closure(searcher.0, 0);
-        to.set_item(position);
+/// Makes the library `L` loadable in the VM of a program that embeds Lua by mlua.
+pub(crate) fn install_in<L: Library>(lua: &mlua::Lua) -> mlua::Result<()> {
+    // SAFETY: mlua calls the closure in protected mode, with a C function's room for values. The closure owns nothing.
+    unsafe { lua.exec_raw((), |state| install::<L>(&mut Pusher::new(state), SearcherPosition::BehindPath)) }
+}
+
+/// Adds the searcher to `package.searchers`, once per VM, and creates the core's registry entries. Raises an error in a
+/// VM of another version of Lua.
+pub(super) fn install<L: Library>(to: &mut Pusher<'_>, position: SearcherPosition) {
+    to.need(10, None);
+    to.check_version(VERSION);
+    let known = to.push_registered(INSTALLED.pointer()) == Kind::Boolean;
+    to.drop_top();
+    if known {
+        return;
     }
-    to.drop_to(top);
+    to.push_boolean(true);
+    to.register(INSTALLED.pointer());
+    registry::ensure_store(to);
+    insert_searcher(to, Function::new(search::<L>), position);
+}
+
+/// Whether a service finds the module `name` without a search for files.
+pub(crate) fn is_for_services<L: Library>(name: &[u8]) -> bool {
+    find(L::SERVICES, name).is_some()
 }
 
 /// The body of an entry point: makes the library `L` loadable, and opens one of its modules.
@@ -285,8 +177,116 @@ macro_rules! entry_points {
 }
 pub(crate) use entry_points;
 
-/// Makes the library `L` loadable in the VM of a program that embeds Lua by mlua.
-pub(crate) fn install_in<L: Library>(lua: &mlua::Lua) -> mlua::Result<()> {
-    // SAFETY: mlua calls the closure in protected mode, with a C function's room for values. The closure owns nothing.
-    unsafe { lua.exec_raw((), |state| install::<L>(&mut Pusher::new(state), SearcherPosition::BehindPath)) }
+results! {
+    /// The result of a searcher.
+    pub(crate) enum SearchResult {
+        Native((Function, &'static str)),
+        File((Chunk<'static>, &'static [u8])),
+        Missing(String),
+        Unknown(()),
+    }
+}
+
+/// The searcher for all built-in modules. `search(name)` returns a loader and its place, or a message, or nothing.
+fn search<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
+    let name = call.bytes(1)?;
+    if let Some(open) = find(L::NATIVES, name) {
+        return Ok(SearchResult::Native((open, ":built-in:")));
+    }
+    if let Some(file) = embedded(name) {
+        return Ok(SearchResult::File((file.code(), file.file_name())));
+    }
+    Ok(match name.starts_with(b"lio") {
+        true => SearchResult::Missing(format!("no built-in module '{}'", name.escape_ascii())),
+        false => SearchResult::Unknown(()),
+    })
+}
+
+/// The searcher for services, which comes before the searchers for files.
+fn search_for_service<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
+    Ok(match find(L::SERVICES, call.bytes(1)?) {
+        Some(open) => SearchResult::Native((open, ":built-in:")),
+        None => SearchResult::Unknown(()),
+    })
+}
+
+fn find(list: &[(&str, Function)], name: &[u8]) -> Option<Function> {
+    let found = list.iter().find(|(module, _)| module.as_bytes() == name);
+    found.map(|(_, open)| *open)
+}
+
+/// Returns the module, which is the first result of its chunk.
+const MODULE: &Continuation = then(|_: &mut Call<'_>, outcome: Outcome| Ok(Argument(outcome.first)));
+
+/// A chunk that is called with the name of the module and that of its file.
+type ChunkCall = Pushing<(Chunk<'static>, &'static str, &'static [u8])>;
+
+const NOT_BUILT_IN: &str = "the module is not built in";
+
+fn open_compiled(call: &mut Call<'_>) -> Result<Pushing<(Chunk<'static>, Argument)>, Fault> {
+    let code = compiled(call.utf8(1)?).ok_or_else(|| Fault::message(NOT_BUILT_IN))?;
+    Ok(Next::call(1, MODULE, 0).pushing((Chunk::Text(code, c"=lio"), Argument(1))))
+}
+
+struct ReadOnlyDebug;
+
+impl Push for ReadOnlyDebug {
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.push_function(ffi::luaopen_debug);
+        let library = to.count();
+        to.call(0, 1);
+        to.push_table(0, 3);
+        for name in [c"getinfo", c"getmetatable", c"traceback"] {
+            to.push_string(name.to_bytes());
+            to.push_copy(library + 2);
+            to.get_top(library);
+            to.set_pair();
+        }
+        to.replace_with_top(library);
+    }
+}
+
+/// Precompiled library files, with the lines and names for tracebacks, by module. They are compiled at first use and
+/// kept until the process ends.
+static COMPILED: Mutex<Option<FxHashMap<&'static str, &'static [u8]>>> = Mutex::new(None);
+
+fn compile(file: &Embedded) -> Option<Vec<u8>> {
+    let lua = mlua::Lua::new_with(mlua::StdLib::NONE, mlua::LuaOptions::new()).ok()?;
+    let chunk = lua.load(file.text).set_name(file.chunk.to_string_lossy());
+    Some(chunk.into_function().ok()?.dump(false))
+}
+
+/// `LUA_VERSION_NUM` of the Lua that the crate is built for.
+#[cfg(not(feature = "lua55"))]
+const VERSION: f64 = 504.0;
+#[cfg(feature = "lua55")]
+const VERSION: f64 = 505.0;
+
+/// The registry key of the flag that a VM has the searcher.
+static INSTALLED: Key = Key::new(3);
+
+/// Inserts a searcher into `package.searchers`.
+fn insert_searcher(to: &mut Pusher<'_>, searcher: Function, position: SearcherPosition) {
+    let top = to.count();
+    to.push_registry_field(c"_LOADED");
+    to.push_string(b"package");
+    to.get_top(top + 1);
+    to.push_string(b"searchers");
+    to.get_top(top + 2);
+    // A host without `package` has its own loader, which has to find these modules.
+    if to.kind(top + 3) == Kind::Table {
+        let count = to.raw_length(top + 3) as i64;
+        let position = match position {
+            SearcherPosition::First => 1,
+            SearcherPosition::BehindPath => (count + 1).min(3),
+            SearcherPosition::Last => count + 1,
+        };
+        for index in (position..=count).rev() {
+            to.push_element(top + 3, index);
+            to.set_item(index + 1);
+        }
+        to.push_closure(searcher.0, 0);
+        to.set_item(position);
+    }
+    to.drop_to(top);
 }

@@ -27,10 +27,6 @@ pub(crate) trait Object: Sized + 'static {
     fn collected(&mut self) {}
 }
 
-impl<T: Object> Slot<T> {
-    const COUNTS: () = assert!(T::USER_VALUES >= 0 && T::USER_VALUES < 256);
-}
-
 /// Pushes the metatable of `T`, which is created at first use.
 #[inline]
 pub(super) fn push_metatable_of<T: Object>(to: &mut Pusher<'_>) {
@@ -40,28 +36,18 @@ pub(super) fn push_metatable_of<T: Object>(to: &mut Pusher<'_>) {
     }
 }
 
-#[cold]
-fn create_metatable<T: Object>(to: &mut Pusher<'_>) {
-    to.need(6, None);
-    to.push_table(0, 3 + T::META.len() as c_int);
-    to.push_string(T::NAME.as_bytes());
-    to.set_field(c"__name");
-    if !T::METHODS.is_empty() {
-        // Twice the slots that are needed keep the table's collision chains short, so most methods are found at once.
-        to.push_functions(T::METHODS, T::METHODS.len() + 8);
-        to.set_field(c"__index");
-    }
-    for (name, function) in T::META {
-        to.push_closure(function.0, 0);
-        to.set_field(name);
-    }
-    if std::mem::needs_drop::<T>() {
-        to.push_function(collect::<T>);
-        to.set_field(c"__gc");
-    }
-    let metatable = to.count();
-    to.push_copy(metatable);
-    to.register(identity::<T>());
+/// Pushes a new userdata with the value that `make` returns, as [`push_with`].
+#[inline]
+pub(super) fn push<T: Object>(to: &mut Pusher<'_>, make: impl FnOnce() -> Option<T>) -> bool {
+    push_with(to, 0, |_| make())
+}
+
+/// Pushes a new userdata with `size` bytes behind its value, which has no finalizer, as [`push_with`].
+#[inline]
+pub(super) fn push_tailed<T: Object + Copy>(
+    to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>,
+) -> bool {
+    push_with(to, size, make)
 }
 
 /// Pushes a new userdata: the value that `make` returns, and behind it `size` bytes, which are 0 until `make` fills
@@ -100,18 +86,32 @@ fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut
     true
 }
 
-/// Pushes a new userdata with the value that `make` returns, as [`push_with`].
-#[inline]
-pub(super) fn push<T: Object>(to: &mut Pusher<'_>, make: impl FnOnce() -> Option<T>) -> bool {
-    push_with(to, 0, |_| make())
+impl<T: Object> Slot<T> {
+    const COUNTS: () = assert!(T::USER_VALUES >= 0 && T::USER_VALUES < 256);
 }
 
-/// Pushes a new userdata with `size` bytes behind its value, which has no finalizer, as [`push_with`].
-#[inline]
-pub(super) fn push_tailed<T: Object + Copy>(
-    to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>,
-) -> bool {
-    push_with(to, size, make)
+#[cold]
+fn create_metatable<T: Object>(to: &mut Pusher<'_>) {
+    to.need(6, None);
+    to.push_table(0, 3 + T::META.len() as c_int);
+    to.push_string(T::NAME.as_bytes());
+    to.set_field(c"__name");
+    if !T::METHODS.is_empty() {
+        // Twice the slots that are needed keep the table's collision chains short, so most methods are found at once.
+        to.push_functions(T::METHODS, T::METHODS.len() + 8);
+        to.set_field(c"__index");
+    }
+    for (name, function) in T::META {
+        to.push_closure(function.0, 0);
+        to.set_field(name);
+    }
+    if std::mem::needs_drop::<T>() {
+        to.push_function(collect::<T>);
+        to.set_field(c"__gc");
+    }
+    let metatable = to.count();
+    to.push_copy(metatable);
+    to.register(identity::<T>());
 }
 
 unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {

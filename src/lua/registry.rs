@@ -10,21 +10,6 @@ use super::standard_file::FILE_NAME;
 use super::store::Store;
 use super::vm_context::{StoreHandle, store_of};
 
-impl Object for StoreHandle {
-    const NAME: &'static str = "lio.store";
-    const META: FunctionTable = functions! { __gc = close };
-}
-
-/// The store's finalizer. When the VM closes, it drops the values that a memory error has left in the store.
-fn close(call: &mut Call<'_>) -> Result<(), Fault> {
-    let Ok(&StoreHandle(store)) = call.object::<StoreHandle>(1) else { return Ok(()) };
-    store.close();
-    if call.has_no_caller()? {
-        store.release(0);
-    }
-    Ok(())
-}
-
 /// Creates the VM's store, unless it has one, and registers the name of the standard library's file type.
 pub(crate) fn ensure_store(to: &mut Pusher<'_>) {
     to.need(8, None);
@@ -41,4 +26,19 @@ pub(crate) fn ensure_store(to: &mut Pusher<'_>) {
         Some(_) => to.drop_top(),
         None => to.register(shared_key::<Store>()),
     }
+}
+
+impl Object for StoreHandle {
+    const NAME: &'static str = "lio.store";
+    const META: FunctionTable = functions! { __gc = close };
+}
+
+/// The store's finalizer. When the VM closes, it drops the values that a memory error has left in the store.
+fn close(call: &mut Call<'_>) -> Result<(), Fault> {
+    let Ok(&StoreHandle(store)) = call.object::<StoreHandle>(1) else { return Ok(()) };
+    store.close();
+    if call.has_no_caller()? {
+        store.release(0);
+    }
+    Ok(())
 }

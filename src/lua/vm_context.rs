@@ -35,6 +35,33 @@ pub(super) struct VmContext {
     pub(super) threads: OnceCell<Rc<dyn Any>>,
 }
 
+impl VmContext {
+    /// Returns the main state of a service's VM if nothing runs on it. Then it contains only the main function's
+    /// coroutine, and no program can reach it.
+    pub(super) fn idle_main_state(&self) -> Option<State> {
+        if self.main.get().is_null() || self.main_state.get().is_null() {
+            return None;
+        }
+        // SAFETY: the main state is open, since the pointer is not null.
+        let main_state = unsafe { State::new(self.main_state.get()) };
+        (main_state.count() == 1 && !main_state.is_active()).then_some(main_state)
+    }
+
+    /// Returns the stack of the main function's coroutine, if there is one.
+    pub(super) fn main(&self) -> Option<State> {
+        let main = self.main.get();
+        // SAFETY: the coroutine is on the main state, out of the reach of Lua code, until that state is closed.
+        (!main.is_null()).then(|| unsafe { State::new(main) })
+    }
+
+    /// Returns a pointer to the data of the VM, if it has this type.
+    #[inline]
+    pub(super) fn data_as<T: 'static>(&self) -> Option<NonNull<T>> {
+        let is_there = self.data_type.get() == data_type_of::<T>();
+        is_there.then(|| NonNull::new(self.data.cast())).flatten()
+    }
+}
+
 /// Whether and how warnings are written.
 #[cfg(feature = "vendored")]
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -68,13 +95,6 @@ pub(super) fn of<'h>(state: &State) -> Option<&'h VmContext> {
 #[inline(always)]
 pub(super) fn data_type_of<T: 'static>() -> u64 {
     type_number::<T>() | 1
-}
-
-/// Not inlined, so that the common case is one comparison.
-#[inline(never)]
-fn is_general(allocator: ffi::lua_Alloc) -> bool {
-    let is_same = |ours: &ffi::lua_Alloc| ptr::fn_addr_eq(allocator, *ours);
-    ALLOCATORS[1..].iter().any(is_same)
 }
 
 /// The VM of a state, or null if not known yet: the context of a VM that the core created, or the address of another
@@ -117,33 +137,6 @@ impl State {
     }
 }
 
-impl VmContext {
-    /// Returns the main state of a service's VM if nothing runs on it. Then it contains only the main function's
-    /// coroutine, and no program can reach it.
-    pub(super) fn idle_main_state(&self) -> Option<State> {
-        if self.main.get().is_null() || self.main_state.get().is_null() {
-            return None;
-        }
-        // SAFETY: the main state is open, since the pointer is not null.
-        let main_state = unsafe { State::new(self.main_state.get()) };
-        (main_state.count() == 1 && !main_state.is_active()).then_some(main_state)
-    }
-
-    /// Returns the stack of the main function's coroutine, if there is one.
-    pub(super) fn main(&self) -> Option<State> {
-        let main = self.main.get();
-        // SAFETY: the coroutine is on the main state, out of the reach of Lua code, until that state is closed.
-        (!main.is_null()).then(|| unsafe { State::new(main) })
-    }
-
-    /// Returns a pointer to the data of the VM, if it has this type.
-    #[inline]
-    pub(super) fn data_as<T: 'static>(&self) -> Option<NonNull<T>> {
-        let is_there = self.data_type.get() == data_type_of::<T>();
-        is_there.then(|| NonNull::new(self.data.cast())).flatten()
-    }
-}
-
 /// Returns the store of the VM; `None` if it has none yet, or a script has removed it. Needs room for one value. The
 /// store exists as long as the VM, which is longer than any frame that uses it.
 #[inline]
@@ -152,6 +145,21 @@ pub(super) fn store_of(state: &mut State) -> Option<&'static Store> {
         Some(context) => Some(&context.store),
         None => store_in_registry(state),
     }
+}
+
+/// The `lua_Alloc`s of VMs that the core creates. Their addresses identify such VMs. They are read only here, because a
+/// function may have several addresses.
+#[cfg(feature = "vendored")]
+pub(super) static ALLOCATORS: [ffi::lua_Alloc; 3] =
+    [allocate, allocate_general::<{ crate::memory::general::SMALL }>, allocate_general::<0>];
+#[cfg(not(feature = "vendored"))]
+pub(super) static ALLOCATORS: [ffi::lua_Alloc; 1] = [allocate];
+
+/// Not inlined, so that the common case is one comparison.
+#[inline(never)]
+fn is_general(allocator: ffi::lua_Alloc) -> bool {
+    let is_same = |ours: &ffi::lua_Alloc| ptr::fn_addr_eq(allocator, *ours);
+    ALLOCATORS[1..].iter().any(is_same)
 }
 
 /// Returns the store of a VM that the core did not create.
@@ -164,14 +172,6 @@ fn store_in_registry(state: &mut State) -> Option<&'static Store> {
     state.drop_top();
     store
 }
-
-/// The `lua_Alloc`s of VMs that the core creates. Their addresses identify such VMs. They are read only here, because a
-/// function may have several addresses.
-#[cfg(feature = "vendored")]
-pub(super) static ALLOCATORS: [ffi::lua_Alloc; 3] =
-    [allocate, allocate_general::<{ crate::memory::general::SMALL }>, allocate_general::<0>];
-#[cfg(not(feature = "vendored"))]
-pub(super) static ALLOCATORS: [ffi::lua_Alloc; 1] = [allocate];
 
 unsafe extern "C" fn allocate(context: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
     // SAFETY: Lua passes the context that the VM was created with and the true size of each block, and frees each block

@@ -34,6 +34,39 @@ impl Descriptor {
     }
 }
 
+/// Runs `step` with the descriptor that argument 2 means, or `None` if that is closed. If a method in Lua has to return
+/// the descriptor, the method runs first, and the step finds at least `arguments` arguments then.
+pub(crate) fn with<R, F>(call: &mut Call<'_>, arguments: i32, step: F) -> Result<Next<R>, Fault>
+where
+    F: Fn(&mut Call<'_>, Option<Descriptor>) -> Result<R, Fault> + Copy + 'static,
+    R: Returns,
+{
+    // The common case: a socket of this library.
+    if let Some(socket) = socket(call, 2) {
+        let descriptor = socket.source().cloned().map(Descriptor::Own);
+        return step(call, descriptor).map(Next::returns);
+    }
+    if !is_indirect(call, 2) {
+        let descriptor = resolve(call, 2, 2)?;
+        return step(call, descriptor).map(Next::returns);
+    }
+    while call.count() < arguments {
+        call.push(Nil)?;
+    }
+    call.push(FIND)?;
+    call.push(Argument(2))?;
+    call.push(1i64)?;
+    let resolve_result = then(move |call: &mut Call<'_>, outcome: Outcome| {
+        let descriptor = match call.kind(outcome.first) {
+            // The error names what the caller has given.
+            Kind::None => return Err(Fault::expected(2, "descriptor")),
+            _ => resolve(call, outcome.first, 2)?,
+        };
+        step(call, descriptor)
+    });
+    Ok(Next::call(2, resolve_result, 0))
+}
+
 /// Returns the socket of the socket or stream at `index`.
 fn socket<'c>(call: &'c Call<'_>, index: i32) -> Option<&'c Socket> {
     let stream = || Some(call.as_object::<Connection>(index)?.socket());
@@ -69,39 +102,6 @@ fn resolve(call: &mut Call<'_>, index: i32, argument: i32) -> Result<Option<Desc
         .ok_or_else(|| Fault::argument(argument, format_args!("{number} is not a descriptor")))?;
     let known = call.shared::<Table>()?.find(number);
     Ok(Some(known.map_or(Descriptor::Foreign(number), Descriptor::Own)))
-}
-
-/// Runs `step` with the descriptor that argument 2 means, or `None` if that is closed. If a method in Lua has to return
-/// the descriptor, the method runs first, and the step finds at least `arguments` arguments then.
-pub(crate) fn with<R, F>(call: &mut Call<'_>, arguments: i32, step: F) -> Result<Next<R>, Fault>
-where
-    F: Fn(&mut Call<'_>, Option<Descriptor>) -> Result<R, Fault> + Copy + 'static,
-    R: Returns,
-{
-    // The common case: a socket of this library.
-    if let Some(socket) = socket(call, 2) {
-        let descriptor = socket.source().cloned().map(Descriptor::Own);
-        return step(call, descriptor).map(Next::returns);
-    }
-    if !is_indirect(call, 2) {
-        let descriptor = resolve(call, 2, 2)?;
-        return step(call, descriptor).map(Next::returns);
-    }
-    while call.count() < arguments {
-        call.push(Nil)?;
-    }
-    call.push(FIND)?;
-    call.push(Argument(2))?;
-    call.push(1i64)?;
-    let resolve_result = then(move |call: &mut Call<'_>, outcome: Outcome| {
-        let descriptor = match call.kind(outcome.first) {
-            // The error names what the caller has given.
-            Kind::None => return Err(Fault::expected(2, "descriptor")),
-            _ => resolve(call, outcome.first, 2)?,
-        };
-        step(call, descriptor)
-    });
-    Ok(Next::call(2, resolve_result, 0))
 }
 
 /// The methods that may return a descriptor.

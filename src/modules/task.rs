@@ -49,6 +49,11 @@ pub(crate) fn push_handle(call: &mut Call<'_>) -> Result<i32, Fault> {
     Ok(handle)
 }
 
+/// The error of a wait on a token that another task waits on.
+pub(crate) fn in_use() -> Fault {
+    Fault::message("wait: a task already waits on this token")
+}
+
 /// Returns a coroutine for a new task. The values of the call, a function and its arguments, are moved to it. Also
 /// returns the number of arguments.
 fn acquire(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<(TaskId, i32), Fault> {
@@ -133,11 +138,6 @@ fn wait(call: &mut Call<'_>) -> Result<Next, Fault> {
         Err(WaitError::Fault(fault)) => Err(fault),
         Err(WaitError::Unreachable) => refused(call, &tasks),
     }
-}
-
-/// The error of a wait on a token that another task waits on.
-pub(crate) fn in_use() -> Fault {
-    Fault::message("wait: a task already waits on this token")
 }
 
 #[cold]
@@ -372,8 +372,11 @@ fn open_lazy(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(module))
 }
 
+/// A function with the handle as its upvalue.
+type BoundFunction = Closure<(Argument,)>;
+
 /// The `__index` of that table.
-fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Closure<(Argument,)>>>, Fault> {
+fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, BoundFunction>>, Fault> {
     let Some(name) = call.string(2) else { return Ok(None) };
     let entry = FUNCTIONS.iter().find(|(known, _)| known.to_bytes() == name);
     Ok(entry.map(|&(_, function)| StoredInTable::new(1, 2, Closure(function, (Argument(HANDLE),)))))

@@ -30,27 +30,6 @@ pub(crate) fn pack(call: &mut Call<'_>) -> Result<Next<(Light, i64)>, Fault> {
     packed(call, 1, |_, payload| Ok(Next::returns(into_lua(payload))))
 }
 
-/// Converts a block to the values for Lua, which owns it from now on.
-fn into_lua(payload: Payload) -> (Light, i64) {
-    let (address, size) = payload.give();
-    (Light(address), size as i64)
-}
-
-/// Returns the block at arguments 1 and 2. Nil, or a null pointer of size 0, is no block.
-fn block_argument(call: &Call<'_>) -> Result<Option<(usize, usize)>, Fault> {
-    let Some(Light(address)) = call.light(1) else {
-        return match call.is_none(1) {
-            true => Ok(None),
-            false => Err(Fault::expected(1, "pointer")),
-        };
-    };
-    let size = call.integer(2)?;
-    if size < 0 || (address == 0 && size != 0) {
-        return Err(Fault::argument(2, "wrong size"));
-    }
-    Ok((address != 0).then_some((address, size as usize)))
-}
-
 /// `unpack(pointer, size)` or `unpack(string)`: returns the values. Does not free the block. A string may not contain
 /// light userdata or functions.
 pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
@@ -85,4 +64,25 @@ pub(crate) fn remove(call: &mut Call<'_>) -> Result<(), Fault> {
         None => return Err(Fault::expected(1, "pointer")),
     }
     Ok(())
+}
+
+/// Converts a block to the values for Lua, which owns it from now on.
+fn into_lua(payload: Payload) -> (Light, i64) {
+    let (address, size) = payload.give();
+    (Light(address), size as i64)
+}
+
+/// Returns the block at arguments 1 and 2. Nil, or a null pointer of size 0, is no block.
+fn block_argument(call: &Call<'_>) -> Result<Option<(usize, usize)>, Fault> {
+    let Some(Light(address)) = call.light(1) else {
+        return match call.is_none(1) {
+            true => Ok(None),
+            false => Err(Fault::expected(1, "pointer")),
+        };
+    };
+    let size = call.integer(2)?;
+    if size < 0 || (address == 0 && size != 0) {
+        return Err(Fault::argument(2, "wrong size"));
+    }
+    Ok((address != 0).then_some((address, size as usize)))
 }

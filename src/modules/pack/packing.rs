@@ -19,46 +19,6 @@ static PAIRS: RegistryName = RegistryName::new();
 static COPY: RegistryName = RegistryName::new();
 const COPY_CODE: Chunk<'static> = Chunk::Text(include_bytes!("copy.lua"), c"=pack");
 
-/// Why values cannot be packed.
-pub(super) enum Failure {
-    /// A value has this type.
-    Unsupported(Kind),
-    Memory,
-    /// The stack has no room.
-    Stack,
-    /// A table has a `__pairs`.
-    Pairs,
-    /// The VM does not keep the name `__pairs` yet.
-    Name,
-    /// Tables are nested so deeply that a table is needed to keep some of them for later.
-    Deep,
-}
-
-type Packed<T = ()> = Result<T, Failure>;
-
-impl From<Exhausted> for Failure {
-    fn from(_: Exhausted) -> Self {
-        Failure::Memory
-    }
-}
-
-thread_local! {
-    /// A writer, whose memory is reused for the next message.
-    static WRITER: Cell<Option<Box<Writer>>> = const { Cell::new(None) };
-}
-
-/// Returns the bytes that `pack` writes, as a block.
-#[inline(always)]
-fn write_block(pack: impl FnOnce(&mut Writer) -> Packed) -> Packed<Payload> {
-    let kept = WRITER.try_with(Cell::take).ok().flatten();
-    let mut writer = kept.unwrap_or_default();
-    let packed = pack(&mut writer).and_then(|()| Payload::copy(writer.bytes()).ok_or(Failure::Memory));
-    writer.clear();
-    // The thread-local exists unless the thread is ending.
-    let _ = WRITER.try_with(|place| place.set(Some(writer)));
-    packed
-}
-
 /// Packs the values from `first` on into a block. Returns `None` if they have to be copied before, see [`copy`].
 pub(crate) fn block(call: &mut Call<'_>, first: i32) -> Result<Option<Payload>, Fault> {
     let last = call.count();
@@ -90,21 +50,6 @@ pub(crate) fn block_of(call: &mut Call<'_>, threads: &Threads, co: Coroutine, co
         packed.unwrap_or(Err(Failure::Stack))
     });
     packed.ok()
-}
-
-#[cold]
-pub(super) fn fault(failure: &Failure) -> Fault {
-    Fault::message(message(failure))
-}
-
-fn message(failure: &Failure) -> &'static str {
-    match failure {
-        Failure::Unsupported(Kind::Function) => "Unsupport type function to serialize",
-        Failure::Unsupported(Kind::Thread) => "Unsupport type thread to serialize",
-        Failure::Unsupported(_) => "Unsupport type userdata to serialize",
-        Failure::Stack => "stack overflow",
-        Failure::Memory | Failure::Pairs | Failure::Name | Failure::Deep => "no memory for a message",
-    }
 }
 
 /// Copies the values from `first` on. A table with a `__pairs` metamethod is replaced by the pairs that this returns.
@@ -149,18 +94,59 @@ where
     copy(call, first, next, 0)
 }
 
-/// `(value)`: returns the `__pairs` metamethod of the value.
-fn pairs_of(call: &mut Call<'_>) -> Result<Argument, Fault> {
-    Ok(Argument(call.metafield(1, &PAIRS)?))
+/// Why values cannot be packed.
+pub(super) enum Failure {
+    /// A value has this type.
+    Unsupported(Kind),
+    Memory,
+    /// The stack has no room.
+    Stack,
+    /// A table has a `__pairs`.
+    Pairs,
+    /// The VM does not keep the name `__pairs` yet.
+    Name,
+    /// Tables are nested so deeply that a table is needed to keep some of them for later.
+    Deep,
 }
 
-/// `(value)`: returns a message if the value cannot be packed.
-fn refusal(call: &mut Call<'_>) -> Result<Option<&'static str>, Fault> {
-    let failed = call.walk(|values| match values.kind(1) {
-        Kind::String | Kind::Table => None,
-        kind => plain_value(values, 1, kind).err(),
-    });
-    Ok(failed.as_ref().map(message))
+impl From<Exhausted> for Failure {
+    fn from(_: Exhausted) -> Self {
+        Failure::Memory
+    }
+}
+
+#[cold]
+pub(super) fn fault(failure: &Failure) -> Fault {
+    Fault::message(message(failure))
+}
+
+fn message(failure: &Failure) -> &'static str {
+    match failure {
+        Failure::Unsupported(Kind::Function) => "Unsupport type function to serialize",
+        Failure::Unsupported(Kind::Thread) => "Unsupport type thread to serialize",
+        Failure::Unsupported(_) => "Unsupport type userdata to serialize",
+        Failure::Stack => "stack overflow",
+        Failure::Memory | Failure::Pairs | Failure::Name | Failure::Deep => "no memory for a message",
+    }
+}
+
+type Packed<T = ()> = Result<T, Failure>;
+
+thread_local! {
+    /// A writer, whose memory is reused for the next message.
+    static WRITER: Cell<Option<Box<Writer>>> = const { Cell::new(None) };
+}
+
+/// Returns the bytes that `pack` writes, as a block.
+#[inline(always)]
+fn write_block(pack: impl FnOnce(&mut Writer) -> Packed) -> Packed<Payload> {
+    let kept = WRITER.try_with(Cell::take).ok().flatten();
+    let mut writer = kept.unwrap_or_default();
+    let packed = pack(&mut writer).and_then(|()| Payload::copy(writer.bytes()).ok_or(Failure::Memory));
+    writer.clear();
+    // The thread-local exists unless the thread is ending.
+    let _ = WRITER.try_with(|place| place.set(Some(writer)));
+    packed
 }
 
 /// Packs values while no Lua code runs.
@@ -273,4 +259,18 @@ fn plain_value(values: &mut Walk, index: i32, kind: Kind) -> Packed<Value<'stati
         },
         kind => return Err(Failure::Unsupported(kind)),
     })
+}
+
+/// `(value)`: returns the `__pairs` metamethod of the value.
+fn pairs_of(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    Ok(Argument(call.metafield(1, &PAIRS)?))
+}
+
+/// `(value)`: returns a message if the value cannot be packed.
+fn refusal(call: &mut Call<'_>) -> Result<Option<&'static str>, Fault> {
+    let failed = call.walk(|values| match values.kind(1) {
+        Kind::String | Kind::Table => None,
+        kind => plain_value(values, 1, kind).err(),
+    });
+    Ok(failed.as_ref().map(message))
 }

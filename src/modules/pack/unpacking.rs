@@ -5,6 +5,49 @@ use crate::codec::pack::{Item, Origin, Reader, Shape};
 use crate::ltask::message::{Borrowed, Payload};
 use crate::lua::{Decoded, Decoder, Encoded, Event, Light, Table, results};
 
+results! {
+    /// The values of a message, by the place of its bytes.
+    pub(crate) enum Unpacked {
+        None(()),
+        Short(Decoded<Unpacker<ShortBytes>>),
+        Owned(Decoded<Unpacker<Payload>>),
+        Borrowed(Decoded<Unpacker<Borrowed>>),
+    }
+}
+
+impl Unpacked {
+    /// Returns the values of bytes that are copied, if they are short.
+    pub(super) fn short(bytes: &[u8], origin: Origin) -> Option<Unpacked> {
+        if bytes.is_empty() {
+            return Some(Unpacked::None(()));
+        }
+        let reader = Reader::new(ShortBytes::copy(bytes)?, origin);
+        Some(Unpacked::Short(Decoded(Unpacker(reader))))
+    }
+
+    pub(super) fn owned(payload: Payload, origin: Origin) -> Unpacked {
+        Unpacked::Owned(Decoded(Unpacker(Reader::new(payload, origin))))
+    }
+
+    /// Returns the values of a payload, which is freed afterwards.
+    pub(crate) fn of(payload: Payload) -> Unpacked {
+        let short = Unpacked::short(payload.as_slice(), Origin::Message);
+        short.unwrap_or_else(|| Unpacked::owned(payload, Origin::Message))
+    }
+}
+
+pub(super) fn borrowed(block: Borrowed) -> Decoded<Unpacker<Borrowed>> {
+    Decoded(Unpacker(Reader::new(block, Origin::Message)))
+}
+
+impl Encoded for Borrowed {
+    type Decoder = Unpacker<Borrowed>;
+    #[inline]
+    fn decoder(&self) -> Unpacker<Borrowed> {
+        borrowed(*self).0
+    }
+}
+
 /// A decoder of packed values.
 pub(crate) struct Unpacker<B>(Reader<B>);
 
@@ -67,48 +110,5 @@ impl AsRef<[u8]> for ShortBytes {
     #[inline(always)]
     fn as_ref(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length).min(ShortBytes::MAX_SIZE)]
-    }
-}
-
-results! {
-    /// The values of a message, by the place of its bytes.
-    pub(crate) enum Unpacked {
-        None(()),
-        Short(Decoded<Unpacker<ShortBytes>>),
-        Owned(Decoded<Unpacker<Payload>>),
-        Borrowed(Decoded<Unpacker<Borrowed>>),
-    }
-}
-
-impl Encoded for Borrowed {
-    type Decoder = Unpacker<Borrowed>;
-    #[inline]
-    fn decoder(&self) -> Unpacker<Borrowed> {
-        borrowed(*self).0
-    }
-}
-
-pub(super) fn borrowed(block: Borrowed) -> Decoded<Unpacker<Borrowed>> {
-    Decoded(Unpacker(Reader::new(block, Origin::Message)))
-}
-
-impl Unpacked {
-    /// Returns the values of bytes that are copied, if they are short.
-    pub(super) fn short(bytes: &[u8], origin: Origin) -> Option<Unpacked> {
-        if bytes.is_empty() {
-            return Some(Unpacked::None(()));
-        }
-        let reader = Reader::new(ShortBytes::copy(bytes)?, origin);
-        Some(Unpacked::Short(Decoded(Unpacker(reader))))
-    }
-
-    pub(super) fn owned(payload: Payload, origin: Origin) -> Unpacked {
-        Unpacked::Owned(Decoded(Unpacker(Reader::new(payload, origin))))
-    }
-
-    /// Returns the values of a payload, which is freed afterwards.
-    pub(crate) fn of(payload: Payload) -> Unpacked {
-        let short = Unpacked::short(payload.as_slice(), Origin::Message);
-        short.unwrap_or_else(|| Unpacked::owned(payload, Origin::Message))
     }
 }
