@@ -42,6 +42,7 @@
 //! | `coroutine` | the running coroutine, and others on the stack |
 //! | `library` | the built-in modules, and entry points |
 //! | `vm` | VMs that the core creates, with their data and main function |
+//! | `vm_access` | what a step reaches of its VM |
 //! | `vm_context` | the Rust data of such a VM, and how to find it |
 //! | `chunk` | Lua code |
 //! | `interrupt` | code that a VM runs because another thread asks for it |
@@ -90,7 +91,8 @@ mod threads;
 mod traceback;
 mod values;
 pub(crate) mod vm;
-pub(crate) mod vm_context;
+mod vm_access;
+mod vm_context;
 #[cfg(test)]
 mod vm_tests;
 mod walk;

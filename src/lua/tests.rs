@@ -16,27 +16,33 @@ const OPEN: Function = Function::new(|_: &mut Call<'_>| {
 /// that no object outlives it.
 fn run(code: &str) -> String {
     let code = format!("local b = ... {code}");
+    let text = run_in(&code, OPEN, registry::ensure_store).replace('\0', "|0");
+    assert_eq!(objects::ALIVE.with(|alive| alive.get()), 0, "objects that were not dropped");
+    text
+}
+
+/// Runs a chunk in a new VM with the standard library, which `prepare` prepares. Returns what the chunk returns or
+/// raises, as text. The chunk's argument is the module that `open` returns.
+pub(super) fn run_in(code: &str, open: Function, prepare: fn(&mut Pusher<'_>)) -> String {
     // SAFETY: only this function uses the state; the chunk runs in protected mode.
-    let text = unsafe {
+    unsafe {
         let state = ffi::luaL_newstate();
         ffi::luaL_openlibs(state);
-        registry::ensure_store(&mut Pusher::new(state));
+        prepare(&mut Pusher::new(state));
         let (data, name) = (code.as_ptr().cast(), c"=code".as_ptr());
         let loaded = ffi::luaL_loadbufferx(state, data, code.len(), name, c"t".as_ptr());
         if loaded == ffi::LUA_OK {
-            OPEN.push(state, 0);
+            open.push(state, 0);
             ffi::lua_call(state, 0, 1);
             ffi::lua_pcall(state, 1, 1, 0);
         }
         let mut length = 0;
         let text = ffi::luaL_tolstring(state, -1, &mut length);
         let text = std::slice::from_raw_parts(text.cast(), length);
-        let text = String::from_utf8_lossy(text).replace('\0', "|0");
+        let text = String::from_utf8_lossy(text).into_owned();
         ffi::lua_close(state);
         text
-    };
-    assert_eq!(objects::ALIVE.with(|alive| alive.get()), 0, "objects that were not dropped");
-    text
+    }
 }
 
 /// Lua code of a function that converts a list of values to text.

@@ -15,11 +15,11 @@ use super::function::Function;
 use super::interrupt;
 use super::protected::push_value;
 use super::pusher::Pusher;
-use super::stack::Stack;
 use super::state::{State, calls};
 use super::store::Store;
 use super::text::take_message;
-use super::vm_context::{ALLOCATORS, VmContext, data_type_of, of};
+use super::vm_access::start_from_here;
+use super::vm_context::{ALLOCATORS, VmContext, data_type_of};
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
 use std::cell::{Cell, OnceCell};
@@ -372,41 +372,6 @@ impl<T> Drop for Vm<T> {
     }
 }
 
-impl Call<'_> {
-    /// Returns the data of the VM, if the core created the VM and its data has this type.
-    #[inline]
-    pub(crate) fn data<T: Send + 'static>(&mut self) -> Option<&mut T> {
-        self.data_and_stack().map(|(data, _)| data)
-    }
-
-    /// Returns the data of the VM, and with it the values of the call.
-    #[inline]
-    pub(crate) fn data_and_stack<T: Send + 'static>(&mut self) -> Option<(&mut T, &mut Stack)> {
-        let data = self.vm_ref().context()?.data_as::<T>();
-        // SAFETY: the call is borrowed mutably, which is the only path to the data while Lua code runs.
-        unsafe { Some((data?.as_mut(), &mut **self)) }
-    }
-
-    /// Returns the VM's memory, if the core created the VM.
-    pub(crate) fn memory(&self) -> Option<&Memory> {
-        of(self).map(|context| &context.memory)
-    }
-
-    /// Starts the collector of a service's VM. Its first cycle begins when the VM's memory has doubled, which is also
-    /// the default for all later cycles: what exists now stays, and traversing it would be a tenth of a short service's
-    /// work.
-    pub(crate) fn start_collector(&mut self) {
-        self.collector_paused = false;
-        start_from_here(self);
-    }
-
-    /// Stops the collector: what is created from now on stays.
-    pub(crate) fn stop_collector(&mut self) {
-        self.resume_collector();
-        State::stop_collector(self);
-    }
-}
-
 /// Opens Lua's own libraries.
 pub(crate) const OPEN_LIBRARIES: Function = Function::native(|mut to| {
     to.open_libraries();
@@ -426,15 +391,6 @@ unsafe extern "C-unwind" fn report_panic(state: *mut lua_State) -> c_int {
 fn seed() -> std::ffi::c_uint {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id()) as std::ffi::c_uint
-}
-
-/// Starts the collector; see [`Call::start_collector`].
-fn start_from_here(stack: &State) {
-    stack.restart_collector();
-    // The incremental collector of Lua 5.5 falls behind when a program creates mainly objects with finalizers, such as
-    // sockets. Therefore the collector is generational there.
-    #[cfg(not(feature = "lua55"))]
-    stack.add_debt(-stack.kibibytes());
 }
 
 /// Creates the main function's coroutine, which replaces the main state in the registry.

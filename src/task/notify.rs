@@ -137,16 +137,6 @@ impl Tasks {
         }
     }
 
-    /// Runs `f` without a limit to the VM's memory.
-    pub(super) fn without_limit<R>(&self, call: &mut Call<'_>, f: impl FnOnce(&mut Call<'_>) -> R) -> R {
-        let limit = call.memory().map(|memory| memory.set_limit(0));
-        let result = f(call);
-        if let (Some(memory), Some(limit)) = (call.memory(), limit) {
-            memory.set_limit(limit);
-        }
-        result
-    }
-
     /// Writes `what` and the value at `index` to standard error, if there is memory for that.
     #[cold]
     pub(super) fn log_error(self: &Rc<Self>, call: &mut Call<'_>, what: &'static str, index: i32) {

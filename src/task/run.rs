@@ -288,7 +288,7 @@ impl Tasks {
         call.drop_to(height);
         // The task may have failed at its very end, for want of memory. A task that joins it is notified by `on_end`.
         self.table.borrow_mut().task_mut(id).watched = true;
-        self.without_limit(call, |call| self.notify_end(call, id));
+        call.without_memory_limit(|call| self.notify_end(call, id));
         self.table.borrow_mut().discard(id);
     }
 
@@ -303,7 +303,7 @@ impl Tasks {
             Some(host) => host.failed(call, co, error, tag),
             None => self.report_error(call, error, co)?,
         }
-        self.without_limit(call, |call| self.close_failed(call, co, error))
+        call.without_memory_limit(|call| self.close_failed(call, co, error))
     }
 }
 

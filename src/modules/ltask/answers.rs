@@ -36,7 +36,7 @@ impl Host for Answers {
             service.system().fail_boot(reason);
             service.library.ended = true;
         }
-        let described = without_limit(call, |call| describe(call, co, error, tag));
+        let described = call.without_memory_limit(|call| describe(call, co, error, tag));
         match described {
             Ok(Some(payload)) => answer(call, tag, kind::ERROR, payload),
             Ok(None) => {}
@@ -125,16 +125,6 @@ fn text_at(call: &Call<'_>, index: i32, other: &'static str) -> String {
 fn tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
     let tasks = service(call)?.library.tasks().cloned();
     tasks.ok_or_else(crate::task::closed)
-}
-
-/// Runs `step` with no limit to the VM's memory: a service that has used up its own must be able to say so.
-pub(super) fn without_limit<R>(call: &mut Call<'_>, step: impl FnOnce(&mut Call<'_>) -> R) -> R {
-    let limit = call.memory().map(|memory| memory.set_limit(0));
-    let result = step(call);
-    if let (Some(memory), Some(limit)) = (call.memory(), limit) {
-        memory.set_limit(limit);
-    }
-    result
 }
 
 /// Has the library describe an error, for whoever waits for the request (a payload), or in the log. Else what went

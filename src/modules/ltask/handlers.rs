@@ -1,6 +1,5 @@
 //! The handlers of a service, which the main loop calls.
 
-use super::answers::without_limit;
 use super::arguments::service;
 use crate::lua::library::compiled;
 use crate::lua::{
@@ -68,7 +67,7 @@ pub(super) fn quit(call: &mut Call<'_>) -> Result<Next, Fault> {
     }
     // A service that has used up its memory must still be able to end.
     let code = compiled("ltask.quit").unwrap_or_default();
-    without_limit(call, |call| call.create(Chunk::Text(code, c"=lio")))?;
+    call.without_memory_limit(|call| call.create(Chunk::Text(code, c"=lio")))?;
     Ok(Next::call(0, then(|_: &mut Call<'_>, _: Outcome| Ok(())), 0))
 }
 

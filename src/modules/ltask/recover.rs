@@ -1,6 +1,5 @@
 //! Errors in the main loop: for want of memory, or because of corrupt bytes.
 
-use super::answers::without_limit;
 use super::arguments::service;
 use super::calls::library_tasks;
 use super::hooks;
@@ -14,7 +13,7 @@ pub(super) fn serve(call: &mut Call<'_>) -> Result<bool, Fault> {
     if call.is_true(1) {
         return Ok(call.is_true(2));
     }
-    if !matches!(without_limit(call, call_hook), Ok(true)) {
+    if !matches!(call.without_memory_limit(call_hook), Ok(true)) {
         let service = service(call)?;
         let text = "error while an error was handled";
         service.system().log_text(service.id, text);

@@ -1,0 +1,62 @@
+//! What a step reaches of its VM: the VM's data, memory and collector.
+
+use super::call::Call;
+use super::stack::Stack;
+use super::state::State;
+use super::vm_context::of;
+use crate::memory::Memory;
+
+impl Call<'_> {
+    /// Returns the data of the VM, if the core created the VM and its data has this type.
+    #[inline]
+    pub(crate) fn data<T: Send + 'static>(&mut self) -> Option<&mut T> {
+        self.data_and_stack().map(|(data, _)| data)
+    }
+
+    /// Returns the data of the VM, and with it the values of the call.
+    #[inline]
+    pub(crate) fn data_and_stack<T: Send + 'static>(&mut self) -> Option<(&mut T, &mut Stack)> {
+        let data = self.vm_ref().context()?.data_as::<T>();
+        // SAFETY: the call is borrowed mutably, which is the only path to the data while Lua code runs.
+        unsafe { Some((data?.as_mut(), &mut **self)) }
+    }
+
+    /// Returns the VM's memory, if the core created the VM.
+    pub(crate) fn memory(&self) -> Option<&Memory> {
+        of(self).map(|context| &context.memory)
+    }
+
+    /// Starts the collector of a service's VM. Its first cycle begins when the VM's memory has doubled, which is also
+    /// the default for all later cycles: what exists now stays, and traversing it would be a tenth of a short service's
+    /// work.
+    pub(crate) fn start_collector(&mut self) {
+        self.collector_paused = false;
+        start_from_here(self);
+    }
+
+    /// Stops the collector: what is created from now on stays.
+    pub(crate) fn stop_collector(&mut self) {
+        self.resume_collector();
+        State::stop_collector(self);
+    }
+
+    /// Runs `step` without a limit to the VM's memory: a service that has used up its memory must be able to report
+    /// that.
+    pub(crate) fn without_memory_limit<R>(&mut self, step: impl FnOnce(&mut Self) -> R) -> R {
+        let limit = self.memory().map(|memory| memory.set_limit(0));
+        let result = step(self);
+        if let (Some(memory), Some(limit)) = (self.memory(), limit) {
+            memory.set_limit(limit);
+        }
+        result
+    }
+}
+
+/// Starts the collector; see [`Call::start_collector`].
+pub(super) fn start_from_here(stack: &State) {
+    stack.restart_collector();
+    // The incremental collector of Lua 5.5 falls behind when a program creates mainly objects with finalizers, such as
+    // sockets. Therefore the collector is generational there.
+    #[cfg(not(feature = "lua55"))]
+    stack.add_debt(-stack.kibibytes());
+}
