@@ -28,7 +28,7 @@ usage: lio [options] [script [args]]
 pub(super) struct Command {
     pub(super) help: bool,
     pub(super) version: bool,
-    pub(super) program: Program,
+    pub(super) mode: RunMode,
     pub(super) watch: bool,
     /// The socket to the supervisor that has started this process, and the supervisor's process ID.
     pub(super) supervisor: Option<(RawFd, Pid)>,
@@ -40,7 +40,7 @@ pub(super) struct Command {
 
 /// How to run the script.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Program {
+pub(super) enum RunMode {
     /// In the program's own VM.
     #[default]
     Script,
@@ -86,7 +86,7 @@ impl Command {
                 b"-h" | b"--help" => command.help = true,
                 b"-v" | b"--version" => command.version = true,
                 b"--watch" => command.watch = true,
-                b"--service" => command.program = Program::Service,
+                b"--service" => command.mode = RunMode::Service,
                 b"--" => {
                     command.script = (index < command.arguments.len()).then_some(index);
                     break;
@@ -104,8 +104,8 @@ impl Command {
                 }
                 word => {
                     // A script of that name is run by `lio ./serve` or `lio -- serve`.
-                    if word == b"serve" && command.program == Program::Script && !command.watch {
-                        command.program = Program::Serve;
+                    if word == b"serve" && command.mode == RunMode::Script && !command.watch {
+                        command.mode = RunMode::Serve;
                     }
                     command.script = Some(index - 1);
                     break;
@@ -116,7 +116,7 @@ impl Command {
     }
 
     /// Whether there is nothing to run except standard input.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(super) fn has_no_code(&self) -> bool {
         self.chunks.is_empty() && self.script.is_none()
     }
 
@@ -140,17 +140,17 @@ impl Command {
     pub(super) fn into_script(self) -> Script {
         let mut pieces: VecDeque<Piece> = self.chunks.into_iter().map(Piece::Text).collect();
         // The first argument of the scheduler is the script itself.
-        let own = usize::from(self.program != Program::Service);
+        let own = usize::from(self.mode != RunMode::Service);
         let first = self.script.map_or(self.arguments.len(), |index| index + own);
-        match self.program {
-            Program::Service => pieces.push_back(Piece::Embedded("lio.system", first)),
-            Program::Serve => pieces.push_back(Piece::Embedded("lio.serve", first)),
-            Program::Script if self.script.is_some() || pieces.is_empty() => {
+        match self.mode {
+            RunMode::Service => pieces.push_back(Piece::Embedded("lio.system", first)),
+            RunMode::Serve => pieces.push_back(Piece::Embedded("lio.serve", first)),
+            RunMode::Script if self.script.is_some() || pieces.is_empty() => {
                 let name = self.script.map(|index| self.arguments[index].clone());
                 let name = name.filter(|name| name.as_c_str() != c"-");
                 pieces.push_back(Piece::File(name, first));
             }
-            Program::Script => {}
+            RunMode::Script => {}
         }
         Script { position: self.script.unwrap_or(0), arguments: self.arguments, pieces, failed: false }
     }

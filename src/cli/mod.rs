@@ -17,7 +17,7 @@ mod watch;
 
 use crate::event::signals;
 use crate::file::reload;
-use arguments::{Command, Program, USAGE};
+use arguments::{Command, RunMode, USAGE};
 use report::{print, report};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -46,17 +46,17 @@ fn run(command: Command) -> Result<ExitCode, String> {
         }
     }
     let script = command.named_script();
-    if command.program == Program::Service && script.is_none() {
+    if command.mode == RunMode::Service && script.is_none() {
         return Err("'--service' needs a script".into());
     }
     if command.watch {
         let name = script.ok_or("'--watch' needs a script")?;
         return Ok(watch::run(&command, name));
     }
-    if command.is_idle() && command.version {
+    if command.has_no_code() && command.version {
         return Ok(ExitCode::SUCCESS);
     }
-    if command.is_idle() && std::io::stdin().is_terminal() {
+    if command.has_no_code() && std::io::stdin().is_terminal() {
         return Err("no script given".into());
     }
     if let Some((socket, supervisor)) = command.supervisor

@@ -104,12 +104,12 @@ fn run_next(call: &mut Call<'_>) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault>
     };
     let handler = call.push(const { Function::new(add_traceback) })?;
     call.create(chunk)?;
-    let run = Next::protected(arguments.len() as i32, 0, handler, then(ran), 0);
+    let run = Next::protected(arguments.len() as i32, 0, handler, then(after_piece), 0);
     Ok(Maybe(Some(run.pushing(Many(arguments)))))
 }
 
 /// The step after a piece, which has run or failed. An error has a traceback already.
-fn ran(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault> {
+fn after_piece(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault> {
     if outcome.ok {
         return run_next(call);
     }
@@ -122,12 +122,12 @@ fn ran(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Many<Vec<u
 }
 
 /// The result of the message handler: a text with a traceback, or the text of the error's `__tostring`.
-type Shown = Either<Traceback, Next<Argument>>;
+type HandlerResult = Either<Traceback, Next<Argument>>;
 
 static TOSTRING: RegistryName = RegistryName::new();
 
 /// The message handler: a text gets a traceback, an object with `__tostring` is converted by that.
-fn add_traceback(call: &mut Call<'_>) -> Result<Shown, Fault> {
+fn add_traceback(call: &mut Call<'_>) -> Result<HandlerResult, Fault> {
     if matches!(call.kind(1), Kind::String | Kind::Number) {
         call.bytes(1)?;
         return Ok(Either::One(Traceback { message: Some(1), level: 1 }));
@@ -138,15 +138,15 @@ fn add_traceback(call: &mut Call<'_>) -> Result<Shown, Fault> {
         return describe(call);
     }
     call.push(Argument(1))?;
-    let shown = |call: &mut Call<'_>, outcome: Outcome| match call.string(outcome.first) {
+    let converted = |call: &mut Call<'_>, outcome: Outcome| match call.string(outcome.first) {
         Some(_) => Ok(Either::Other(Next::returns(Argument(outcome.first)))),
         None => describe(call),
     };
-    Ok(Either::Other(Next::call(1, then(shown), 0)))
+    Ok(Either::Other(Next::call(1, then(converted), 0)))
 }
 
 /// Describes an error value that cannot be shown.
-fn describe(call: &mut Call<'_>) -> Result<Shown, Fault> {
+fn describe(call: &mut Call<'_>) -> Result<HandlerResult, Fault> {
     let name = call.type_name(1);
     let message = call.create(format!("(error object is a {name} value)"))?;
     Ok(Either::One(Traceback { message: Some(message), level: 1 }))

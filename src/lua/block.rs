@@ -15,7 +15,7 @@ use std::ptr::slice_from_raw_parts;
 /// Identifies a type of this library among the first words of all userdata blocks. Only this copy of the library has
 /// the address of the anchor; another copy in the same process has a different one.
 #[inline(always)]
-pub(super) fn identity<T: 'static>() -> *const c_void {
+pub(super) fn type_identity<T: 'static>() -> *const c_void {
     static ANCHOR: Key = Key::new(0);
     let offset = type_number::<T>() as usize;
     std::ptr::without_provenance(ANCHOR.pointer().addr().wrapping_add(offset))
@@ -48,7 +48,7 @@ pub(super) fn type_number<T: 'static>() -> u64 {
 /// The registry key of the holder of the value of type `T` that a VM shares.
 pub(super) fn shared_key<T: 'static>() -> *const c_void {
     struct Of<T>(std::marker::PhantomData<T>);
-    identity::<Of<T>>()
+    type_identity::<Of<T>>()
 }
 
 #[repr(C)]
@@ -60,7 +60,7 @@ pub(super) struct Slot<T> {
 
 impl<T> Slot<T> {
     /// Lua aligns userdata for its own numbers and pointers only.
-    pub(super) const FITS: () = assert!(align_of::<Slot<T>>() <= align_of::<f64>());
+    pub(super) const ALIGNMENT_FITS: () = assert!(align_of::<Slot<T>>() <= align_of::<f64>());
 }
 
 /// Returns what [`State::identity`] returns for the userdata that contains `object`.
@@ -82,7 +82,7 @@ impl State {
                 return None;
             }
             let size = ffi::lua_rawlen(self.state, index);
-            (size >= size_of::<Slot<T>>() && (*slot).key == identity::<T>()).then_some((slot, size))
+            (size >= size_of::<Slot<T>>() && (*slot).key == type_identity::<T>()).then_some((slot, size))
         }
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct BoundFunctions {
 }
 
 impl Push for BoundFunctions {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(8, None);
         match self.table {
@@ -50,7 +50,7 @@ impl Push for BoundFunctions {
 pub(crate) struct LazyTable(pub(crate) Function, pub(crate) Option<c_int>);
 
 impl Push for LazyTable {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         to.push_table(0, 0);
         to.push_table(0, 1);

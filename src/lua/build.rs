@@ -23,7 +23,7 @@ pub(crate) struct ModuleWith {
 }
 
 impl Push for ModuleWith {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         Module(self.functions).push(to.reborrow());
         set_named(&mut self.values, to);
@@ -37,7 +37,7 @@ pub(crate) struct List<T> {
 }
 
 impl<T: Push> Push for List<T> {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         push_items(&mut self.items, self.named.len(), &mut to);
         set_named(&mut self.named, to);
@@ -68,7 +68,7 @@ pub(crate) struct Closure<U>(pub(crate) Function, pub(crate) U);
 macro_rules! closure {
     ($count:literal: $($name:ident)*) => {
         impl<$($name: Push),*> Push for Closure<($($name,)*)> {
-            const REFERS: bool = false $(|| $name::REFERS)*;
+            const REFERS_TO_STACK: bool = false $(|| $name::REFERS_TO_STACK)*;
             #[allow(non_snake_case)]
             fn push(&mut self, mut to: Pusher<'_>) {
                 let ($($name,)*) = &mut self.1;
@@ -94,7 +94,7 @@ pub(crate) struct Row<V> {
 macro_rules! row {
     ($count:literal: $($name:ident)*) => {
         impl<$($name: Plain + Copy),*> Push for Row<($($name,)*)> {
-            const REFERS: bool = true;
+            const REFERS_TO_STACK: bool = true;
             #[allow(non_snake_case, unused_assignments)]
             fn push(&mut self, mut to: Pusher<'_>) {
                 let ($($name,)*) = self.items;
@@ -129,7 +129,7 @@ pub(crate) enum Value {
 }
 
 impl Push for Value {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(10, None);
         match self {

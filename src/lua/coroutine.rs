@@ -19,12 +19,6 @@ plain!(Running, false, |_value, to| {
 });
 
 impl Stack {
-    /// Returns an identity of the running coroutine, which is unique until the coroutine is collected.
-    #[inline]
-    pub(crate) fn thread(&self) -> usize {
-        self.state.addr()
-    }
-
     /// Whether the value at `index` is a coroutine that is running, or that waits for one that it has resumed.
     pub(crate) fn is_active(&self, index: c_int) -> bool {
         self.coroutine_at(index).is_some_and(|thread| thread.status() == ffi::LUA_OK && thread.level(0).is_some())

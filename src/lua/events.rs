@@ -12,9 +12,9 @@ use super::values::{Light, Plain};
 use mlua::ffi;
 use std::ffi::c_int;
 
-/// One step in building values.
+/// One event: what to build next.
 pub(crate) enum Event<'e> {
-    /// A value. In the place of a key: no pair follows.
+    /// Nil. In the place of a key, it ends the pairs.
     Nil,
     Boolean(bool),
     Integer(i64),
@@ -50,7 +50,7 @@ pub(crate) struct Table {
     pub(crate) metatable: c_int,
 }
 
-/// A decoder.
+/// A decoder: reads encoded data and describes the values as events.
 pub(crate) trait Decoder: 'static {
     /// The beginning of messages about wrong events.
     const CALL: &'static str;

@@ -174,7 +174,7 @@ impl TableAt {
 }
 
 impl<K: Push, V: Push> Push for StoredInTable<K, V> {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
         self.value.push(to.reborrow());

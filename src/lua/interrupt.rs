@@ -80,15 +80,15 @@ pub(crate) fn uninstall() {
 }
 
 /// Marks a VM as the one that this thread runs, until this is dropped.
-pub(super) struct Running(*const VmContext);
+pub(super) struct RunningVm(*const VmContext);
 
-impl Running {
-    pub(super) fn enter(context: *const VmContext) -> Running {
-        Running(RUNNING.replace(context))
+impl RunningVm {
+    pub(super) fn enter(context: *const VmContext) -> RunningVm {
+        RunningVm(RUNNING.replace(context))
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningVm {
     fn drop(&mut self) {
         RUNNING.set(self.0);
     }

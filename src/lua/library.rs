@@ -97,7 +97,7 @@ pub(crate) enum SearcherPosition {
 
 /// Returns a function that makes the library `L` loadable in the VM of a program. To be called after the standard
 /// library was loaded.
-pub(crate) const fn in_program<L: Library>() -> Function {
+pub(crate) const fn install_in_program<L: Library>() -> Function {
     Function::native(|mut to| {
         install::<L>(&mut to, SearcherPosition::BehindPath);
         0
@@ -106,7 +106,7 @@ pub(crate) const fn in_program<L: Library>() -> Function {
 
 /// Returns a function that makes the library `L` loadable in the VM of a service, which finds the modules that each
 /// service needs without a search for files.
-pub(crate) const fn in_service<L: Library>() -> Function {
+pub(crate) const fn install_in_service<L: Library>() -> Function {
     Function::native(|mut to| {
         install::<L>(&mut to, SearcherPosition::BehindPath);
         insert_searcher(&mut to, Function::new(search_for_service::<L>), SearcherPosition::First);

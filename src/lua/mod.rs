@@ -119,7 +119,7 @@ pub(crate) use new::{
 pub(crate) use object::Object;
 pub(crate) use pusher::Pusher;
 pub(crate) use registered::{Register, RegistryName};
-pub(crate) use returns::{Argument, Extended, Many, Nil, Pushed};
+pub(crate) use returns::{Argument, Extended, Many, Nil, Pushable};
 pub(crate) use scratch::{SCRATCH_SIZE, ScratchBytes, scratch};
 pub(crate) use stack::Stack;
 pub(crate) use state::{Kind, upvalue};

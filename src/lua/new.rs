@@ -112,7 +112,7 @@ pub(crate) struct StoredInField<V, T> {
 }
 
 impl<V: Push, T: Object> Push for StoredInField<V, T> {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         self.value.push(to.reborrow());
         if to.find::<T>(self.object).is_some() {
@@ -132,7 +132,7 @@ impl<T: Object> Push for New<T> {
 }
 
 impl<T: ByteSource> Push for BytesOf<T> {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
         let Some(object) = to.find::<T>(self.0) else { return to.push_nil() };
@@ -147,7 +147,7 @@ impl<T: ByteSource> Push for BytesOf<T> {
 }
 
 impl<T: Object, const FIELDS: usize> Push for NewWith<T, FIELDS> {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         self.new.push(to.reborrow());
         set_fields(to, &self.fields);
@@ -155,7 +155,7 @@ impl<T: Object, const FIELDS: usize> Push for NewWith<T, FIELDS> {
 }
 
 impl<S: TailedSource, const FIELDS: usize> Push for NewTailed<S, FIELDS> {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         let size = self.source.size();
         match object::push_tailed(&mut to, size, |bytes| self.source.create(bytes)) {
@@ -166,7 +166,7 @@ impl<S: TailedSource, const FIELDS: usize> Push for NewTailed<S, FIELDS> {
 }
 
 impl<M: TailedFactory, const FIELDS: usize> Push for NewFromFactory<M, FIELDS> {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
         let index = self.factory;
@@ -188,7 +188,7 @@ impl<M: TailedFactory, const FIELDS: usize> Push for NewFromFactory<M, FIELDS> {
 }
 
 impl<T: Object + Copy> Push for TailSlice<T> {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
         // SAFETY: the bytes behind an object never change, and Lua has copied them when the next finalizer can run.

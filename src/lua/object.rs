@@ -3,7 +3,7 @@
 //! A type describes itself to Lua through [`Object`]. Its metatable is created once per VM and kept in the registry
 //! under the type's identity. `__gc` drops the value.
 
-use super::block::{Slot, identity};
+use super::block::{Slot, type_identity};
 use super::fault::Fault;
 use super::function::FunctionTable;
 use super::pusher::Pusher;
@@ -30,7 +30,7 @@ pub(crate) trait Object: Sized + 'static {
 /// Pushes the metatable of `T`, which is created at first use.
 #[inline]
 pub(super) fn push_metatable_of<T: Object>(to: &mut Pusher<'_>) {
-    if to.push_registered(identity::<T>()) != Kind::Table {
+    if to.push_registered(type_identity::<T>()) != Kind::Table {
         to.drop_top();
         create_metatable::<T>(to);
     }
@@ -55,15 +55,15 @@ pub(super) fn push_tailed<T: Object + Copy>(
 /// lost; a panic in it is raised. Returns whether the userdata was pushed.
 #[inline(always)]
 fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>) -> bool {
-    const { Slot::<T>::FITS };
-    const { Slot::<T>::COUNTS };
+    const { Slot::<T>::ALIGNMENT_FITS };
+    const { Slot::<T>::USER_VALUES_FIT };
     push_metatable_of::<T>(to);
     let metatable = to.count();
-    let type_identity = to.identity(metatable);
+    let metatable_identity = to.identity(metatable);
     let slot: *mut Slot<T> = to.push_block(size_of::<Slot<T>>() + size, T::USER_VALUES).cast();
     // A finalizer can use the debug library here. It may have replaced the metatable by another value, without the
     // type's `__gc`, or the block, which is then freed.
-    if to.identity(metatable) != type_identity || to.identity(metatable + 1) != slot.addr() {
+    if to.identity(metatable) != metatable_identity || to.identity(metatable + 1) != slot.addr() {
         Fault::message("a finalizer has removed an object").raise(to);
     }
     // SAFETY: the block is large enough for the slot and the bytes, and no other code has a reference to it yet.
@@ -79,7 +79,7 @@ fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut
     // SAFETY: no Lua code has run since the checks above, so the block is on top and its metatable below it. The value
     // is written before a `__gc` can find it.
     unsafe {
-        slot.write(Slot { key: identity::<T>(), value: MaybeUninit::new(value) });
+        slot.write(Slot { key: type_identity::<T>(), value: MaybeUninit::new(value) });
         ffi::lua_rotate(to.state(), -2, 1);
         ffi::lua_setmetatable(to.state(), -2);
     }
@@ -87,7 +87,7 @@ fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut
 }
 
 impl<T: Object> Slot<T> {
-    const COUNTS: () = assert!(T::USER_VALUES >= 0 && T::USER_VALUES < 256);
+    const USER_VALUES_FIT: () = assert!(T::USER_VALUES >= 0 && T::USER_VALUES < 256);
 }
 
 #[cold]
@@ -111,7 +111,7 @@ fn create_metatable<T: Object>(to: &mut Pusher<'_>) {
     }
     let metatable = to.count();
     to.push_copy(metatable);
-    to.register(identity::<T>());
+    to.register(type_identity::<T>());
 }
 
 unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {

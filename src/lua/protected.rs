@@ -9,7 +9,7 @@ use super::fault::Fault;
 use super::pusher::Pusher;
 use super::returns::Push;
 use super::stack::Stack;
-use super::state::calls;
+use super::state::ffi_methods;
 use super::store::Store;
 use super::vm_context;
 use mlua::ffi::{self, lua_State};
@@ -28,7 +28,7 @@ impl Call<'_> {
         }
         self.push_function(push_value::<T>);
         // The called function gets the same values at the same indexes.
-        let below = if T::REFERS { top } else { 0 };
+        let below = if T::REFERS_TO_STACK { top } else { 0 };
         for index in 1..=below {
             self.push_copy(index);
         }
@@ -98,7 +98,7 @@ impl Call<'_> {
 struct Metafield(c_int, &'static CStr);
 
 impl Push for Metafield {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         to.push_metafield(self.0, self.1);
     }
@@ -122,7 +122,7 @@ impl Stack {
         self.call_unhooked(arguments, results)
     }
 
-    calls! {
+    ffi_methods! {
         /// Calls a function like [`Stack::call_isolated`], without stopping the collector: for functions that cannot
         /// run it.
         pub(super) fn call_unhooked[mut](arguments: c_int, results: c_int) -> c_int,

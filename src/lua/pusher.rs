@@ -1,6 +1,6 @@
 //! The permission to push values after a step: operations that may run Lua code, allocate and raise.
 
-use super::state::{Kind, State, at, calls, deref_to_field, registry_key};
+use super::state::{Kind, State, at, deref_to_field, ffi_methods, registry_key};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use std::ptr::{null, null_mut};
 /// value in a slot is checked again wherever Lua would rely on its type.
 pub(crate) struct Pusher<'p> {
     raw: State,
-    moment: PhantomData<&'p mut ()>,
+    lifetime: PhantomData<&'p mut ()>,
 }
 
 deref_to_field!(Pusher<'_>, raw: State);
@@ -33,7 +33,7 @@ impl Pusher<'_> {
         Pusher {
             // SAFETY: by this method's contract, the stack is in use and has room.
             raw: unsafe { State::new(state) },
-            moment: PhantomData,
+            lifetime: PhantomData,
         }
     }
 
@@ -46,7 +46,7 @@ impl Pusher<'_> {
     /// Returns another pusher, for the next of several values, which share the room of the first one.
     #[inline(always)]
     pub(super) fn reborrow(&mut self) -> Pusher<'_> {
-        Pusher { raw: self.raw.reborrow(), moment: PhantomData }
+        Pusher { raw: self.raw.reborrow(), lifetime: PhantomData }
     }
 
     /// Pushes a field of the metatable of the value at `index`; nil if there is none.
@@ -106,7 +106,7 @@ impl Pusher<'_> {
         self.raise_top()
     }
 
-    calls! {
+    ffi_methods! {
         /// Ensures room for `count` more values. If there is none, raises an error with the text `what`.
         pub(super) fn need[mut](count: c_int, what: Option<&'static CStr>) =
             |state| ffi::luaL_checkstack(state, count, what.map_or(null(), CStr::as_ptr));

@@ -58,7 +58,7 @@ impl Stack {
 pub(crate) struct Register<V>(pub(crate) &'static RegistryName, pub(crate) V);
 
 impl<V: Push> Push for Register<V> {
-    const REFERS: bool = V::REFERS;
+    const REFERS_TO_STACK: bool = V::REFERS_TO_STACK;
     fn push(&mut self, mut to: Pusher<'_>) {
         self.1.push(to.reborrow());
         let value = to.count();

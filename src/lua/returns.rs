@@ -5,17 +5,17 @@ use super::vm_context;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 
-/// One value for Lua. Only this folder defines what each type pushes; bounds in other folders use [`Pushed`].
+/// One value for Lua. Only this folder defines what each type pushes; bounds in other folders use [`Pushable`].
 pub(crate) trait Push {
     /// Whether the value may refer to values of the function's stack.
-    const REFERS: bool = false;
+    const REFERS_TO_STACK: bool = false;
     /// Pushes the value. This may raise, so the value stays in its place and keeps what it owns.
     fn push(&mut self, to: Pusher<'_>);
 }
 
 /// One value for Lua, as a bound for generic code in other folders.
-pub(crate) trait Pushed: Push + 'static {}
-impl<T: Push + 'static> Pushed for T {}
+pub(crate) trait Pushable: Push + 'static {}
+impl<T: Push + 'static> Pushable for T {}
 
 /// One or several values for Lua.
 pub(crate) trait Values: Sized + 'static {
@@ -79,7 +79,7 @@ macro_rules! string {
 string!(&'static str, &'static [u8], String, Vec<u8>, Bytes);
 
 impl<T: Push> Push for Option<T> {
-    const REFERS: bool = T::REFERS;
+    const REFERS_TO_STACK: bool = T::REFERS_TO_STACK;
     #[inline(always)]
     fn push(&mut self, mut to: Pusher<'_>) {
         match self {

@@ -68,7 +68,7 @@ pub(crate) struct State {
 /// Defines methods that consist of one call to the C API, which is correct with any values. `[mut]` marks a method that
 /// changes the stack, `on -2` first checks that there is a table at that index, and `given` panics unless its condition
 /// holds.
-macro_rules! calls {
+macro_rules! ffi_methods {
     ($($(#[$about:meta])* $visibility:vis fn $name:ident[$($change:ident)?]($($argument:ident: $type:ty),*)
         $(-> $result:ty)? $(, on $table:literal)* $(, given |$stack:ident| $holds:block)? = |$state:ident| $call:expr;)*) => {
         $($(#[$about])*
@@ -85,7 +85,7 @@ macro_rules! calls {
         })*
     };
 }
-pub(super) use calls;
+pub(super) use ffi_methods;
 
 /// `deref_to_field!(Call<'_>, stack: Stack)`: the type gets the methods of its field's type.
 macro_rules! deref_to_field {
@@ -190,7 +190,7 @@ impl State {
 }
 
 impl State {
-    calls! {
+    ffi_methods! {
         /// Returns the number of values: in the first step of a function, the number of its arguments.
         pub(crate) fn count[]() -> c_int = |state| ffi::lua_gettop(state);
 

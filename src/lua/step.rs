@@ -8,7 +8,7 @@ use super::flow::{Continuation, Flow, FlowKind, Outcome, Returns};
 use super::function::{Function, guarded, zero_sized};
 use super::object::Object;
 use super::pusher::Pusher;
-use super::state::{State, calls};
+use super::state::{State, ffi_methods};
 use mlua::ffi::{self, lua_KContext, lua_State};
 use std::ffi::c_int;
 
@@ -184,7 +184,7 @@ fn below_function(to: &mut Pusher<'_>, arguments: c_int) -> c_int {
 type Entry = Option<ffi::lua_KFunction>;
 
 impl Pusher<'_> {
-    calls! {
+    ffi_methods! {
         /// Calls the function below the topmost `arguments` values, which [`function`] has found.
         fn call_then[mut](arguments: c_int, results: c_int, context: lua_KContext, entry: Entry) =
             |state| ffi::lua_callk(state, arguments, results, context, entry);

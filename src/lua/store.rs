@@ -77,9 +77,9 @@ impl Store {
         if let Some(known) = known {
             return known.downcast().ok();
         }
-        let made = Rc::new(T::default());
-        self.shared.borrow_mut().push((TypeId::of::<T>(), made.clone()));
-        Some(made)
+        let created = Rc::new(T::default());
+        self.shared.borrow_mut().push((TypeId::of::<T>(), created.clone()));
+        Some(created)
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Traceback {
 }
 
 impl Push for Traceback {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         let running = State::reborrow(&to);
         to.trace(&running, self.message, self.level);
@@ -39,8 +39,8 @@ impl Call<'_> {
     pub(crate) fn traceback(&mut self, level: c_int) -> Option<String> {
         let height = self.count();
         // The function that pushes the traceback is one more level.
-        let made = self.create(Traceback { message: None, level: level + 1 });
-        let text = made.ok().and_then(|index| self.string(index));
+        let created = self.create(Traceback { message: None, level: level + 1 });
+        let text = created.ok().and_then(|index| self.string(index));
         let text = text.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         self.drop_to(height);
         text

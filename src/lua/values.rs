@@ -36,7 +36,7 @@ macro_rules! plain {
             }
         }
         impl Push for $type {
-            const REFERS: bool = $refers;
+            const REFERS_TO_STACK: bool = $refers;
             #[inline(always)]
             fn push(&mut self, mut to: Pusher<'_>) {
                 self.push_plain(&mut to)

@@ -15,7 +15,7 @@ use super::function::Function;
 use super::interrupt;
 use super::protected::push_value;
 use super::pusher::Pusher;
-use super::state::{State, calls};
+use super::state::{State, ffi_methods};
 use super::store::Store;
 use super::text::take_message;
 use super::vm_access::start_from_here;
@@ -245,7 +245,7 @@ impl<T: Send + 'static> Vm<T> {
     pub(crate) fn resume(&mut self, argument: Option<bool>) -> Result<SliceEnd, Broken> {
         let Some(mut main) = self.main() else { return Ok(SliceEnd::Returned) };
         let main_state = self.main_state();
-        let _running = interrupt::Running::enter(self.context());
+        let _running = interrupt::RunningVm::enter(self.context());
         self.guarded(|| {
             if let Some(argument) = argument {
                 main.push_boolean(argument);
@@ -417,7 +417,7 @@ const DESCRIBE: Function = Function::native(|mut to| {
 });
 
 impl Pusher<'_> {
-    calls! {
+    ffi_methods! {
         /// Pops the coroutine on top and stores it as the registry's main thread.
         fn pop_into_main_thread[mut]() =
             |state| ffi::lua_rawseti(state, ffi::LUA_REGISTRYINDEX, ffi::LUA_RIDX_MAINTHREAD);
@@ -429,7 +429,7 @@ impl Pusher<'_> {
 }
 
 impl State {
-    calls! {
+    ffi_methods! {
         /// Resumes this coroutine with the topmost `arguments` values. If it is neither suspended nor new, Lua reports
         /// that by the status. Returns the status, and the number of values that the coroutine yielded or returned.
         pub(super) fn resume[mut](from: &State, arguments: c_int) -> (c_int, c_int),

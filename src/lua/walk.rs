@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::function::Function;
 use super::registered::RegistryName;
 use super::stack::Stack;
-use super::state::{Kind, State, at, calls, string_at};
+use super::state::{Kind, State, at, ffi_methods, string_at};
 use mlua::ffi;
 use std::ffi::c_int;
 use std::ops::Deref;
@@ -87,7 +87,7 @@ impl Stack {
 }
 
 impl Walk {
-    calls! {
+    ffi_methods! {
         /// Returns the value at `index`.
         pub(crate) fn read[](index: c_int) -> Read<'_> = |state| match ffi::lua_type(state, at(index)) {
             ffi::LUA_TTABLE => Read::Table,

@@ -122,16 +122,16 @@ fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
 /// Raises the error on top. If the coroutine has failed, it is closed first.
 #[cold]
 fn raise(call: &mut Call<'_>, tasks: &Tasks) -> Result<Next, Fault> {
-    let failure = call.failure(WRAPPED);
-    if failure.failed {
+    let status = call.error_status(WRAPPED);
+    if status.failed {
         let close = tasks.threads.push_close(call)?;
         if call.kind(close) == Kind::Function {
             call.push(Argument(WRAPPED))?;
-            return Ok(Next::call(1, then(closed), failure.for_memory.into()));
+            return Ok(Next::call(1, then(closed), status.out_of_memory.into()));
         }
         call.drop_to(close - 1);
     }
-    Err(error(call.count(), failure.for_memory))
+    Err(error(call.count(), status.out_of_memory))
 }
 
 /// The step after closing the failed coroutine: above `false` is its error, or one that a `<close>` variable raised.
@@ -140,8 +140,8 @@ fn closed(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     Err(error(call.count(), outcome.kept != 0))
 }
 
-fn error(index: i32, for_memory: bool) -> Fault {
-    if for_memory { Fault::value(index) } else { Fault::located(index) }
+fn error(index: i32, out_of_memory: bool) -> Fault {
+    if out_of_memory { Fault::value(index) } else { Fault::located(index) }
 }
 
 /// `status(co)`: returns "running", "suspended", "normal" or "dead" (Lua manual 6.2), or "waiting". A waiting coroutine

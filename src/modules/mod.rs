@@ -84,11 +84,11 @@ impl Library for Builtin {
 
 /// The functions that prepare the VM of a program, in the order of their calls.
 pub(crate) const PROGRAM: &[Function] =
-    &[OPEN_LIBRARIES, library::in_program::<Builtin>(), coroutine::INSTALL, reload::INSTALL];
+    &[OPEN_LIBRARIES, library::install_in_program::<Builtin>(), coroutine::INSTALL, reload::INSTALL];
 
 impl Environment for Builtin {
     const PREPARATION: Preparation = Preparation {
-        steps: &[OPEN_LIBRARIES, library::in_service::<Builtin>(), reload::INSTALL],
+        steps: &[OPEN_LIBRARIES, library::install_in_service::<Builtin>(), reload::INSTALL],
         is_built_in: library::is_for_services::<Builtin>,
     };
 }

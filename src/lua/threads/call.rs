@@ -53,7 +53,7 @@ impl Threads {
         assert!(self.anchors.are_of(call.vm()), "the coroutines belong to another VM");
         if self.anchors.take_call_thread(call) {
             let index = call.count();
-            if call.status(index) == Some(Status::Dead) && !call.failure(index).failed {
+            if call.status(index) == Some(Status::Dead) && !call.error_status(index).failed {
                 return Ok(());
             }
             call.drop_to(index - 1);

@@ -41,8 +41,8 @@ impl Threads {
     /// Creates the anchors of coroutines, once per VM. Lua's own `coroutine.close` must not have been replaced yet.
     pub(crate) fn create_anchors(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
         if !self.anchors.were_created() {
-            let made = call.create(CreateAnchors(self.clone()))?;
-            call.drop_to(made - 1);
+            let created = call.create(CreateAnchors(self.clone()))?;
+            call.drop_to(created - 1);
         }
         Ok(())
     }
@@ -51,12 +51,12 @@ impl Threads {
     #[cold]
     pub(crate) fn create(self: &Rc<Self>, call: &mut Call<'_>, count: usize) -> Result<Vec<Coroutine>, Fault> {
         let height = call.count();
-        let mut made = Vec::with_capacity(count);
-        match self.create_places(call, count, Some(&mut made)) {
-            Err(fault) if made.is_empty() => Err(fault),
+        let mut created = Vec::with_capacity(count);
+        match self.create_places(call, count, Some(&mut created)) {
+            Err(fault) if created.is_empty() => Err(fault),
             _ => {
                 call.drop_to(height);
-                Ok(made)
+                Ok(created)
             }
         }
     }

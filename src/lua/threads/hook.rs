@@ -1,7 +1,7 @@
 //! The debug hook that a new coroutine gets from its creator. Lua copies it by itself, but during an allocation in the
 //! middle of a step the creator's hooks are off.
 
-use crate::lua::state::{State, calls};
+use crate::lua::state::{State, ffi_methods};
 use mlua::ffi;
 use std::ffi::c_int;
 
@@ -22,7 +22,7 @@ impl Hook {
 }
 
 impl State {
-    calls! {
+    ffi_methods! {
         /// Returns the hook of this stack's coroutine.
         pub(super) fn debug_hook[]() -> Hook = |state| Hook {
             function: ffi::lua_gethook(state),

@@ -26,7 +26,7 @@ impl Default for Identity {
     }
 }
 
-pub(super) fn identity(of: &State) -> Identity {
+pub(super) fn coroutine_identity(of: &State) -> Identity {
     Identity(of.state.addr())
 }
 

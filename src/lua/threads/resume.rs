@@ -6,7 +6,7 @@
 //! indexes, but `debug.setlocal` may have changed them.
 
 use super::anchors::Coroutine;
-use super::places::{Full, Link, NO_COROUTINE, Threads, identity};
+use super::places::{Full, Link, NO_COROUTINE, Threads, coroutine_identity};
 use super::status::{Status, status};
 use super::values::try_move;
 use crate::lua::call::Call;
@@ -81,7 +81,7 @@ impl Threads {
         // A coroutine that resumes another in the middle of a step continues afterwards.
         let outer = (self.running.load(Ordering::Relaxed), self.links.load(Ordering::Relaxed));
         self.set_running(state.state, null());
-        self.last_resumed.set(identity(state));
+        self.last_resumed.set(coroutine_identity(state));
         let mut results = 0;
         // SAFETY: these are two stacks of one VM. The callers have checked that the values exist, and the function if
         // the coroutine has not begun. If it cannot be resumed, Lua returns an error status.

@@ -1,7 +1,7 @@
 //! Queries about a coroutine that a step has as a value.
 
 use super::hook::Hook;
-use super::places::{Identity, identity};
+use super::places::{Identity, coroutine_identity};
 use crate::lua::coroutine::Running;
 use crate::lua::fault::Fault;
 use crate::lua::returns::{Push, Pusher};
@@ -21,22 +21,22 @@ pub(crate) enum Status {
 
 /// Whether a coroutine ended by an error, and whether memory was short then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Failed {
+pub(crate) struct ErrorStatus {
     pub(crate) failed: bool,
-    pub(crate) for_memory: bool,
+    pub(crate) out_of_memory: bool,
 }
 
 impl Stack {
     /// Returns the coroutine at `index`.
     #[inline]
     pub(crate) fn coroutine(&self, index: c_int) -> Option<Identity> {
-        self.coroutine_at(index).map(|thread| identity(&thread))
+        self.coroutine_at(index).map(|thread| coroutine_identity(&thread))
     }
 
     /// Returns the coroutine that the step runs in.
     #[inline]
     pub(crate) fn running(&self) -> Identity {
-        identity(self)
+        coroutine_identity(self)
     }
 
     /// Pushes the coroutine that the step runs in. Returns its index.
@@ -55,9 +55,12 @@ impl Stack {
     }
 
     /// Whether the coroutine at `index` ended by an error.
-    pub(crate) fn failure(&self, index: c_int) -> Failed {
+    pub(crate) fn error_status(&self, index: c_int) -> ErrorStatus {
         let status = self.coroutine_at(index).map_or(ffi::LUA_OK, |thread| thread.status());
-        Failed { failed: !matches!(status, ffi::LUA_OK | ffi::LUA_YIELD), for_memory: status == ffi::LUA_ERRMEM }
+        ErrorStatus {
+            failed: !matches!(status, ffi::LUA_OK | ffi::LUA_YIELD),
+            out_of_memory: status == ffi::LUA_ERRMEM,
+        }
     }
 }
 
@@ -82,7 +85,7 @@ impl NewThread {
 }
 
 impl Push for NewThread {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         let mut thread = to.push_coroutine();
         self.1.set(&mut thread);
@@ -101,7 +104,7 @@ pub(crate) struct ThreadTraceback {
 }
 
 impl Push for ThreadTraceback {
-    const REFERS: bool = true;
+    const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(20, None);
         match to.coroutine_at(self.of) {

@@ -45,7 +45,7 @@ fn is_inside_loop(call: &mut Call<'_>) -> Result<bool, Fault> {
     if running == Loop::None {
         return Ok(false);
     }
-    let is_other = selector.thread.get() != call.thread();
+    let is_other = selector.thread.get() != call.running();
     let thread = call.field(1, THREAD)?;
     if is_other && !call.is_active(thread) {
         return Ok(false);
@@ -105,10 +105,10 @@ pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<WaitResult, Fault>
     if timeout.is_none() && inner.count() == 0 && !inner.has_waker() {
         return Err(Fault::message(NOTHING_TO_WAIT_FOR));
     }
-    if last != call.thread() {
+    if last != call.running() {
         let running = call.push(Running)?;
         call.set_field(1, THREAD, running)?;
-        call.object::<Selector>(1)?.thread.set(call.thread());
+        call.object::<Selector>(1)?.thread.set(call.running());
     }
     sweep(call, 1, &inner)?;
     let hook = call.hook();

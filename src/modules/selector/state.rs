@@ -4,7 +4,7 @@
 //! coroutine that iterates, and the guard of its loop.
 
 use crate::event;
-use crate::lua::{Call, Fault, Field, Nil};
+use crate::lua::{Call, Fault, Field, Identity, Nil};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -28,8 +28,9 @@ pub(crate) struct Selector {
     pub(crate) iterating: Cell<Loop>,
     /// Whether a loop was left before its end, so that later waits return a guard.
     pub(super) was_left: Cell<bool>,
-    /// The identity of the coroutine of the last wait, which `THREAD` keeps alive; 0 before the first wait.
-    pub(super) thread: Cell<usize>,
+    /// The identity of the coroutine of the last wait, which `THREAD` keeps alive; that of no coroutine before the
+    /// first wait.
+    pub(super) thread: Cell<Identity>,
 }
 
 /// The udata by slot, from 1 on; a list that is created with the first one.

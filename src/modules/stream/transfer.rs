@@ -7,7 +7,7 @@ use super::connection::Connection;
 use crate::event::clock::monotonic_nanos;
 use crate::lua::{
     Argument, ByteSource, BytesOf, Call, Continuation, Failure, Fault, Flow, Function, Kind, Next, Nil, Outcome,
-    Pushed, Pusher, Returns, Stack, identity_of, results, then, upvalue,
+    Pushable, Pusher, Returns, Stack, identity_of, results, then, upvalue,
 };
 use crate::modules::task::{in_use, own_tasks, tasks};
 use crate::modules::timer::Timers;
@@ -78,7 +78,7 @@ impl Word {
     }
 }
 
-impl<P: Pushed> Returns for Failed<P> {
+impl<P: Pushable> Returns for Failed<P> {
     #[cold]
     fn push_results(self, to: Pusher<'_>) -> Flow {
         match self.why {
