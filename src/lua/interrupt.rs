@@ -144,7 +144,7 @@ extern "C" fn on_signal(_: c_int) {
     unsafe {
         let context = &*context;
         let hook @ Some(_) = context.on_interrupt.get().copied() else { return };
-        State::new(context.main.get()).set_hook(hook);
+        State::new(context.main_coroutine.get()).set_hook(hook);
         if let Some(threads) = threads(context) {
             threads.for_each_running(false, |state| State::new(state).set_hook(hook));
         }
@@ -165,7 +165,8 @@ where
     // only the error is left of the step. The values below belong to the interrupted function.
     unsafe {
         let mut to = Pusher::new(state);
-        let Some((context, main)) = vm_context::of(&to).and_then(|context| Some((context, context.main()?))) else {
+        let Some((context, main)) = vm_context::of(&to).and_then(|context| Some((context, context.main_coroutine()?)))
+        else {
             return;
         };
         to.set_hook(None);

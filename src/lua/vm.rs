@@ -88,7 +88,7 @@ impl<T: Send + 'static> Vm<T> {
             return None;
         }
         let main = main_state.coroutine_at(1)?;
-        vm.context().main.set(main.state);
+        vm.context().main_coroutine.set(main.state);
         Some(vm)
     }
 
@@ -117,7 +117,7 @@ impl<T: Send + 'static> Vm<T> {
             data_type: Cell::new(data_type_of::<T>()),
             data: Box::into_raw(Box::new(data)).cast(),
             main_state: Cell::new(ptr::null_mut()),
-            main: Cell::new(ptr::null_mut()),
+            main_coroutine: Cell::new(ptr::null_mut()),
             is_broken: Cell::new(false),
             on_interrupt: OnceCell::new(),
             #[cfg(feature = "vendored")]
@@ -152,8 +152,8 @@ impl<T: Send + 'static> Vm<T> {
     }
 
     /// The coroutine of the main function.
-    fn main(&self) -> Option<State> {
-        self.context().main()
+    fn main_coroutine(&self) -> Option<State> {
+        self.context().main_coroutine()
     }
 
     /// The main state, for tests that prepare a VM.
@@ -170,26 +170,26 @@ impl<T: Send + 'static> Vm<T> {
     /// Runs `function` in protected mode. In a service's VM it runs on the main function's coroutine, before the main
     /// function has begun. The error is a message.
     pub(crate) fn run(&mut self, function: Function) -> Result<(), String> {
-        match self.main() {
+        match self.main_coroutine() {
             None => self.run_on_main_state(function),
             Some(mut main) => {
                 main.push_function(function.0);
-                self.run_on_main(main, 0)
+                self.run_on_main_coroutine(main, 0)
             }
         }
     }
 
     /// Loads the main function of a service. The error is a message.
     pub(crate) fn load(&mut self, chunk: Chunk<'_>) -> Result<(), String> {
-        let Some(mut main) = self.main() else { return Err("the VM has no main function".into()) };
+        let Some(mut main) = self.main_coroutine() else { return Err("the VM has no main function".into()) };
         // The chunk outlives the call: the function returns before this method does.
         main.push_function(push_value::<Chunk<'_>>);
         main.push_light((&raw const chunk).cast_mut().cast());
-        self.run_on_main(main, 1)
+        self.run_on_main_coroutine(main, 1)
     }
 
     /// Runs the function below the topmost `arguments` values on the idle coroutine. Its results stay there.
-    fn run_on_main(&mut self, mut main: State, arguments: c_int) -> Result<(), String> {
+    fn run_on_main_coroutine(&mut self, mut main: State, arguments: c_int) -> Result<(), String> {
         let main_state = self.main_state();
         let status = self.guarded(|| main.resume(&main_state, arguments).0);
         check_status(status, &mut main)
@@ -218,7 +218,7 @@ impl<T: Send + 'static> Vm<T> {
         last.push_copy(1);
         let top = main_state.count();
         main_state.copy_down(top, 1, top - 1);
-        self.run_on_main(last, 1)
+        self.run_on_main_coroutine(last, 1)
     }
 
     /// Pushes a new coroutine on the main state of a service, even above the memory limit. The collector is stopped
@@ -243,7 +243,7 @@ impl<T: Send + 'static> Vm<T> {
     /// Resumes the main function, with `argument` if there is one. The values that it yields are dropped.
     #[inline(always)]
     pub(crate) fn resume(&mut self, argument: Option<bool>) -> Result<SliceEnd, Broken> {
-        let Some(mut main) = self.main() else { return Ok(SliceEnd::Returned) };
+        let Some(mut main) = self.main_coroutine() else { return Ok(SliceEnd::Returned) };
         let main_state = self.main_state();
         let _running = interrupt::RunningVm::enter(self.context());
         self.guarded(|| {
@@ -289,7 +289,7 @@ impl<T: Send + 'static> Vm<T> {
     /// generational, as in the stock interpreter.
     pub(crate) fn start_collector(&mut self) {
         let main_state = self.main_state();
-        if self.main().is_none() || cfg!(feature = "lua55") {
+        if self.main_coroutine().is_none() || cfg!(feature = "lua55") {
             main_state.restart_collector();
             main_state.collect_by_generations();
         } else {
@@ -316,7 +316,7 @@ impl<T> Vm<T> {
             return Ok(());
         }
         // Closing empties the main state, so nothing keeps the coroutine alive.
-        self.context().main.set(ptr::null_mut());
+        self.context().main_coroutine.set(ptr::null_mut());
         // SAFETY: this thread owns the VM and nothing of it runs; `main_state` is set to null below, so it is closed
         // once.
         let closed = self.guarded(|| unsafe { ffi::lua_close(main_state) });

@@ -24,7 +24,7 @@ pub(super) struct VmContext {
     /// The main state; null once it is closed.
     pub(super) main_state: Cell<*mut lua_State>,
     /// The coroutine of the main function; null if there is none, and from the moment when the VM is being closed.
-    pub(super) main: Cell<*mut lua_State>,
+    pub(super) main_coroutine: Cell<*mut lua_State>,
     /// Whether a panic has unwound a call of the VM; it must not be entered again.
     pub(super) is_broken: Cell<bool>,
     /// The hook that an interrupt sets, see `interrupt`.
@@ -39,7 +39,7 @@ impl VmContext {
     /// Returns the main state of a service's VM if nothing runs on it. Then it contains only the main function's
     /// coroutine, and no program can reach it.
     pub(super) fn idle_main_state(&self) -> Option<State> {
-        if self.main.get().is_null() || self.main_state.get().is_null() {
+        if self.main_coroutine.get().is_null() || self.main_state.get().is_null() {
             return None;
         }
         // SAFETY: the main state is open, since the pointer is not null.
@@ -48,8 +48,8 @@ impl VmContext {
     }
 
     /// Returns the stack of the main function's coroutine, if there is one.
-    pub(super) fn main(&self) -> Option<State> {
-        let main = self.main.get();
+    pub(super) fn main_coroutine(&self) -> Option<State> {
+        let main = self.main_coroutine.get();
         // SAFETY: the coroutine is on the main state, out of the reach of Lua code, until that state is closed.
         (!main.is_null()).then(|| unsafe { State::new(main) })
     }

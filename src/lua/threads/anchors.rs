@@ -87,9 +87,11 @@ pub(super) struct Anchors {
     pub(super) checks: Cell<u32>,
 }
 
+/// The thread whose stack has the table.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct AnchorThread(pub(super) *mut lua_State);
 
+/// Returns the number of a coroutine in the table.
 pub(super) fn place(co: Coroutine) -> i64 {
     FIRST + co.number() as i64
 }
@@ -196,6 +198,7 @@ impl Anchors {
         self.ended.get() || self.checks.get().is_multiple_of(FLAG_CHECKS) && self.has_lost_probe()
     }
 
+    /// Whether the collector has removed the probe from the weak table.
     #[cold]
     pub(super) fn has_lost_probe(&self) -> bool {
         let Some(mut anchor_thread) = self.anchor_thread() else { return false };
@@ -236,6 +239,6 @@ fn put(anchor_thread: &mut State, number: i64) {
 
 /// Returns the number of a value that the users of `Threads` keep.
 pub(super) fn stored_number(number: u8) -> i64 {
-    assert!(i64::from(number) < MAX_STORED, "the number of a kept value is out of range");
+    assert!(i64::from(number) < MAX_STORED, "the number of a stored value is out of range");
     STORED + i64::from(number)
 }

@@ -61,16 +61,17 @@ impl Threads {
         }
     }
 
+    /// Creates `count` places: with new coroutines, which are added to `coroutines`, or free ones if that is `None`.
     pub(super) fn create_places(
         self: &Rc<Self>, call: &mut Call<'_>, count: usize, coroutines: Option<&mut Vec<Coroutine>>,
     ) -> Result<(), Fault> {
         let height = call.count();
         let threads = self.clone();
-        let grown = call.create(CreatePlaces { threads, hook: call.debug_hook(), count, coroutines });
-        if grown.is_ok() {
+        let result = call.create(CreatePlaces { threads, hook: call.debug_hook(), count, coroutines });
+        if result.is_ok() {
             call.drop_to(height);
         }
-        grown.map(drop)
+        result.map(drop)
     }
 
     /// Whether the collector has ended a cycle since the last call.
@@ -79,6 +80,7 @@ impl Threads {
         self.anchors.cycle_has_ended() && self.begin_cycle(call)
     }
 
+    /// Begins to observe the next cycle. Returns false if memory is short.
     #[cold]
     pub(super) fn begin_cycle(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         if self.anchors.begin_cycle() {

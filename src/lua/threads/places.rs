@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicPtr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Identity(pub(super) usize);
 
+/// The identity of no coroutine.
 pub(super) const NO_COROUTINE: Identity = Identity(0);
 
 impl Default for Identity {
@@ -26,6 +27,7 @@ impl Default for Identity {
     }
 }
 
+/// Returns the identity of the coroutine that has this stack.
 pub(super) fn coroutine_identity(of: &State) -> Identity {
     Identity(of.state.addr())
 }
@@ -57,6 +59,7 @@ pub(crate) struct Threads {
     pub(super) unwinding: Cell<bool>,
 }
 
+/// The places of a VM.
 #[derive(Default)]
 pub(super) struct Places {
     /// The state at each place; null if the place is free.
@@ -101,12 +104,14 @@ impl Threads {
         panic!("a coroutine of another VM, or the running one")
     }
 
+    /// Whether the place `number` has this coroutine.
     pub(super) fn holds(&self, number: i64, thread: *mut lua_State) -> bool {
         let places = self.places.borrow();
         let state = usize::try_from(number).ok().and_then(|number| places.states.get(number));
         state == Some(&thread) && !thread.is_null()
     }
 
+    /// Returns the place for the next coroutine: a free one, or one behind all others.
     pub(super) fn next_place(&self) -> Coroutine {
         let places = self.places.borrow();
         let free = places.free.last().copied();
@@ -118,12 +123,14 @@ impl Threads {
         Coroutine(self.places.borrow().states.len() as u32)
     }
 
+    /// Adds a free place. `co` is the one that `new_place` has returned.
     pub(super) fn add_free_place(&self, co: Coroutine) {
         let places = &mut *self.places.borrow_mut();
         places.states.push(null_mut());
         places.free.push(co.0);
     }
 
+    /// Puts a coroutine in the place that `next_place` has returned.
     pub(super) fn fill_place(&self, co: Coroutine, thread: *mut lua_State) {
         let places = &mut *self.places.borrow_mut();
         match places.free.pop() {
@@ -132,6 +139,7 @@ impl Threads {
         }
     }
 
+    /// Adds a task's own coroutine to those that `take_orphan` returns.
     pub(super) fn orphan(&self, co: Coroutine) {
         self.places.borrow_mut().orphans.push(co);
     }
@@ -199,6 +207,7 @@ impl Threads {
     }
 }
 
+/// The error of an operation that needs the anchors when they are lost.
 #[cold]
 pub(super) fn anchors_lost() -> Fault {
     Fault::message("the VM's coroutines are lost")

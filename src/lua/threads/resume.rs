@@ -88,7 +88,7 @@ impl Threads {
         let status = unsafe { ffi::lua_resume(state.state, call.state, count, &mut results) };
         self.set_running(outer.0, outer.1);
         self.last_resumed.set(NO_COROUTINE);
-        came_back(status, results)
+        resumed_with(status, results)
     }
 
     #[inline]
@@ -132,7 +132,7 @@ impl Threads {
         if status == ffi::LUA_YIELD && self.unwinding.get() {
             return Ok(ResumeResult::Waits);
         }
-        let (moved, back) = match came_back(status, results) {
+        let (moved, result) = match resumed_with(status, results) {
             Resumed::Failed => (1, ResumeResult::Failed),
             _ => (results, ResumeResult::Values(results)),
         };
@@ -141,10 +141,10 @@ impl Threads {
             return Err("too many results to resume");
         }
         if status_first {
-            call.push_boolean(back != ResumeResult::Failed);
+            call.push_boolean(result != ResumeResult::Failed);
         }
         co.move_to(call, moved);
-        Ok(back)
+        Ok(result)
     }
 
     /// Forgets the coroutine of the last resume: the step's coroutine is about to yield.
@@ -162,8 +162,9 @@ impl Threads {
     }
 }
 
+/// Converts the results of `lua_resume`.
 #[inline]
-pub(super) fn came_back(status: c_int, results: c_int) -> Resumed {
+fn resumed_with(status: c_int, results: c_int) -> Resumed {
     match status {
         ffi::LUA_YIELD => Resumed::Yielded(results),
         ffi::LUA_OK => Resumed::Returned(results),
