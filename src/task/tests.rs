@@ -273,7 +273,7 @@ fn without_its_anchors_a_vm_has_no_tasks_and_does_not_crash() {
 }
 
 #[test]
-fn a_keeper_that_a_program_closes_or_resumes_does_not_crash_the_vm() {
+fn an_anchor_thread_that_a_program_closes_or_resumes_does_not_crash_the_vm() {
     for act in ["coroutine.close", "coroutine.resume", "plain_close", "plain_resume"] {
         let code = format!(
             "task.fork(function() task.wait 'a' end) task.run_ready()

@@ -32,7 +32,7 @@ impl Drop for Counted {
 impl Object for Counted {
     const NAME: &'static str = "counted";
     const USER_VALUES: i32 = 2;
-    const METHODS: FunctionTable = functions! { value, field, lend };
+    const METHODS: FunctionTable = functions! { value, field, take_bytes };
 }
 
 const NOTE: Field<Counted> = Field::new(2);
@@ -54,7 +54,7 @@ impl ByteSource for Counted {
     }
 }
 
-fn lend(call: &mut Call<'_>) -> Result<BytesOf<Counted>, Fault> {
+fn take_bytes(call: &mut Call<'_>) -> Result<BytesOf<Counted>, Fault> {
     call.object::<Counted>(1)?;
     Ok(BytesOf::at(1))
 }
@@ -119,8 +119,8 @@ impl TailedSource for Text {
     }
 }
 
-/// `made(text, owner)`: returns an object with the text behind it.
-fn made(call: &mut Call<'_>) -> Result<NewTailed<Text, 1>, Fault> {
+/// `tailed(text, owner)`: returns an object with the text behind it.
+fn tailed(call: &mut Call<'_>) -> Result<NewTailed<Text, 1>, Fault> {
     let source = Text(call.utf8(1)?.to_string());
     Ok(NewTailed { source, fields: [(OWNER, 2)] })
 }
@@ -137,8 +137,8 @@ impl TailedFactory for Counted {
     }
 }
 
-/// `made_by(counted, owner)`: returns an object with as many bytes as the value of `counted`.
-fn made_by(call: &mut Call<'_>) -> Result<NewFromFactory<Counted, 1>, Fault> {
+/// `created_by(counted, owner)`: returns an object with as many bytes as the value of `counted`.
+fn created_by(call: &mut Call<'_>) -> Result<NewFromFactory<Counted, 1>, Fault> {
     call.any(2)?;
     Ok(NewFromFactory { factory: 1, fields: [(OWNER, 2)] })
 }
@@ -179,8 +179,8 @@ fn serve(call: &mut Call<'_>) -> Result<Pushing<Served>, Fault> {
     let function = call.push(Argument(1))?;
     let source = Text("head".to_string());
     let row = Row { items: (Argument(function + 1), 42), named: 2, metatable: Some(2) };
-    let made = NewTailed { source, fields: [] };
-    Ok(Next::call(2, then(served), 5).pushing((made, row)))
+    let tailed = NewTailed { source, fields: [] };
+    Ok(Next::call(2, then(served), 5).pushing((tailed, row)))
 }
 
 fn served(call: &mut Call<'_>, outcome: Outcome) -> Result<(i64, Argument), Fault> {
@@ -210,8 +210,8 @@ pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"break_in_value", Function::new(break_in_value)),
     (c"break_in_create", Function::new(break_in_create)),
     (c"break_later", Function::new(break_later)),
-    (c"made", Function::new(made)),
-    (c"made_by", Function::new(made_by)),
+    (c"tailed", Function::new(tailed)),
+    (c"created_by", Function::new(created_by)),
     (c"part", Function::new(part)),
     (c"stored", Function::new(stored)),
     (c"note", Function::new(note)),
@@ -225,29 +225,29 @@ fn a_new_object_has_its_fields() {
     assert_eq!(run("return b.new(5, 'note'):field()"), "note");
     assert_eq!(run("return b.new('7'):value()"), "7");
     assert_eq!(run("b.new {}"), "code:1: bad argument #1 to 'new' (number expected, got table)");
-    assert_eq!(run("b.new(1).value(b.made('x'))"), "code:1: bad argument #1 to 'value' (counted expected, got head)");
+    assert_eq!(run("b.new(1).value(b.tailed('x'))"), "code:1: bad argument #1 to 'value' (counted expected, got head)");
 }
 
 #[test]
-fn lent_bytes_become_a_string_once() {
-    assert_eq!(show("(function(o) return o:lend(), o:value() end)(b.new(3))"), "012 0");
+fn bytes_of_an_object_become_a_string_once() {
+    assert_eq!(show("(function(o) return o:take_bytes(), o:value() end)(b.new(3))"), "012 0");
     // A slice out of range, in the code that runs after the step.
-    let broken = run("local o = b.new(11) return select(2, pcall(o.lend, o))");
+    let broken = run("local o = b.new(11) return select(2, pcall(o.take_bytes, o))");
     assert!(broken.starts_with("internal error: range end index 11"), "{broken}");
 }
 
 #[test]
 fn an_object_with_bytes_is_created_after_lua_has_allocated() {
-    assert_eq!(show("b.made('text', 'me'):read()"), "7 text|0 me");
-    assert_eq!(run("return b.made('none')"), "nil");
-    assert_eq!(run("return select(2, pcall(b.made, 'panic'))"), "internal error: in a source");
+    assert_eq!(show("b.tailed('text', 'me'):read()"), "7 text|0 me");
+    assert_eq!(run("return b.tailed('none')"), "nil");
+    assert_eq!(run("return select(2, pcall(b.tailed, 'panic'))"), "internal error: in a source");
 }
 
 #[test]
 fn an_object_creates_others_with_bytes() {
-    assert_eq!(show("b.made_by(b.new(3), 'me'):read()"), "3 xxx me");
-    assert_eq!(show("b.made_by(b.new(0), 'me')"), "nil");
-    assert_eq!(show("b.made_by('none', 'me')"), "nil");
+    assert_eq!(show("b.created_by(b.new(3), 'me'):read()"), "3 xxx me");
+    assert_eq!(show("b.created_by(b.new(0), 'me')"), "nil");
+    assert_eq!(show("b.created_by('none', 'me')"), "nil");
 }
 
 #[test]
@@ -258,9 +258,9 @@ fn a_returned_value_is_also_stored_in_a_field() {
 
 #[test]
 fn parts_of_an_objects_bytes_become_strings() {
-    assert_eq!(show("b.part(b.made('text'), 1, 3)"), "ex");
-    assert_eq!(show("b.part(b.made('text'), 2, 2)"), "");
-    assert_eq!(show("b.part(b.made('text'))"), "nil");
+    assert_eq!(show("b.part(b.tailed('text'), 1, 3)"), "ex");
+    assert_eq!(show("b.part(b.tailed('text'), 2, 2)"), "");
+    assert_eq!(show("b.part(b.tailed('text'))"), "nil");
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_finalizer_may_do_anything_while_values_are_pushed() {
         local function again()
             setmetatable({}, { __gc = function()
                 seen = seen + 1
-                b.serve(function() return 1 end) b.made('inner', {}):read() b.new(2, {}):lend()
+                b.serve(function() return 1 end) b.tailed('inner', {}):read() b.new(2, {}):take_bytes()
                 if seen < 200 then again() end
             end })
         end
@@ -299,7 +299,7 @@ fn a_finalizer_may_do_anything_while_values_are_pushed() {
         local sum = 0
         while seen < 200 do
             sum = sum + b.serve(function(head) return (head:read()) end)
-            b.new(3, 'note'):lend()
+            b.new(3, 'note'):take_bytes()
         end
         return sum % 5";
     assert_eq!(run(code), "0");

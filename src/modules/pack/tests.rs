@@ -184,9 +184,9 @@ fn a_function_is_one_that_was_packed() {
     for number in 0..2000u64 {
         let bytes = [[0xcc].as_slice(), &number.to_ne_bytes()].concat();
         if let Ok(values) = vm.unpack(&bytes) {
-            let place = function_at(number).expect("it came back");
+            let sent = function_at(number).expect("it came back");
             let function = values[0].as_function().expect("a function");
-            assert_eq!(function.to_pointer().addr(), place.address());
+            assert_eq!(function.to_pointer().addr(), sent.address());
         }
     }
 }
@@ -216,7 +216,7 @@ fn a_pairs_metamethod_may_change_the_enclosing_table() {
 
 /// Returns the resident memory of this process, in bytes.
 fn resident() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux reports it");
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
     pages.expect("a number of pages") * 4096
 }
