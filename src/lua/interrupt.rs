@@ -97,7 +97,7 @@ impl Drop for RunningVm {
 impl Call<'_> {
     /// Lets interrupts of the VM reach the coroutines that `threads` runs, besides the main function.
     pub(crate) fn interrupt_with(&mut self, threads: &Rc<Threads>) {
-        if let Some(context) = vm_context::of(self) {
+        if let Some(context) = vm_context::context_of(self) {
             let _ = context.threads.set(threads.clone());
         }
     }
@@ -165,7 +165,8 @@ where
     // only the error is left of the step. The values below belong to the interrupted function.
     unsafe {
         let mut to = Pusher::new(state);
-        let Some((context, main)) = vm_context::of(&to).and_then(|context| Some((context, context.main_coroutine()?)))
+        let Some((context, main)) =
+            vm_context::context_of(&to).and_then(|context| Some((context, context.main_coroutine()?)))
         else {
             return;
         };

@@ -1,4 +1,7 @@
 //! New objects that a step returns to Lua, and bytes that an object passes to Lua.
+//!
+//! A *tailed* object is plain data with bytes behind it, its *tail*, in one block of Lua's. It has no finalizer, which
+//! saves work for the collector.
 
 use super::fields::Field;
 use super::object::{self, Object};
@@ -48,44 +51,42 @@ impl<T: Object, const FIELDS: usize> NewWith<T, FIELDS> {
     }
 }
 
-/// Creates an object of plain data with bytes behind it, when Lua has allocated memory for it. Such an object has no
-/// finalizer, which saves work for the collector. A finalizer may run between the step and the creation, so the data
-/// that the creation reads may have changed.
+/// Creates a tailed object when Lua has allocated memory for it. A finalizer may run between the step and the creation,
+/// so the data that the creation reads may have changed.
 pub(crate) trait TailedSource: 'static {
     type Object: Object + Copy;
-    /// Returns the number of bytes.
+    /// Returns the size of the tail in bytes.
     fn size(&self) -> usize;
     /// Writes the bytes, which are 0 before, and returns the value. If it returns `None`, there is no object to create,
     /// and Lua gets nil.
     fn create(&mut self, bytes: &mut [u8]) -> Option<Self::Object>;
 }
 
-/// The object that a source creates, with some of its fields set: each to the value at an index of the function's
-/// stack.
+/// The tailed object that a source creates, with some of its fields set: each to the value at an index of the
+/// function's stack.
 pub(crate) struct NewTailed<S: TailedSource, const FIELDS: usize> {
     pub(crate) source: S,
     pub(crate) fields: [(Field<S::Object>, c_int); FIELDS],
 }
 
-/// An object that creates others of plain data with bytes behind them, when Lua has allocated memory for them: like a
-/// [`TailedSource`], but nothing is stored meanwhile.
+/// An object that creates tailed objects when Lua has allocated memory for them. It works like a [`TailedSource`], but
+/// nothing is stored meanwhile, because the factory itself is in Lua's memory.
 pub(crate) trait TailedFactory: Object {
     type Product: Object + Copy;
-    /// Returns the number of bytes.
+    /// Returns the size of the tail in bytes.
     fn size(&self) -> usize;
     /// Creates the object, as [`TailedSource::create`].
     fn create(&mut self, bytes: &mut [u8]) -> Option<Self::Product>;
 }
 
-/// The object that the object at an index creates, with some of its fields set: each to the value at an index of the
-/// function's stack. Nil if there is no object at the index when it is pushed.
-pub(crate) struct NewFromFactory<M: TailedFactory, const FIELDS: usize> {
+/// The tailed object that the factory at an index creates, with some of its fields set: each to the value at an index
+/// of the function's stack. Nil if there is no factory at the index when it is pushed.
+pub(crate) struct NewFromFactory<F: TailedFactory, const FIELDS: usize> {
     pub(crate) factory: c_int,
-    pub(crate) fields: [(Field<M::Product>, c_int); FIELDS],
+    pub(crate) fields: [(Field<F::Product>, c_int); FIELDS],
 }
 
-/// Some of the bytes behind the object at an index, as a string; nil if there is no object at the index when it is
-/// pushed.
+/// A part of the tail of the object at an index, as a string; nil if there is no object at the index when it is pushed.
 #[derive(Clone, Copy)]
 pub(crate) struct TailSlice<T> {
     object: c_int,
@@ -165,19 +166,19 @@ impl<S: TailedSource, const FIELDS: usize> Push for NewTailed<S, FIELDS> {
     }
 }
 
-impl<M: TailedFactory, const FIELDS: usize> Push for NewFromFactory<M, FIELDS> {
+impl<F: TailedFactory, const FIELDS: usize> Push for NewFromFactory<F, FIELDS> {
     const REFERS_TO_STACK: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
         let index = self.factory;
-        let created = to.find::<M>(index).is_some_and(|factory| {
+        let created = to.find::<F>(index).is_some_and(|factory| {
             // SAFETY: the object was just found, and no Lua code runs during this call.
             let size = unsafe { (*factory).size() };
             let stack = State::reborrow(&to);
             object::push_tailed(&mut to, size, |bytes| {
                 // SAFETY: the object is found after the allocation, which is the last moment a finalizer can run. No
                 // Lua code runs while it is borrowed.
-                stack.find::<M>(index).and_then(|factory| unsafe { (*factory).create(bytes) })
+                stack.find::<F>(index).and_then(|factory| unsafe { (*factory).create(bytes) })
             })
         });
         match created {

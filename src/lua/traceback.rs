@@ -27,7 +27,7 @@ pub(crate) struct MainTraceback;
 
 impl Push for MainTraceback {
     fn push(&mut self, mut to: Pusher<'_>) {
-        match vm_context::of(&to).and_then(VmContext::main_coroutine) {
+        match vm_context::context_of(&to).and_then(VmContext::main_coroutine) {
             Some(main) => to.trace(&main, None, 0),
             None => to.push_nil(),
         }

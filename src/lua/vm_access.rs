@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::stack::Stack;
 use super::state::State;
-use super::vm_context::of;
+use super::vm_context::context_of;
 use crate::memory::Memory;
 
 impl Call<'_> {
@@ -23,7 +23,7 @@ impl Call<'_> {
 
     /// Returns the VM's memory, if the core created the VM.
     pub(crate) fn memory(&self) -> Option<&Memory> {
-        of(self).map(|context| &context.memory)
+        context_of(self).map(|context| &context.memory)
     }
 
     /// Starts the collector of a service's VM. Its first cycle begins when the VM's memory has doubled, which is also

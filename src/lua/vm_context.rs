@@ -81,7 +81,7 @@ pub(super) struct StoreHandle(pub(super) &'static Store);
 
 /// Returns the context of the VM; `None` if the core did not create the VM. The context exists as long as the VM.
 #[inline]
-pub(super) fn of<'h>(state: &State) -> Option<&'h VmContext> {
+pub(super) fn context_of<'h>(state: &State) -> Option<&'h VmContext> {
     let mut context = ptr::null_mut();
     // SAFETY: the context of these allocators is always a `VmContext`.
     unsafe {
@@ -107,7 +107,7 @@ impl VmRef {
 
     #[inline]
     pub(super) fn of(state: &State) -> VmRef {
-        match of(state) {
+        match context_of(state) {
             Some(context) => VmRef(context),
             None => VmRef(ptr::without_provenance(state.registry().addr() | 1)),
         }
@@ -141,7 +141,7 @@ impl State {
 /// store exists as long as the VM, which is longer than any frame that uses it.
 #[inline]
 pub(super) fn store_of(state: &mut State) -> Option<&'static Store> {
-    match of(state) {
+    match context_of(state) {
         Some(context) => Some(&context.store),
         None => store_in_registry(state),
     }

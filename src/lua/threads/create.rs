@@ -12,7 +12,7 @@ use crate::lua::fault::Fault;
 use crate::lua::object::{self, Object};
 use crate::lua::returns::{Push, Pusher};
 use crate::lua::state::Kind;
-use crate::lua::vm_context::{VmContext, of};
+use crate::lua::vm_context::{VmContext, context_of};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::rc::Rc;
@@ -102,7 +102,7 @@ impl Push for CreateAnchors {
         to.need(20, None);
         // The main state of a service's VM serves as the anchor thread. It has the main function's coroutine below the
         // table, and the table contains the sentinel.
-        let main_state = of(&to).and_then(VmContext::idle_main_state);
+        let main_state = context_of(&to).and_then(VmContext::idle_main_state);
         let (height, is_main_state) = (to.count(), main_state.is_some());
         let mut anchor_thread = main_state.unwrap_or_else(|| to.push_coroutine());
         let sentinel = push_block(&mut to, Sentinel { threads: std::ptr::null(), anchor_thread: anchor_thread.state });
