@@ -1,7 +1,7 @@
 //! New objects that a step returns to Lua, and bytes that an object passes to Lua.
 //!
-//! A *tailed* object is plain data with bytes behind it, its *tail*, in one block of Lua's. It has no finalizer, which
-//! saves work for the collector.
+//! A *tailed* object is plain data with bytes behind it, its *tail*, in one block of Lua memory. It has no finalizer,
+//! which saves work for the collector.
 
 use super::fields::Field;
 use super::object::{self, Object};

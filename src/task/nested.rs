@@ -29,10 +29,11 @@ pub(super) enum ResumeError {
     Closed,
     /// The plain coroutine library has resumed the waiting coroutine.
     Taken,
+    /// The stack of the resuming coroutine has no room for the results.
     TooMany,
 }
 
-/// One byte for each refusal. Its address represents the message until there is a stack on which the message can be
+/// One byte for each error. Its address represents the message until there is a stack on which the message can be
 /// created. This is a static because the address of a constant is not unique.
 static MARKS: [u8; 3] = [0; 3];
 
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_refusal_has_its_own_mark() {
+    fn each_error_has_its_own_mark() {
         let [closed, taken, many] = ResumeError::ALL.map(ResumeError::mark);
         assert!(closed != taken && taken != many && closed != many);
     }

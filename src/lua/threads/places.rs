@@ -38,7 +38,9 @@ pub(crate) struct Full;
 
 /// A call of a program's `resume` that is on the C stack.
 pub(super) struct Link {
+    /// The link outside this one; null if there is none.
     pub(super) outer: *const Link,
+    /// The coroutine that resumes, and the one that it resumes.
     pub(super) from: *mut lua_State,
     pub(super) to: *mut lua_State,
 }
