@@ -58,6 +58,7 @@ pub(super) fn supervised(socket: RawFd) -> OsString {
     format!("{SUPERVISED}{socket},{}", std::process::id()).into()
 }
 
+/// Parses the option with which a supervisor starts a program.
 fn supervisor(option: &CStr) -> Option<(RawFd, Pid)> {
     let value = option.to_str().ok()?.strip_prefix(SUPERVISED)?;
     let (socket, process) = value.split_once(',')?;

@@ -62,6 +62,7 @@ const SET_ARGUMENTS: Chunk<'_> = Chunk::Text(
     c"=lio",
 );
 
+/// Runs `SET_ARGUMENTS`.
 fn set_arguments(call: &mut Call<'_>) -> Result<Pushing<Many<Vec<u8>>>, Fault> {
     call.create(SET_ARGUMENTS)?;
     let (position, arguments) = match call.data::<Script>() {

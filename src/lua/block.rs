@@ -51,6 +51,7 @@ pub(super) fn shared_key<T: 'static>() -> *const c_void {
     type_identity::<Of<T>>()
 }
 
+/// The beginning of a userdata block that contains a Rust value.
 #[repr(C)]
 pub(super) struct Slot<T> {
     /// The type's registry key; null once the value is dropped.

@@ -278,12 +278,14 @@ impl<E: Decoder> Builder<'_, E> {
         }
     }
 
+    /// Ensures room for `count` more values. Raises an error if the stack cannot grow.
     fn reserve(&mut self, count: c_int) {
         if !self.to.has_room(count) {
             self.fail("too many values for the stack");
         }
     }
 
+    /// Raises an error that names the decoder's call.
     #[cold]
     fn fail(&mut self, text: &str) -> ! {
         Fault::message(format_args!("{}: {text}", E::CALL)).raise(&mut self.to)

@@ -12,6 +12,7 @@ use std::io;
 #[derive(Debug)]
 pub(crate) struct Failure(Box<(&'static str, Cause)>);
 
+/// What failed.
 #[derive(Debug)]
 enum Cause {
     System(Errno),

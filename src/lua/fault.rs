@@ -14,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[derive(Debug)]
 pub(crate) struct Fault(Box<Cause>);
 
+/// What the core raises, returns or does for a fault.
 #[derive(Debug)]
 enum Cause {
     /// `bad argument #index to 'call' (message)`.

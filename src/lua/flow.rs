@@ -53,11 +53,13 @@ impl Flow {
         Flow { then: None, packed: Flow::word(FlowKind::Return, count) }
     }
 
+    /// A flow that continues with a step. `kept` is passed to that step.
     #[inline(always)]
     fn then(kind: FlowKind, count: c_int, then: &'static Continuation, kept: u32) -> Flow {
         Flow { then: Some(then), packed: u64::from(kept) << 32 | Flow::word(kind, count) }
     }
 
+    /// Packs a kind and a count.
     #[inline(always)]
     fn word(kind: FlowKind, count: c_int) -> u64 {
         // A negative number is a mistake of the step; it becomes too large a number as well.
@@ -93,11 +95,13 @@ impl Flow {
         (self.packed as u32 & MAX_COUNT) as c_int
     }
 
+    /// Returns the number of results of a protected call; -1: all.
     #[inline(always)]
     pub(super) fn results(self) -> c_int {
         self.packed as c_int >> 30
     }
 
+    /// Returns the index of the message handler of a protected call; 0: none.
     #[inline(always)]
     pub(super) fn handler(self) -> c_int {
         (self.packed >> 23 & 127) as c_int
@@ -116,6 +120,7 @@ impl Flow {
 #[derive(Clone, Copy)]
 pub(crate) struct Next<R = ()>(Action<R>);
 
+/// What [`Next`] contains.
 #[derive(Clone, Copy)]
 enum Action<R> {
     Return(R),

@@ -83,6 +83,7 @@ pub(crate) fn uninstall() {
 pub(super) struct RunningVm(*const VmContext);
 
 impl RunningVm {
+    /// Marks the VM as running on this thread.
     pub(super) fn enter(context: *const VmContext) -> RunningVm {
         RunningVm(RUNNING.replace(context))
     }
@@ -113,6 +114,7 @@ where
     let _ = context.on_interrupt.set(hook::<F>);
 }
 
+/// Locks the count of installations.
 fn installed() -> MutexGuard<'static, usize> {
     INSTALLED.lock().unwrap_or_else(PoisonError::into_inner)
 }

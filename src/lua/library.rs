@@ -37,6 +37,7 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
+    /// Returns the file as a chunk.
     fn code(&self) -> Chunk<'static> {
         Chunk::Text(self.text, self.chunk)
     }
@@ -210,6 +211,7 @@ fn search_for_service<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, F
     })
 }
 
+/// Returns the function that opens the module `name`.
 fn find(list: &[(&str, Function)], name: &[u8]) -> Option<Function> {
     let found = list.iter().find(|(module, _)| module.as_bytes() == name);
     found.map(|(_, open)| *open)
@@ -228,6 +230,7 @@ fn open_compiled(call: &mut Call<'_>) -> Result<Pushing<(Chunk<'static>, Argumen
     Ok(Next::call(1, MODULE, 0).pushing((Chunk::Text(code, c"=lio"), Argument(1))))
 }
 
+/// A table with three functions of the debug library.
 struct ReadOnlyDebug;
 
 impl Push for ReadOnlyDebug {

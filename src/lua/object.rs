@@ -90,6 +90,7 @@ impl<T: Object> Slot<T> {
     const USER_VALUES_FIT: () = assert!(T::USER_VALUES >= 0 && T::USER_VALUES < 256);
 }
 
+/// Creates the metatable of `T`, registers it and pushes it.
 #[cold]
 fn create_metatable<T: Object>(to: &mut Pusher<'_>) {
     to.need(6, None);

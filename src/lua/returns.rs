@@ -34,6 +34,7 @@ pub(super) fn with_parked<T: 'static, R>(
     }
 }
 
+/// Parks the value in the VM's store while `push` runs.
 #[inline(never)]
 fn push_parked<T: 'static, R>(value: T, mut to: Pusher<'_>, push: impl FnOnce(&mut T, Pusher<'_>) -> R) -> R {
     let mark = 0u8;

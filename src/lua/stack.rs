@@ -76,6 +76,7 @@ impl Stack {
         self.to_integer(index).ok_or_else(|| self.integer_fault(index))
     }
 
+    /// The fault for a value that is not an integer.
     #[cold]
     fn integer_fault(&self, index: c_int) -> Fault {
         match self.to_number(index) {
@@ -140,6 +141,7 @@ impl Stack {
         }
     }
 
+    /// The fault for a value that is not a string. For a number, the step runs again with a string.
     #[cold]
     fn string_fault(&self, index: c_int) -> Fault {
         match self.kind(index) {
@@ -181,6 +183,7 @@ impl Stack {
         }
     }
 
+    /// Makes room on Lua's stack for `count` values and for the results.
     #[cold]
     fn grow(&mut self, count: c_int) -> Result<(), Fault> {
         match self.has_room(count + SPARE + 20) {

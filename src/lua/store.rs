@@ -10,6 +10,7 @@ use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+/// The store of a VM.
 #[derive(Default)]
 pub(super) struct Store {
     parked: RefCell<Vec<Entry>>,
@@ -17,6 +18,7 @@ pub(super) struct Store {
     closed: Cell<bool>,
 }
 
+/// A parked value.
 struct Entry {
     /// The thread of the owner's frame, and the frame's address.
     thread: usize,

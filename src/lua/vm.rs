@@ -110,6 +110,7 @@ impl<T: Send + 'static> Vm<T> {
         Some(vm)
     }
 
+    /// Creates a VM that allocates by `allocator`.
     fn with(allocator: ffi::lua_Alloc, data: T) -> Option<Vm<T>> {
         let context = Box::new(VmContext {
             memory: Memory::default(),
@@ -299,6 +300,7 @@ impl<T: Send + 'static> Vm<T> {
 }
 
 impl<T> Vm<T> {
+    /// Returns the context of the VM.
     fn context(&self) -> &VmContext {
         // SAFETY: the context is freed when the VM is dropped, and no mutable reference to it exists.
         unsafe { self.0.as_ref() }

@@ -129,6 +129,7 @@ impl Walk {
         Some(top + 1)
     }
 
+    /// Makes room for ten more cursors. Returns false if the stack cannot grow.
     #[cold]
     fn grow(&mut self, top: c_int) -> bool {
         self.limit = top + 10 * VALUES_PER_CURSOR;

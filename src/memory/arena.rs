@@ -52,6 +52,7 @@ impl Deref for Memory {
     }
 }
 
+/// The blocks of one VM.
 pub(super) struct Arena {
     /// The unused rest of the newest chunk: its start, a multiple of 8, and its length. Its end is a multiple of 16.
     rest: Cell<*mut u8>,
@@ -99,6 +100,7 @@ impl Memory {
         ptr::null_mut()
     }
 
+    /// Allocates a block for an object with Lua's type tag `tag`.
     #[inline]
     fn create(&self, tag: usize, size: usize) -> *mut u8 {
         if !self.allows(size) {

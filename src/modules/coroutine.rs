@@ -31,6 +31,7 @@ const WRAPPED: i32 = upvalue(2);
 
 const LOST: &str = "the wait was lost: other code resumed the caller";
 
+/// Returns the coroutine at argument 1.
 fn coroutine(stack: &Stack) -> Result<Identity, Fault> {
     stack.coroutine(1).ok_or_else(|| Fault::expected(1, "coroutine"))
 }
@@ -140,6 +141,7 @@ fn closed(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     Err(error(call.count(), outcome.kept != 0))
 }
 
+/// The error at `index`. If memory was short, its text gets no position.
 fn error(index: i32, out_of_memory: bool) -> Fault {
     if out_of_memory { Fault::value(index) } else { Fault::located(index) }
 }
@@ -194,6 +196,7 @@ fn close(call: &mut Call<'_>) -> Result<Next<(bool, Option<Argument>)>, Fault> {
     Ok(Next::call(count, then(return_results), 0))
 }
 
+/// The step after Lua's own `close`: returns its results.
 fn return_results(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::rest(outcome.first))
 }

@@ -150,6 +150,7 @@ fn answered(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument
     Ok(Next::call(2, last, 0))
 }
 
+/// Returns the descriptor that the method has returned, if any.
 fn found(call: &Call<'_>, outcome: Outcome) -> Maybe<Argument> {
     Maybe((call.kind(outcome.first) != Kind::None).then_some(Argument(outcome.first)))
 }

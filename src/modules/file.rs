@@ -48,6 +48,7 @@ pub(super) fn refused(refusal: Refusal) -> Fault {
     failure("open", refusal)
 }
 
+/// Converts the result of opening a file or folder.
 fn opened<T: Object>(opened: Result<T, Refusal>) -> Result<New<T>, Fault> {
     opened.map(New::of).map_err(refused)
 }

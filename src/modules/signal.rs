@@ -22,6 +22,7 @@ fn signal(call: &Call<'_>, index: i32) -> Result<Set, Fault> {
     })
 }
 
+/// Opens a watcher of the signals that the arguments name.
 fn watch(call: &mut Call<'_>, purpose: Purpose) -> Result<New<Watcher>, Fault> {
     let mut wanted = Set::default();
     for index in 1..=call.count() {

@@ -66,11 +66,13 @@ fn acquire(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<(TaskId, i32), Faul
     Ok((id, values - 1))
 }
 
+/// The error of a task whose arguments exceed its stack.
 #[cold]
 fn too_many() -> Fault {
     Fault::message("too many arguments for a task")
 }
 
+/// Fails unless argument 1 can be called.
 fn check_callable(call: &mut Call<'_>) -> Result<(), Fault> {
     if call.kind(1) == Kind::Function || call.has_metafield(1, c"__call")? {
         return Ok(());
@@ -140,6 +142,7 @@ fn wait(call: &mut Call<'_>) -> Result<Next, Fault> {
     }
 }
 
+/// Fails because the wait on argument 1 cannot begin.
 #[cold]
 fn refused(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<Next, Fault> {
     tasks.abandon(call, 1);
@@ -247,6 +250,7 @@ fn list(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(list_of(1..=call.count()))
 }
 
+/// Returns a list of the values at these indexes.
 fn list_of(indexes: impl IntoIterator<Item = i32>) -> Value {
     Value::List(indexes.into_iter().map(Value::Argument).collect())
 }

@@ -5,6 +5,7 @@ use crate::event::timers::Queue;
 use crate::lua::object::Object;
 use crate::lua::{Argument, Call, Fault, Field, Function, FunctionTable, Maybe, Module, New, functions};
 
+/// A timer queue.
 #[derive(Default)]
 pub(crate) struct Timers(pub(crate) Queue);
 
@@ -19,6 +20,7 @@ impl Object for Timers {
     };
 }
 
+/// Returns the queue at argument 1.
 fn queue<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Queue, Fault> {
     Ok(&mut call.object_mut::<Timers>(1)?.0)
 }

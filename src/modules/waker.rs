@@ -6,6 +6,7 @@ use crate::event::waker::{handle_of, of_handle};
 use crate::lua::{Call, Failure, Fault, Function, FunctionTable, Light, New, Object, failed, functions};
 use std::sync::Arc;
 
+/// A waker of a selector.
 struct Waker(Arc<event::Waker>);
 
 impl Object for Waker {

@@ -20,6 +20,8 @@ impl Tasks {
         self.create_coroutines(call, table)
     }
 
+    /// Creates coroutines: one for the new task, and more for the pool. Their number grows with that of all created
+    /// ones.
     #[cold]
     fn create_coroutines(&self, call: &mut Call<'_>, table: &mut TaskTable) -> Result<TaskId, Fault> {
         let count = 1 + (table.pool.created / 8).min(512) as usize;

@@ -63,11 +63,13 @@ pub(super) enum Phase {
 }
 
 impl Phase {
+    /// Whether a task in this phase has started or is queued to start, and has not ended.
     pub(super) fn is_alive(self) -> bool {
         use Phase::{Acquired, Dead, Pooled, Stale, Vacant};
         !matches!(self, Vacant | Pooled | Acquired | Stale | Dead)
     }
 
+    /// Whether a task in this phase is in the ready queue.
     pub(super) fn is_queued(self) -> bool {
         use Phase::{Dead, Orphaned, Ready, Severed, Stale, Woken, Yielded};
         matches!(self, Ready { .. } | Woken { .. } | Yielded | Severed | Orphaned | Stale | Dead)

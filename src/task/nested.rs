@@ -40,6 +40,7 @@ static MARKS: [u8; 3] = [0; 3];
 impl ResumeError {
     const ALL: [ResumeError; 3] = [ResumeError::Closed, ResumeError::Taken, ResumeError::TooMany];
 
+    /// Returns the value that represents the error on a coroutine's stack.
     fn mark(self) -> Light {
         Light((&raw const MARKS[self as usize]).addr())
     }
@@ -110,6 +111,8 @@ impl Tasks {
         }
     }
 
+    /// Moves `ok` and `count` values from a coroutine to the next one outwards. Returns their number; `None` if that
+    /// one's stack is full.
     fn transfer_outwards(&self, child: Coroutine, front: Coroutine, ok: bool, count: i32) -> Option<i32> {
         if !self.threads.push_to(front, ok) {
             return None;

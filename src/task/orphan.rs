@@ -23,6 +23,7 @@ impl Tasks {
         }
     }
 
+    /// Makes the waits weak that have lasted for the whole cycle that has just ended.
     #[cold]
     fn end_cycle(self: &Rc<Self>, call: &mut Call<'_>) {
         let table = &mut *self.table.borrow_mut();
@@ -55,6 +56,7 @@ impl Tasks {
         }
     }
 
+    /// Queues the orphans again whose report has failed.
     #[cold]
     fn queue_unreported(&self) {
         let table = &mut *self.table.borrow_mut();
@@ -65,6 +67,7 @@ impl Tasks {
         }
     }
 
+    /// Queues the task with this own coroutine, if it still waits.
     #[cold]
     fn queue_orphan(&self, own: Coroutine) {
         let table = &mut *self.table.borrow_mut();
@@ -90,6 +93,7 @@ impl Tasks {
         }
     }
 
+    /// Reports an orphan to the host, or to `on_error`, and kills it.
     fn report(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) -> Result<(), Fault> {
         let (own, front, tag) = {
             let table = self.table.borrow();

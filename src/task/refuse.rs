@@ -26,6 +26,7 @@ impl Tasks {
         Ok(format!("{name}: cannot wait here: {obstacle}"))
     }
 
+    /// Describes what prevents the wait from reaching the scheduler.
     fn obstacle_text(&self, call: &mut Call<'_>) -> Result<String, Fault> {
         let outside = "outside a task; use lio.loop.run(function() … end), or a service";
         let Some(id) = self.current() else { return Ok(outside.to_string()) };

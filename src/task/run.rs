@@ -172,6 +172,7 @@ impl Tasks {
         self.notify_killed(call, id, tag);
     }
 
+    /// Marks a task as running and resumes it, with the values on its stack.
     fn resume(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, values: i32, raises: bool) {
         let front = self.mark_running(self.table.borrow_mut().task_mut(id), raises);
         self.run(call, id, front, values);
@@ -292,6 +293,7 @@ impl Tasks {
         self.table.borrow_mut().discard(id);
     }
 
+    /// Reports the error of a task to the host, or to `on_error`, and closes its coroutine.
     fn report_failure(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) -> Result<(), Fault> {
         let (own, tag) = {
             let table = self.table.borrow();

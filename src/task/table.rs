@@ -59,6 +59,7 @@ impl TaskTable {
         &mut self.tasks[id as usize]
     }
 
+    /// Whether all queued tasks have yielded without a wait.
     pub(super) fn only_yielded(&self) -> bool {
         let mut queued = self.ready_queue.iter();
         queued.all(|&id| self.task(id).phase == Phase::Yielded)
@@ -181,6 +182,7 @@ impl TaskTable {
         (self.threads.identity(self.task(id).own) == co).then_some(id)
     }
 
+    /// Returns the task whose own coroutine this is, if it has not ended.
     pub(super) fn alive_task(&mut self, co: Identity) -> Option<TaskId> {
         let id = self.task_of(co)?;
         self.is_alive(id).then_some(id)

@@ -23,6 +23,7 @@ enum MapKey {
 }
 
 impl Token {
+    /// Returns the map of the token, and its key there.
     #[inline]
     fn map_key(self) -> MapKey {
         match self {

@@ -40,6 +40,7 @@ impl Files {
         files
     }
 
+    /// Lets the supervisor check the files periodically from now on.
     fn fall_back_to_polling(&mut self) {
         if !self.polls {
             report("the system cannot watch more folders; checking the files every second");
@@ -64,6 +65,7 @@ impl Files {
         self.files.insert(path, fingerprint);
     }
 
+    /// Watches the folders in which the file at `path` may change.
     fn watch_folders_of(&mut self, path: &Path) {
         let mut folders = Vec::new();
         folders_of(path, &mut folders, MAX_LINKS);
@@ -74,6 +76,7 @@ impl Files {
         }
     }
 
+    /// Watches a folder, if it exists.
     fn watch(&mut self, folder: PathBuf) {
         let found = Fingerprint::of(&folder);
         if found.exists()

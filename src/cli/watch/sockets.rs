@@ -62,6 +62,7 @@ impl KeptSocket {
         }
     }
 
+    /// Closes the socket, and removes the file of a unix socket unless `keep_file`.
     fn remove(self, keep_file: bool) {
         drop(self.descriptor);
         if !keep_file && let Some(path) = path(&self.key) {
@@ -142,6 +143,7 @@ impl Sockets {
         self.close_if(|_| true);
     }
 
+    /// Closes the sockets for which `is_closable` returns true.
     fn close_if(&mut self, mut is_closable: impl FnMut(&KeptSocket) -> bool) {
         for index in (0..self.list.len()).rev() {
             if is_closable(&self.list[index]) {

@@ -118,6 +118,7 @@ impl Supervisor {
         Ok(self.exit_code)
     }
 
+    /// Starts the next process.
     fn start(&mut self) {
         self.start_pending = false;
         self.newest += 1;
@@ -131,6 +132,7 @@ impl Supervisor {
         }
     }
 
+    /// Schedules a check of the files, a moment after the last change.
     fn schedule_check(&mut self) {
         let now = Instant::now();
         let first = self.pending_check.map_or(now, |(first, _)| first);
@@ -209,6 +211,7 @@ impl Supervisor {
         }
     }
 
+    /// Asks all processes except `number` to end.
     fn retire_others(&mut self, number: u32) {
         for child in &mut self.children {
             if child.number != number && !child.is_ending() {
@@ -218,6 +221,7 @@ impl Supervisor {
         }
     }
 
+    /// Starts a process with the changed files, or asks a process that does not listen to end first.
     fn restart(&mut self) {
         if self.start_pending {
             return;
@@ -244,6 +248,7 @@ impl Supervisor {
         self.children.iter_mut().find(|child| child.number == number)
     }
 
+    /// Handles that a process has started to listen.
     fn mark_listening(&mut self, number: u32) {
         let newest = number == self.newest;
         let Some(child) = self.child(number) else {
@@ -287,6 +292,7 @@ impl Supervisor {
         }
     }
 
+    /// Answers a process that wants a socket of an earlier process.
     fn handle_wants(&mut self, number: u32, key: &[u8]) {
         let mut children = self.children.iter();
         let Some(child) = children.find(|child| child.number == number) else {
@@ -328,6 +334,7 @@ impl Supervisor {
         }
     }
 
+    /// Handles the end of a process.
     fn handle_ended(&mut self, number: u32) -> io::Result<()> {
         let mut ended = self.children.extract_if(.., |child| child.number == number);
         let Some(mut child) = ended.next() else {
@@ -364,6 +371,7 @@ impl Supervisor {
         }
     }
 
+    /// Handles a signal: SIGHUP restarts the script, all others end it.
     fn handle_signal(&mut self, signal: Signal, from_terminal: bool) {
         if signal == Signal::HUP && (!self.had_terminal || has_terminal()) {
             if !self.ending {

@@ -71,6 +71,7 @@ pub(super) const FLAG_CHECKS: u32 = 64;
 pub(crate) struct Coroutine(pub(super) u32);
 
 impl Coroutine {
+    /// Returns the number of the place.
     pub(super) fn number(self) -> usize {
         self.0 as usize
     }

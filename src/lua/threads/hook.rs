@@ -14,6 +14,7 @@ pub(super) struct Hook {
 }
 
 impl Hook {
+    /// Sets the hook in a new coroutine, if there is one.
     pub(super) fn set(self, thread: &mut State) {
         if self.events != 0 {
             thread.set_debug_hook(self);

@@ -98,6 +98,7 @@ impl Threads {
         state
     }
 
+    /// Panics with the reason why a coroutine cannot be used.
     #[cold]
     #[inline(never)]
     pub(super) fn invalid_state(&self, state: *mut lua_State) -> ! {

@@ -91,6 +91,7 @@ impl Threads {
         resumed_with(status, results)
     }
 
+    /// Sets the running coroutine and the links around it.
     #[inline]
     pub(super) fn set_running(&self, running: *mut lua_State, links: *const Link) {
         // The fences order the stores for the signal handler, which follows the links.

@@ -48,6 +48,7 @@ pub(crate) fn append(stack: &mut Stack, index: i32, text: &mut Vec<u8>) -> bool 
     written
 }
 
+/// Writes values to a text.
 struct Encoder<'t> {
     text: &'t mut Vec<u8>,
     /// The identity of the metatable of arrays; 0 if there is none.
@@ -245,6 +246,7 @@ struct Failure {
     path: Vec<PathStep>,
 }
 
+/// One step of the path to a value.
 enum PathStep {
     Field(Vec<u8>),
     Element(i64),

@@ -115,11 +115,13 @@ impl From<Exhausted> for Failure {
     }
 }
 
+/// Converts a failure to an error.
 #[cold]
 pub(super) fn fault(failure: &Failure) -> Fault {
     Fault::message(message(failure))
 }
 
+/// Returns the message of a failure. Those for types are ltask's own words.
 fn message(failure: &Failure) -> &'static str {
     match failure {
         Failure::Unsupported(Kind::Function) => "Unsupport type function to serialize",
@@ -157,6 +159,7 @@ struct Packer<'w> {
 }
 
 impl Packer<'_> {
+    /// Packs the values at `first` to `last`, then the tables that were left for later.
     fn message(&mut self, values: &mut Walk, first: i32, last: i32) -> Packed {
         for index in first..last + 1 {
             self.value(values, index, 0)?;
@@ -194,6 +197,7 @@ impl Packer<'_> {
         }
     }
 
+    /// Packs the table at `index`, or a reference to it if it was packed before.
     fn table(&mut self, values: &mut Walk, index: i32, depth: u32) -> Packed {
         match self.writer.table(values.identity(index), depth)? {
             Found::New => self.content(values, index, depth + 1),

@@ -25,6 +25,7 @@ impl Unpacked {
         Some(Unpacked::Short(Decoded(Unpacker(reader))))
     }
 
+    /// Returns the values of a payload, whatever its size.
     pub(super) fn owned(payload: Payload, origin: Origin) -> Unpacked {
         Unpacked::Owned(Decoded(Unpacker(Reader::new(payload, origin))))
     }
@@ -36,6 +37,7 @@ impl Unpacked {
     }
 }
 
+/// Returns the values of a block that is not freed.
 pub(super) fn borrowed(block: Borrowed) -> Decoded<Unpacker<Borrowed>> {
     Decoded(Unpacker(Reader::new(block, Origin::Message)))
 }
@@ -77,6 +79,7 @@ impl<B: AsRef<[u8]> + 'static> Decoder for Unpacker<B> {
     }
 }
 
+/// Returns the event of a table.
 fn table(shape: Shape, names: [i64; 2]) -> Table {
     let (items, pairs) = shape.room;
     Table { items: shape.items, pairs: shape.pairs, room: (items as i32, pairs as i32), names, metatable: 0 }
@@ -98,6 +101,7 @@ pub(crate) struct ShortBytes {
 impl ShortBytes {
     const MAX_SIZE: usize = 160;
 
+    /// Copies the bytes, if they are few enough.
     fn copy(from: &[u8]) -> Option<ShortBytes> {
         let mut bytes = [0; ShortBytes::MAX_SIZE];
         bytes.get_mut(..from.len())?.copy_from_slice(from);

@@ -49,6 +49,7 @@ fn store_udata(call: &mut Call<'_>, index: i32, registration: &Registration, uda
     Ok(())
 }
 
+/// Converts an error of a registration to a failure of `event_add`.
 fn refused(error: io::Error) -> Fault {
     let (message, code) = match Errno::from_io_error(&error) {
         Some(Errno::PERM) => {
@@ -147,6 +148,7 @@ pub(super) fn event_del(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     with(call, 2, delete)
 }
 
+/// Removes the registration of a descriptor.
 pub(super) fn delete(call: &mut Call<'_>, descriptor: Option<Descriptor>) -> Result<bool, Fault> {
     let (inner, registration) = find(call, descriptor, "event_del")?;
     inner.forget(&registration, true);

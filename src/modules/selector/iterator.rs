@@ -25,6 +25,7 @@ impl Object for LoopGuard {
     const META: FunctionTable = functions! { __close = end_loop };
 }
 
+/// The loop of the guard has ended, or was left.
 fn end_loop(call: &mut Call<'_>) -> Result<(), Fault> {
     call.object::<LoopGuard>(1)?;
     let selector = call.field(1, SELECTOR)?;
