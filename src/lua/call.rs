@@ -52,7 +52,7 @@ impl Call<'_> {
         Some(unsafe { &*value })
     }
 
-    /// Returns the object at `index`, and the bytes that a [`Source`](super::Source) created it with.
+    /// Returns the object at `index`, and the bytes that a [`TailedSource`](super::TailedSource) created it with.
     #[inline]
     pub(crate) fn tail<T: Object + Copy>(&self, index: c_int) -> Result<(&T, &[u8]), Fault> {
         let found = self.stack.tail::<T>(index);

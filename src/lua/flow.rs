@@ -219,7 +219,7 @@ pub(crate) struct Outcome {
     pub(crate) kept: u32,
 }
 
-/// A step that follows another; see [`then`].
+/// A step that follows another; see [`then`](super::step::then).
 pub(crate) struct Continuation {
     /// Lua calls this after a yield.
     pub(super) entry: ffi::lua_KFunction,

@@ -141,7 +141,7 @@ impl Stack {
             };
     }
 
-    /// Stops a running collector until [`Stack::resume_collector`]: no finalizer may run in the middle of a step.
+    /// Stops a running collector until [`Call::resume_collector`]: no finalizer may run in the middle of a step.
     fn pause_collector(&mut self) {
         if !self.collector_paused && self.is_collecting() {
             self.collector_paused = true;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The values of the running function: its arguments, numbered from 1, and the values pushed since. An index out of
 /// range reads as no value. No method runs Lua code, allocates memory of Lua or raises. Therefore a stack may be used
-/// while an object is borrowed, see [`Call::split`](super::Call::split).
+/// while an object is borrowed, see [`Call::object_and_stack`](super::Call::object_and_stack).
 pub(crate) struct Stack {
     pub(super) raw: State,
     /// The number of values that can certainly be pushed.

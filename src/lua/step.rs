@@ -185,7 +185,7 @@ type Entry = Option<ffi::lua_KFunction>;
 
 impl Pusher<'_> {
     ffi_methods! {
-        /// Calls the function below the topmost `arguments` values, which [`function`] has found.
+        /// Calls the function below the topmost `arguments` values, which [`below_function`] has found.
         fn call_then[mut](arguments: c_int, results: c_int, context: lua_KContext, entry: Entry) =
             |state| ffi::lua_callk(state, arguments, results, context, entry);
 
