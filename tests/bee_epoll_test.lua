@@ -4,7 +4,7 @@ local t = require "tests.kit"
 require "lio"
 local epoll = require "bee.epoll"
 local socket = require "bee.socket"
-local loopback = require "tests.loopback"
+local loopback = require "tests.kit.loopback"
 
 local events = loopback.events
 local IN <const>, OUT <const> = epoll.EPOLLIN, epoll.EPOLLOUT

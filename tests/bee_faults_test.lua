@@ -6,7 +6,7 @@ local signal = require "lio.signal"
 local select_ = require "bee.select"
 local socket = require "bee.socket"
 local epoll = require "bee.epoll"
-local loopback = require "tests.loopback"
+local loopback = require "tests.kit.loopback"
 
 local READ <const> = select_.SELECT_READ
 

@@ -4,7 +4,7 @@ local t = require "tests.kit"
 require "lio"
 local select_ = require "bee.select"
 local socket = require "bee.socket"
-local loopback = require "tests.loopback"
+local loopback = require "tests.kit.loopback"
 
 local READ <const> = select_.SELECT_READ
 local events = loopback.events

@@ -3,8 +3,8 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
-local kit = require "tests.coroutinekit"
+local k = require "tests.kit.net"
+local kit = require "tests.kit.coroutine_places"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"

@@ -3,8 +3,8 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local childkit = require "tests.childkit"
-local kit = require "tests.ltaskkit"
+local childkit = require "tests.kit.server_process"
+local kit = require "tests.kit.ltask_system"
 local loop = require "lio.loop"
 
 local connect, start, stop = childkit.connect, childkit.start, childkit.stop

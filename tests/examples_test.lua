@@ -2,8 +2,8 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
-local childkit = require "tests.childkit"
+local http = require "tests.kit.raw_http"
+local childkit = require "tests.kit.server_process"
 local loop = require "lio.loop"
 local net = require "lio.net"
 

@@ -2,7 +2,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.clientkit"
+local kit = require "tests.kit.scripted_server"
 local loop = require "lio.loop"
 
 local ok, once, always, fails = kit.ok, kit.once, kit.always, kit.fails

@@ -3,9 +3,9 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.clientkit"
+local kit = require "tests.kit.scripted_server"
 local client = require "lio.http.client"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local net = require "lio.net"
 local web = require "lio.webserver"
 

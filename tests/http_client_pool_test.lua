@@ -2,8 +2,8 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.clientkit"
-local netkit = require "tests.netkit"
+local kit = require "tests.kit.scripted_server"
+local netkit = require "tests.kit.net"
 local client = require "lio.http.client"
 local loop = require "lio.loop"
 local net = require "lio.net"

@@ -2,11 +2,11 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.clientkit"
+local kit = require "tests.kit.scripted_server"
 local loop = require "lio.loop"
 local client = require "lio.http.client"
 local json = require "lio.json"
-local stalls = require "tests.http_client".stalls
+local stalls = require "tests.kit.raw_http".stalls
 
 local ok, fails, field = kit.ok, kit.fails, kit.field
 

@@ -2,9 +2,9 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
-local kit = require "tests.clientkit"
-local netkit = require "tests.netkit"
+local http = require "tests.kit.raw_http"
+local kit = require "tests.kit.scripted_server"
+local netkit = require "tests.kit.net"
 local loop = require "lio.loop"
 local web = require "lio.webserver"
 

@@ -1,7 +1,7 @@
 -- lio.loop: run's results and errors, timers, deadlock, stop. Signals are in tests/loop_signal_test.lua.
 
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local k = require "tests.kit.net"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"

@@ -5,7 +5,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- The calls, with right arguments. `only`: the last position that gets wrong values. `waits`: the call may wait for
 -- ever, and is killed then; the others are waited for. `ends`: without arguments the call ends its own task.

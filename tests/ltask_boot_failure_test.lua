@@ -3,7 +3,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- Boots a table given as source text, in a folder with those services; `dir` is known to it. The program drops the
 -- result of `start`, and says that it has gone on behind it.

@@ -4,9 +4,9 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local childkit = require "tests.childkit"
-local kit = require "tests.ltaskkit"
-local http = require "tests.http_client"
+local childkit = require "tests.kit.server_process"
+local kit = require "tests.kit.ltask_system"
+local http = require "tests.kit.raw_http"
 local json = require "lio.json"
 local loop = require "lio.loop"
 local net = require "lio.net"

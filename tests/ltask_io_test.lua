@@ -4,7 +4,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- Requests of the io service, by ids. A request that would block waits for the event that the selector reports to the
 -- function of its descriptor. `selector` is the selector.

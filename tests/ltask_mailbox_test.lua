@@ -4,7 +4,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- A sink that takes nothing while it holds: its sender knows when that has begun, and ends it by
 -- a file. `add` collects; `list` answers what came, by sender.

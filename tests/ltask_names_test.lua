@@ -3,7 +3,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local core <const> = [[ pack unpack unpack_remove remove send_message message_receipt send_message_direct
   recv_message self label worker_id worker_bind timer_add timer_update timer_sleep now walltime counter cpucost

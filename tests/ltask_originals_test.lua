@@ -4,7 +4,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- Boots a table given as source text, in a folder with those services, and drops the result of `start`, as programs do.
 local function run(worker, config, services)

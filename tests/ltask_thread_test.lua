@@ -3,7 +3,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- Before each source, on its first line. `left()` → how many sessions of the service somebody waits for (each
 -- sleep is one, too), and how many of its timers are set; `quiet(sessions, timers)` waits until it is that,

@@ -3,7 +3,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- `spin(path, who)` sends "begun" to `who`, if given, and loops until the file is there. The loop is on lines 5 to 11.
 local spinner <const> = [[

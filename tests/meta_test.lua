@@ -7,7 +7,7 @@ local t = require "tests.kit"
 package.path = t.root .. "?.lua;" .. package.path
 local definitions = require "docs.definitions"
 local page = require "docs.page"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local lio = require "lio"
 local socket = require "lio.socket"

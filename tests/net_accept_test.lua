@@ -2,7 +2,7 @@
 -- descriptors, close.
 
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local k = require "tests.kit.net"
 local loop = require "lio.loop"
 local net = require "lio.net"
 local socket = require "lio.socket"

@@ -2,7 +2,7 @@
 -- Each test is named for what broke, and its first line tells the story.
 
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local k = require "tests.kit.net"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"

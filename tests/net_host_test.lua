@@ -1,12 +1,12 @@
 -- `lio.service`, `lio.net` and `net.remote` in somebody else's ltask, of either generation: the stand-in of
--- tests/ltask_host.lua has the documented names alone, and refuses every module of our scheduler.
+-- tests/kit/plain_ltask.lua has the documented names alone, and refuses every module of our scheduler.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local head <const> = [[
-  local host = require "tests.ltask_host"
+  local host = require "tests.kit.plain_ltask"
   local system = host.new(GENERATION)
   local done = false
   ]] .. kit.say .. [[

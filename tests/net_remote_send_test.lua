@@ -3,7 +3,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- `a` and `b` are the two ends of a connection; `a` has sent before, so that it sends from here.
 local head <const> = ([[

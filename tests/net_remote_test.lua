@@ -3,7 +3,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- What the tests' bodies have: `net`, `loop`-like waits, a pair of connections, and a port whose backlog is full.
 -- `settle` returns when what was forked waits, the loop's service included: it takes requests in their order.

@@ -2,7 +2,7 @@
 -- actor system's service library has them. And two instances in one VM, each with its own connections.
 
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local k = require "tests.kit.net"
 local lio = require "lio"
 local net = require "lio.net"
 local socket = require "lio.socket"

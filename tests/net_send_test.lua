@@ -2,7 +2,7 @@
 -- time-outs, one system call for several strings. Over TCP on 127.0.0.1.
 
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local k = require "tests.kit.net"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"

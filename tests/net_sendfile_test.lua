@@ -3,7 +3,7 @@
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local file = require "lio.file"
-local k = require "tests.netkit"
+local k = require "tests.kit.net"
 local loop = require "lio.loop"
 local net = require "lio.net"
 local thread = require "lio.thread"

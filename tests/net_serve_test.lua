@@ -1,7 +1,7 @@
 -- net.serve: a handler per connection, its end in every way, the most connections at once, stopping.
 
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local k = require "tests.kit.net"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"

@@ -3,7 +3,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- 3 is a TCP listener, 4 a file, 5 a unix listener. `$^F`: descriptors up to it are inherited.
 local launcher <const> = [[

@@ -3,8 +3,8 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
-local k = require "tests.netkit"
+local kit = require "tests.kit.ltask_system"
+local k = require "tests.kit.net"
 
 -- `left` runs the body; `right` the second script, which says what it likes too.
 local function two_loops(name, spec)

@@ -1,7 +1,7 @@
 -- udp, recvfrom, sendto: datagrams over 127.0.0.1 and ::1.
 
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local k = require "tests.kit.net"
 local loop = require "lio.loop"
 local net = require "lio.net"
 

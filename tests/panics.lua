@@ -93,7 +93,7 @@ t.test("what finds a module", function()
 end)
 
 t.test("the methods of each kind of object", function()
-  local objects = require "tests.objectkit"
+  local objects = require "tests.kit.objects"
   objects.each(function(name, make, methods)
     for method, f in pairs(methods) do
       local object, close = make()

@@ -4,8 +4,8 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.reentrykit"
-local objects = require "tests.objectkit"
+local k = require "tests.kit.reentry"
+local objects = require "tests.kit.objects"
 
 local arguments <const> = objects.arguments
 
@@ -33,7 +33,7 @@ t.test("each kind of object that the sources declare has a maker, or is no objec
   local known = {}
   for _, name in ipairs(objects.kinds()) do
     known[name] = true
-    t.ok(objects.makers[name] or objects.internal[name], "tests/objectkit.lua makes no " .. name)
+    t.ok(objects.makers[name] or objects.internal[name], "tests/kit/objects.lua makes no " .. name)
   end
   t.ok(#objects.kinds() > 20)
   for name in pairs(objects.makers) do t.ok(known[name], "there is no " .. name) end

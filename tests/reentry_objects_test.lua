@@ -3,8 +3,8 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.reentrykit"
-local ltask = require "tests.ltaskkit"
+local k = require "tests.kit.reentry"
+local ltask = require "tests.kit.ltask_system"
 local compress = require "lio.compress"
 local file = require "lio.file"
 local http = require "lio.http"

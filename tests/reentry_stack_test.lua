@@ -4,9 +4,9 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.reentrykit"
-local kit = require "tests.ltaskkit"
-local objects = require "tests.objectkit"
+local k = require "tests.kit.reentry"
+local kit = require "tests.kit.ltask_system"
+local objects = require "tests.kit.objects"
 local boot = require "ltask.bootstrap"
 local json = require "lio.json"
 local lio = require "lio"
@@ -107,7 +107,7 @@ local collect <const> = [[
 -- It was told that its bytes were handed over.
 kit.both("a connection that finalizers free while its bytes are handed over is not used again", {
   main = collect .. [[
-    local k = require "tests.reentrykit"
+    local k = require "tests.kit.reentry"
     local held, state = {}, nil
     local function lose()
       if state ~= "armed" then return end

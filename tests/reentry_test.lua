@@ -3,7 +3,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.reentrykit"
+local k = require "tests.kit.reentry"
 local http = require "lio.http"
 local lio = require "lio"
 local socket = require "lio.socket"

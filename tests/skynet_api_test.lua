@@ -4,7 +4,7 @@
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 package.path = t.root .. "?.lua;" .. package.path
-local kit = require "tests.skynet.kit"
+local kit = require "tests.kit.skynet_system"
 
 kit.both("wrong arguments of fork, sleep, timeout, wakeup and init raise at the caller's line", {
   main = [[

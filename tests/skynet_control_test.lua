@@ -4,8 +4,8 @@
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 package.path = t.root .. "?.lua;" .. package.path
-local kit = require "tests.skynet.kit"
-local plain = require "tests.ltaskkit"
+local kit = require "tests.kit.skynet_system"
+local plain = require "tests.kit.ltask_system"
 
 -- A service that answers later: `ping` after some time, `fail` with an error, `hang` not at all, `later` after `go`.
 local slave <const> = [[

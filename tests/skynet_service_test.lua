@@ -3,8 +3,8 @@
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 package.path = t.root .. "?.lua;" .. package.path
-local kit = require "tests.skynet.kit"
-local plain = require "tests.ltaskkit"
+local kit = require "tests.kit.skynet_system"
+local plain = require "tests.kit.ltask_system"
 
 kit.both("arguments reach the file as they are, and the start function runs behind the file", {
   services = {

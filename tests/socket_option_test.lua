@@ -2,7 +2,7 @@
 
 local t = require "tests.kit"
 local socket = require "lio.socket"
-local loopback = require "tests.loopback"
+local loopback = require "tests.kit.loopback"
 
 -- Sets and gets an option; `got` is what comes back when that is not what was set.
 local function keeps(s, name, value, got)

@@ -2,7 +2,7 @@
 
 local t = require "tests.kit"
 local socket = require "lio.socket"
-local loopback = require "tests.loopback"
+local loopback = require "tests.kit.loopback"
 
 -- A conversation through a listener at `path`, given as text and as endpoint.
 local function converses(path)

@@ -3,7 +3,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local k = require "tests.kit.net"
 local counts = require "tests.model.counts"
 local coroutine = require "lio.coroutine"
 local loop = require "lio.loop"

@@ -3,10 +3,10 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
 local net = require "lio.net"
-local kit = require "tests.watchkit"
+local kit = require "tests.kit.watched_program"
 
 local function version(i) return kit.server(('"version %d"'):format(i)) end
 

@@ -3,9 +3,9 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
-local kit = require "tests.watchkit"
+local kit = require "tests.kit.watched_program"
 
 local HEAD <const> = kit.HEAD
 

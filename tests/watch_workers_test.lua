@@ -5,8 +5,8 @@ package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local loop = require "lio.loop"
 local net = require "lio.net"
-local http = require "tests.http_client"
-local kit = require "tests.watchkit"
+local http = require "tests.kit.raw_http"
+local kit = require "tests.kit.watched_program"
 
 local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 

@@ -5,7 +5,7 @@ package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local json = require "lio.json"
 local loop = require "lio.loop"
-local kit = require "tests.webservicekit"
+local kit = require "tests.kit.webservice_system"
 
 local echo <const> = [[
   local M = {}

@@ -7,7 +7,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local seconds = tonumber(arg[1]) or 60
 local seed = tonumber(arg[2]) or os.time() % 100000

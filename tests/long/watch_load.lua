@@ -4,7 +4,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.watchkit"
+local kit = require "tests.kit.watched_program"
 
 local CLIENTS <const>, RESTARTS <const> = 64, 50
 

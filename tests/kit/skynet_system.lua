@@ -1,8 +1,8 @@
--- What the suites of skynet's words share: tests by description, as tests/ltaskkit.lua has them, with a first service
+-- What the suites of skynet's words share: tests by description, as tests/kit/ltask_system.lua has them, with a first service
 -- that is none of skynet's own. Sources have `skynet`, `ltask` and `say`; `main` runs as a coroutine of the first
 -- service, and the system ends after it.
 
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local M = { lines = kit.lines }
 
@@ -23,7 +23,7 @@ M.text_protocol = ([[
     name = "text", id = skynet.PTYPE_TEXT, pack = function(text) return text end, unpack = skynet.tostring,
   } ]]):gsub("\n", " ")
 
--- kit.both of tests/ltaskkit.lua, with skynet's words in all sources.
+-- kit.both of tests/kit/ltask_system.lua, with skynet's words in all sources.
 function M.both(name, spec)
   for service, source in pairs(spec.services or {}) do spec.services[service] = use .. serve .. source end
   if spec.main then spec.main = use .. spec.main end

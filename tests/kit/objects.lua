@@ -2,7 +2,7 @@
 -- suites (panics, reentry_generated), which find the methods by themselves. A kind without a maker fails them.
 
 local t = require "tests.kit"
-local k = require "tests.reentrykit"
+local k = require "tests.kit.reentry"
 local compress = require "lio.compress"
 local file = require "lio.file"
 local http = require "lio.http"

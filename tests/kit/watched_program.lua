@@ -2,7 +2,7 @@
 -- what clients of it do. Called by tests/watch_*test.lua and tests/long/watch_load.lua.
 -- Every wait in here ends after 60 s with an error.
 
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
 local t = require "tests.kit"
 

@@ -2,8 +2,8 @@
 -- clients of it in the suite. In redirect mode the tunnel of examples/webservice has the sockets.
 -- Invariant: the system ends with `system:stop()`, or is killed with its child after a minute.
 
-local http = require "tests.http_client"
-local ltaskkit = require "tests.ltaskkit"
+local http = require "tests.kit.raw_http"
+local ltaskkit = require "tests.kit.ltask_system"
 local loop = require "lio.loop"
 local t = require "tests.kit"
 

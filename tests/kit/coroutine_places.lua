@@ -6,7 +6,7 @@
 -- Invariant: the same behaviours hold for the stock library, which proves the list itself.
 
 local t = require "tests.kit"
-local netkit = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local loop = require "lio.loop"
 local transparent = require "lio.coroutine"
 

@@ -4,7 +4,7 @@
 local client = require "lio.http.client"
 local loop = require "lio.loop"
 local net = require "lio.net"
-local netkit = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local t = require "tests.kit"
 
 local kit = {}
