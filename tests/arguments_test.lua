@@ -3,7 +3,6 @@
 --
 -- The calls are texts that are compiled, so that Lua knows the names. What they use is made anew for each of them.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local compress = require "lio.compress"
 local file = require "lio.file"

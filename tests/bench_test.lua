@@ -1,7 +1,6 @@
 -- The bench's frame: the words of its command line, medians and ratios, tables and markers, results as JSON, programs
 -- that end with it; and one case of suite `http` for a second, where wrk is installed.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 package.path = t.root .. "bench/?.lua;" .. package.path
 

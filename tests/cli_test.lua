@@ -2,7 +2,6 @@
 -- Both hosts run these tests on the same executable (LIO_BIN); the stock `lua` is the model wherever
 -- lio's own pages are silent.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 
 local bin = t.bin()

@@ -1,6 +1,5 @@
 -- `lio.compress`: encoders and decoders, also against gzip(1).
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local compress = require "lio.compress"
 

@@ -1,7 +1,6 @@
 -- The report of lost tasks: those that wait for a token which nothing refers to but what they have themselves. Each is
 -- reported once and killed; one that can still be woken never is. ltask_transparent_test has the same in services.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local kit = require "tests.kit.coroutine_places"

@@ -1,7 +1,6 @@
 -- Looking at tasks with lio.tasks(): status, age, what each waits for, and where its coroutines are.
 -- ltask_transparent_test has the same in services, coroutine_diag_lost_test the report of lost tasks.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local kit = require "tests.kit.coroutine_places"

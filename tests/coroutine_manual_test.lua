@@ -2,7 +2,6 @@
 -- isyieldable. coroutine_manual_close_test has close and errors, coroutine_manual_yield_test where yields
 -- may stand. Each behaviour is tried in all places of tests/kit/coroutine_places.lua, the stock library among them.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.coroutine_places"
 

@@ -2,7 +2,6 @@
 -- `<close>`) and where not, generators, the collector, and the limits of depth. Tried in all places of
 -- tests/kit/coroutine_places.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.coroutine_places"
 

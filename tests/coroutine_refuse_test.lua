@@ -2,7 +2,6 @@
 -- outside of tasks. The error names the function and its caller's line; nothing hangs; all goes on as if nothing had
 -- been. Each place is tried with the wait in it, and with coroutines between it and the wait.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local kit = require "tests.kit.coroutine_places"

@@ -1,7 +1,6 @@
 -- A waiting chain of coroutines as others see it: status, a resume that is refused, close of any of its members,
 -- kill and interrupt of its task. Invariant that all of them test: nothing else hangs, no wait is left.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local kit = require "tests.kit.coroutine_places"

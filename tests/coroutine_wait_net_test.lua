@@ -1,7 +1,6 @@
 -- Coroutines of lio.coroutine that wait on sockets and timers: generators that read a connection, and what is left of
 -- sockets, timers and names when they are closed, killed or late.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local kit = require "tests.kit.coroutine_places"

@@ -1,7 +1,6 @@
 -- Coroutines that go from task to task: made in one, resumed in another, waiting in a third; made outside of any; and
 -- those of the stock library beside ours, which a stock interpreter still has.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local kit = require "tests.kit.coroutine_places"

@@ -2,7 +2,6 @@
 -- coroutine_wait_net_test has sockets in generators, coroutine_wait_close_test status, close and kill,
 -- coroutine_wait_shared_test coroutines that go from task to task.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local kit = require "tests.kit.coroutine_places"

@@ -1,6 +1,5 @@
 -- Each example runs as a child process in the host of this suite, and does what its first lines say.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local childkit = require "tests.kit.server_process"

@@ -1,7 +1,6 @@
 -- The upload example as a child process: what a browser sends and what curl sends, the list, and names that would
 -- lead out of its folder.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"

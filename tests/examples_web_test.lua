@@ -1,6 +1,5 @@
 -- `examples/api.lua` and `examples/clock.lua` as child processes of this suite's host.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local json = require "lio.json"

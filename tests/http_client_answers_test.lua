@@ -1,6 +1,5 @@
 -- lio.http.client: answers, read from scripted bytes. What is right is read, what is doubtful is an error.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.scripted_server"
 local loop = require "lio.loop"

@@ -1,7 +1,6 @@
 -- lio.http.client in its hosts: inside a handler of lio.webserver, in a service of the scheduler, on an instance of
 -- lio.net that it is given, and in the code of docs/http_client.md.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.scripted_server"
 local client = require "lio.http.client"

@@ -1,6 +1,5 @@
 -- lio.http.client: connections that are kept, shared, awaited, noticed to be stale, and never reused in doubt.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.scripted_server"
 local netkit = require "tests.kit.net"

@@ -1,6 +1,5 @@
 -- lio.http.client: redirects, and content codings.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.scripted_server"
 local netkit = require "tests.kit.net"

@@ -1,6 +1,5 @@
 -- lio.http.client: what goes out: heads, addresses, bodies, and what is refused before anything does.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.scripted_server"
 local loop = require "lio.loop"

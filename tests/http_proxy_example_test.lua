@@ -1,6 +1,5 @@
 -- examples/reverse_proxy.lua: in front of lio.webserver and of scripted servers.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local kit = require "tests.kit.scripted_server"

@@ -1,11 +1,10 @@
 -- What gets installed works from where it is installed: `make install PREFIX=` and LuaRocks.
 -- The builds behind both are up to date by the time this runs, so cargo only looks.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 
 local lua = _VERSION:match "%d%.%d"
-local in_checkout = "cd " .. t.quote(t.root == "" and "." or t.root) .. " && unset MAKEFLAGS MFLAGS MAKELEVEL && "
+local in_checkout = "cd " .. t.quote(t.root) .. " && unset MAKEFLAGS MFLAGS MAKELEVEL && "
 local check = t.write(t.tmp() .. "/check.lua",
   "print(package.searchpath('lio', package.cpath), type(require 'lio'.create), type(require 'lio.socket'.create))")
 

@@ -11,14 +11,18 @@ local verbose = os.getenv "VERBOSE"
 local state_path = os.getenv "LIO_TEST_STATE"
 local suite = (arg and arg[0] or "?"):match "[^/]*$"
 
--- The checkout's folder, ending in a slash: "" when the suite was started inside it.
-local root = debug.getinfo(1, "S").source:match "^@(.*)tests/kit%.lua$"
-  or debug.getinfo(1, "S").source:match "^@(.*)kit%.lua$":gsub("$", "../")
+local function absolute(path)
+  if path:find "^/" then return path end
+  local p <close> = assert(io.popen "pwd")
+  return p:read "l" .. "/" .. path
+end
 
---- The checkout's folder with a trailing slash, or "" for the current folder.
+local root = absolute(debug.getinfo(1, "S").source:match "^@%.?/?(.*)tests/kit%.lua$")
+
+--- The folder of the repository: an absolute path that ends with a slash.
 kit.root = root
 
--- A suite that was started by hand has no runner to set its paths: point it at the checkout.
+-- run.sh sets LIO_HOST and the search paths. For a suite that is run by hand they are set here.
 if not os.getenv "LIO_HOST" then
   package.path = root .. "?.lua;" .. package.path
   package.cpath = root .. (_VERSION == "Lua 5.5" and "build/lua5.5/?.so;" or "build/?.so;") .. package.cpath
@@ -271,28 +275,28 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Other processes
 
---- The command line that runs a script in the host this suite runs in, for a shell: append
--- " script.lua args". One simple command, so `exec` may stand before it.
-function kit.lio()
+-- A command with a slash in it is a path, which must not depend on the current folder.
+local function command(name) return name:find "/" and absolute(name) or name end
+
+--- The shell command that runs a script in the interpreter that runs this suite, in any folder: append
+-- " script.lua arguments". It is one simple command, so `exec` can precede it. `lua_path` replaces the package.path
+-- of this suite.
+function kit.lio(lua_path)
   local host = os.getenv "LIO_HOST"
-  if host then return host end
+  if host then
+    host = kit.quote(command(host))
+    return lua_path and "env " .. kit.quote("LUA_PATH=" .. lua_path) .. " " .. host or host
+  end
   local i = 0
   while arg[i - 1] do i = i - 1 end
   return table.concat({
-    "env", kit.quote("LUA_PATH=" .. package.path), kit.quote("LUA_CPATH=" .. package.cpath),
-    kit.quote(arg[i]),
+    "env", kit.quote("LUA_PATH=" .. (lua_path or package.path)), kit.quote("LUA_CPATH=" .. package.cpath),
+    kit.quote(command(arg[i])),
   }, " ")
 end
 
---- The path of the `lio` executable, whichever host runs the suite; from any folder.
-function kit.bin()
-  local path = os.getenv "LIO_BIN" or root .. "target/release/lio"
-  if path:find "^/" then return path end
-  local p = assert(io.popen "pwd")
-  local here = p:read "l"
-  p:close()
-  return here .. "/" .. path
-end
+--- The path of the `lio` executable, whichever interpreter runs the suite.
+function kit.bin() return absolute(os.getenv "LIO_BIN" or root .. "target/release/lio") end
 
 --- Runs a shell command to its end. `stdin`: a string to feed it (default: empty).
 -- Returns a table: `out`, `err` (strings), `code` (exit code), `signal` (number, or nil).

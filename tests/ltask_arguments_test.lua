@@ -3,7 +3,6 @@
 --
 -- A service compiles each call from a text, so that Lua knows the names, and runs it as a task of its own.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

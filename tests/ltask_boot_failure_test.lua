@@ -1,7 +1,6 @@
 -- A boot that fails ends the program with exit code 1 and says on standard error what failed, also when the program
 -- drops what `start` returns.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -1,7 +1,6 @@
 -- Requests between services: send and call, errors and their tracebacks, answers that come late
 -- or never. Numbered semantics 1, 2, 5, 7 of the service library.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

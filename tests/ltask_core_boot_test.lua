@@ -1,7 +1,6 @@
 -- The module `ltask.bootstrap`: configuration, both forms of run, pre-initialised services, the
 -- senders for foreign threads; and exclusive services with `ltask.exclusive`.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -1,7 +1,6 @@
 -- Event descriptors of ordinary services, by the low-level functions: eventinit, eventreset,
 -- touch_service, IDLE messages. Such a service gets a thread of its own while it blocks.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

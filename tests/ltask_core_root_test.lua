@@ -1,7 +1,6 @@
 -- What only root may do, with the low-level modules alone: schedule messages, starting and clearing
 -- away services, signals of their death, and the process's exit code.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -1,7 +1,6 @@
 -- The module `ltask` inside a service: messages, receipts, identity, clocks, memory, log. The
 -- services stand on the low-level functions alone, as a library written by somebody else would.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -1,7 +1,6 @@
 -- Coroutines inside one service: fork, wait and wakeup in all their forms, the order in which
 -- they run, and the pool they come from. Numbered semantics 2 and 4 of the service library.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -1,7 +1,6 @@
 -- The end of a service by quit, kill and error: everybody who waits for it is answered, and a
 -- message that comes later meets its death, not a newcomer. Numbered semantics 6 and 8.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

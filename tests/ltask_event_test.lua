@@ -1,7 +1,6 @@
 -- Services that own an event descriptor and block in their idle handler, and services bound to a
 -- worker that block there: nobody else starves. The original hung on both.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

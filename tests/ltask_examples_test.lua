@@ -2,7 +2,6 @@
 -- say, and the programs of examples/, written for a loop of their own, run unchanged by `lio --service`. What
 -- has to be run by the executable is, in both hosts.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local childkit = require "tests.kit.server_process"
 local kit = require "tests.kit.ltask_system"
@@ -13,13 +12,10 @@ local net = require "lio.net"
 
 local connect, stop = childkit.connect, childkit.stop
 
-local here = t.run "pwd".out:gsub("\n", "")
-local root = t.root:find "^/" and t.root or here .. "/" .. t.root
-
 -- Runs an example in this suite's host, from another folder than its own.
 local function run(path, argument)
   return t.run(("cd / && timeout -k 1 60 %s %s %s"):format(
-    kit.host(), t.quote(root .. "examples/" .. path), argument or ""))
+    kit.host(), t.quote(t.root .. "examples/" .. path), argument or ""))
 end
 
 t.test("minimal prints what the seed's program prints, and ends", function()

@@ -1,7 +1,6 @@
 -- A service without handlers ends when its last task has ended: who made a service only to run something once must
 -- not have to end it, and the system ends with its last service.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -2,7 +2,6 @@
 -- functions as udata, and every other service asks it for accept, connect, recv and send. In both generations, and as
 -- an exclusive service without a service library.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -1,7 +1,6 @@
 -- The log: log.info, log.error and print of services, the default logger's lines, and a logger
 -- written by somebody else.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

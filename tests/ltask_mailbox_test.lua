@@ -2,7 +2,6 @@
 -- errors and timers are neither lost nor doubled meanwhile. Numbered semantic 6, and what was seen
 -- to break in the original: messages delivered twice, pointers freed twice, responses to nobody.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

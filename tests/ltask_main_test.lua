@@ -1,7 +1,6 @@
 -- mainthread_run: a function of a service that runs on the process's main thread, for libraries
 -- that insist on it (windows, signals).
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

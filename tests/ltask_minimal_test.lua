@@ -1,7 +1,6 @@
 -- The smallest programs on ltask.bootstrap: one root service, no library. The program is the one
 -- that the project's seed shows, and must print what that shows.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

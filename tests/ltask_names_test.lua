@@ -1,7 +1,6 @@
 -- Every name of the contract is there: the low-level modules inside and outside a service, and the
 -- service library. What each does is tested by the suite of its topic.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -2,7 +2,6 @@
 -- that does everything in its file, a user service that it calls, and an end by itself. Both hung at their end: nothing
 -- ended a service without handlers.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

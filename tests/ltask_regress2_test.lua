@@ -1,7 +1,6 @@
 -- Regressions of the scheduler, about memory limits, messages and answers, and the log. One test per
 -- fault; its comment tells what happened. ltask_regress_test.lua and ltask_regress3_test.lua have others.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

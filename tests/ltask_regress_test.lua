@@ -2,7 +2,6 @@
 -- an end of the system hung on them. One test per fault; its comment tells what happened. Memory, messages
 -- and the log are in ltask_regress2_test.lua, starts and the loop in a service in ltask_regress3_test.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 local lio = require "lio"

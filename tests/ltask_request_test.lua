@@ -1,6 +1,5 @@
 -- Several requests at once: async, request():select, parallel; both generations of their results.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

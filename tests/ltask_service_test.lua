@@ -1,7 +1,6 @@
 -- Starting and naming services: spawn, unique services, names, where files are found, and a
 -- `require` inside a service whose modules may wait.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -1,7 +1,6 @@
 -- The end of a system: who decides it, what runs before it, and what is left of it in the process:
 -- nothing. Numbered semantic 8, and the original's fault of swallowing SIGTERM.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

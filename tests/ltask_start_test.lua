@@ -1,7 +1,6 @@
 -- ltask.start: both generations of its table, what it says about a wrong one, and the services
 -- that it ships.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

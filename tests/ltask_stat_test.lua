@@ -1,6 +1,5 @@
 -- Statistics per service, by ltask.call(1, "stat").
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

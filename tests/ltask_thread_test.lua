@@ -1,7 +1,6 @@
 -- lio.thread in the scheduler's services: threads that call, sleep and answer; scopes whose request loses
 -- its caller or whose service is killed; and what is left of killed threads: no session, no timer.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -1,7 +1,6 @@
 -- sleep and timeout of the service library: order, never early, and what a service's end does to
 -- them. Nothing here asserts how late a timer may be: that is measured by the benchmarks.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

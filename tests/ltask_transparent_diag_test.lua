@@ -1,7 +1,6 @@
 -- Services with waiting coroutines, seen from outside: the request "tasks", inspection, lost tasks and requests; and
 -- the calls of the service library beyond call, sleep and wait, inside coroutines.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -2,7 +2,6 @@
 -- and their tracebacks, and what others are told when such a service or request is ended. The service's
 -- global `coroutine` is lio.coroutine, in either host.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

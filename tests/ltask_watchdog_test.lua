@@ -1,7 +1,6 @@
 -- A service in an endless loop: the others go on, and the watchdog logs who it is, where it is,
 -- and when it has recovered. Numbered semantic 9.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

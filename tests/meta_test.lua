@@ -2,9 +2,7 @@
 -- Needs `ls` and `sh`; one request is served on 127.0.0.1 to get hold of a request and a response, and a
 -- scheduler is booted for what exists in services alone.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
 local definitions = require "docs.definitions"
 local page = require "docs.page"
 local kit = require "tests.kit.ltask_system"

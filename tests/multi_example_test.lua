@@ -1,6 +1,5 @@
 -- examples/multi: one request is spread over several services, while others are answered.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local json = require "lio.json"

@@ -1,7 +1,6 @@
 -- `lio.service`, `lio.net` and `net.remote` in somebody else's ltask, of either generation: the stand-in of
 -- tests/kit/plain_ltask.lua has the documented names alone, and refuses every module of our scheduler.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

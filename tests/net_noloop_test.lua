@@ -1,7 +1,6 @@
 -- A service that owns no loop: calls of `lio.net`, `lio.loop`, `lio.http.client` and `lio.webserver` that wait for the
 -- loop raise at once, at the user's line. They never returned, without a word.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

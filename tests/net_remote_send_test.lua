@@ -1,7 +1,6 @@
 -- What `net.remote` sends from the caller's own thread: its order beside what goes by requests, what is told when it
 -- fails, and that it costs the loop's service nothing. Each test boots a system.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

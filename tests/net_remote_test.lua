@@ -1,7 +1,6 @@
 -- `net.remote`: `lio.net`'s calls and connections in services that have no loop. The same program runs on
 -- `lio.net` itself, in a loop's own service, and on the calls of another one. Each test boots a system.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

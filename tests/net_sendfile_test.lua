@@ -1,6 +1,5 @@
 -- `net.sendfile`: what arrives, what it says, in turn with other senders, to readers slow and gone.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local file = require "lio.file"
 local k = require "tests.kit.net"

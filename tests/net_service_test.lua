@@ -1,7 +1,6 @@
 -- `lio.net` by requests with integer handles: what the service `lio` answers to services without a loop, in
 -- both kinds of service that own a loop. Each test boots a system in a process of its own.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -1,7 +1,6 @@
 -- `lio.systemd()`: the sockets that the process was started with, after sd_listen_fds(3). Each test starts a
 -- child by a launcher in Perl (in the base of every system), which binds sockets to 3, 4, … and executes it.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -1,7 +1,6 @@
 -- `net.transfer`: connections that move from one loop to another, with the bytes that are on their way. Each
 -- test boots a system with two services that own a loop, `left` and `right`, which run scripts.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 local k = require "tests.kit.net"

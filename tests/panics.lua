@@ -2,7 +2,6 @@
 -- whose functions panic on demand (src/lua/panics.rs). The functions come from the modules' tables, from the metatables
 -- of every kind of object, and from the searchers.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 require "lio"
 local panics = require "lio.panics"

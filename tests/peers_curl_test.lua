@@ -1,7 +1,6 @@
 -- curl and its options against the server, each option a way in which real clients differ: versions, uploads with
 -- and without a length, expectations, odd targets, reused connections, slow reading.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 
 local child, port

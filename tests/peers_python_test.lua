@@ -1,7 +1,6 @@
 -- Clients that know nothing of this project judge the server's answers: h11 (a strict parser), Python's
 -- http.client, and requests. The cases are in tests/peers/*_peer.py; tests/README.md says what they showed.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 
 -- Debian's packages belong to Debian's interpreter, which need not be the first on the path.

@@ -2,7 +2,6 @@
 -- whatever they do, memory stays whole (`make sanitize ONLY=reentry`), and errors are errors. Nothing here is picked by
 -- hand: methods come from the metatables, arguments from a list, kinds from the sources.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.reentry"
 local objects = require "tests.kit.objects"

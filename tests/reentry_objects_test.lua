@@ -1,7 +1,6 @@
 -- A finalizer that runs while a method allocates may call any other method of the same object: what is handed over is
 -- handed over once, and nothing is freed twice. Each test names the call and what its finalizer calls.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.reentry"
 local ltask = require "tests.kit.ltask_system"

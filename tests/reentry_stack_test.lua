@@ -2,7 +2,6 @@
 -- arguments, results that were pushed, and what is only on its way. Such a call fails or goes on; nothing is taken for
 -- what it is not, no type of Lua's gets a metatable, and nothing that was freed is used (`make sanitize ONLY=reentry`).
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.reentry"
 local kit = require "tests.kit.ltask_system"

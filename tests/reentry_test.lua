@@ -1,7 +1,6 @@
 -- Lua code that runs in the middle of a native call, as a method that tells the descriptor or as a finalizer,
 -- may close or change what that call works on: the call fails or goes on, the process stays whole.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.reentry"
 local http = require "lio.http"

@@ -1,7 +1,6 @@
 -- `lio serve DIR`: what it serves and prints, its options, and what it says of wrong ones. The executable runs it
 -- in either host of this suite; examples/static.lua runs in the host.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"

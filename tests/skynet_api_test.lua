@@ -1,9 +1,7 @@
 -- Skynet's words for coroutines, time, the log and critical sections, with their errors: the rest of what is in
 -- tests/skynet_message_test.lua and tests/skynet_service_test.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
 local kit = require "tests.kit.skynet_system"
 
 kit.both("wrong arguments of fork, sleep, timeout, wakeup and init raise at the caller's line", {

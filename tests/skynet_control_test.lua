@@ -1,9 +1,7 @@
 -- Skynet's functions that look at a service and take hold of it: requests in parallel, lists of coroutines, figures,
 -- killed coroutines, messages that nothing handles, and the protocol "debug".
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
 local kit = require "tests.kit.skynet_system"
 local plain = require "tests.kit.ltask_system"
 

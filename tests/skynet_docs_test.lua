@@ -1,9 +1,7 @@
 -- docs/skynet.md against the code: its table names every function of `skynet` and nothing else, its events are those
 -- that traces have, and its program runs.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
 local kit = require "tests.kit.ltask_system"
 
 require "lio"

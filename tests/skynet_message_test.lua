@@ -1,9 +1,7 @@
 -- Skynet's words for messages: packing, protocols, calls and answers, with their errors. The programs of tests/skynet
 -- show how they work together.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
 local kit = require "tests.kit.skynet_system"
 
 kit.both("packed values come back, from a pointer and from a string", {

@@ -1,9 +1,7 @@
 -- The order in which forks, wakeups and waits run, against a model of skynet's: random plans, the same lines.
 -- The seed is printed when they differ; SEED=n repeats it.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
 local kit = require "tests.kit.ltask_system"
 
 local seed = tonumber(os.getenv "SEED") or os.time()

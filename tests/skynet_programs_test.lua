@@ -1,12 +1,10 @@
 -- Programs in skynet's style, tests/skynet/*.lua: each is booted by `skynet.start` in a process of its own,
 -- with one worker and with two, and must log what skynet's semantics demand.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
 local kit = require "tests.kit.ltask_system"
 
-local folder = t.run "pwd".out:gsub("\n", "") .. "/" .. t.root .. "tests/skynet/"
+local folder = t.root .. "tests/skynet/"
 
 -- The log's entries by service, without their times: "text" of information, "ERROR text" of errors, whose
 -- tracebacks follow in lines of their own.

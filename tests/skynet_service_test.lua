@@ -1,8 +1,6 @@
 -- Skynet's words for services: how they are made, found, named and ended, and values that all of them share.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
 local kit = require "tests.kit.skynet_system"
 local plain = require "tests.kit.ltask_system"
 

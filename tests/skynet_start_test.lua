@@ -1,9 +1,7 @@
 -- How a system of skynet's services begins and ends: `require "skynet.start"`, a script under `lio --service`, and
 -- what is said where none of it is.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
 local kit = require "tests.kit.ltask_system"
 
 local paths <const> = "config.lua_path, config.lua_cpath = package.path, package.cpath\n"

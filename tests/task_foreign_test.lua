@@ -1,7 +1,6 @@
 -- What the task core does about coroutines of its own that the plain coroutine library closes or resumes, which a
 -- stock interpreter still has beside `lio.coroutine`; and in the executable, that there is no such thing.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local loop = require "lio.loop"

@@ -1,7 +1,6 @@
 -- lio.thread: all, race and timeout: values, failures, what they end, and what is left when who called them
 -- is killed.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local counts = require "tests.model.counts"

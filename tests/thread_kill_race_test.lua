@@ -1,7 +1,6 @@
 -- lio.thread: threads that are killed between their wakeup and their run, and threads that are killed with a
 -- tree of descendants below them: what they would have got goes to others, and nothing of them is left.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local counts = require "tests.model.counts"

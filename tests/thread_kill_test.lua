@@ -1,7 +1,6 @@
 -- lio.thread: kill, at each kind of wait, and what is left after it: nothing. Counted are tasks, timers,
 -- sockets in the loop's selector and descriptors.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local counts = require "tests.model.counts"

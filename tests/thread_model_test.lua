@@ -1,7 +1,6 @@
 -- Random operations over threads, scopes, kills, timeouts, waits and coroutines against a model, for some
 -- seconds; tests/long/thread_model.lua does a million. A difference names its seed: run that one by hand.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local run = require "tests.model.run"

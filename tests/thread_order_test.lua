@@ -1,7 +1,6 @@
 -- lio.thread: who gets the result when several ask for it. The first who runs has it; whoever was woken by the
 -- thread's end has it also when the parent has ended since; and it is not lost with one that was to have it.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local coroutine = require "lio.coroutine"

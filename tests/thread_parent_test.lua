@@ -1,7 +1,6 @@
 -- lio.thread: status, zombies, what the end of a parent does to its children, and what is logged of failures
 -- that nobody saw: each once, with its traceback.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local loop = require "lio.loop"

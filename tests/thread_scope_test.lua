@@ -1,6 +1,5 @@
 -- lio.thread's scopes: however a scope is left, nothing of what was spawned in it is left.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local counts = require "tests.model.counts"

@@ -1,7 +1,6 @@
 -- lio.thread's scopes: scope:wait, and what is logged of failures in a scope. Leaving a scope is in
 -- tests/thread_scope_test.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local loop = require "lio.loop"

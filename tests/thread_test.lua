@@ -2,7 +2,6 @@
 -- what is logged are in tests/thread_parent_test.lua, kills in thread_kill_test.lua, scopes in
 -- thread_scope_test.lua, all, race and timeout in thread_group_test.lua, services in ltask_thread_test.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local k = require "tests.kit.net"
 local loop = require "lio.loop"

@@ -1,7 +1,6 @@
 -- `lio --watch`: sockets that outlive the processes, under load and when the script's addresses change, and
 -- the ways in which editors save. The executable is tested, whichever host runs this suite.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"

@@ -1,7 +1,6 @@
 -- `lio --watch`: when it restarts, what it says, how it ends. The executable is tested, whichever host runs
 -- this suite.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
@@ -303,7 +302,7 @@ end)
 
 t.test("the example restarts when its text changes, and answers slow requests", function()
   local dir = t.tmp()
-  os.execute(("cp %sexamples/restart/* %s"):format(t.root == "" and "" or t.quote(t.root), t.quote(dir)))
+  os.execute(("cp %sexamples/restart/* %s"):format(t.quote(t.root), t.quote(dir)))
   local child <close> = t.spawn(("%s --watch %s/server.lua 0"):format(t.bin(), t.quote(dir)))
   local port = math.tointeger(tonumber(child:expect "^lio: serving http://127.0.0.1:(%d+)/$"))
   t.eq(tonumber(child:expect "^lio: watching (%d+) files$"), 3)

@@ -1,7 +1,6 @@
 -- `lio --watch` with several workers: each gets a socket of the process before. The executable is tested,
 -- whichever host runs this suite.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local loop = require "lio.loop"
 local net = require "lio.net"

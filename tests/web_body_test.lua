@@ -1,6 +1,5 @@
 -- Request bodies: as a whole, as JSON, as a form, in pieces; and the client that waits for 100 Continue.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"

@@ -1,6 +1,5 @@
 -- `web.compress`: which answers are compressed, for whom, and how.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local compress = require "lio.compress"

@@ -1,7 +1,6 @@
 -- The code of docs/webserver.md, docs/net.md and docs/http_client.md: it compiles, and what it calls of an app, a
 -- request, a response, the network and the client exists.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 
 -- The Lua blocks of a page, each with its first line's number.

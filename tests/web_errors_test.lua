@@ -1,6 +1,5 @@
 -- Handlers that raise: what the client hears, what the log says, and what is left of the connection.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"

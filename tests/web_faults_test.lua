@@ -1,7 +1,6 @@
 -- Faults that the web server of the game engine this API began with has, and that must not come back.
 -- Each test is named after what broke. Those of static files, listings and the redirect mode come with them.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"

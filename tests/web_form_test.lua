@@ -1,6 +1,5 @@
 -- Forms with files: fields, files in temporary files or streamed, limits, and what is malformed. Needs /proc.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"

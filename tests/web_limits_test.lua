@@ -1,7 +1,6 @@
 -- Limits in time and number: each ends what it limits, and nothing else.
 -- Where a limit must not strike, the client keeps a second's distance from it, for machines that are busy elsewhere.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local lio = require "lio"

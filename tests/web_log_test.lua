@@ -1,6 +1,5 @@
 -- `web.log`: what a line says, when it is written, and that nobody can forge one.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local json = require "lio.json"

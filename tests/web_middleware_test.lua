@@ -1,6 +1,5 @@
 -- Middleware: what runs around handlers, in which order, and what it can change.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"

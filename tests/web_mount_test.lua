@@ -1,6 +1,5 @@
 -- `app:mount`: apps below a prefix of another app.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"

@@ -1,7 +1,6 @@
 -- RFC 9112 as the server keeps it: versions, connections, pipelining, targets. What it refuses is in
 -- web_refusals_test.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"

@@ -1,7 +1,6 @@
 -- Parts of files and conditional requests, as a client sees them; every form of the fields is tested beside
 -- the parsers, in src/http/tests.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 

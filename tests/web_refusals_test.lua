@@ -1,7 +1,6 @@
 -- What the server refuses, so that no two readers of one stream of bytes can disagree on where a request
 -- ends: each with a status of its own, after which the connection closes.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"

@@ -1,7 +1,6 @@
 -- What handlers see of a request: its line, its fields, and what is decoded of them. Bodies are in
 -- web_body_test.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local net = require "lio.net"

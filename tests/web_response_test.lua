@@ -1,7 +1,6 @@
 -- What handlers return and what goes out for it: status, fields, framing. Bodies in pieces are in
 -- web_write_test.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"

@@ -1,6 +1,5 @@
 -- How `lio.webserver` finds the handler for a path and a method, and what it says when there is none.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"

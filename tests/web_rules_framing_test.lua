@@ -1,7 +1,6 @@
 -- Rules of message framing that the other web suites leave out, in bytes: trailers, the bounds of chunk lines,
 -- empty lines, forms of targets, Connection's lists, and what happens to bodies nobody reads.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"

@@ -1,7 +1,6 @@
 -- Rules about limits that the other web suites leave out, each with a small value: that trickles win no time,
 -- that progress does, and that a limit stops at its exact byte.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local lio = require "lio"

@@ -1,6 +1,5 @@
 -- `res:sse()`: the bytes of events, and how a stream ends.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"

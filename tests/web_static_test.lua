@@ -1,7 +1,6 @@
 -- `app:static` and `res:file`: what is served, with which fields, and what never leaves a folder. Ranges and
 -- conditions are in web_range_test.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"

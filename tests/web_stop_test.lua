@@ -1,6 +1,5 @@
 -- How a server's process begins and ends: signals, the address it prints, a port that is taken.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"

@@ -1,6 +1,5 @@
 -- `app:run(where, { workers = n })`: the program in several services whose sockets share an address.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"

@@ -1,6 +1,5 @@
 -- Bodies that are sent in pieces, long ones, and peers that read slowly or not at all.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"

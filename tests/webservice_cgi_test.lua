@@ -1,7 +1,6 @@
 -- The service `lio.webservice`: CGI modules, in both modes. What they are called with, what they may return,
 -- and what of them can be called.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local json = require "lio.json"
 local loop = require "lio.loop"

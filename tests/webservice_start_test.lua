@@ -1,6 +1,5 @@
 -- The service `lio.webservice`: what `start` returns and refuses, several services in one system, and `quit`.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -1,7 +1,6 @@
 -- The service `lio.webservice`: folders, in both modes, and the program of examples/webservice. The faults of the
 -- server whose interface it has, one test each; what else static files can do is tested with `app:static`.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"

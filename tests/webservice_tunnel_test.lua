@@ -1,7 +1,6 @@
 -- The service `lio.webservice` in redirect mode: what its tunnel is asked and told, and when sessions end. The
 -- tunnel is the main service of each system, which plays its clients itself.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 

@@ -101,34 +101,9 @@ kit.literal = literal
 -- ---------------------------------------------------------------------------------------------
 -- Running
 
-local here = t.run "pwd".out:gsub("\n", "")
-
--- A list of search templates with every relative one made absolute.
-local function absolute(templates)
-  return (templates:gsub("[^;]+", function(template)
-    return template:sub(1, 1) == "/" and template or here .. "/" .. template
-  end))
-end
-
--- Makes the names beginning with `ltask` loadable where they are not built in.
-local load_lio <const> = [[ -e "require 'lio'"]]
-
---- The command line that runs a script in the same host from whatever folder. `path`: its package.path, where it is
--- not this suite's.
-function kit.host(path)
-  path = path and absolute(path)
-  local host = os.getenv "LIO_HOST"
-  if host then
-    host = (host:find "^[^/]+/" and here .. "/" .. host or host) .. load_lio
-    return path and "env " .. t.quote("LUA_PATH=" .. path) .. " " .. host or host
-  end
-  local interpreter = t.lio():match "'([^']*)'$"
-  if interpreter:find "^[^/]+/" then interpreter = here .. "/" .. interpreter end
-  return table.concat({
-    "env", t.quote("LUA_PATH=" .. (path or absolute(package.path))), t.quote("LUA_CPATH=" .. absolute(package.cpath)),
-    t.quote(interpreter),
-  }, " ") .. load_lio
-end
+--- The shell command that runs a script in the interpreter that runs this suite, as `lio` of tests/kit.lua. Modules
+-- whose names begin with `ltask` can be required there even if they are not built in.
+function kit.host(lua_path) return t.lio(lua_path) .. [[ -e "require 'lio'"]] end
 
 local LIMIT <const> = 60
 

@@ -45,7 +45,6 @@ function kit.start(mode, spec)
   local conf = (spec.conf or "{}"):gsub("DIR", dir)
   sources.modules.control = control:format(conf, spec.after or "")
   local tunnel = t.root .. "examples/webservice/tunnel.lua"
-  if tunnel:sub(1, 1) ~= "/" then tunnel = t.run "pwd".out:gsub("\n", "") .. "/" .. tunnel end
   local folder, program = ltaskkit.write(sources, 2)
   for name, source in pairs(spec.modules or {}) do
     t.run("mkdir -p " .. t.quote(folder .. "/" .. (name:match "^(.*)/" or "")))

@@ -3,7 +3,6 @@
 -- hardly more memory. Called by tests/run.sh --long, by ltask_memcheck.sh, or by hand:
 --   lio tests/long/ltask_boots.lua [boots (500)]
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
 local start = require "ltask.start"
 

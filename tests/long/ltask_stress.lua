@@ -5,7 +5,6 @@
 -- ltask_memcheck.sh, or by hand:
 --   lio tests/long/ltask_stress.lua [seconds (60) [seed [workers (1,2,8) [actors (16)]]]]
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
@@ -229,8 +228,6 @@ end
 
 -- Runs ----------------------------------------------------------------------------------------
 
-local here = t.run("cd " .. t.quote(arg[0]:match "^(.*)/" or ".") .. " && pwd").out:gsub("\n", "")
-
 for worker in workers:gmatch "%d+" do
   local queue = worker == "8" and 64 or 16
   t.test(("%s workers, mailboxes of %d"):format(worker, queue), function()
@@ -241,7 +238,7 @@ for worker in workers:gmatch "%d+" do
     t.write(dir .. "/guard.sh", guard)
     local r = t.run(("LIMIT=%d exec bash %s %s %s %s %s %d %s %d %g %d %d"):format(
       seconds + 4 * patience + 10, t.quote(dir .. "/guard.sh"), kit.host(), t.quote(dir .. "/program.lua"),
-      t.quote(dir), worker, queue, t.quote(here), actors, seconds, seed, patience))
+      t.quote(dir), worker, queue, t.quote(t.root .. "tests/long"), actors, seconds, seed, patience))
     local text = r.out .. (r.err:gsub("[^\n]*meant: nobody waits[^\n]*\n", ""))
     if #text > 20000 then text = text:sub(1, 10000) .. "\n…\n" .. text:sub(-10000) end
     t.eq(r.code, 0, "exit code; it printed\n" .. text)

@@ -3,7 +3,6 @@
 -- descriptors of the second half of the time those of the first. Called by tests/run.sh --long, or by hand:
 --   lio tests/long/mixed_load.lua [seconds (600) [workers (1) [seed]]]
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local json = require "lio.json"

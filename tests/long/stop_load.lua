@@ -2,7 +2,6 @@
 -- arrived gets its whole answer, the process ends within its grace time, with exit code 0. Bounded by 120 s.
 -- Plain requests, bodies both ways, answers in pieces, handlers that wait, one to three pipelined.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local lio = require "lio"

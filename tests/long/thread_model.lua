@@ -2,7 +2,6 @@
 -- and at the end nothing is left, of memory neither. Called by tests/run.sh --long, or by hand:
 --   lio tests/long/thread_model.lua [operations (1000000) [seed]]
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
 local lio = require "lio"
 local loop = require "lio.loop"

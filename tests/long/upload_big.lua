@@ -4,7 +4,6 @@
 -- tests/run.sh --long, or by hand:
 --   lio tests/long/upload_big.lua [MiB (1024)]
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local json = require "lio.json"

@@ -2,7 +2,6 @@
 -- each request, while it restarts 50 times, by changes and by SIGHUP. No connection may be refused, and no
 -- request may be left without its answer.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.kit.watched_program"
 

@@ -1,7 +1,6 @@
 -- What lio.http.client asks of Python's http.server, nginx and Node, whose ports are the arguments; run by
 -- tests/long/http_client_peers.sh.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
 local client = require "lio.http.client"
 local loop = require "lio.loop"
