@@ -1,6 +1,6 @@
 --- An ltask that is not ours, for tests: a scheduler of a page in plain Lua, whose services have the documented
 -- names of ltask and nothing else. `generation` 1: exclusive services; 2: event descriptors and idle handlers.
--- Called by the programs of tests/net_host_test.lua.
+-- Called by the programs of tests/net_plain_ltask_test.lua.
 -- All services share one VM and one thread. What another thread would do while a service blocks, to wake it
 -- when a timer is due, is done by bounding the selector's wait. Invariant: nothing of our scheduler is loaded.
 

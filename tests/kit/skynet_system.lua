@@ -1,6 +1,6 @@
--- What the suites of skynet's words share: tests by description, as tests/kit/ltask_system.lua has them, with a first service
--- that is none of skynet's own. Sources have `skynet`, `ltask` and `say`; `main` runs as a coroutine of the first
--- service, and the system ends after it.
+-- Tests of the Skynet compatibility API: each boots a system as tests/kit/ltask_system.lua does. The sources can use
+-- `skynet`, `ltask` and `say`. `main` runs as a task of the first service, which is an ltask service without
+-- handlers of Skynet's; the system ends when `main` returns.
 
 local kit = require "tests.kit.ltask_system"
 

@@ -1,5 +1,5 @@
 -- Looking at tasks with lio.tasks(): status, age, what each waits for, and where its coroutines are.
--- ltask_transparent_test has the same in services, coroutine_diag_lost_test the report of lost tasks.
+-- ltask_coroutine_wait_test has the same in services, task_lost_test the report of lost tasks.
 
 local t = require "tests.kit"
 local k = require "tests.kit.net"

@@ -1,5 +1,5 @@
 -- The report of lost tasks: those that wait for a token which nothing refers to but what they have themselves. Each is
--- reported once and killed; one that can still be woken never is. ltask_transparent_test has the same in services.
+-- reported once and killed; one that can still be woken never is. ltask_coroutine_wait_test has the same in services.
 
 local t = require "tests.kit"
 local k = require "tests.kit.net"
