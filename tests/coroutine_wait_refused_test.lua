@@ -3,7 +3,7 @@
 -- been. Each place is tried with the wait in it, and with coroutines between it and the wait.
 
 local t = require "tests.kit"
-local k = require "tests.kit.net"
+local netkit = require "tests.kit.net"
 local kit = require "tests.kit.coroutine_places"
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -69,7 +69,7 @@ local waits <const> = {
 }
 
 for name, call in pairs(rigid) do
-  k.test("a wait inside " .. name .. " says so, with its name and its line", function()
+  netkit.test("a wait inside " .. name .. " says so, with its name and its line", function()
     for what, wait in pairs(waits) do
       for inside = 0, 2 do
         for outside = 0, 2 do
@@ -85,7 +85,7 @@ for name, call in pairs(rigid) do
   end)
 end
 
-k.test("a table.sort comparator that waits: the error says so, and the next thousand calls are right", function()
+netkit.test("a table.sort comparator that waits: the error says so, and the next thousand calls are right", function()
   local function refused()
     local ok, problem = pcall(table.sort, { 3, 1, 2 }, function(a, b)
       loop.sleep(0)
@@ -115,28 +115,28 @@ k.test("a table.sort comparator that waits: the error says so, and the next thou
   loop.kill(ticker)
 end)
 
-k.test("a connection whose read was refused inside gsub can be read afterwards", function()
-  local a, b = k.pair()
-  local _ <close> = k.closing(a, b)
+netkit.test("a connection whose read was refused inside gsub can be read afterwards", function()
+  local a, b = netkit.pair()
+  local _ <close> = netkit.closing(a, b)
   for depth = 0, 2 do
     local ok, problem = pcall(string.gsub, "x", "x", function() nested(depth, function() b:recv(1) end) end)
     t.eq(ok, false)
     t.ok(problem:find("cannot wait here", 1, true) and problem:find "gsub", problem)
-    local got = k.promise(function() return b:recv(5) end)
-    k.settle()
+    local got = netkit.promise(function() return b:recv(5) end)
+    netkit.settle()
     a:send "hello"
     t.eq(got(), "hello")
   end
 end)
 
-k.test("a sleep that was refused leaves no timer that wakes anybody", function()
+netkit.test("a sleep that was refused leaves no timer that wakes anybody", function()
   local co = loop.running()
   pcall(table.sort, { 2, 1 }, function() loop.sleep(0.001) end)
   loop.timeout(0.005, function() loop.wakeup(co, "the one that was meant") end)
   t.eq(loop.wait(), "the one that was meant")
 end)
 
-k.test("what has no lines of Lua on its way is refused as well", function()
+netkit.test("what has no lines of Lua on its way is refused as well", function()
   local ok, problem = pcall(table.sort, { 2, 1 }, loop.wait)
   t.eq(ok, false)
   t.ok(problem:find("cannot wait here: inside '.-sort'"), problem)
@@ -146,7 +146,7 @@ k.test("what has no lines of Lua on its way is refused as well", function()
   t.ok(problem:find("cannot wait here: inside '.-sort'"), problem)
 end)
 
-k.test("a __close that close runs cannot wait", function()
+netkit.test("a __close that close runs cannot wait", function()
   local problem
   local co = c.create(function()
     local _ <close> = kit.guard(function()
@@ -160,18 +160,18 @@ k.test("a __close that close runs cannot wait", function()
   t.ok(problem:find "cannot wait here: .*__close", problem)
 end)
 
-k.test("a __close that a kill or the close of a waiting coroutine runs cannot wait", function()
+netkit.test("a __close that a kill or the close of a waiting coroutine runs cannot wait", function()
   local problems = {}
   local function body(n)
     local _ <close> = kit.guard(function() problems[#problems + 1] = select(2, pcall(loop.wait, "in close")) end)
     if n == 0 then loop.wait "never" else c.wrap(body)(n - 1) end
   end
   local own = loop.fork(body, 2)
-  k.settle()
+  netkit.settle()
   t.eq(loop.kill(own), true)
   local co = c.create(body)
-  local told = k.promise(c.resume, co, 1)
-  k.settle()
+  local told = netkit.promise(c.resume, co, 1)
+  netkit.settle()
   t.eq(c.close(co), true)
   told()
   t.eq(#problems, 5)
@@ -180,7 +180,7 @@ k.test("a __close that a kill or the close of a waiting coroutine runs cannot wa
   t.eq(task.is_waiting "never", false)
 end)
 
-k.test("a finalizer cannot wait, wherever it runs", function()
+netkit.test("a finalizer cannot wait, wherever it runs", function()
   local problems = {}
   nested(2, function()
     for _ = 1, 3 do
@@ -194,7 +194,7 @@ k.test("a finalizer cannot wait, wherever it runs", function()
   for i = 1, 3 do t.ok(problems[i]:find("cannot wait here: inside a finalizer", 1, true), problems[i]) end
 end)
 
-k.test("a debug hook cannot wait", function()
+netkit.test("a debug hook cannot wait", function()
   local problem
   nested(1, function()
     debug.sethook(function()
@@ -209,14 +209,14 @@ k.test("a debug hook cannot wait", function()
   t.ok(problem:find("cannot wait here: inside a debug hook", 1, true), problem)
 end)
 
-k.test("a message handler cannot wait", function()
+netkit.test("a message handler cannot wait", function()
   local problem
   local ok = xpcall(error, function() problem = select(2, pcall(loop.sleep, 0)) end, "x")
   t.eq(ok, false)
   t.ok(problem:find("cannot wait here", 1, true), problem)
 end)
 
-k.test("a module that waits while `require` loads it is refused, and can be loaded later", function()
+netkit.test("a module that waits while `require` loads it is refused, and can be loaded later", function()
   local dir = t.tmp()
   t.write(dir .. "/waits_in_require.lua", [[
     local loop = require "lio.loop"
@@ -236,10 +236,10 @@ k.test("a module that waits while `require` loads it is refused, and can be load
   t.eq(loaded, { "loaded" })
 end)
 
-k.test("where Lua can yield a wait is not refused: a file of dofile, __pairs and its iterator", function()
+netkit.test("where Lua can yield a wait is not refused: a file of dofile, __pairs and its iterator", function()
   local path = t.write(t.tmp() .. "/waits.lua", "return require('lio.loop').wait 'in a file'")
-  local got = k.promise(nested, 2, function() return select(2, pcall(dofile, path)) end)
-  k.settle()
+  local got = netkit.promise(nested, 2, function() return select(2, pcall(dofile, path)) end)
+  netkit.settle()
   loop.wakeup("in a file", "from a file")
   t.eq(got(), "from a file")
   local object = setmetatable({}, { __pairs = function()

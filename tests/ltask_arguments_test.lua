@@ -301,7 +301,7 @@ end)
 
 kit.workers = { 1 }
 
-kit.both("a request that cannot be sent leaves nothing to wait for", {
+kit.test("a request that cannot be sent leaves nothing to wait for", {
   services = { peer = "local S = {} function S.echo(...) return ... end return S" },
   main = [[
     local function raised(f, ...)

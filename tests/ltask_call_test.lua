@@ -13,7 +13,7 @@ local echo <const> = [[
   return S
 ]]
 
-kit.both("call returns all that the handler returned", {
+kit.test("call returns all that the handler returned", {
   services = { echo = echo },
   main = [[
     local a = ltask.spawn "echo"
@@ -36,7 +36,7 @@ kit.both("call returns all that the handler returned", {
   out = { "nil\tfalse\tnil", "3", "1\ty\t100000\t1.5\ttrue", "true\tfalse", "true", "200" },
 })
 
-kit.both("a service may call itself", {
+kit.test("a service may call itself", {
   main = [[
     function S.twice(x) return x * 2 end
     say(ltask.call(ltask.self(), "twice", 21))
@@ -45,7 +45,7 @@ kit.both("a service may call itself", {
   out = { "42", "true\ttrue" },
 })
 
-kit.both("send does not suspend its caller", {
+kit.test("send does not suspend its caller", {
   services = { echo = echo },
   main = [[
     local a = ltask.spawn "echo"
@@ -57,7 +57,7 @@ kit.both("send does not suspend its caller", {
   out = { "after send", "forked" },
 })
 
-kit.both("messages from one service arrive in the order they were sent, call and send alike", {
+kit.test("messages from one service arrive in the order they were sent, call and send alike", {
   services = { list = [[
     local S, list = {}, {}
     function S.add(i) list[#list + 1] = i end
@@ -78,7 +78,7 @@ kit.both("messages from one service arrive in the order they were sent, call and
   out = { "3000\ttrue" },
 })
 
-kit.both("call suspends only the coroutine that calls; other requests of its service go on", {
+kit.test("call suspends only the coroutine that calls; other requests of its service go on", {
   services = { echo = echo, middle = [[
     local S = {}
     local other = ...
@@ -100,7 +100,7 @@ kit.both("call suspends only the coroutine that calls; other requests of its ser
   out = { "neither is back yet", "quick", "slow" },
 })
 
-kit.both("an error reaches the caller with the id and the traceback of every service on its way", {
+kit.test("an error reaches the caller with the id and the traceback of every service on its way", {
   services = {
     front = [[
       local S = {}
@@ -150,7 +150,7 @@ kit.both("an error reaches the caller with the id and the traceback of every ser
   },
 })
 
-kit.both("an error of every kind raises in the caller, and the service lives on", {
+kit.test("an error of every kind raises in the caller, and the service lives on", {
   services = { bad = [[
     local S = {}
     function S.text() error("plain", 0) end
@@ -185,7 +185,7 @@ kit.both("an error of every kind raises in the caller, and the service lives on"
   },
 })
 
-kit.both("an error that nobody waits for is logged with its traceback", {
+kit.test("an error that nobody waits for is logged with its traceback", {
   services = { bad = [[
     local S = {}
     function S.fail() error "nobody asked" end
@@ -216,7 +216,7 @@ kit.both("an error that nobody waits for is logged with its traceback", {
   end,
 })
 
-kit.both("calling what is dead, or never was, raises that it is dead", {
+kit.test("calling what is dead, or never was, raises that it is dead", {
   services = { brief = "local S = {} function S.stop() ltask.quit() end return S" },
   main = [[
     local a = ltask.spawn "brief"
@@ -233,7 +233,7 @@ kit.both("calling what is dead, or never was, raises that it is dead", {
   out = { "false\ttrue", "false\ttrue", "false\ttrue", "false", "false" },
 })
 
-kit.both("after no_response a handler may end, and its request be answered later or with an error", {
+kit.test("after no_response a handler may end, and its request be answered later or with an error", {
   services = { later = [[
     local S, waiting = {}, {}
     function S.ping() end
@@ -272,7 +272,7 @@ kit.both("after no_response a handler may end, and its request be answered later
   out = { "still waiting\tnil", "released", "true\tthe answer", "false\ttrue", "false\ttrue" },
 })
 
-kit.both("current_session tells who asked", {
+kit.test("current_session tells who asked", {
   services = { who = [[
     local S = {}
     function S.who()
@@ -290,7 +290,7 @@ kit.both("current_session tells who asked", {
   out = { "true\tinteger\ttrue" },
 })
 
-kit.both("a request whose coroutine ended without an answer is logged once, with its handler's line", {
+kit.test("a request whose coroutine ended without an answer is logged once, with its handler's line", {
   services = { forgetful = [[
     local S, kept = {}
     function S.forget()
@@ -321,7 +321,7 @@ kit.both("a request whose coroutine ended without an answer is logged once, with
   end,
 })
 
-kit.both("syscall reaches the service library's own requests", {
+kit.test("syscall reaches the service library's own requests", {
   services = { echo = echo },
   main = [[
     local a = ltask.spawn "echo"
@@ -332,7 +332,7 @@ kit.both("syscall reaches the service library's own requests", {
   out = { "false", "true" },
 })
 
-kit.both("dispatch answers a service's handlers, and takes further ones", {
+kit.test("dispatch answers a service's handlers, and takes further ones", {
   services = { changing = [[
     local S = {}
     function S.one() return 1 end

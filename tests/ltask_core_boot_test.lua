@@ -82,7 +82,7 @@ t.test("systems may follow each other in one process", function()
   t.eq(r.out, "done\n")
 end)
 
-kit.both("run with an argument returns at once, and wait until root has ended", {
+kit.test("run with an argument returns at once, and wait until root has ended", {
   root = [[
     raw.next()
     while not io.open "go" do ltask.timer_sleep(5) end
@@ -99,7 +99,7 @@ kit.both("run with an argument returns at once, and wait until root has ended", 
   out = { "userdata", "main goes on", "root ends", "0" },
 })
 
-kit.both("bootstrap.pushlog reaches the log, as from id 0", {
+kit.test("bootstrap.pushlog reaches the log, as from id 0", {
   before = "boot.pushlog(boot.pack('info', 'from the outside'))",
   root = [[
     raw.next()
@@ -109,7 +109,7 @@ kit.both("bootstrap.pushlog reaches the log, as from id 0", {
   out = { "integer\tinfo\tfrom the outside" },
 })
 
-kit.both("the senders for foreign threads are addresses", {
+kit.test("the senders for foreign threads are addresses", {
   root = "raw.next() raw.next()",
   run = [[
     local context = boot.run(nil)
@@ -128,7 +128,7 @@ kit.both("the senders for foreign threads are addresses", {
   end,
 })
 
-kit.both("a service may enter the main thread, which serves it in mainthread_wait, and leave it", {
+kit.test("a service may enter the main thread, which serves it in mainthread_wait, and leave it", {
   root = [[
     raw.next()
     local function on_main()
@@ -183,7 +183,7 @@ end
 local function both_exclusive(name, source, root, out)
   local spec = exclusive(source, root)
   spec.out = out
-  kit.both(name, spec)
+  kit.test(name, spec)
 end
 
 both_exclusive("an exclusive service is resumed after each yield, message or not", [[
@@ -283,7 +283,7 @@ both_exclusive("root gets a signal when an exclusive service ends", "coroutine.y
   say(from, type)
 ]], { "2\t4" })
 
-kit.both("a preinit VM runs on its own thread, then becomes the service", {
+kit.test("a preinit VM runs on its own thread, then becomes the service", {
   root = [[
     local heard
     raw.next()
@@ -320,7 +320,7 @@ kit.both("a preinit VM runs on its own thread, then becomes the service", {
 
 -- `require "ltask.exclusive"` raised in such a VM, which ended by that, and could not become a service.
 for _, thread in ipairs { "boot.new_thread(2)", "" } do
-  kit.both("preinit code may use ltask.exclusive, and its event descriptor stays when it becomes a service; "
+  kit.test("preinit code may use ltask.exclusive, and its event descriptor stays when it becomes a service; "
     .. (thread == "" and "one that is not exclusive" or "an exclusive one"), {
     root = [[
       raw.next()

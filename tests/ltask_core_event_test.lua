@@ -24,7 +24,7 @@ while true do
 end
 ]]
 
-kit.both("a service that is idle gets IDLE, blocks in its wait, and is woken by a message", {
+kit.test("a service that is idle gets IDLE, blocks in its wait, and is woken by a message", {
   services = { waiter = waiter },
   root = [[
     raw.next()
@@ -44,7 +44,7 @@ kit.both("a service that is idle gets IDLE, blocks in its wait, and is woken by 
   out = { "twenty answers", "true\t4" },
 })
 
-kit.both("forty services that block in their wait leave the workers to the others", {
+kit.test("forty services that block in their wait leave the workers to the others", {
   services = { waiter = waiter, echo = [[
     while true do
       local from, session, type, what = raw.next()
@@ -74,7 +74,7 @@ kit.both("forty services that block in their wait leave the workers to the other
   out = { "the echo service runs", "each waiter answered" },
 })
 
-kit.both("touch_service ends the wait of a service without a message", {
+kit.test("touch_service ends the wait of a service without a message", {
   services = { watcher = [[
     raw.next()
     local wait = ltask.eventinit()
@@ -106,7 +106,7 @@ kit.both("touch_service ends the wait of a service without a message", {
   end,
 })
 
-kit.both("a burst of messages is one trigger: waits coalesce", {
+kit.test("a burst of messages is one trigger: waits coalesce", {
   services = { burst = [[
     raw.next()
     local wait = ltask.eventinit()
@@ -147,7 +147,7 @@ kit.both("a burst of messages is one trigger: waits coalesce", {
   out = { "9\t200\ttrue" },
 })
 
-kit.both("eventinit is for once per service; eventreset gives a new descriptor", {
+kit.test("eventinit is for once per service; eventreset gives a new descriptor", {
   services = { twice = [[
     raw.next()
     local wait, first = ltask.eventinit()
@@ -171,7 +171,7 @@ kit.both("eventinit is for once per service; eventreset gives a new descriptor",
   out = { "false\tuserdata", "ended" },
 })
 
-kit.both("the system ends while services block in their wait", {
+kit.test("the system ends while services block in their wait", {
   services = { waiter = waiter },
   root = [[
     raw.next()

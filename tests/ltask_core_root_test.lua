@@ -13,7 +13,7 @@ while true do
 end
 ]]
 
-kit.both("NEW answers root with fresh ids, which are never reused at once", {
+kit.test("NEW answers root with fresh ids, which are never reused at once", {
   services = { mortal = mortal },
   root = [[
     raw.next()
@@ -34,7 +34,7 @@ kit.both("NEW answers root with fresh ids, which are never reused at once", {
   out = { "100" },
 })
 
-kit.both("from anybody but root a schedule message gets receipt ERROR", {
+kit.test("from anybody but root a schedule message gets receipt ERROR", {
   services = { climber = [[
     raw.next()
     local new, del = raw.post(0, 0, 0), raw.post(0, 1, 1)
@@ -51,7 +51,7 @@ kit.both("from anybody but root a schedule message gets receipt ERROR", {
   out = { "2\t2", "root lives" },
 })
 
-kit.both("a schedule message of another kind, or to remove what is not there, is refused", {
+kit.test("a schedule message of another kind, or to remove what is not there, is refused", {
   root = [[
     raw.next()
     say((raw.post(0, 0, 2)))
@@ -61,7 +61,7 @@ kit.both("a schedule message of another kind, or to remove what is not there, is
   out = { "2", "true", "root lives" },
 })
 
-kit.both("root gets a signal from a service that returns, and from one that raises, which is told", {
+kit.test("root gets a signal from a service that returns, and from one that raises, which is told", {
   services = { mortal = mortal },
   root = [[
     raw.next()
@@ -77,7 +77,7 @@ kit.both("root gets a signal from a service that returns, and from one that rais
   out = { "end\ttrue\t4", "raise\ttrue\t4" },
 })
 
-kit.both("requests that wait in a service's mailbox when it dies are all in the list, in order", {
+kit.test("requests that wait in a service's mailbox when it dies are all in the list, in order", {
   services = { sleeper = [[
     raw.next()
     raw.post(1, 0, 1, "asleep")
@@ -100,7 +100,7 @@ kit.both("requests that wait in a service's mailbox when it dies are all in the 
   out = { "1\t101\t1\t102\t1\t103\t1\t104\t1\t105" },
 })
 
-kit.both("init_service answers false with a message, its three-argument form raises", {
+kit.test("init_service answers false with a message, its three-argument form raises", {
   root = [[
     raw.next()
     local function id() return select(2, raw.post(0, 0, 0)) end
@@ -120,7 +120,7 @@ kit.both("init_service answers false with a message, its three-argument form rai
   end,
 })
 
-kit.both("a service may be started on a worker of its own", {
+kit.test("a service may be started on a worker of its own", {
   services = { placed = [[
     raw.next()
     local there = true
@@ -141,7 +141,7 @@ kit.both("a service may be started on a worker of its own", {
   out = { "true" },
 })
 
-kit.both("when root returns, services that wait or are busy with messages do not keep the system", {
+kit.test("when root returns, services that wait or are busy with messages do not keep the system", {
   services = {
     waiting = "while true do raw.next() end",
     busy = "while true do raw.post(ltask.self(), 0, 1) raw.next() end",
@@ -158,7 +158,7 @@ kit.both("when root returns, services that wait or are busy with messages do not
   out = { "root returns", "run returned", "over" },
 })
 
-kit.both("every VM is closed at the end: __gc and pending __close run", {
+kit.test("every VM is closed at the end: __gc and pending __close run", {
   services = { holder = [[
     KEPT = setmetatable({}, { __gc = function() say "collected" end })
     local mine <close> = setmetatable({}, { __close = function() say "closed" end })
@@ -179,7 +179,7 @@ kit.both("every VM is closed at the end: __gc and pending __close run", {
   end,
 })
 
-kit.both("the exit code that root set is what wait answers", {
+kit.test("the exit code that root set is what wait answers", {
   root = [[
     raw.next()
     root.set_exit_code(42)

@@ -16,7 +16,7 @@ while true do
 end
 ]]
 
-kit.both("a request carries its session there and back, with every kind of value", {
+kit.test("a request carries its session there and back, with every kind of value", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -35,7 +35,7 @@ kit.both("a request carries its session there and back, with every kind of value
   },
 })
 
-kit.both("sessions are whole 64-bit integers; an id that is none is never cut down to one", {
+kit.test("sessions are whole 64-bit integers; an id that is none is never cut down to one", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -59,7 +59,7 @@ kit.both("sessions are whole 64-bit integers; an id that is none is never cut do
   out = { "true", "true", "true", "true", "true", "true", "true", "refused\ttrue", "mailbox\t0" },
 })
 
-kit.both("a message to a service that does not exist comes back with receipt ERROR", {
+kit.test("a message to a service that does not exist comes back with receipt ERROR", {
   root = [[
     raw.next()
     local p, n = ltask.pack("lost", 7)
@@ -72,7 +72,7 @@ kit.both("a message to a service that does not exist comes back with receipt ERR
   out = { "2\ttrue\ttrue\tlost\t7", "none\t2\tnil" },
 })
 
-kit.both("a message to a full mailbox comes back with receipt BLOCK, and nothing is lost or doubled", {
+kit.test("a message to a full mailbox comes back with receipt BLOCK, and nothing is lost or doubled", {
   init = { queue = 8 },
   -- It takes nothing until root lets it: a flag of its own kind of message would queue behind.
   services = { deaf = [[
@@ -109,7 +109,7 @@ kit.both("a message to a full mailbox comes back with receipt BLOCK, and nothing
   out = { "accepted\t7\tthen\t3\ttrue", "again\t3\t99", "true\ttrue" },
 })
 
-kit.both("one message may be outstanding: the second raises, and so does a receipt without one", {
+kit.test("one message may be outstanding: the second raises, and so does a receipt without one", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -137,7 +137,7 @@ kit.both("one message may be outstanding: the second raises, and so does a recei
   end,
 })
 
-kit.both("where a service cannot yield it cannot send", {
+kit.test("where a service cannot yield it cannot send", {
   root = [[
     raw.next()
     local p, n = ltask.pack "x"
@@ -153,7 +153,7 @@ kit.both("where a service cannot yield it cannot send", {
   end,
 })
 
-kit.both("a service may send to itself, and keeps the order of what each sender sent", {
+kit.test("a service may send to itself, and keeps the order of what each sender sent", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -173,7 +173,7 @@ kit.both("a service may send to itself, and keeps the order of what each sender 
   out = { "true\t300\t300" },
 })
 
-kit.both("send_message_direct posts at once, without a yield", {
+kit.test("send_message_direct posts at once, without a yield", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -191,7 +191,7 @@ kit.both("send_message_direct posts at once, without a yield", {
   out = { "1", "1\t5\t1\tdirect", "1", "6\t2\tfar", "2" },
 })
 
-kit.both("self, label and worker_id name the service and where it runs", {
+kit.test("self, label and worker_id name the service and where it runs", {
   services = { who = [[
     raw.next()
     raw.post(1, 0, 1, ltask.self(), ltask.label(), ltask.worker_id())
@@ -207,7 +207,7 @@ kit.both("self, label and worker_id name the service and where it runs", {
   out = { "1\troot\tinteger", "true\ttrue\twho\ttrue" },
 })
 
-kit.both("worker_bind keeps a service on one worker until it is freed", {
+kit.test("worker_bind keeps a service on one worker until it is freed", {
   services = { bound = [[
     raw.next()
     local last = WORKERS - 1
@@ -240,7 +240,7 @@ kit.both("worker_bind keeps a service on one worker until it is freed", {
   out = { "true" },
 })
 
-kit.both("a timer's RESPONSE comes with its session, in order of time, never early", {
+kit.test("a timer's RESPONSE comes with its session, in order of time, never early", {
   root = [[
     raw.next()
     local lines, base, started = {}, 0, nil
@@ -263,7 +263,7 @@ kit.both("a timer's RESPONSE comes with its session, in order of time, never ear
   out = { "true\t2\ttrue", "true\t2\ttrue", "true\t2\ttrue", "true\t2\ttrue", "0 10 30 50", "true\t0" },
 })
 
-kit.both("the clocks tell the time", {
+kit.test("the clocks tell the time", {
   root = [[
     raw.next()
     local before = os.time()
@@ -287,7 +287,7 @@ kit.both("the clocks tell the time", {
   out = { "integer\ttrue", "integer\ttrue", "integer\ttrue", "float\ttrue", "true\ttrue" },
 })
 
-kit.both("a service over its memory limit gets Lua's error, and the others go on", {
+kit.test("a service over its memory limit gets Lua's error, and the others go on", {
   services = { echo = echo, fat = [[
     raw.next()
     local before = ltask.mem_limit(4 << 20)
@@ -320,7 +320,7 @@ kit.both("a service over its memory limit gets Lua's error, and the others go on
   out = { "alive", "integer\tfalse\tnot enough memory\ttrue\t4194304\ttrue\ttrue" },
 })
 
-kit.both("the log keeps time, writer and order", {
+kit.test("the log keeps time, writer and order", {
   services = { writer = [[
     raw.next()
     ltask.pushlog(ltask.pack("info", "second"))
@@ -342,7 +342,7 @@ kit.both("the log keeps time, writer and order", {
   out = { "nil", "true\t1\terror\tfirst", "true\ttrue\tinfo\tsecond", "nil", "true" },
 })
 
-kit.both("backtrace, debuglog and is_exclusive may be called", {
+kit.test("backtrace, debuglog and is_exclusive may be called", {
   root = [[
     raw.next()
     say(ltask.is_exclusive(), ltask.is_exclusive(1))
@@ -355,7 +355,7 @@ kit.both("backtrace, debuglog and is_exclusive may be called", {
 })
 
 -- They took the library's task core for granted: the process ended.
-kit.both("what stands on the service library raises where it is not set up", {
+kit.test("what stands on the service library raises where it is not set up", {
   root = [[
     raw.next()
     local core = require "ltask.core"

@@ -4,7 +4,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
-kit.both("wakeup gives its values to the one that waits, and answers true", {
+kit.test("wakeup gives its values to the one that waits, and answers true", {
   main = [[
     ltask.fork(function() say("woken", ltask.wait "token") end)
     local me = ltask.fork(function() say("by default", ltask.wait()) end)
@@ -17,7 +17,7 @@ kit.both("wakeup gives its values to the one that waits, and answers true", {
   out = { "true", "true", "queued, not run", "woken\t1\tnil\tx", "by default\town coroutine" },
 })
 
-kit.both("wakeup of what nobody waits for answers nil, and so does a second one", {
+kit.test("wakeup of what nobody waits for answers nil, and so does a second one", {
   main = [[
     say(ltask.wakeup "nobody", ltask.interrupt("nobody", "x"))
     say(ltask.multi_wakeup "nobody", ltask.multi_interrupt("nobody", "x"))
@@ -28,7 +28,7 @@ kit.both("wakeup of what nobody waits for answers nil, and so does a second one"
   out = { "nil\tnil", "nil\tnil", "true\tnil" },
 })
 
-kit.both("wakeups run in the order they were given, after the current coroutine suspends", {
+kit.test("wakeups run in the order they were given, after the current coroutine suspends", {
   main = [[
     local list = {}
     for i = 1, 5 do
@@ -46,7 +46,7 @@ kit.both("wakeups run in the order they were given, after the current coroutine 
   out = { "before\t0", "3 1 5 2 4" },
 })
 
-kit.both("fork answers the coroutine it starts, passes its arguments, and starts in order", {
+kit.test("fork answers the coroutine it starts, passes its arguments, and starts in order", {
   main = [[
     local list, cos = {}, {}
     for i = 1, 5 do
@@ -67,7 +67,7 @@ kit.both("fork answers the coroutine it starts, passes its arguments, and starts
   out = { "thread\t0", "f1 f2 f3 f4 f5", "again5 again4 again3 again2 again1" },
 })
 
-kit.both("forked functions start before the service's next message is taken", {
+kit.test("forked functions start before the service's next message is taken", {
   services = { order = [[
     local S, list = {}, {}
     function S.first()
@@ -89,7 +89,7 @@ kit.both("forked functions start before the service's next message is taken", {
   out = { "first fork1 fork2 fork3 second" },
 })
 
-kit.both("interrupt raises its error in the one that waits", {
+kit.test("interrupt raises its error in the one that waits", {
   main = [[
     local co = ltask.fork(function()
       local ok, e = pcall(ltask.wait)
@@ -102,7 +102,7 @@ kit.both("interrupt raises its error in the one that waits", {
   out = { "true\tnil", "false\ttrue" },
 })
 
-kit.both("multi_wakeup wakes all that wait for a token, in order; multi_interrupt raises in all", {
+kit.test("multi_wakeup wakes all that wait for a token, in order; multi_interrupt raises in all", {
   main = [[
     local list = {}
     for i = 1, 4 do
@@ -130,7 +130,7 @@ kit.both("multi_wakeup wakes all that wait for a token, in order; multi_interrup
   out = { "true\tnil", "1ab 2ab 3ab 4ab", "true\tnil", "3" },
 })
 
-kit.both("a coroutine can be woken by what current_token gave it", {
+kit.test("a coroutine can be woken by what current_token gave it", {
   main = [[
     local token
     ltask.fork(function()
@@ -144,7 +144,7 @@ kit.both("a coroutine can be woken by what current_token gave it", {
   out = { "true", "woken\tx" },
 })
 
-kit.both("a coroutine woken by another that takes turns with it loses no wakeup", {
+kit.test("a coroutine woken by another that takes turns with it loses no wakeup", {
   main = [[
     local n <const> = 20000
     local turns = 0
@@ -169,7 +169,7 @@ kit.both("a coroutine woken by another that takes turns with it loses no wakeup"
   out = { "true" },
 })
 
-kit.both("many requests, one after another, run in a handful of coroutines", {
+kit.test("many requests, one after another, run in a handful of coroutines", {
   services = { pool = [[
     local S, seen, count = {}, {}, 0
     function S.ping(i)
@@ -191,7 +191,7 @@ kit.both("many requests, one after another, run in a handful of coroutines", {
   out = { "true\ttrue", "true" },
 })
 
-kit.both("a pooled coroutine keeps nothing of the request before", {
+kit.test("a pooled coroutine keeps nothing of the request before", {
   services = { leak = [[
     local S, weak = {}, setmetatable({}, { __mode = "k" })
     function S.hold()
@@ -215,7 +215,7 @@ kit.both("a pooled coroutine keeps nothing of the request before", {
   out = { "true" },
 })
 
-kit.both("twenty thousand forks at once all run, in order, in linear time", {
+kit.test("twenty thousand forks at once all run, in order, in linear time", {
   main = [[
     -- Forks n at once. Returns the CPU time.
     local function forks(n)
@@ -239,7 +239,7 @@ kit.both("twenty thousand forks at once all run, in order, in linear time", {
   out = { "true" },
 })
 
-kit.both("forks of forks run before the next message, also when the slice has taken its time", {
+kit.test("forks of forks run before the next message, also when the slice has taken its time", {
   services = { chain = [[
     local S, log = {}, {}
     function S.message() log[#log + 1] = "message" end
@@ -270,7 +270,7 @@ kit.both("forks of forks run before the next message, also when the slice has ta
   end,
 })
 
-kit.both("an error of a fork takes only its own coroutine; its pending __close runs", {
+kit.test("an error of a fork takes only its own coroutine; its pending __close runs", {
   main = [[
     ltask.fork(function()
       local guard <close> = setmetatable({}, { __close = function() say "closed" end })
@@ -292,7 +292,7 @@ kit.both("an error of a fork takes only its own coroutine; its pending __close r
   end,
 })
 
-kit.both("suspend hands a session's answer to a function or to a coroutine", {
+kit.test("suspend hands a session's answer to a function or to a coroutine", {
   main = [[
     local session <const> = 0x70000001
     ltask.suspend(session, function() say "by a function" ltask.wakeup "next" end)
@@ -302,7 +302,7 @@ kit.both("suspend hands a session's answer to a function or to a coroutine", {
   out = { "by a function" },
 })
 
-kit.both("thread_info describes a coroutine that waits", {
+kit.test("thread_info describes a coroutine that waits", {
   main = [[
     local co = ltask.fork(function() ltask.wait "something" end)
     ltask.sleep(0)
@@ -313,7 +313,7 @@ kit.both("thread_info describes a coroutine that waits", {
   out = { "true" },
 })
 
-kit.both("coroutines that a handler makes itself are its own", {
+kit.test("coroutines that a handler makes itself are its own", {
   services = { own = [[
     local S = {}
     function S.generate(n)

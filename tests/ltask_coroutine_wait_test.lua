@@ -22,7 +22,7 @@ local nested <const> = [[
   end
 ]]
 
-kit.both("the global coroutine table of a service is lio.coroutine", {
+kit.test("the global coroutine table of a service is lio.coroutine", {
   main = [[
     say(coroutine == require "lio.coroutine", package.loaded.coroutine == coroutine)
     say(coroutine.status(coroutine.running()), select(2, coroutine.running()), coroutine.isyieldable())
@@ -30,7 +30,7 @@ kit.both("the global coroutine table of a service is lio.coroutine", {
   out = { "true\ttrue", "running\tfalse\ttrue" },
 })
 
-kit.both("a generator may call, sleep and wait; its for loop need not know", {
+kit.test("a generator may call, sleep and wait; its for loop need not know", {
   services = { echo = echo },
   main = [[
     local a = ltask.spawn "echo"
@@ -56,7 +56,7 @@ kit.both("a generator may call, sleep and wait; its for loop need not know", {
   out = { "1\t1", "2\t4", "3\t9", "4\t16", "5\t25", "3", "by all", "interrupted", "true" },
 })
 
-kit.both("a call fifty coroutines deep, many times, with many values", {
+kit.test("a call fifty coroutines deep, many times, with many values", {
   services = { echo = echo },
   main = nested .. [[
     local a = ltask.spawn "echo"
@@ -75,7 +75,7 @@ kit.both("a call fifty coroutines deep, many times, with many values", {
   out = { "100" },
 })
 
-kit.both("handlers with generators serve many requests at a time, each with its own answer", {
+kit.test("handlers with generators serve many requests at a time, each with its own answer", {
   services = { echo = echo, middle = nested .. [[
     local S = {}
     local back = ...
@@ -105,7 +105,7 @@ kit.both("handlers with generators serve many requests at a time, each with its 
   out = { "50" },
 })
 
-kit.both("other requests are served while a nested coroutine waits", {
+kit.test("other requests are served while a nested coroutine waits", {
   services = { slow = nested .. [[
     local S = {}
     function S.slow() return nested(5, ltask.wait, "go") end
@@ -127,7 +127,7 @@ kit.both("other requests are served while a nested coroutine waits", {
   out = { "3\t1\tnil\tx" },
 })
 
-kit.both("current_session and no_response inside coroutines are those of the request", {
+kit.test("current_session and no_response inside coroutines are those of the request", {
   services = { later = nested .. [[
     local S = {}
     function S.ask(...)
@@ -151,7 +151,7 @@ kit.both("current_session and no_response inside coroutines are those of the req
   out = { "true\ttrue", "the\tanswer" },
 })
 
-kit.both("an error after a call, inside of coroutines, reaches the caller with every service and line", {
+kit.test("an error after a call, inside of coroutines, reaches the caller with every service and line", {
   services = {
     back = [[
       local S = {}
@@ -196,7 +196,7 @@ kit.both("an error after a call, inside of coroutines, reaches the caller with e
   },
 })
 
-kit.both("an error object that a nested call raised can be caught and read between", {
+kit.test("an error object that a nested call raised can be caught and read between", {
   services = { echo = "local S = {} function S.fail(...) error { code = ... } end return S" },
   main = nested .. [[
     local a = ltask.spawn "echo"
@@ -211,7 +211,7 @@ kit.both("an error object that a nested call raised can be caught and read betwe
   out = { "false\ttable\t42\tdead" },
 })
 
-kit.both("an error in a nested fork is logged once, with the lines of all its coroutines", {
+kit.test("an error in a nested fork is logged once, with the lines of all its coroutines", {
   main = [[
     local function inner() ltask.sleep(0) error "nobody caught it" end
     local co = ltask.fork(function()
@@ -227,7 +227,7 @@ kit.both("an error in a nested fork is logged once, with the lines of all its co
   end,
 })
 
-kit.both("a request whose coroutine is closed while nested: its caller is told, and all is closed innermost first", {
+kit.test("a request whose coroutine is closed while nested: its caller is told, and all is closed innermost first", {
   services = { held = [[
     local S, order, held = {}, {}, nil
     local function guard(name)
@@ -278,7 +278,7 @@ kit.both("a request whose coroutine is closed while nested: its caller is told, 
   end,
 })
 
-kit.both("close of a coroutine inside a handler lets the handler go on and answer", {
+kit.test("close of a coroutine inside a handler lets the handler go on and answer", {
   services = { held = [[
     local S, inner = {}, nil
     function S.hold()
@@ -311,7 +311,7 @@ kit.both("close of a coroutine inside a handler lets the handler go on and answe
   end,
 })
 
-kit.both("a service that is killed while chains wait answers every caller; its <close> variables run", {
+kit.test("a service that is killed while chains wait answers every caller; its <close> variables run", {
   services = { busy = nested .. [[
     local S = {}
     local function guard(name) return setmetatable({}, { __close = function() say(name) end }) end
@@ -353,7 +353,7 @@ kit.both("a service that is killed while chains wait answers every caller; its <
   end,
 })
 
-kit.both("the system ends while chains wait, without a word", {
+kit.test("the system ends while chains wait, without a word", {
   services = { busy = nested .. [[
     for i = 1, 20 do ltask.fork(nested, i, ltask.sleep, 100000) end
     for i = 1, 20 do ltask.fork(nested, i, ltask.wait, "token" .. i) end

@@ -59,7 +59,7 @@ local counting <const> = [[
   end
 ]]
 
-kit.both("kill answers true for a service and false for none", {
+kit.test("kill answers true for a service and false for none", {
   services = { victim = victim },
   main = [[
     local a = ltask.spawn "victim"
@@ -69,7 +69,7 @@ kit.both("kill answers true for a service and false for none", {
   out = { "true\tfalse\tfalse", "false" },
 })
 
-kit.both("kill reaches a service whose mailbox is full, and each of several kills is answered", {
+kit.test("kill reaches a service whose mailbox is full, and each of several kills is answered", {
   services = { victim = victim },
   config = { core = { queue = 4 } },
   main = counting .. [[
@@ -96,7 +96,7 @@ kit.both("kill reaches a service whose mailbox is full, and each of several kill
 })
 
 for how, stop in pairs { quit = "ltask.send(a, 'stop')", kill = "ltask.kill(a)" } do
-  kit.both("requests that wait in a service when it ends by " .. how .. " are answered with an error", {
+  kit.test("requests that wait in a service when it ends by " .. how .. " are answered with an error", {
     services = { victim = victim },
     main = counting .. [[
       local a = ltask.spawn "victim"
@@ -113,7 +113,7 @@ for how, stop in pairs { quit = "ltask.send(a, 'stop')", kill = "ltask.kill(a)" 
   })
 end
 
-kit.both("requests queued at a service that ends are answered", {
+kit.test("requests queued at a service that ends are answered", {
   services = { victim = victim },
   main = counting .. [[
     local a = ltask.spawn "victim"
@@ -130,7 +130,7 @@ kit.both("requests queued at a service that ends are answered", {
   out = { "0", "200\t200\tnil\ttrue" },
 })
 
-kit.both("callers suspended before a full mailbox are answered when its service ends", {
+kit.test("callers suspended before a full mailbox are answered when its service ends", {
   services = { victim = victim },
   config = { full = "wait", core = { queue = 4 } },
   main = counting .. [[
@@ -153,7 +153,7 @@ kit.both("callers suspended before a full mailbox are answered when its service 
   out = { "0", "100\t100\t100\tnil" },
 })
 
-kit.both("requests to a service that fails while it starts are answered, and spawn raises", {
+kit.test("requests to a service that fails while it starts are answered, and spawn raises", {
   services = { stillborn = [[
     local who = ...
     -- Answered when it has requests.
@@ -184,7 +184,7 @@ kit.both("requests to a service that fails while it starts are answered, and spa
   out = { "false\ttrue", "20\t20\t0" },
 })
 
-kit.both("what a service asked others is dropped when it ends", {
+kit.test("what a service asked others is dropped when it ends", {
   services = { victim = victim, asker = [[
     local S = {}
     local other = ...
@@ -207,7 +207,7 @@ kit.both("what a service asked others is dropped when it ends", {
   out = { "10\t0", "10\tstill there" },
 })
 
-kit.both("ids are not reused soon: a late message meets death, not a newcomer", {
+kit.test("ids are not reused soon: a late message meets death, not a newcomer", {
   services = { victim = victim },
   main = [[
     local seen, list = {}, {}
@@ -227,7 +227,7 @@ kit.both("ids are not reused soon: a late message meets death, not a newcomer", 
   out = { "200" },
 })
 
-kit.both("the quit handler runs at quit and at kill, before the service's end; its errors are logged", {
+kit.test("the quit handler runs at quit and at kill, before the service's end; its errors are logged", {
   services = { polite = [[
     local S = {}
     function S.stop() ltask.quit() end
@@ -261,7 +261,7 @@ kit.both("the quit handler runs at quit and at kill, before the service's end; i
   end,
 })
 
-kit.both("a dead service's memory is released: its __gc and its coroutines' __close have run", {
+kit.test("a dead service's memory is released: its __gc and its coroutines' __close have run", {
   services = { holder = [[
     local S, dir = {}, ...
     local function note(what)
@@ -298,7 +298,7 @@ kit.both("a dead service's memory is released: its __gc and its coroutines' __cl
   end,
 })
 
-kit.both("a storm of spawns, calls and kills leaves no caller without an answer", {
+kit.test("a storm of spawns, calls and kills leaves no caller without an answer", {
   services = { victim = victim },
   main = counting .. [[
     local state = 7

@@ -31,7 +31,7 @@ local plain <const> = [[
 ]]
 
 for _, how in ipairs { 10, 40 } do
-  kit.both(how .. " services that block in their event wait leave the workers to the others", {
+  kit.test(how .. " services that block in their event wait leave the workers to the others", {
     services = { blocker = blocker, plain = plain },
     main = "local n = " .. how .. [[
 
@@ -64,7 +64,7 @@ for _, how in ipairs { 10, 40 } do
   })
 end
 
-kit.both("a burst of messages wakes a blocked service once or twice, not once per message", {
+kit.test("a burst of messages wakes a blocked service once or twice, not once per message", {
   services = { blocker = blocker },
   main = [[
     local dir = ...
@@ -79,7 +79,7 @@ kit.both("a burst of messages wakes a blocked service once or twice, not once pe
 })
 
 -- A service that found a message at the end of a slice, and not in its wait, had its descriptor written twice for one.
-kit.both("no wait of a blocked service costs its senders two system calls", {
+kit.test("no wait of a blocked service costs its senders two system calls", {
   services = { blocker = blocker },
   main = [[
     local function writes()
@@ -117,7 +117,7 @@ for what, task in pairs {
     end)
   ]],
 } do
-  kit.both("a service that " .. what .. " is woken by each message", {
+  kit.test("a service that " .. what .. " is woken by each message", {
     services = { own = "local wait = ltask.eventinit() " .. task .. " return { ping = function(i) return i end }" },
     main = [[
       local own = ltask.spawn "own"
@@ -130,7 +130,7 @@ for what, task in pairs {
   })
 end
 
-kit.both("senders to a full mailbox go on while its service with an event gives way again and again", {
+kit.test("senders to a full mailbox go on while its service with an event gives way again and again", {
   services = { own = [[
     ltask.eventinit()
     ltask.fork(function() while true do coroutine.yield() end end)
@@ -148,7 +148,7 @@ kit.both("senders to a full mailbox go on while its service with an event gives 
 })
 
 -- What it had read of a burst lay there, unhandled, until the next message came.
-kit.both("an exclusive service blocks only when every message of a burst is handled", {
+kit.test("an exclusive service blocks only when every message of a burst is handled", {
   services = { own = [[
     local S, count = {}, 0
     local wait = require "ltask.exclusive".eventinit()
@@ -172,7 +172,7 @@ kit.both("an exclusive service blocks only when every message of a burst is hand
   out = { "3000" },
 })
 
-kit.both("a service that blocks in its event wait can quit, be killed, and be there at the end", {
+kit.test("a service that blocks in its event wait can quit, be killed, and be there at the end", {
   services = { blocker = blocker },
   main = [[
     local a, b = ltask.spawn "blocker", ltask.spawn "blocker"
@@ -190,7 +190,7 @@ kit.both("a service that blocks in its event wait can quit, be killed, and be th
   out = { "one has quit", "true", "false", "fifty more came and went" },
 })
 
-kit.both("a service that is bound to a worker and blocks there does not starve the others", {
+kit.test("a service that is bound to a worker and blocks there does not starve the others", {
   services = { plain = plain, bound = [[
     local S = {}
     function S.bind() ltask.worker_bind(0) return ltask.worker_id() end
@@ -227,7 +227,7 @@ kit.both("a service that is bound to a worker and blocks there does not starve t
   out = { "the others were not kept\tfalse", "blocked" },
 })
 
-kit.both("bound services each run on their own worker, and only there", {
+kit.test("bound services each run on their own worker, and only there", {
   services = { bound = [[
     local n = ...
     ltask.worker_bind(n)
@@ -258,7 +258,7 @@ kit.both("bound services each run on their own worker, and only there", {
   out = { "true", "true" },
 })
 
-kit.both("an idle handler runs only when the mailbox is empty, and may answer later", {
+kit.test("an idle handler runs only when the mailbox is empty, and may answer later", {
   services = { batch = [[
     local S, pending = {}, {}
     local wait = ltask.eventinit()
@@ -296,7 +296,7 @@ kit.both("an idle handler runs only when the mailbox is empty, and may answer la
 
 -- socket.fd refused what is no socket, so that every io service died at its start; and an object that owned the
 -- descriptor closed the scheduler's, or by then another's.
-kit.both("bee.socket.fd takes the event descriptor and leaves it to the scheduler", {
+kit.test("bee.socket.fd takes the event descriptor and leaves it to the scheduler", {
   services = { io = [[
     require "lio"
     local select, socket = require "bee.select", require "bee.socket"

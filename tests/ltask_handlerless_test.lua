@@ -42,7 +42,7 @@ for _, config in ipairs {
   end)
 end
 
-kit.both("2,000 services that end by themselves leave nothing behind, where 64 can live", {
+kit.test("2,000 services that end by themselves leave nothing behind, where 64 can live", {
   config = { core = { max_service = 64 } },
   services = { brief = "assert(... == 7)" },
   main = watching .. [[
@@ -61,7 +61,7 @@ kit.both("2,000 services that end by themselves leave nothing behind, where 64 c
   out = { "2000\t0" },
 })
 
-kit.both("it lives as long as a task of it: one that sleeps, one that waits for an answer, one woken by a third", {
+kit.test("it lives as long as a task of it: one that sleeps, one that waits for an answer, one woken by a third", {
   services = {
     sleeper = [[
       ltask.fork(function()
@@ -96,7 +96,7 @@ kit.both("it lives as long as a task of it: one that sleeps, one that waits for 
   out = { "slept", "answered", "woken", "time is over" },
 })
 
-kit.both("handlers keep a service: returned, even none of them yet; given to dispatch at once, or by a task later", {
+kit.test("handlers keep a service: returned, even none of them yet; given to dispatch at once, or by a task later", {
   services = {
     returned = "return {}",
     at_once = "ltask.dispatch { ping = function(x) return x end }",
@@ -129,7 +129,7 @@ kit.both("handlers keep a service: returned, even none of them yet; given to dis
   out = { "true\t1", "true\t2", "true\t3", "1\t1\t1\t1" },
 })
 
-kit.both("a request to one that has ended fails, and so does one that it did not answer", {
+kit.test("a request to one that has ended fails, and so does one that it did not answer", {
   services = { brief = "", busy = "ltask.fork(function() ltask.sleep(2) end)" },
   main = watching .. [[
     local id = ltask.spawn "brief"
@@ -143,7 +143,7 @@ kit.both("a request to one that has ended fails, and so does one that it did not
   out = { "false\ttrue", "true", "true\t0" },
 })
 
-kit.both("what a service has sent before its end arrives", {
+kit.test("what a service has sent before its end arrives", {
   services = {
     teller = [[
       local main = ...
@@ -160,7 +160,7 @@ kit.both("what a service has sent before its end arrives", {
   out = { "5050" },
 })
 
-kit.both("with full = wait it stays until what waits for room is delivered", {
+kit.test("with full = wait it stays until what waits for room is delivered", {
   config = { full = "wait", core = { queue = 4 } },
   services = {
     teller = [[
@@ -178,7 +178,7 @@ kit.both("with full = wait it stays until what waits for room is delivered", {
   out = { "5050" },
 })
 
-kit.both("a loop of its own keeps a service: an idle handler, or on_idle", {
+kit.test("a loop of its own keeps a service: an idle handler, or on_idle", {
   config = { exclusive = { "idler" } },
   services = {
     idler = [[

@@ -167,7 +167,7 @@ local expected <const> = {
   "2400000", "accept ended\tclosed", "nil\tconnect: Connection refused (os error 111)",
 }
 
-kit.both("an io service with an idle handler, in the second generation", {
+kit.test("an io service with an idle handler, in the second generation", {
   services = { io = requests .. [[
     local waitfunc, fd = ltask.eventinit()
     local ltaskfd = socket.fd(fd)
@@ -183,7 +183,7 @@ kit.both("an io service with an idle handler, in the second generation", {
   out = expected,
 })
 
-kit.both("an io service that is unique, and ends when it is told to quit", {
+kit.test("an io service that is unique, and ends when it is told to quit", {
   services = { io = requests .. [[
     local waitfunc, fd = ltask.eventinit()
     selector:event_add(socket.fd(fd), select.SELECT_READ, waitfunc)
@@ -202,7 +202,7 @@ kit.both("an io service that is unique, and ends when it is told to quit", {
   out = { expected[1], expected[2], expected[3], "false" },
 })
 
-kit.both("an io service that is exclusive, in the first generation", {
+kit.test("an io service that is exclusive, in the first generation", {
   services = { io = requests .. [[
     local exclusive = require "ltask.exclusive"
     local waitfunc, fd = exclusive.eventinit()
@@ -221,7 +221,7 @@ kit.both("an io service that is exclusive, in the first generation", {
   out = expected,
 })
 
-kit.both("an io service that is exclusive and dispatches no wakeups itself", {
+kit.test("an io service that is exclusive and dispatches no wakeups itself", {
   services = { io = requests .. [[
     local waitfunc, fd = require "ltask.exclusive".eventinit()
     selector:event_add(socket.fd(fd), READ, waitfunc)
@@ -237,7 +237,7 @@ kit.both("an io service that is exclusive and dispatches no wakeups itself", {
 
 -- A package that is loaded into the io service later, as ant.net is, and adds requests there: it found the service's
 -- table in an upvalue of the dispatcher, which is on the stack in the original.
-kit.both("code that an io service loads later finds its requests and its selector", {
+kit.test("code that an io service loads later finds its requests and its selector", {
   services = { io = requests .. [[
     local waitfunc, fd = ltask.eventinit()
     selector:event_add(socket.fd(fd), READ, waitfunc)
@@ -281,7 +281,7 @@ kit.both("code that an io service loads later finds its requests and its selecto
 
 -- The main coroutine alone, as somebody's own library of the first generation has it: it is resumed after each yield,
 -- blocks in the selector, and takes all messages.
-kit.both("an exclusive loop of one's own over a selector of bee's", {
+kit.test("an exclusive loop of one's own over a selector of bee's", {
   root = [[
     raw.next()
     for i = 1, 100 do

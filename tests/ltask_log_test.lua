@@ -6,7 +6,7 @@ local kit = require "tests.kit.ltask_system"
 
 local stamp <const> = "^%[%d%d%d%d%-%d%d%-%d%d %d%d:%d%d:%d%d%.%d%d%]"
 
-kit.both("log.info goes to the output, log.error to the errors, with time, level, id and label", {
+kit.test("log.info goes to the output, log.error to the errors, with time, level, id and label", {
   services = { talker = [[
     local S = {}
     function S.talk()
@@ -33,7 +33,7 @@ kit.both("log.info goes to the output, log.error to the errors, with time, level
   end,
 })
 
-kit.both("print of a service is log.info", {
+kit.test("print of a service is log.info", {
   main = [[
     print("printed", 1, nil, {} ~= nil)
     print "second"
@@ -46,7 +46,7 @@ kit.both("print of a service is log.info", {
   end,
 })
 
-kit.both("lines of one service stay in order; those of many are whole", {
+kit.test("lines of one service stay in order; those of many are whole", {
   services = { talker = [[
     local me = ...
     local S = {}
@@ -72,7 +72,7 @@ kit.both("lines of one service stay in order; those of many are whole", {
   end,
 })
 
-kit.both("long texts, texts of several lines and of any bytes are written whole", {
+kit.test("long texts, texts of several lines and of any bytes are written whole", {
   main = [[
     ltask.log.info(("long"):rep(50000) .. " end")
     ltask.log.info "one\ntwo\nthree"
@@ -121,7 +121,7 @@ local own_logger <const> = [[
   return S
 ]]
 
-kit.both("a logger of one's own gets time, id, level and text", {
+kit.test("a logger of one's own gets time, id, level and text", {
   services = { mylogger = own_logger },
   config = { logger = { "mylogger" } },
   main = [[
@@ -160,7 +160,7 @@ local slow_logger <const> = [[
 ]]
 
 -- 60,000 refused sends wrote 66,844 lines in a second, and the queue behind a slow logger had no bound.
-kit.both("a queue that is full drops lines, and one line says how many", {
+kit.test("a queue that is full drops lines, and one line says how many", {
   services = { slow = slow_logger },
   config = { logger = { "slow" }, log_queue = 10 },
   main = [[
@@ -182,7 +182,7 @@ kit.both("a queue that is full drops lines, and one line says how many", {
   end,
 })
 
-kit.both("what somebody else's library pushes is dropped alike, and no call fails", {
+kit.test("what somebody else's library pushes is dropped alike, and no call fails", {
   services = { slow = slow_logger },
   config = { logger = { "slow" }, log_queue = 3 },
   main = [[
@@ -209,7 +209,7 @@ local function repetitions(err)
   return lines, sum
 end
 
-kit.both("a line that is repeated is counted until another one comes", {
+kit.test("a line that is repeated is counted until another one comes", {
   main = [[
     for i = 1, 60000 do ltask.log.error "no room" end
     ltask.log.error "another"
@@ -247,7 +247,7 @@ t.test("a count is written in time when nothing else follows", function()
   end
 end)
 
-kit.both("print is a program's output: each line is written", {
+kit.test("print is a program's output: each line is written", {
   main = [[ for _ = 1, 100 do print "same" end ]],
   out = function(out)
     local lines = kit.lines(out)
@@ -257,7 +257,7 @@ kit.both("print is a program's output: each line is written", {
 })
 
 -- The service library's files were loaded without lines and names: "?: in function <?:24>", "?:-1: attempt to …".
-kit.both("tracebacks and errors have the lines and names of the service library", {
+kit.test("tracebacks and errors have the lines and names of the service library", {
   services = { bad = "error 'cannot start'", fails = "local S = {} function S.f() error 'in f' end return S" },
   main = [[
     local function trace(f, ...)

@@ -34,7 +34,7 @@ local hold <const> = [[
   local function release() io.open(dir .. "/go", "w"):close() end
 ]]
 
-kit.both("a full mailbox raises that the service is busy, to send and to call; what it took arrives", {
+kit.test("a full mailbox raises that the service is busy, to send and to call; what it took arrives", {
   services = { sink = sink },
   config = { core = { queue = 8 } },
   main = hold .. [[
@@ -65,7 +65,7 @@ for name, spec in pairs {
   ['full = "wait" in the core config'] = { config = { core = { full = "wait", queue = 4 } }, on = "" },
   ['on_full "wait" in the service'] = { config = { core = { queue = 4 } }, on = "ltask.on_full 'wait'\n" },
 } do
-  kit.both(name .. ": senders are suspended in order until there is room", {
+  kit.test(name .. ": senders are suspended in order until there is room", {
     services = { sink = sink },
     config = spec.config,
     main = spec.on .. hold .. [[
@@ -101,7 +101,7 @@ for name, spec in pairs {
   })
 end
 
-kit.both('on_full "error" in a service overrides the boot config', {
+kit.test('on_full "error" in a service overrides the boot config', {
   services = { sink = sink },
   config = { full = "wait", core = { queue = 4 } },
   main = hold .. [[
@@ -117,7 +117,7 @@ kit.both('on_full "error" in a service overrides the boot config', {
   out = { "4", "false" },
 })
 
-kit.both("eight senders to one slow sink with little room lose nothing and keep their orders", {
+kit.test("eight senders to one slow sink with little room lose nothing and keep their orders", {
   services = { sink = sink, source = [[
     local S = {}
     function S.run(a, me, n)
@@ -150,7 +150,7 @@ kit.both("eight senders to one slow sink with little room lose nothing and keep 
   out = { "24000\ttrue" },
 })
 
-kit.both("with room for four, every call is answered once: values, errors and all", {
+kit.test("with room for four, every call is answered once: values, errors and all", {
   services = { mixed = [[
     local S, n = {}, 0
     function S.run(i)
@@ -190,7 +190,7 @@ kit.both("with room for four, every call is answered once: values, errors and al
   out = { "3000\t3000\t0\t3000" },
 })
 
-kit.both("timers of a service whose mailbox is full fire, each once", {
+kit.test("timers of a service whose mailbox is full fire, each once", {
   services = { sink = sink },
   config = { full = "wait", core = { queue = 4 } },
   main = [[
@@ -214,7 +214,7 @@ kit.both("timers of a service whose mailbox is full fire, each once", {
   out = { "500\ttrue" },
 })
 
-kit.both("two services that flood each other with requests do not stand still", {
+kit.test("two services that flood each other with requests do not stand still", {
   services = { peer = [[
     local S, heard = {}, 0
     function S.ping(i) heard = heard + 1 return i end
@@ -279,13 +279,13 @@ local worker <const> = [[
   return S
 ]]
 
-kit.both("twenty thousand coroutines call four services: answered or refused, each once", {
+kit.test("twenty thousand coroutines call four services: answered or refused, each once", {
   services = { worker = worker },
   main = fan .. "say(right + busy, count, twice, heard == right)",
   out = { "20000\t20000\t0\ttrue" },
 })
 
-kit.both('twenty thousand coroutines call four services with full = "wait": answered, each once', {
+kit.test('twenty thousand coroutines call four services with full = "wait": answered, each once', {
   services = { worker = worker },
   config = { full = "wait", core = { queue = 64 } },
   main = fan .. "say(right, busy, count, twice, heard)",

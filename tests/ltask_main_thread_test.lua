@@ -18,7 +18,7 @@ local on_main <const> = [[
 
 for _, mainthread in ipairs { 0, false } do
   local with = mainthread and " with mainthread = 0 in the boot table" or ""
-  kit.both("mainthread_run runs its function on the main thread, and the service goes back" .. with, {
+  kit.test("mainthread_run runs its function on the main thread, and the service goes back" .. with, {
     config = { mainthread = mainthread or nil },
     main = on_main .. [[
       say("before", on_main())
@@ -30,7 +30,7 @@ for _, mainthread in ipairs { 0, false } do
   })
 end
 
-kit.both("an error in the function raises in its caller, and the service goes back", {
+kit.test("an error in the function raises in its caller, and the service goes back", {
   main = on_main .. [[
     local ok, e = pcall(ltask.mainthread_run, function() error "on the main thread" end)
     say(ok, tostring(e):find("on the main thread", 1, true) ~= nil)
@@ -40,7 +40,7 @@ kit.both("an error in the function raises in its caller, and the service goes ba
   out = { "false\ttrue", "false" },
 })
 
-kit.both("several services take turns on the main thread, and their requests are answered", {
+kit.test("several services take turns on the main thread, and their requests are answered", {
   services = { worker = on_main .. [[
     local S = {}
     function S.run(i)
@@ -66,7 +66,7 @@ kit.both("several services take turns on the main thread, and their requests are
   out = { "50\ttrue", "pong", "pong", "pong", "pong", "pong" },
 })
 
-kit.both("the function may call other services", {
+kit.test("the function may call other services", {
   services = { echo = "local S = {} function S.echo(...) return ... end return S" },
   main = on_main .. [[
     local a = ltask.spawn "echo"

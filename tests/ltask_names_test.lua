@@ -36,7 +36,7 @@ local function names_of(name, names)
   return string.format("%s say(%q, missing(require %q, %q))\n", missing, name, name, names)
 end
 
-kit.both("the low-level modules have every function", {
+kit.test("the low-level modules have every function", {
   root = "raw.next()\n" .. names_of("ltask", core) .. names_of("ltask.root", root) .. [[
     local _, _, _, exclusive
     repeat _, _, _, exclusive = raw.next() until exclusive
@@ -62,7 +62,7 @@ t.test("ltask.bootstrap has every function, and ltask can pack outside a service
   t.eq(r.out, "ltask.bootstrap\t\nltask\t\n")
 end)
 
-kit.both("the service library has every function, with those of the core", {
+kit.test("the service library has every function, with those of the core", {
   main = names_of("ltask", core .. library) .. names_of("ltask", "") .. [[
     say(type(ltask.log.info), type(ltask.log.error))
     say(rawequal(require "ltask", ltask))
@@ -73,7 +73,7 @@ kit.both("the service library has every function, with those of the core", {
 -- ---------------------------------------------------------------------------------------------
 -- Handlers and boot fields that belong to no other topic
 
-kit.both("the function a service puts into ltask.signal_handler is given the signals that come", {
+kit.test("the function a service puts into ltask.signal_handler is given the signals that come", {
   services = { listener = [[
     local S, heard = {}, nil
     assert(ltask.signal_handler == nil)
@@ -89,7 +89,7 @@ kit.both("the function a service puts into ltask.signal_handler is given the sig
   out = { "true" },
 })
 
-kit.both("preload runs in every service before its file", {
+kit.test("preload runs in every service before its file", {
   services = { plain = "local S = {} local at = MARK function S.mark() return at end return S" },
   config = { preload = "MARK = 'preloaded'" },
   main = [[
@@ -99,7 +99,7 @@ kit.both("preload runs in every service before its file", {
   out = { "preloaded", "preloaded" },
 })
 
-kit.both("a service's globals are its own", {
+kit.test("a service's globals are its own", {
   services = { plain = "local S = {} function S.get() return SHARED end function S.set(x) SHARED = x end return S" },
   main = [[
     SHARED = "main's"
@@ -110,7 +110,7 @@ kit.both("a service's globals are its own", {
   out = { "a's\tnil\tmain's" },
 })
 
-kit.both("a service has Lua's libraries, and finds modules by lua_path", {
+kit.test("a service has Lua's libraries, and finds modules by lua_path", {
   modules = { helper = "return { name = 'helper' }" },
   main = [[
     for _, name in ipairs { "string", "table", "math", "io", "os", "utf8", "debug", "coroutine", "package" } do

@@ -17,7 +17,7 @@ end
 -- Memory limits
 
 -- The error was logged in the callee's stead of raised: who had called waited for ever.
-kit.both("an answer for which the caller has no memory raises in the caller", {
+kit.test("an answer for which the caller has no memory raises in the caller", {
   services = {
     big = "local S = {} function S.big() local v = {} for i = 1, 200000 do v[i] = { i } end return v end return S",
     small = [[
@@ -41,7 +41,7 @@ kit.both("an answer for which the caller has no memory raises in the caller", {
 })
 
 -- An emergency collection woke the collector, which was at rest until the end of the call.
-kit.both("no finalizer runs in the middle of a native call, at a memory limit either", {
+kit.test("no finalizer runs in the middle of a native call, at a memory limit either", {
   main = [[
     if _VERSION == "Lua 5.4" then
       collectgarbage("incremental", 1, 400, 40)
@@ -83,7 +83,7 @@ local limited <const> = [[
 ]]
 
 -- What answers an error was loaded under the same limit, and the second error ended the service.
-kit.both("a service at its memory limit answers requests with an error, and lives on", {
+kit.test("a service at its memory limit answers requests with an error, and lives on", {
   services = { limited = limited },
   config = { grace = 0.2 },
   main = [[
@@ -106,7 +106,7 @@ kit.both("a service at its memory limit answers requests with an error, and live
 
 -- The code of `quit` was loaded under the limit as well: nobody could end the service, and the system's end
 -- waited for it as long as `grace`.
-kit.both("a service at its memory limit can be killed", {
+kit.test("a service at its memory limit can be killed", {
   services = { limited = limited },
   main = [[
     local id = ltask.spawn "limited"
@@ -127,7 +127,7 @@ kit.both("a service at its memory limit can be killed", {
 -- Full mailboxes
 
 -- A send that had waited returned nothing: `assert(ltask.send(...))` failed under load.
-kit.both('with full = "wait" every send returns true, also one that waited for room', {
+kit.test('with full = "wait" every send returns true, also one that waited for room', {
   services = { slow = [[
     local S, n = {}, 0
     function S.add()
@@ -150,7 +150,7 @@ kit.both('with full = "wait" every send returns true, also one that waited for r
 })
 
 -- It returned nothing either: a message that was lost with its receiver looked like one that was taken.
-kit.both("a send that waits for room returns false and a message when the receiver dies", {
+kit.test("a send that waits for room returns false and a message when the receiver dies", {
   services = { dying = [[
     local S = {}
     function S.hold(who, dir)
@@ -190,7 +190,7 @@ kit.both("a send that waits for room returns false and a message when the receiv
 
 -- The word that there is room filled the mailbox it was sent to, which was waited for as well: two services told
 -- each other of room for ever, and no request got through.
-kit.both("services that call each other through mailboxes with room for one get all their answers", {
+kit.test("services that call each other through mailboxes with room for one get all their answers", {
   services = { peer = [[
     local S = {}
     function S.pass(to, n)
@@ -224,7 +224,7 @@ kit.both("services that call each other through mailboxes with room for one get 
 })
 
 -- It raised, although there was room: programs with generators broke when they were told to wait.
-kit.both('with full = "wait" a coroutine that cannot wait sends as long as there is room', {
+kit.test('with full = "wait" a coroutine that cannot wait sends as long as there is room', {
   config = { full = "wait" },
   main = [[
     function S.add()
@@ -239,7 +239,7 @@ kit.both('with full = "wait" a coroutine that cannot wait sends as long as there
 
 -- A request that went out through `exclusive.send` counted as the answer to one with the same session that came
 -- from there: at the service's death nobody told who had asked.
-kit.both("exclusive.send of a request leaves a pending request of the same session to be answered", {
+kit.test("exclusive.send of a request leaves a pending request of the same session to be answered", {
   root = [[
     raw.next()
     raw.post(2, 7, 1, "ask")
@@ -276,7 +276,7 @@ kit.both("exclusive.send of a request leaves a pending request of the same sessi
 -- The log
 
 -- The word that there is something to write was refused with the rest; it is said only once until the log is empty.
-kit.both("the log goes on after the logger's mailbox was full", {
+kit.test("the log goes on after the logger's mailbox was full", {
   services = { own_logger = [[
     local core = require "ltask.core"
     local S, written = {}, 0
@@ -327,7 +327,7 @@ kit.both("the log goes on after the logger's mailbox was full", {
 })
 
 -- In Lua 5.5 the text closed the coroutine that made it, and the service broke with a panic.
-kit.both("an error whose text closes the coroutine that makes it ends the service as any other", {
+kit.test("an error whose text closes the coroutine that makes it ends the service as any other", {
   services = {
     failing = [[
       kept = setmetatable({}, { __gc = function() say "finalized" end })

@@ -8,7 +8,7 @@ local kit = require "tests.kit.ltask_system"
 -- Starts
 
 -- A unique service got its name and its arguments, nothing else of its table.
-kit.both("a unique service keeps its worker, label and source", {
+kit.test("a unique service keeps its worker, label and source", {
   config = { bootstrap = {
     { name = "main" },
     { name = "one", unique = true, worker_id = 0, label = "first",
@@ -26,7 +26,7 @@ kit.both("a unique service keeps its worker, label and source", {
 })
 
 -- It ran where nothing can wait.
-kit.both("preload may wait and call", {
+kit.test("preload may wait and call", {
   config = { preload = [[
     local ltask = require "ltask"
     if ltask.self() > 2 then
@@ -39,7 +39,7 @@ kit.both("preload may wait and call", {
 })
 
 -- It counted as being loaded for ever, and whoever required it waited.
-kit.both("a module whose loading coroutine was killed can be required again", {
+kit.test("a module whose loading coroutine was killed can be required again", {
   main = [[
     local task = require "lio.task"
     local loads = 0
@@ -63,7 +63,7 @@ kit.both("a module whose loading coroutine was killed can be required again", {
 })
 
 -- It destroyed the service that lived there, and with it the requests that waited.
-kit.both("init_service refuses an id that was not opened or has a service, which lives on", {
+kit.test("init_service refuses an id that was not opened or has a service, which lives on", {
   services = { echo = [[
     while true do
       local from, session, type, what = raw.next()
@@ -97,7 +97,7 @@ local function with_loop(name, spec)
     ltask.fork(ltask.quit)
     return {}
   ]]
-  kit.both(name, spec)
+  kit.test(name, spec)
 end
 
 -- `run` counted tasks: with an older one gone its own seemed to have ended, and were killed.

@@ -63,7 +63,7 @@ end
 
 -- The end asked one service after another to quit and waited for each without a limit: one that read no
 -- messages kept the system from its end, and the others' quit handlers from running.
-kit.both("quit_ltask with a service in an endless loop ends within the grace; the others' quit handlers run", {
+kit.test("quit_ltask with a service in an endless loop ends within the grace; the others' quit handlers run", {
   services = { looper = looper, polite = polite },
   config = { grace = 3 },
   main = spin .. [[
@@ -94,7 +94,7 @@ t.test("the boot table's grace is the limit of the end, not the default of 10 s"
 end)
 
 -- Root waited for the service's own word: who asked for the kill hung with it.
-kit.both("kill of a service in an endless loop answers, and the system ends", {
+kit.test("kill of a service in an endless loop answers, and the system ends", {
   services = { looper = looper },
   config = { grace = 0.2 },
   main = spin .. [[
@@ -108,7 +108,7 @@ kit.both("kill of a service in an endless loop answers, and the system ends", {
 })
 
 -- The error that ends a loop was raised once: a pcall in the loop took it, and the loop went on for ever.
-kit.both("a service that catches every error in an endless loop is ended with the system", {
+kit.test("a service that catches every error in an endless loop is ended with the system", {
   services = { looper = looper },
   config = { grace = 0.2, watchdog = 0 },
   main = spin .. [[
@@ -134,7 +134,7 @@ t.test("a service that loops in a coroutine of its own does not keep start from 
 end)
 
 -- Nobody watched the main thread: a loop in mainthread_run could not be interrupted.
-kit.both("an endless loop in mainthread_run is ended with the system", {
+kit.test("an endless loop in mainthread_run is ended with the system", {
   services = { looper = looper },
   config = { grace = 0.2, watchdog = 0 },
   main = spin .. [[
@@ -146,7 +146,7 @@ kit.both("an endless loop in mainthread_run is ended with the system", {
 })
 
 -- Up to a thousand rounds of paused coroutines ran before a message was looked at, however long each took.
-kit.both("a task that works and yields in a loop does not keep requests away", {
+kit.test("a task that works and yields in a loop does not keep requests away", {
   services = { yielding = [[
     local S, rounds, stop = {}, 0, false
     function S.work()
@@ -176,7 +176,7 @@ kit.both("a task that works and yields in a loop does not keep requests away", {
 })
 
 -- Root's main loop ended at once, and the system with it.
-kit.both("a quit of root runs the quit handlers of all services", {
+kit.test("a quit of root runs the quit handlers of all services", {
   services = { polite = polite },
   main = [[
     for i = 1, 3 do ltask.spawn("polite", i) end
@@ -238,7 +238,7 @@ t.test("an error in the boot table's mainthread function is raised by start, and
 end)
 
 -- The function ran on the service's own thread, without a word.
-kit.both("mainthread_run in a service with a thread of its own says that it has one", {
+kit.test("mainthread_run in a service with a thread of its own says that it has one", {
   services = { own = [[
     local S = {}
     local wait = ltask.eventinit()
@@ -263,7 +263,7 @@ kit.both("mainthread_run in a service with a thread of its own says that it has 
 -- Threads of their own
 
 -- The service was told again and again that it is idle, and used up a processor.
-kit.both("a service with an event descriptor and no idle handler uses no CPU while it waits", {
+kit.test("a service with an event descriptor and no idle handler uses no CPU while it waits", {
   services = { own = [[
     ltask.eventinit()
     return { ping = function(...) return ... end }
@@ -315,7 +315,7 @@ t.test("the watchdog reports a loop in a service with a thread of its own, and n
 end)
 
 -- The system ended at once, with exit code 0 and without a quit handler.
-kit.both("a service for which there is no thread dies with a line in the log; the system goes on", {
+kit.test("a service for which there is no thread dies with a line in the log; the system goes on", {
   services = { polite = polite, own = [[
     ltask.eventinit()
     return { ping = function(...) return ... end }

@@ -16,7 +16,7 @@ local worker <const> = [[
   return S
 ]]
 
-kit.both("async: wait returns when every request has been answered", {
+kit.test("async: wait returns when every request has been answered", {
   services = { worker = worker },
   main = [[
     local a, b = ltask.spawn "worker", ltask.spawn "worker"
@@ -37,7 +37,7 @@ kit.both("async: wait returns when every request has been answered", {
   out = { "requested", "1275\t50", "1276" },
 })
 
-kit.both("select gives each request with its results, as the answers come", {
+kit.test("select gives each request with its results, as the answers come", {
   services = { worker = worker },
   main = [[
     local a, b = ltask.spawn "worker", ltask.spawn "worker"
@@ -64,7 +64,7 @@ kit.both("select gives each request with its results, as the answers come", {
   end,
 })
 
-kit.both("a request built by call syntax alone", {
+kit.test("a request built by call syntax alone", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -79,7 +79,7 @@ kit.both("a request built by call syntax alone", {
   out = { "6", "empty" },
 })
 
-kit.both("select with a timeout ends without those that are late, whose answers hurt nobody", {
+kit.test("select with a timeout ends without those that are late, whose answers hurt nobody", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -95,7 +95,7 @@ kit.both("select with a timeout ends without those that are late, whose answers 
   out = { "true\tsoon", "still in step" },
 })
 
-kit.both("a dead service among the requests is one error, the others answer", {
+kit.test("a dead service among the requests is one error, the others answer", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -109,7 +109,7 @@ kit.both("a dead service among the requests is one error, the others answer", {
   out = { "2\t1" },
 })
 
-kit.both("leaving the loop, close and <close> drop the rest", {
+kit.test("leaving the loop, close and <close> drop the rest", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -127,7 +127,7 @@ kit.both("leaving the loop, close and <close> drop the rest", {
   out = { "in step" },
 })
 
-kit.both("parallel gives each task with a table of its results or its error", {
+kit.test("parallel gives each task with a table of its results or its error", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -162,7 +162,7 @@ kit.both("parallel gives each task with a table of its results or its error", {
   end,
 })
 
-kit.both("parallel of the first generation gives results in line, and raises errors at the end", {
+kit.test("parallel of the first generation gives results in line, and raises errors at the end", {
   services = { worker = worker },
   config = { generation = 1 },
   main = [[
@@ -184,7 +184,7 @@ kit.both("parallel of the first generation gives results in line, and raises err
   out = { "1 2\te f", "false\ttrue", "no error" },
 })
 
-kit.both("parallel runs a thousand tasks, each of its results once", {
+kit.test("parallel runs a thousand tasks, each of its results once", {
   services = { worker = worker },
   main = [[
     local a, tasks = ltask.spawn "worker", {}

@@ -12,7 +12,7 @@ local plain <const> = [[
   return S
 ]]
 
-kit.both("spawn runs the file with its arguments and answers the new service's id", {
+kit.test("spawn runs the file with its arguments and answers the new service's id", {
   services = { plain = plain },
   main = [[
     local a = ltask.spawn("plain", 1, nil, { "x" }, false)
@@ -27,7 +27,7 @@ kit.both("spawn runs the file with its arguments and answers the new service's i
   out = { "integer\ttrue", "1\tnil\tx\tfalse", "true\ttrue", "true\t0" },
 })
 
-kit.both("a service's file may wait while it runs; its handlers answer once it has returned", {
+kit.test("a service's file may wait while it runs; its handlers answer once it has returned", {
   services = {
     plain = plain,
     slow = [[
@@ -47,7 +47,7 @@ kit.both("a service's file may wait while it runs; its handlers answer once it h
   out = { "true" },
 })
 
-kit.both("a file that is missing, does not compile or raises makes spawn raise, and leaves no service", {
+kit.test("a file that is missing, does not compile or raises makes spawn raise, and leaves no service", {
   services = {
     plain = plain,
     raises = [[
@@ -93,7 +93,7 @@ kit.both("a file that is missing, does not compile or raises makes spawn raise, 
   end,
 })
 
-kit.both("spawn_service takes a table: name, args, worker_id", {
+kit.test("spawn_service takes a table: name, args, worker_id", {
   services = { placed = [[
     local args = table.pack(...)
     local S = {}
@@ -111,7 +111,7 @@ kit.both("spawn_service takes a table: name, args, worker_id", {
   out = { "1\ttwo", "true" },
 })
 
-kit.both("a unique service is started once, however many ask for it at the same time", {
+kit.test("a unique service is started once, however many ask for it at the same time", {
   services = {
     only = [[
       say "started"
@@ -147,7 +147,7 @@ kit.both("a unique service is started once, however many ask for it at the same 
   out = { "started", "true\ttrue\tinteger" },
 })
 
-kit.both("a unique service that cannot start raises in all who asked", {
+kit.test("a unique service that cannot start raises in all who asked", {
   services = { broken = [[
     ltask.sleep(1)
     error "cannot be"
@@ -169,7 +169,7 @@ kit.both("a unique service that cannot start raises in all who asked", {
   out = function(out) t.ok(out:find "5\n$", out) end,
 })
 
-kit.both("queryservice waits until the name exists", {
+kit.test("queryservice waits until the name exists", {
   services = { named = [[
     ltask.sleep(2)
     say "registering"
@@ -192,7 +192,7 @@ kit.both("queryservice waits until the name exists", {
   out = { "nil\tnil", "registering", "true\ttrue\ttrue" },
 })
 
-kit.both("servicepath changes where services are found", {
+kit.test("servicepath changes where services are found", {
   services = { plain = plain },
   main = [[
     local dir = ...
@@ -215,7 +215,7 @@ kit.both("servicepath changes where services are found", {
   end,
 })
 
-kit.both("two coroutines that require one module, which waits, load it once", {
+kit.test("two coroutines that require one module, which waits, load it once", {
   modules = {
     shared = [[
       local ltask = require "ltask"
@@ -273,7 +273,7 @@ kit.both("two coroutines that require one module, which waits, load it once", {
   },
 })
 
-kit.both("bootstrap services start in their order, with arguments; unique ones can be queried", {
+kit.test("bootstrap services start in their order, with arguments; unique ones can be queried", {
   services = {
     helper = [[
       say("helper", ...)
@@ -293,7 +293,7 @@ kit.both("bootstrap services start in their order, with arguments; unique ones c
   out = { "helper\ta\t2", "main\tm", "pong" },
 })
 
-kit.both("spawn, call and kill a thousand times", {
+kit.test("spawn, call and kill a thousand times", {
   services = { plain = plain },
   main = [[
     for i = 1, 1000 do

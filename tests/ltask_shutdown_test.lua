@@ -22,7 +22,7 @@ local function said(out)
   return list
 end
 
-kit.both("quit_ltask ends the system: every quit handler runs, whatever waits", {
+kit.test("quit_ltask ends the system: every quit handler runs, whatever waits", {
   services = { worker = worker },
   main = [[
     for i = 1, 5 do
@@ -41,7 +41,7 @@ kit.both("quit_ltask ends the system: every quit handler runs, whatever waits", 
   end,
 })
 
-kit.both("the system ends by itself when the last service that is not unique has quit", {
+kit.test("the system ends by itself when the last service that is not unique has quit", {
   services = {
     worker = worker,
     late = [[
@@ -67,7 +67,7 @@ kit.both("the system ends by itself when the last service that is not unique has
   out = function(out) t.eq(said(out), { "starter ends", "late ends", "quit\tunique" }) end,
 })
 
-kit.both("an error in a quit handler is logged, and the others still run", {
+kit.test("an error in a quit handler is logged, and the others still run", {
   services = { worker = worker, rude = "local S = {} function S.quit() error 'no good end' end return S" },
   main = [[
     ltask.spawn("worker", 1)
@@ -83,7 +83,7 @@ kit.both("an error in a quit handler is logged, and the others still run", {
   end,
 })
 
-kit.both("a quit handler may wait and call other services", {
+kit.test("a quit handler may wait and call other services", {
   services = {
     worker = worker,
     polite = [[
@@ -106,7 +106,7 @@ kit.both("a quit handler may wait and call other services", {
   end,
 })
 
-kit.both("every VM is closed: __gc and the __close of coroutines that wait run", {
+kit.test("every VM is closed: __gc and the __close of coroutines that wait run", {
   services = { holder = [[
     local S, name = {}, ...
     KEPT = setmetatable({}, { __gc = function() say("collected", name) end })
@@ -130,7 +130,7 @@ kit.both("every VM is closed: __gc and the __close of coroutines that wait run",
   end,
 })
 
-kit.both("everything logged before the end, and by quit handlers, is written", {
+kit.test("everything logged before the end, and by quit handlers, is written", {
   services = { logs = [[
     local S = {}
     function S.quit() ltask.log.info "from the quit handler" end
@@ -151,7 +151,7 @@ kit.both("everything logged before the end, and by quit handlers, is written", {
   end,
 })
 
-kit.both("start returns when the system has ended, and the program goes on", {
+kit.test("start returns when the system has ended, and the program goes on", {
   services = { worker = worker },
   main = "say 'main'",
   out = { "main" },
@@ -251,7 +251,7 @@ t.test("a crash is written to the crashlog with the service that ran, and still 
   end
 end)
 
-kit.both("a system may be ended while services are being started", {
+kit.test("a system may be ended while services are being started", {
   services = { slow = "ltask.send(..., 'begun') ltask.sleep(100000) return {}", worker = worker },
   main = [[
     local begun = 0

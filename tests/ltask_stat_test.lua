@@ -21,7 +21,7 @@ local worker <const> = [[
   return S
 ]]
 
-kit.both("every service has its line, with each figure", {
+kit.test("every service has its line, with each figure", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -44,7 +44,7 @@ kit.both("every service has its line, with each figure", {
   end,
 })
 
-kit.both("objects with finalizers do not pile up in a service", {
+kit.test("objects with finalizers do not pile up in a service", {
   main = [[
     local meta = { __gc = function() end }
     local most = 0
@@ -57,7 +57,7 @@ kit.both("objects with finalizers do not pile up in a service", {
   out = function(out) t.ok(out:find "^true", out) end,
 })
 
-kit.both("messages and resumes count what came, coroutines what was created", {
+kit.test("messages and resumes count what came, coroutines what was created", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -76,7 +76,7 @@ kit.both("messages and resumes count what came, coroutines what was created", {
   out = { "true\ttrue", "true\ttrue", "true", "true\ttrue" },
 })
 
-kit.both("queue is what waits now, queue_max the most that ever did", {
+kit.test("queue is what waits now, queue_max the most that ever did", {
   services = { worker = worker },
   main = [[
     local dir = ...
@@ -95,7 +95,7 @@ kit.both("queue is what waits now, queue_max the most that ever did", {
   out = { "100\t100", "0\ttrue" },
 })
 
-kit.both("cpu grows with work and not with waiting; memory follows what is held", {
+kit.test("cpu grows with work and not with waiting; memory follows what is held", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"

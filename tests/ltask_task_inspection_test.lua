@@ -32,7 +32,7 @@ local settled <const> = [[
   end
 ]]
 
-kit.both("the request tasks lists what the tasks of a service wait for, with the lines of their coroutines", {
+kit.test("the request tasks lists what the tasks of a service wait for, with the lines of their coroutines", {
   services = { busy = busy },
   main = settled .. [[
     local a = ltask.spawn "busy"
@@ -66,7 +66,7 @@ kit.both("the request tasks lists what the tasks of a service wait for, with the
   end,
 })
 
-kit.both("a service's own handler of that name comes first, and the syscall asks the library all the same", {
+kit.test("a service's own handler of that name comes first, and the syscall asks the library all the same", {
   services = { own = "return { tasks = function(...) return 'mine', ... end }" },
   main = [[
     local a = ltask.spawn "own"
@@ -76,7 +76,7 @@ kit.both("a service's own handler of that name comes first, and the syscall asks
   out = { "mine\t1", "table" },
 })
 
-kit.both("a task's age grows while it waits", {
+kit.test("a task's age grows while it waits", {
   services = { busy = busy },
   main = [[
     local a = ltask.spawn "busy"
@@ -88,7 +88,7 @@ kit.both("a task's age grows while it waits", {
   out = { "true" },
 })
 
-kit.both("inspect's traceback shows the coroutines inside of each other", {
+kit.test("inspect's traceback shows the coroutines inside of each other", {
   services = { busy = busy },
   main = settled .. [[
     local a = ltask.spawn "busy"
@@ -100,7 +100,7 @@ kit.both("inspect's traceback shows the coroutines inside of each other", {
   out = { "true", "true", "true", "6\t6" },
 })
 
-kit.both("a request that is lost is answered with an error, reported once, and its <close> variables run", {
+kit.test("a request that is lost is answered with an error, reported once, and its <close> variables run", {
   services = { loses = nested .. [[
     local S = {}
     local function in_vain() ltask.wait {} return 1 end
@@ -139,7 +139,7 @@ kit.both("a request that is lost is answered with an error, reported once, and i
   end,
 })
 
-kit.both("a fork or a request without a caller that is lost is logged, once each; what can be woken is not", {
+kit.test("a fork or a request without a caller that is lost is logged, once each; what can be woken is not", {
   services = { loses = nested .. [[
     local S = {}
     kept = {}
@@ -175,7 +175,7 @@ kit.both("a fork or a request without a caller that is lost is logged, once each
   end,
 })
 
-kit.both("nothing is reported of tasks that wait when their service or the system ends", {
+kit.test("nothing is reported of tasks that wait when their service or the system ends", {
   services = { busy = busy, quits = nested .. [[
     for i = 1, 5 do ltask.fork(nested, i, function() ltask.wait {} end) end
     return { stop = function() collectgarbage() ltask.quit() end }
@@ -193,7 +193,7 @@ kit.both("nothing is reported of tasks that wait when their service or the syste
   out = { "end" },
 })
 
-kit.both("requests in parallel, spawns, names and modules that wait, all inside coroutines", {
+kit.test("requests in parallel, spawns, names and modules that wait, all inside coroutines", {
   services = {
     echo = [[
       local S = {}

@@ -25,7 +25,7 @@ local function closing(f) return setmetatable({}, { __close = f }) end
 local function both(name, spec)
   spec.main = prelude .. spec.main
   for service, source in pairs(spec.services or {}) do spec.services[service] = prelude .. source end
-  kit.both(name, spec)
+  kit.test(name, spec)
 end
 
 -- A service that answers "late" only when it is told to by "answer", and "slow" after a very long time.
@@ -397,7 +397,7 @@ both("10000 threads call, and each gets its own answer", {
 
 -- A thread that ended with no memory left for its results raised before it had told who waited: `all` never returned.
 -- The limit grows by a few bytes each time, so that each allocation at the ends fails once.
-kit.both("who waits is told of an end that there is no memory for", {
+kit.test("who waits is told of an end that there is no memory for", {
   services = { poor = [[
     local thread = require "lio.thread"
     local S, figures = {}, {}

@@ -4,7 +4,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
-kit.both("sleep never returns early", {
+kit.test("sleep never returns early", {
   main = [[
     local early = 0
     for _, cs in ipairs { 0, 1, 2, 3, 5, 10, 1, 1, 1 } do
@@ -17,7 +17,7 @@ kit.both("sleep never returns early", {
   out = { "0" },
 })
 
-kit.both("sleep(0) lets other messages through", {
+kit.test("sleep(0) lets other messages through", {
   services = { busy = [[
     local S, stop = {}, false
     function S.run()
@@ -41,7 +41,7 @@ kit.both("sleep(0) lets other messages through", {
   out = { "true" },
 })
 
-kit.both("timeout returns at once; its function runs as a coroutine that may wait", {
+kit.test("timeout returns at once; its function runs as a coroutine that may wait", {
   main = [[
     ltask.timeout(1, function()
       say "fired"
@@ -55,7 +55,7 @@ kit.both("timeout returns at once; its function runs as a coroutine that may wai
   out = { "set", "fired", "done" },
 })
 
-kit.both("timeouts fire in the order of their due times", {
+kit.test("timeouts fire in the order of their due times", {
   main = [[
     local list
     -- Again, should they not be set at (almost) one time.
@@ -77,7 +77,7 @@ kit.both("timeouts fire in the order of their due times", {
 
 -- When each was set is known to lie between two readings of the clock, and so is its due time. A timeout of 0 is no
 -- timer: it comes behind what has arrived, before timers that are due and come late.
-kit.both("five thousand timeouts: each fires once, none early, in order", {
+kit.test("five thousand timeouts: each fires once, none early, in order", {
   main = [[
     local n <const> = 5000
     local lower, upper, fired, order = {}, {}, {}, {}
@@ -110,7 +110,7 @@ kit.both("five thousand timeouts: each fires once, none early, in order", {
   out = { "true\t0" },
 })
 
-kit.both("ten thousand coroutines sleep at once, and all wake up", {
+kit.test("ten thousand coroutines sleep at once, and all wake up", {
   main = [[
     local awake = 0
     for i = 1, 10000 do
@@ -126,7 +126,7 @@ kit.both("ten thousand coroutines sleep at once, and all wake up", {
   out = { "10000" },
 })
 
-kit.both("timers of a service that ended are forgotten", {
+kit.test("timers of a service that ended are forgotten", {
   services = { brief = [[
     local S = {}
     function S.run()
@@ -147,7 +147,7 @@ kit.both("timers of a service that ended are forgotten", {
   end,
 })
 
-kit.both("a far timer does not keep the system", {
+kit.test("a far timer does not keep the system", {
   services = { far = [[
     ltask.timeout(8640000, function() end)
     ltask.fork(function() ltask.sleep(100000000) end)
@@ -161,7 +161,7 @@ kit.both("a far timer does not keep the system", {
   out = { "leaving" },
 })
 
-kit.both("now, walltime and counter go on while a service sleeps", {
+kit.test("now, walltime and counter go on while a service sleeps", {
   main = [[
     local s1, cs1 = ltask.now()
     local w, c = ltask.walltime(), ltask.counter()

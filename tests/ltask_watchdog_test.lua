@@ -24,7 +24,7 @@ local spinner <const> = [[
 
 local echo <const> = "local S = {} function S.echo(...) return ... end return S"
 
-kit.both("others go on while a service loops, calls and timers alike", {
+kit.test("others go on while a service loops, calls and timers alike", {
   services = { spinner = spinner, echo = echo },
   main = [[
     local dir = ...
@@ -45,7 +45,7 @@ kit.both("others go on while a service loops, calls and timers alike", {
   end,
 })
 
-kit.both("more services loop than there are workers, and another still answers", {
+kit.test("more services loop than there are workers, and another still answers", {
   services = { spinner = spinner, echo = echo },
   main = [[
     local dir = ...
@@ -167,7 +167,7 @@ t.test("the traceback of a loop inside coroutines of its own is the innermost's"
   end
 end)
 
-kit.both("the end of the system ends a loop that resumes coroutines and catches what they raise", {
+kit.test("the end of the system ends a loop that resumes coroutines and catches what they raise", {
   services = { hydra = [[
     local S = {}
     function S.spin(who)
@@ -198,7 +198,7 @@ kit.both("the end of the system ends a loop that resumes coroutines and catches 
   end,
 })
 
-kit.both("a service that is only busy, with many short requests, is not reported", {
+kit.test("a service that is only busy, with many short requests, is not reported", {
   services = { echo = echo },
   config = { watchdog = 1 },
   main = [[
@@ -213,7 +213,7 @@ kit.both("a service that is only busy, with many short requests, is not reported
   out = { "true" },
 })
 
-kit.both("watchdog = 0 turns it off", {
+kit.test("watchdog = 0 turns it off", {
   services = { spinner = spinner },
   config = { watchdog = 0 },
   main = [[

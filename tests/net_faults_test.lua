@@ -2,7 +2,7 @@
 -- Each test is named for what broke, and its first line tells the story.
 
 local t = require "tests.kit"
-local k = require "tests.kit.net"
+local netkit = require "tests.kit.net"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -10,21 +10,21 @@ local socket = require "lio.socket"
 
 local function pack(...) return table.pack(...) end
 
-k.pair_test("a_send_that_meets_a_full_buffer", function(a, b)
+netkit.pair_test("a_send_that_meets_a_full_buffer", function(a, b)
   -- A "." for a ":" made it raise: of 10 MB to a slow reader 3.9 MB arrived.
   local data = ("01234567"):rep(1310720)
-  local sent = k.promise(function() return pack(a:send(data)) end)
-  k.settle()
+  local sent = netkit.promise(function() return pack(a:send(data)) end)
+  netkit.settle()
   t.eq(b:recv(#data) == data, true)
   t.eq(sent(), { true, n = 1 })
 end, { seconds = 60 })
 
-k.pair_test("read_and_write_ready_together", function(a, b)
+netkit.pair_test("read_and_write_ready_together", function(a, b)
   -- The reader woke and the writer hung for ever.
   local much = ("w"):rep(8 << 20)
-  local writer = k.promise(function() return a:send(much) end)
-  local reader = k.promise(function() return a:recv() end)
-  k.settle()
+  local writer = netkit.promise(function() return a:send(much) end)
+  local reader = netkit.promise(function() return a:recv() end)
+  netkit.settle()
   -- Both conditions arise before the loop looks again.
   local raw_room = #b:recv(4 << 20)
   b:send "readable"
@@ -49,7 +49,7 @@ t.test("out_of_descriptors_in_accept", function()
       end)
     ]]))))
   local port = tonumber(child:expect "^port (%d+)$")
-  k.run(function()
+  netkit.run(function()
     local clients = {}
     for i = 1, 60 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
     child:expect "accepting pauses"
@@ -65,20 +65,20 @@ t.test("out_of_descriptors_in_accept", function()
   end, 30)
 end)
 
-k.test("a_spurious_readiness_in_accept", function()
+netkit.test("a_spurious_readiness_in_accept", function()
   -- A listener that was reported ready with nobody there was closed for good.
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
-  local accepted = k.promise(function() return l:accept() end)
-  k.settle()
+  local accepted = netkit.promise(function() return l:accept() end)
+  netkit.settle()
   t.ok(loop.wakeup(l.socket, true), "as the loop does at readiness")
-  k.settle()
+  netkit.settle()
   local c <close> = t.ok(net.connect("127.0.0.1", port))
   local s <close> = t.ok(accepted())
   t.eq({ s:peer() }, { c:sock() })
 end)
 
-k.test("a_connection_that_dies_in_the_backlog", function()
+netkit.test("a_connection_that_dies_in_the_backlog", function()
   -- Its accept error closed the listener too.
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
@@ -94,14 +94,14 @@ k.test("a_connection_that_dies_in_the_backlog", function()
   until found
 end)
 
-k.test("connect_to_a_refused_port", function()
+netkit.test("connect_to_a_refused_port", function()
   -- It returned success.
-  local ok, message, code = net.connect("127.0.0.1", k.dead_port())
+  local ok, message, code = net.connect("127.0.0.1", netkit.dead_port())
   t.eq({ ok, code }, { false, "refused" })
   t.eq(type(message), "string")
 end)
 
-k.test("an_unresolvable_name", function()
+netkit.test("an_unresolvable_name", function()
   -- connect and listen raised instead of false and a message, blocked the thread and leaked the socket.
   local before, ticks = select(2, t.descriptors()), 0
   local ticking = loop.fork(function() while true do loop.sleep(0) ticks = ticks + 1 end end)
@@ -114,13 +114,13 @@ k.test("an_unresolvable_name", function()
   t.eq(select(2, t.descriptors()), before)
 end)
 
-k.pair_test("close_while_others_wait", function(a)
+netkit.pair_test("close_while_others_wait", function(a)
   -- Who waited in recv or accept was never woken.
   local l = t.ok(net.listen("127.0.0.1", 0))
-  local receiving = k.promise(function() return pack(a:recv()) end)
-  local sending = k.promise(function() return select(2, a:send(("x"):rep(32 << 20))) end)
-  local accepting = k.promise(function() return pack(l:accept()) end)
-  k.settle()
+  local receiving = netkit.promise(function() return pack(a:recv()) end)
+  local sending = netkit.promise(function() return select(2, a:send(("x"):rep(32 << 20))) end)
+  local accepting = netkit.promise(function() return pack(l:accept()) end)
+  netkit.settle()
   a:close()
   l:close()
   t.eq(receiving(), { nil, "closed", nil, "closed", n = 4 })
@@ -128,44 +128,44 @@ k.pair_test("close_while_others_wait", function(a)
   t.eq(accepting(), { false, "closed", "closed", n = 3 })
 end)
 
-k.pair_test("a_second_concurrent_recv_or_send", function(a, b)
+netkit.pair_test("a_second_concurrent_recv_or_send", function(a, b)
   -- It died with "assertion failed!".
-  local one = k.promise(function() return a:recv(3) end)
-  local two = k.promise(function() return a:recv(3) end)
-  k.settle()
+  local one = netkit.promise(function() return a:recv(3) end)
+  local two = netkit.promise(function() return a:recv(3) end)
+  netkit.settle()
   b:send "onetwo"
   t.eq({ one(), two() }, { "one", "two" })
   local much = ("m"):rep(4 << 20)
-  local first = k.promise(function() return a:send(much) end)
-  local second = k.promise(function() return a:send "second" end)
+  local first = netkit.promise(function() return a:send(much) end)
+  local second = netkit.promise(function() return a:send "second" end)
   t.eq(b:recv(#much) == much, true)
   t.eq(b:recv(6), "second")
   t.eq({ first(), second() }, { true, true })
 end, { seconds = 30 })
 
-k.pair_test("recv_on_a_closed_connection", function(a)
+netkit.pair_test("recv_on_a_closed_connection", function(a)
   -- It asserted where send returned a message.
   a:close()
   t.eq(pack(a:recv()), { nil, "closed", nil, "closed", n = 4 })
   t.eq(pack(a:send "x"), { nil, "closed", 0, "closed", n = 4 })
 end)
 
-k.pair_test("a_peer_that_closes_an_idle_connection", function(a, b)
+netkit.pair_test("a_peer_that_closes_an_idle_connection", function(a, b)
   -- It was never noticed.
-  local noticed = k.promise(function() return a:wait_closed() end)
-  k.settle()
+  local noticed = netkit.promise(function() return a:wait_closed() end)
+  netkit.settle()
   b:close()
   t.eq(noticed(), true)
 end)
 
-k.pair_test("a_wait_without_an_end", function(a)
+netkit.pair_test("a_wait_without_an_end", function(a)
   -- There were no time-outs.
   a:timeout(0.02, 0.02)
   t.eq(select(2, a:recv()), "timeout")
   t.eq(select(2, a:send(("x"):rep(32 << 20))), "timeout")
 end)
 
-k.test("forty_clients_at_once", function()
+netkit.test("forty_clients_at_once", function()
   -- With a backlog of 5 they waited 3 s for retransmitted SYNs.
   -- A SYN is sent again after a second. A busy machine may make a round slow, not each.
   local fastest = math.huge
@@ -174,14 +174,14 @@ k.test("forty_clients_at_once", function()
     local _, port = l:address()
     local before, clients = lio.now(), {}
     for i = 1, 40 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
-    local _ <close> = k.closing(table.unpack(clients))
+    local _ <close> = netkit.closing(table.unpack(clients))
     fastest = math.min(fastest, lio.now() - before)
     if fastest < 1 then break end
   end
   t.ok(fastest < 1, "each round waited for a SYN")
 end, { seconds = 60 })
 
-k.test("ipv6_udp_and_nodelay", function()
+netkit.test("ipv6_udp_and_nodelay", function()
   -- There were none.
   local l <close> = t.ok(net.listen("::1", 0))
   local _, port = l:address()
@@ -193,7 +193,7 @@ k.test("ipv6_udp_and_nodelay", function()
   t.eq((u:recvfrom()), "x")
 end)
 
-k.pair_test("results_that_follow_one_rule", function(a, b)
+netkit.pair_test("results_that_follow_one_rule", function(a, b)
   -- nil, false and "" had no rule for which means what: now nil alone is the end, "" is no result of
   -- recv() at all, and a failure has a message and a code.
   t.eq(pack(b:send "x"), { true, n = 1 })
@@ -206,18 +206,18 @@ k.pair_test("results_that_follow_one_rule", function(a, b)
   t.eq(pack(a:recv "all"), { "", n = 1 })
 end)
 
-k.test("a_foreign_wakeup_of_the_task", function()
+netkit.test("a_foreign_wakeup_of_the_task", function()
   -- Found in our own first version: whoever woke the coroutine of a task that waited for a socket, or
   -- for a name, made it go on with the wrong values.
   local left, right = socket.pair()
   local a, b = t.ok(net.wrap(left)), t.ok(net.wrap(right))
-  local _ <close> = k.closing(a, b)
+  local _ <close> = netkit.closing(a, b)
   local co
-  local got = k.promise(function()
+  local got = netkit.promise(function()
     co = loop.running()
     return b:recv()
   end)
-  k.settle()
+  netkit.settle()
   t.is_nil(loop.wakeup(co, "timeout"))
   a:send "right"
   t.eq(got(), "right")

@@ -2,7 +2,7 @@
 -- actor system's service library has them. And two instances in one VM, each with its own connections.
 
 local t = require "tests.kit"
-local k = require "tests.kit.net"
+local netkit = require "tests.kit.net"
 local lio = require "lio"
 local net = require "lio.net"
 local socket = require "lio.socket"
@@ -94,7 +94,7 @@ end)
 
 test("time-outs work without shared timers", function(api)
   local a, b = pair(api)
-  local _ <close> = k.closing(a, b)
+  local _ <close> = netkit.closing(a, b)
   b:timeout(0.02)
   t.eq(select(2, b:recv()), "timeout")
   b:timeout()
@@ -104,7 +104,7 @@ end)
 
 test("a wait that raises hands its turn to the next", function(api, sched, interrupt)
   local a, b = pair(api)
-  local _ <close> = k.closing(a, b)
+  local _ <close> = netkit.closing(a, b)
   local problem, got
   sched.fork(function() problem = select(2, pcall(api.recv, b)) end)
   sched.fork(function() got = b:recv() end)
@@ -119,7 +119,7 @@ end)
 
 test("close wakes who waits", function(api, sched)
   local a, b = pair(api)
-  local _ <close> = k.closing(a, b)
+  local _ <close> = netkit.closing(a, b)
   local got
   sched.fork(function() got = table.pack(b:recv()) end)
   api.rest(0.01)
@@ -140,19 +140,19 @@ t.test("two instances in one VM: a method goes to the instance of its connection
   local sched, run = tiny_scheduler()
   local other = net.new(selector, sched)
   local mine, theirs
-  k.run(function()
+  netkit.run(function()
     local left, right = socket.pair()
     mine = t.ok(net.wrap(left))
     local peer <close> = t.ok(net.wrap(right))
-    local got = k.promise(function() return mine:recv "line" end)
-    k.settle()
+    local got = netkit.promise(function() return mine:recv "line" end)
+    netkit.settle()
     peer:send "of the loop\n"
     t.eq(got(), "of the loop")
     mine:close()
   end)
   run(other, function()
     local a, b = pair(other)
-    local _ <close> = k.closing(a, b)
+    local _ <close> = netkit.closing(a, b)
     theirs = b
     sched.fork(function()
       other.rest(0.01)
@@ -162,9 +162,9 @@ t.test("two instances in one VM: a method goes to the instance of its connection
   end)
   t.eq({ mine:is_closed(), theirs:is_closed() }, { true, true })
   -- And the loop's connections once more, after the other instance had its turn.
-  k.run(function()
-    local a, b = k.pair()
-    local _ <close> = k.closing(a, b)
+  netkit.run(function()
+    local a, b = netkit.pair()
+    local _ <close> = netkit.closing(a, b)
     b:timeout(0.01)
     t.eq(select(2, b:recv()), "timeout")
   end)

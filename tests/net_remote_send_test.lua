@@ -25,7 +25,7 @@ local head <const> = ([[
 ]]):gsub("\n", " ")
 
 local function remotely(name, body, out, services)
-  kit.both(name, { main = head .. body, out = out, services = services })
+  kit.test(name, { main = head .. body, out = out, services = services })
 end
 
 remotely("small messages cost the loop's service nothing", [[

@@ -49,8 +49,8 @@ local remote <const> = "local io = ltask.spawn 'lio' local net = require 'lio.ne
 
 -- The body in a service without a loop, and, to compare, as the script of one with it.
 local function same(name, body, out)
-  kit.both(name .. ", remotely", { main = remote .. head .. body, out = out })
-  kit.both(name .. ", directly", {
+  kit.test(name .. ", remotely", { main = remote .. head .. body, out = out })
+  kit.test(name .. ", directly", {
     main = [[
       local dir = ...
       local f = require "io".open(dir .. "/script.lua", "w")
@@ -65,7 +65,7 @@ local function same(name, body, out)
 end
 
 local function remotely(name, body, out, services)
-  kit.both(name, { main = remote .. head .. body, out = out, services = services })
+  kit.test(name, { main = remote .. head .. body, out = out, services = services })
 end
 
 same("an echo server is the same program", [[

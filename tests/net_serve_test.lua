@@ -1,7 +1,7 @@
 -- net.serve: a handler per connection, its end in every way, the most connections at once, stopping.
 
 local t = require "tests.kit"
-local k = require "tests.kit.net"
+local netkit = require "tests.kit.net"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -19,12 +19,12 @@ local function connect(port)
   return t.ok(net.connect("127.0.0.1", port))
 end
 
-k.test("each connection has its handler, and is closed when that returns", function()
+netkit.test("each connection has its handler, and is closed when that returns", function()
   local _, port, stop <close> = serving(function(c)
     for line in function() return (c:recv "line") end do c:send(line:upper(), "\n") end
   end)
   local a <close>, b = connect(port), connect(port)
-  local _ <close> = k.closing(b)
+  local _ <close> = netkit.closing(b)
   b:send "b\n"
   a:send "a\n"
   t.eq({ a:recv "line", b:recv "line" }, { "A", "B" })
@@ -34,7 +34,7 @@ k.test("each connection has its handler, and is closed when that returns", funct
   t.ok(stop and stop_too)
 end)
 
-k.test("an error in a handler is logged, its connection closed, the others go on", function()
+netkit.test("an error in a handler is logged, its connection closed, the others go on", function()
   local logged
   local server, port, stop <close> = serving(function(c)
     if c:recv "line" == "break" then error "it broke" end
@@ -69,7 +69,7 @@ t.test("without on_error the log is standard error, with the traceback", functio
   t.ok(r.err:find "error in a connection's handler: .*s.lua:4: broken handler\nstack traceback", r.err)
 end)
 
-k.test("max_connections are handled at once, the others wait their turn", function()
+netkit.test("max_connections are handled at once, the others wait their turn", function()
   local most, current, served = 0, 0, 0
   local _, port, stop <close> = serving(function(c)
     current = current + 1
@@ -80,7 +80,7 @@ k.test("max_connections are handled at once, the others wait their turn", functi
   end, { max_connections = 3 })
   local waits = {}
   for i = 1, 20 do
-    waits[i] = k.promise(function()
+    waits[i] = netkit.promise(function()
       local c <close> = connect(port)
       c:send "x\n"
       return c:recv()
@@ -91,7 +91,7 @@ k.test("max_connections are handled at once, the others wait their turn", functi
   t.ok(stop)
 end)
 
-k.test("a killed handler closes its connection and makes room for the next", function()
+netkit.test("a killed handler closes its connection and makes room for the next", function()
   local handlers = {}
   local server, port, stop <close> = serving(function(c)
     handlers[#handlers + 1] = loop.running()
@@ -108,17 +108,17 @@ k.test("a killed handler closes its connection and makes room for the next", fun
   t.ok(stop)
 end)
 
-k.test("stop with grace lets the handlers end; nobody new gets in", function()
+netkit.test("stop with grace lets the handlers end; nobody new gets in", function()
   local server, port, read
   server, port = serving(function(c)
     read = c:recv "line"
-    k.await(function() return server.stopping end)
-    k.settle()
+    netkit.await(function() return server.stopping end)
+    netkit.settle()
     c:send(read)
   end)
   local a <close> = connect(port)
   a:send "in time\n"
-  k.await(function() return read end)
+  netkit.await(function() return read end)
   -- The test's deadline comes before the end of this grace.
   server:stop(600)
   t.eq(a:recv "all", "in time")
@@ -126,25 +126,25 @@ k.test("stop with grace lets the handlers end; nobody new gets in", function()
   t.eq(server.count, 0)
 end)
 
-k.test("after the grace what is left is closed, and its handlers hear so", function()
+netkit.test("after the grace what is left is closed, and its handlers hear so", function()
   local heard
   local server, port = serving(function(c) heard = select(2, c:recv()) end)
   local a <close> = connect(port)
-  k.await(function() return server.count == 1 end)
-  k.settle()
+  netkit.await(function() return server.count == 1 end)
+  netkit.settle()
   local before = lio.now()
   server:stop(0.03)
   t.ok(lio.now() - before >= 0.03)
   t.is_nil(a:recv())
-  t.eq(k.await(function() return heard end), "closed")
+  t.eq(netkit.await(function() return heard end), "closed")
 end)
 
-k.test("stop without grace closes at once, also a server that is full, and wakes who waits for it", function()
+netkit.test("stop without grace closes at once, also a server that is full, and wakes who waits for it", function()
   local server, port = serving(function(c) c:recv() end, { max_connections = 1 })
   local a <close> = connect(port)
   local b <close> = connect(port)
-  local over = k.promise(function() server:wait() return "over" end)
-  k.await(function() return server.count == 1 end)
+  local over = netkit.promise(function() server:wait() return "over" end)
+  netkit.await(function() return server.count == 1 end)
   server:stop()
   t.eq(over(), "over")
   t.is_nil(a:recv())
@@ -154,7 +154,7 @@ k.test("stop without grace closes at once, also a server that is full, and wakes
   server:wait()
 end)
 
-k.test("a released connection outlives its handler and the server", function()
+netkit.test("a released connection outlives its handler and the server", function()
   local kept
   local server, port = serving(function(c) kept = c end)
   -- The handler has no other way to reach its server.
@@ -163,8 +163,8 @@ k.test("a released connection outlives its handler and the server", function()
     server:release(c)
   end
   local a <close> = connect(port)
-  k.await(function() return kept end)
-  k.settle()
+  netkit.await(function() return kept end)
+  netkit.settle()
   t.eq({ server.count, kept:is_closed() }, { 0, false })
   server:stop()
   kept:send "still here"
@@ -178,8 +178,8 @@ t.test("the loop's stop stops its servers with the grace", function()
     local server, port
     server, port = serving(function(c)
       read = c:recv "line"
-      k.await(function() return server.stopping end)
-      k.settle()
+      netkit.await(function() return server.stopping end)
+      netkit.settle()
       c:send "done"
     end)
     loop.fork(function()
@@ -187,14 +187,14 @@ t.test("the loop's stop stops its servers with the grace", function()
       a:send "x\n"
       answer = a:recv "all"
     end)
-    k.await(function() return read end)
+    netkit.await(function() return read end)
     loop.stop(60)
     loop.wait "never"
   end)
   t.eq(answer, "done")
 end)
 
-k.test("ten thousand connections, one after another, leave nothing behind", function()
+netkit.test("ten thousand connections, one after another, leave nothing behind", function()
   local server, port, stop <close> = serving(function(c) c:send(c:recv()) end)
   local function round(count)
     for _ = 1, count do
@@ -216,7 +216,7 @@ k.test("ten thousand connections, one after another, leave nothing behind", func
   t.ok(stop)
 end, { seconds = 60 })
 
-k.test("misuse raises", function()
+netkit.test("misuse raises", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   t.raises("bad argument #2 to 'serve'", net.serve, l)
   l:close()

@@ -50,7 +50,7 @@ local hosts <const> = {
 
 local function both(name, main, out)
   for host, how in pairs(hosts) do
-    kit.both(name .. ", with " .. host, {
+    kit.test(name .. ", with " .. host, {
       services = { user = user },
       main = how.find .. head:gsub("\n", " ") .. main,
       config = { exclusive = how.exclusive },

@@ -3,11 +3,11 @@
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
-local k = require "tests.kit.net"
+local netkit = require "tests.kit.net"
 
 -- `left` runs the body; `right` the second script, which says what it likes too.
 local function two_loops(name, spec)
-  kit.both(name, {
+  kit.test(name, {
     services = spec.services,
     main = [[
       local dir = ...
@@ -248,7 +248,7 @@ two_loops("a target that dies leaves nothing open, whichever had the connection"
   out = { "true" },
 })
 
-kit.both("a service without a loop moves its connection from one loop to another", {
+kit.test("a service without a loop moves its connection from one loop to another", {
   main = [[
     local left, right = ltask.spawn "lio", ltask.spawn "lio"
     local net = require "lio.net".remote(left)
@@ -272,9 +272,9 @@ kit.both("a service without a loop moves its connection from one loop to another
 })
 
 t.test("a loop that belongs to no service says so", function()
-  k.run(function()
-    local a, b = k.pair()
-    local _ <close> = k.closing(a, b)
+  netkit.run(function()
+    local a, b = netkit.pair()
+    local _ <close> = netkit.closing(a, b)
     t.raises("transfer: the loop belongs to no service", a.transfer, a, 5)
     t.eq(a:is_closed(), false)
   end)

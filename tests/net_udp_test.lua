@@ -1,16 +1,16 @@
 -- udp, recvfrom, sendto: datagrams over 127.0.0.1 and ::1.
 
 local t = require "tests.kit"
-local k = require "tests.kit.net"
+local netkit = require "tests.kit.net"
 local loop = require "lio.loop"
 local net = require "lio.net"
 
 local function pack(...) return table.pack(...) end
 
 local function test(name, f)
-  k.test(name, function()
+  netkit.test(name, function()
     local a, b = t.ok(net.udp("127.0.0.1", 0)), t.ok(net.udp("127.0.0.1", 0))
-    local _ <close> = k.closing(a, b)
+    local _ <close> = netkit.closing(a, b)
     f(a, b, select(2, a:address()), select(2, b:address()))
   end)
 end
@@ -36,12 +36,12 @@ end)
 test("who waits is woken; several receivers take turns", function(a, b, _, b_port)
   local order, waits = {}, {}
   for i = 1, 3 do
-    waits[i] = k.promise(function()
+    waits[i] = netkit.promise(function()
       local data = b:recvfrom()
       order[#order + 1] = i .. data
     end)
   end
-  k.settle()
+  netkit.settle()
   for _, data in ipairs { "x", "y", "z" } do a:sendto(data, "127.0.0.1", b_port) end
   for i = 1, 3 do waits[i]() end
   t.eq(order, { "1x", "2y", "3z" })
@@ -49,8 +49,8 @@ end)
 
 test("when the first receiver is killed the next one goes on", function(a, b, _, b_port)
   local first = loop.fork(function() b:recvfrom() end)
-  local second = k.promise(function() return (b:recvfrom()) end)
-  k.settle()
+  local second = netkit.promise(function() return (b:recvfrom()) end)
+  netkit.settle()
   loop.kill(first)
   a:sendto("for the second", "127.0.0.1", b_port)
   t.eq(second(), "for the second")
@@ -69,7 +69,7 @@ test("a port where nobody listens does not break the socket", function(a, b, _, 
   local _, port = nobody:address()
   nobody:close()
   for _ = 1, 3 do t.eq(a:sendto("lost", "127.0.0.1", port), true) end
-  k.settle()
+  netkit.settle()
   t.eq(a:sendto("through", "127.0.0.1", b_port), true)
   t.eq((b:recvfrom()), "through")
   a:timeout(0.02)
@@ -78,8 +78,8 @@ end)
 
 test("close wakes everyone who waits", function(_, b)
   local waits = {}
-  for i = 1, 2 do waits[i] = k.promise(function() return pack(b:recvfrom()) end) end
-  k.settle()
+  for i = 1, 2 do waits[i] = netkit.promise(function() return pack(b:recvfrom()) end) end
+  netkit.settle()
   t.eq(b:close(), true)
   for i = 1, 2 do t.eq(waits[i](), { nil, "closed", "closed", n = 3 }) end
   t.eq(pack(b:recvfrom()), { nil, "closed", "closed", n = 3 })
@@ -95,7 +95,7 @@ test("a host name is resolved, to an address of the socket's family", function(a
   t.eq(select(3, a:sendto("x", "no.such.host.invalid", 9)), "unresolved")
 end)
 
-k.test("IPv6 datagrams", function()
+netkit.test("IPv6 datagrams", function()
   local a <close> = t.ok(net.udp("::1", 0))
   local _, port, family = a:address()
   t.eq(family, "inet6")
@@ -123,7 +123,7 @@ end)
 test("a flood of datagrams does not starve other tasks", function(a, b, _, b_port)
   local stop, ticks = false, 0
   loop.fork(function() while not stop do a:sendto("flood", "127.0.0.1", b_port) loop.sleep(0) end end)
-  local reader = k.promise(function()
+  local reader = netkit.promise(function()
     local count = 0
     while not stop do
       if not b:recvfrom() then break end

@@ -52,19 +52,19 @@ local function judge(out)
   t.eq(lines[#lines], "end")
 end
 
-kit.both("each call that waits raises at once, in a service's file", {
+kit.test("each call that waits raises at once, in a service's file", {
   config = { bootstrap = { { name = "caller" } } },
   services = { caller = caller },
   out = judge,
 })
 
-kit.both("in a task of it, and in an exclusive service", {
+kit.test("in a task of it, and in an exclusive service", {
   config = { bootstrap = { { name = "timer" } }, exclusive = { "caller" } },
   services = { caller = "ltask.fork(function() " .. caller .. " ltask.send(1, 'quit_ltask') end)" },
   out = judge,
 })
 
-kit.both("beside a service that owns a loop it still raises there, and net.remote works", {
+kit.test("beside a service that owns a loop it still raises there, and net.remote works", {
   config = { bootstrap = { { name = "lio", unique = true }, { name = "main" } } },
   main = [[
     local net, loop = require "lio.net", require "lio.loop"
@@ -89,7 +89,7 @@ kit.both("beside a service that owns a loop it still raises there, and net.remot
     "hello you", "false\tnil" },
 })
 
-kit.both("an instance of one's own on an event descriptor is not refused", {
+kit.test("an instance of one's own on an event descriptor is not refused", {
   services = { owner = [[
     local lio, net = require "lio", require "lio.net"
     local selector = assert(lio.create())

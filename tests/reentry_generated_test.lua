@@ -3,7 +3,7 @@
 -- hand: methods come from the metatables, arguments from a list, kinds from the sources.
 
 local t = require "tests.kit"
-local k = require "tests.kit.reentry"
+local reentry = require "tests.kit.reentry"
 local objects = require "tests.kit.objects"
 
 local arguments <const> = objects.arguments
@@ -19,12 +19,12 @@ local function under_pressure(final, f, ...)
       arm()
     end })
   end
-  k.collect_always()
+  reentry.collect_always()
   arm()
   collectgarbage "restart"
   local done, message = pcall(f, ...)
   armed = false
-  k.collect_sometimes()
+  reentry.collect_sometimes()
   return runs, done, message
 end
 

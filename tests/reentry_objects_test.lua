@@ -2,7 +2,7 @@
 -- handed over once, and nothing is freed twice. Each test names the call and what its finalizer calls.
 
 local t = require "tests.kit"
-local k = require "tests.kit.reentry"
+local reentry = require "tests.kit.reentry"
 local ltask = require "tests.kit.ltask_system"
 local compress = require "lio.compress"
 local file = require "lio.file"
@@ -13,8 +13,8 @@ local resolver = require "lio.resolver"
 local socket = require "lio.socket"
 local stream = require "lio.stream"
 
-local close, connection = k.close, k.connection
-local with_finalizer = k.with_finalizer
+local close, connection = reentry.close, reentry.connection
+local with_finalizer = reentry.with_finalizer
 
 -- `f`, which does something at its first call only.
 local function once(f)
@@ -123,7 +123,7 @@ t.test("what a failed stream:take hands over with the failure is not handed to a
   close(s, sel)
 end)
 
-ltask.both("bytes that a service has no memory for stay in the stream", {
+ltask.test("bytes that a service has no memory for stay in the stream", {
   main = [[
     local lio, socket, stream = require "lio", require "lio.socket", require "lio.stream"
     local sel = assert(lio.create())
@@ -173,9 +173,9 @@ t.test("server:body of a length with body inside gives the body once", function(
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
     .. "GET / HTTP/1.1\r\nHost: b\r\n\r\n"
-  local server, close_all = k.server(http.routes(), request)
+  local server, close_all = reentry.server(http.routes(), request)
   local hosts = {}
-  k.serve(server, function(req)
+  reentry.serve(server, function(req)
     local _, id = http.head.owner(req)
     hosts[#hosts + 1] = req:host()
     if #hosts > 1 then return end
@@ -193,7 +193,7 @@ t.test("server:body of chunks with body inside gives the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
   for i = 1, 5000, 1000 do request = request .. "3e8\r\n" .. body:sub(i, i + 999) .. "\r\n" end
-  k.handle(http.routes(), request .. "0\r\n\r\n", function(server, id)
+  reentry.handle(http.routes(), request .. "0\r\n\r\n", function(server, id)
     local inner
     local data = with_finalizer(once(function() inner = server:body(id) end), server.body, server, id)
     t.eq(data, body)
@@ -204,7 +204,7 @@ end)
 t.test("http.body_of with body_of inside gives the body once, and keeps it", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
-  local req = k.handle(http.routes(), request, function(_, _, req)
+  local req = reentry.handle(http.routes(), request, function(_, _, req)
     t.eq(with_finalizer(once(function() http.body_of(req) end), http.body_of, req), body)
     return req
   end)
@@ -214,7 +214,7 @@ end)
 t.test("server:piece with piece and close inside gives each piece once", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n3e8\r\n" .. ("b"):rep(1000) .. "\r\n"
-  k.handle(http.routes(), request, function(server, id)
+  reentry.handle(http.routes(), request, function(server, id)
     local inner
     local data = with_finalizer(once(function()
       inner = server:piece(id)
@@ -228,9 +228,9 @@ end)
 t.test("server:body with __gc of the server inside gives the body, and the server is refused", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n0\r\n\r\n"
-  local server, _, far = k.server(http.routes(), request)
+  local server, _, far = reentry.server(http.routes(), request)
   local run = server:run()
-  k.serve(server, function(req)
+  reentry.serve(server, function(req)
     local _, id = http.head.owner(req)
     t.eq(with_finalizer(once(function() drop(server) end), server.body, server, id), ("a"):rep(1000))
     t.raises("lio.http.server expected", server.body, server, id)
@@ -241,7 +241,7 @@ end)
 
 t.test("http.serve with serve inside, and another head at the same place, does not mix the two", function()
   local function request(path) return "GET /" .. path .. " HTTP/1.1\r\nHost: a\r\n\r\n" end
-  local server, close_all, far = k.server(http.routes(), request "one")
+  local server, close_all, far = reentry.server(http.routes(), request "one")
   local paths = {}
   local function handle(req)
     paths[#paths + 1] = req:path()
@@ -251,9 +251,9 @@ t.test("http.serve with serve inside, and another head at the same place, does n
   with_finalizer(once(function()
     -- What comes now comes to lie where the first head has lain.
     far:send(request "two")
-    k.serve(server, handle)
-  end), k.serve, server, handle)
-  k.serve(server, handle)
+    reentry.serve(server, handle)
+  end), reentry.serve, server, handle)
+  reentry.serve(server, handle)
   t.eq(paths, { "/one", "/two" })
   close_all()
 end)
@@ -454,9 +454,9 @@ t.test("an answer that a finalizer gives while another is given is refused", fun
     answer = function(server, id) server:answer(id, 500, nil, "inner") end,
     start = function(server, id) server:start(id, 500) end,
   } do
-    local server, close_all, far = k.server(http.routes(), request)
+    local server, close_all, far = reentry.server(http.routes(), request)
     local said
-    k.serve(server, function(req)
+    reentry.serve(server, function(req)
       local _, id = http.head.owner(req)
       server:add_field(id, "X-A", 12345.5)
       t.eq(server:answer(id, 200, nil, "outer"), true)
@@ -471,9 +471,9 @@ end)
 
 t.test("an answer to a connection that was closed, or whose server is gone, does not write to what is gone", function()
   for _, what in ipairs { "close", "server" } do
-    local server, _, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    local server, _, far = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     local run, said = server:run(), nil
-    k.serve(server, function(req)
+    reentry.serve(server, function(req)
       local _, id = http.head.owner(req)
       server:add_field(id, "X-A", 12345.5)
       if what == "close" then server:close() else drop(server) end
@@ -497,7 +497,7 @@ t.test("routes with their __gc called inside add are refused; params and matches
   for call, want in pairs { params = { a = ("p"):rep(1000), b = "q" }, matches = { 1, 0 } } do
     routes = http.routes()
     local id = routes:add("GET", "/:a/:b")
-    local head = k.request(routes, "GET /" .. ("p"):rep(1000) .. "/q HTTP/1.1\r\nHost: a\r\n\r\n")
+    local head = reentry.request(routes, "GET /" .. ("p"):rep(1000) .. "/q HTTP/1.1\r\nHost: a\r\n\r\n")
     local dropped = false
     t.eq(with_finalizer(once(function()
       drop(routes)

@@ -3,7 +3,7 @@
 -- what it is not, no type of Lua's gets a metatable, and nothing that was freed is used (`make sanitize ONLY=reentry`).
 
 local t = require "tests.kit"
-local k = require "tests.kit.reentry"
+local reentry = require "tests.kit.reentry"
 local kit = require "tests.kit.ltask_system"
 local objects = require "tests.kit.objects"
 local boot = require "ltask.bootstrap"
@@ -54,12 +54,12 @@ local function with_changes(is_meant, value, f, ...)
       end
     end })
   end
-  k.collect_always()
+  reentry.collect_always()
   arm()
   collectgarbage "restart"
   local results = table.pack(pcall(f, ...))
   armed = false
-  k.collect_sometimes()
+  reentry.collect_sometimes()
   return count, table.unpack(results, 1, results.n)
 end
 
@@ -104,9 +104,9 @@ local collect <const> = [[
 ]]
 
 -- It was told that its bytes were handed over.
-kit.both("a connection that finalizers free while its bytes are handed over is not used again", {
+kit.test("a connection that finalizers free while its bytes are handed over is not used again", {
   main = collect .. [[
-    local k = require "tests.kit.reentry"
+    local reentry = require "tests.kit.reentry"
     local held, state = {}, nil
     local function lose()
       if state ~= "armed" then return end
@@ -129,18 +129,18 @@ kit.both("a connection that finalizers free while its bytes are handed over is n
       held.ballast = {}
       for i = 1, 50 do held.ballast[i] = ("z"):rep(i * 8) end
     end })
-    local s, far = k.connection()
+    local s, far = reentry.connection()
     far:send(("x"):rep(5000))
     held.connection, held.take, held.seen = s, s.take, setmetatable({ s }, { __mode = "v" })
     s = nil
     state = "armed"
-    say(#k.with_finalizer(lose, function() return take():take() end))
+    say(#reentry.with_finalizer(lose, function() return take():take() end))
     far:close()
   ]],
   out = { "lost\tnil", "5000" },
 })
 
-kit.both("a service that closes has no main function any more", {
+kit.test("a service that closes has no main function any more", {
   services = {
     closing = collect .. [[
       kept = setmetatable({}, { __gc = function()

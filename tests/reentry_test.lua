@@ -2,13 +2,13 @@
 -- may close or change what that call works on: the call fails or goes on, the process stays whole.
 
 local t = require "tests.kit"
-local k = require "tests.kit.reentry"
+local reentry = require "tests.kit.reentry"
 local http = require "lio.http"
 local lio = require "lio"
 local socket = require "lio.socket"
 
-local close, connection = k.close, k.connection
-local with_finalizer = k.with_finalizer
+local close, connection = reentry.close, reentry.connection
+local with_finalizer = reentry.with_finalizer
 
 t.test("a descriptor's method that closes the selector makes each call fail", function()
   for _, call in ipairs { "event_add", "event_mod", "event_del", "arm", "set_udata", "epoll_add", "epoll_mod" } do
@@ -97,14 +97,15 @@ end)
 
 t.test("a finalizer that closes a connection while its request is handed over ends it", function()
   local value = ("x"):rep(50000)
-  local server, close_all, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\nX: " .. value .. "\r\n\r\n")
+  local server, close_all, far = reentry.server(http.routes(),
+    "GET / HTTP/1.1\r\nHost: a\r\nX: " .. value .. "\r\n\r\n")
   local ballast, field
   with_finalizer(function()
     -- Not before its request is at work.
     if server:due() == 0 then server:close() end
     -- What is freed is used again.
     ballast = ("z"):rep(200000)
-  end, k.serve, server, function(req)
+  end, reentry.serve, server, function(req)
     field = req:field "x"
     return "late"
   end)
@@ -116,13 +117,13 @@ t.test("a finalizer that closes a connection while its request is handed over en
 end)
 
 t.test("a finalizer that serves another request while one is handed over changes nothing of it", function()
-  local first, close_first = k.server(http.routes(), "GET /one HTTP/1.1\r\nHost: a\r\nX-One: 1\r\n\r\n")
+  local first, close_first = reentry.server(http.routes(), "GET /one HTTP/1.1\r\nHost: a\r\nX-One: 1\r\n\r\n")
   local second, close_second =
-    k.server(http.routes(), "GET /" .. ("2"):rep(3000) .. " HTTP/1.1\r\nHost: bb\r\nY: 2\r\n\r\n")
+    reentry.server(http.routes(), "GET /" .. ("2"):rep(3000) .. " HTTP/1.1\r\nHost: bb\r\nY: 2\r\n\r\n")
   local one, two
   with_finalizer(function()
-    if not two then k.serve(second, function(req) two = req end) end
-  end, k.serve, first, function(req) one = req end)
+    if not two then reentry.serve(second, function(req) two = req end) end
+  end, reentry.serve, first, function(req) one = req end)
   t.eq(#two:path(), 3001)
   t.eq(one:path(), "/one")
   t.eq(one:field "x-one", "1")
@@ -136,7 +137,7 @@ t.test("a finalizer that reads parameters while those of another request are rea
   local id = routes:add("GET", "/u/:a/:b/:c")
   local function request(letter, size)
     local value = "%20" .. letter:rep(size)
-    return k.request(routes, ("GET /u/%s/%s/%s HTTP/1.1\r\nHost: a\r\n\r\n"):format(value, value, value))
+    return reentry.request(routes, ("GET /u/%s/%s/%s HTTP/1.1\r\nHost: a\r\n\r\n"):format(value, value, value))
   end
   local one, two = request("p", 2000), request("q", 30000)
   local params = with_finalizer(function()
@@ -152,7 +153,7 @@ t.test("a finalizer that looks routes up while others are looked up changes noth
   for i = 1, 500 do
     many:add("M" .. i, "/a")
   end
-  local head = k.request(routes, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+  local head = reentry.request(routes, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
   local found = with_finalizer(function()
     t.eq(#head:matches(many), 501)
   end, head.matches, head, routes)
@@ -177,7 +178,7 @@ t.test("a finalizer that ends the request while its trailers are listed changes 
   local value = ("v"):rep(3000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
     .. "A: " .. value .. "\r\nB: " .. value .. "\r\n\r\n"
-  local found, after = k.handle(http.routes(), request, function(server, id, req)
+  local found, after = reentry.handle(http.routes(), request, function(server, id, req)
     t.eq(http.body_of(req), "x")
     return with_finalizer(function() server:hand_over(id) end, server.trailers, server, id), server:trailers(id)
   end)
@@ -186,7 +187,7 @@ t.test("a finalizer that ends the request while its trailers are listed changes 
 end)
 
 t.test("a server that its own finalizer was called on is refused", function()
-  local server, _, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+  local server, _, far = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
   local run = server:run()
   getmetatable(server).__gc(server)
   t.raises("lio.http.server expected", server.due, server)
@@ -202,7 +203,7 @@ t.test("routes that their own finalizer was called on are still their server's",
   local routes = http.routes()
   routes:add("GET", "/:a")
   local request = "GET /b HTTP/1.1\r\nHost: a\r\n\r\n"
-  local route = k.handle(routes, request, function(_, _, req)
+  local route = reentry.handle(routes, request, function(_, _, req)
     getmetatable(routes).__gc(routes)
     return req:route()
   end)
@@ -211,8 +212,8 @@ t.test("routes that their own finalizer was called on are still their server's",
 end)
 
 t.test("a field that cannot be sent leaves nothing behind", function()
-  local server, close_all, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-  k.serve(server, function(req)
+  local server, close_all, far = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+  reentry.serve(server, function(req)
     local _, id = http.head.owner(req)
     t.is_nil(server:add_field(id, "Good", "1"))
     t.ok(server:add_field(id, "Bad\r\n", "2"):find "header")

@@ -4,7 +4,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
-kit.both("wrong arguments of fork, sleep, timeout, wakeup and init raise at the caller's line", {
+kit.test("wrong arguments of fork, sleep, timeout, wakeup and init raise at the caller's line", {
   main = [[
     local nan = 0 / 0
     local function try(f, ...)
@@ -30,7 +30,7 @@ kit.both("wrong arguments of fork, sleep, timeout, wakeup and init raise at the 
   },
 })
 
-kit.both("two cannot sleep or wait on one token at a time", {
+kit.test("two cannot sleep or wait on one token at a time", {
   main = [[
     skynet.fork(function() say("first", skynet.sleep(100000, "token")) end)
     skynet.yield()
@@ -47,7 +47,7 @@ kit.both("two cannot sleep or wait on one token at a time", {
   },
 })
 
-kit.both("a wakeup finds nobody when the sleeper was killed or could not wait", {
+kit.test("a wakeup finds nobody when the sleeper was killed or could not wait", {
   main = [[
     local task = require "lio.task"
     local co = skynet.fork(skynet.sleep, 100000, "killed")
@@ -76,7 +76,7 @@ kit.both("a wakeup finds nobody when the sleeper was killed or could not wait", 
   },
 })
 
-kit.both("a wakeup by ltask ends a sleep, and skynet's words wake no other wait", {
+kit.test("a wakeup by ltask ends a sleep, and skynet's words wake no other wait", {
   main = [[
     skynet.fork(function() say("slept", skynet.sleep(100000, "token")) end)
     skynet.fork(function() say("waited", ltask.wait "theirs") end)
@@ -89,7 +89,7 @@ kit.both("a wakeup by ltask ends a sleep, and skynet's words wake no other wait"
   out = { "true", "slept\tBREAK", "true", "waited\t1" },
 })
 
-kit.both("yield lets the messages go first that are there", {
+kit.test("yield lets the messages go first that are there", {
   services = { self = [[
     skynet.start(function()
       local list = {}
@@ -106,7 +106,7 @@ kit.both("yield lets the messages go first that are there", {
 
 -- Time, numbers, log --------------------------------------------------------------------------
 
-kit.both("now, starttime, time and hpc agree with each other and with the system's clock", {
+kit.test("now, starttime, time and hpc agree with each other and with the system's clock", {
   main = [[
     local before = os.time()
     local now, time, start, hpc = skynet.now(), skynet.time(), skynet.starttime(), skynet.hpc()
@@ -134,7 +134,7 @@ kit.both("now, starttime, time and hpc agree with each other and with the system
   out = { "integer\tfloat\tinteger\tinteger", "true\ttrue", "true", "true\ttrue", "true\ttrue\ttrue", "true\ttrue" },
 })
 
-kit.both("self, genid and PTYPE numbers", {
+kit.test("self, genid and PTYPE numbers", {
   main = [[
     say(skynet.self() == ltask.self(), skynet.self())
     local a, b = skynet.genid(), skynet.genid()
@@ -145,12 +145,12 @@ kit.both("self, genid and PTYPE numbers", {
   out = { "true\t3", "integer\ttrue", "10\t0\t3\t6\t4", "true" },
 })
 
-kit.both("error writes its values to the log, with spaces between them", {
+kit.test("error writes its values to the log, with spaces between them", {
   main = [[ skynet.error("text", 1, nil, true) ]],
   out = function(out) t.ok(out:find "^%[.*%]%[INFO%]%(3 main%) text 1 nil true\n$", out) end,
 })
 
-kit.both("a trace goes past a service that does not know skynet's words", {
+kit.test("a trace goes past a service that does not know skynet's words", {
   services = { native = "return { lua = function(...) return ... end }" },
   main = [[
     local native = skynet.newservice "native"
@@ -170,7 +170,7 @@ kit.both("a trace goes past a service that does not know skynet's words", {
   end,
 })
 
-kit.both("a trace follows the coroutines inside of the one that is followed", {
+kit.test("a trace follows the coroutines inside of the one that is followed", {
   services = { far = [[
     skynet.start(function()
       skynet.dispatch("lua", function()
@@ -204,7 +204,7 @@ kit.both("a trace follows the coroutines inside of the one that is followed", {
   end,
 })
 
-kit.both("an error that goes through several services is logged by each, and each traceback once", {
+kit.test("an error that goes through several services is logged by each, and each traceback once", {
   services = { one = [[
     local depth = ...
     skynet.start(function()
@@ -248,7 +248,7 @@ kit.both("an error that goes through several services is logged by each, and eac
 
 -- Critical sections ---------------------------------------------------------------------------
 
-kit.both("a section goes on to the next one when who is inside or waits is killed", {
+kit.test("a section goes on to the next one when who is inside or waits is killed", {
   main = [[
     local task = require "lio.task"
     local section = require "skynet.queue"()
@@ -276,7 +276,7 @@ kit.both("a section goes on to the next one when who is inside or waits is kille
   end,
 })
 
-kit.both("a section is the handler's: a generator inside of it may enter again, and others wait", {
+kit.test("a section is the handler's: a generator inside of it may enter again, and others wait", {
   main = [[
     local section = require "skynet.queue"()
     local function numbers(n)
@@ -313,7 +313,7 @@ kit.both("a section is the handler's: a generator inside of it may enter again, 
   out = { "number\t1", "number\t2", "number\t3", "leaves", "after them", "not yet", "the next", "free" },
 })
 
-kit.both("a section goes on when a coroutine that waits for it, or is inside, is closed", {
+kit.test("a section goes on when a coroutine that waits for it, or is inside, is closed", {
   main = [[
     local section = require "skynet.queue"()
     local inside, waits
@@ -336,7 +336,7 @@ kit.both("a section goes on when a coroutine that waits for it, or is inside, is
   },
 })
 
-kit.both("a section passes on errors of all kinds as they are", {
+kit.test("a section passes on errors of all kinds as they are", {
   main = [[
     local queue = require "skynet.queue"
     local section, problem = queue.new(), {}

@@ -17,7 +17,7 @@ local slave <const> = [[
 
 -- Requests ------------------------------------------------------------------------------------
 
-kit.both("request sends several calls and hands their answers out as they come", {
+kit.test("request sends several calls and hands their answers out as they come", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -29,7 +29,7 @@ kit.both("request sends several calls and hands their answers out as they come",
   out = { "0\tnil\t2\tnil\tb", "3\tT\t1\tx", "6\tnil\t1\tlast" },
 })
 
-kit.both("a request that fails has the answer false, also when there is no such service", {
+kit.test("a request that fails has the answer false, also when there is no such service", {
   services = { slave = slave },
   err = "no luck",
   main = [[
@@ -46,7 +46,7 @@ kit.both("a request that fails has the answer false, also when there is no such 
   out = { "fails false, no name false, no service false, works fine\tnil" },
 })
 
-kit.both("when the time of select is over the loop ends, and late answers are dropped", {
+kit.test("when the time of select is over the loop ends, and late answers are dropped", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -65,7 +65,7 @@ kit.both("when the time of select is over the loop ends, and late answers are dr
   out = { "in time", "true\t0", "behind the late one", "1", "nil\t0" },
 })
 
-kit.both("a loop that is left early, and close, forget the other calls", {
+kit.test("a loop that is left early, and close, forget the other calls", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -88,7 +88,7 @@ kit.both("a loop that is left early, and close, forget the other calls", {
   out = { "1", "0", "1", "0" },
 })
 
-kit.both("calls and other requests work inside the loop, and a list will do", {
+kit.test("calls and other requests work inside the loop, and a list will do", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -102,7 +102,7 @@ kit.both("calls and other requests work inside the loop, and a list will do", {
   out = { "b\tinside", "inner", "a\tinside", "inner", "true" },
 })
 
-kit.both("what is no request is refused at the caller's line", {
+kit.test("what is no request is refused at the caller's line", {
   main = [[
     local function try(f, ...) say((select(2, pcall(f, ...)):gsub("^.*/", ""))) end
     try(function() skynet.request {} end)
@@ -125,7 +125,7 @@ kit.both("what is no request is refused at the caller's line", {
 
 -- Coroutines ----------------------------------------------------------------------------------
 
-kit.both("task counts and shows the coroutines that wait", {
+kit.test("task counts and shows the coroutines that wait", {
   services = {
     look = [[
       skynet.start(function()
@@ -162,7 +162,7 @@ kit.both("task counts and shows the coroutines that wait", {
   },
 })
 
-kit.both("uniqtask shows each traceback once, with sessions", {
+kit.test("uniqtask shows each traceback once, with sessions", {
   services = { look = [[
     skynet.start(function()
       for _ = 1, 12 do skynet.fork(function() skynet.sleep(100000) end) end
@@ -180,7 +180,7 @@ kit.both("uniqtask shows each traceback once, with sessions", {
   out = { "1\tsessions:[N] look.lua:3", "12\tsessions:[N,N,N,N,N,N,N,N,N,N...] look.lua:2" },
 })
 
-kit.both("trace_timeout keeps where a timeout was set, until it runs", {
+kit.test("trace_timeout keeps where a timeout was set, until it runs", {
   main = [[
     local function only()
       local list = {}
@@ -204,7 +204,7 @@ kit.both("trace_timeout keeps where a timeout was set, until it runs", {
   out = { "true", "true\tnil", "nil" },
 })
 
-kit.both("killthread closes a coroutine, by itself, its session or its name; its caller gets an error", {
+kit.test("killthread closes a coroutine, by itself, its session or its name; its caller gets an error", {
   services = { slave = slave .. [[
     function CMD.kill() return skynet.killthread(CMD.victim) == CMD.victim end
     function CMD.busy()
@@ -258,7 +258,7 @@ kit.both("killthread closes a coroutine, by itself, its session or its name; its
   },
 })
 
-kit.both("term ends the calls that wait for a service, and the responses for it", {
+kit.test("term ends the calls that wait for a service, and the responses for it", {
   services = { slave = [[
     local answer
     function CMD.hang() skynet.sleep(1000000) end
@@ -310,7 +310,7 @@ kit.both("term ends the calls that wait for a service, and the responses for it"
 
 -- Messages that nothing handles ---------------------------------------------------------------
 
-kit.both("dispatch_unknown_request gets what is sent and not handled; what is asked for is refused", {
+kit.test("dispatch_unknown_request gets what is sent and not handled; what is asked for is refused", {
   services = { odd = kit.text_protocol .. [[
     skynet.start(function()
       local before
@@ -340,7 +340,7 @@ kit.both("dispatch_unknown_request gets what is sent and not handled; what is as
   end,
 })
 
-kit.both("dispatch_unknown_response gets answers that nobody has asked for", {
+kit.test("dispatch_unknown_response gets answers that nobody has asked for", {
   services = { odd = [[
     local post = require "ltask.core".post
     skynet.start(function()
@@ -368,7 +368,7 @@ kit.both("dispatch_unknown_response gets answers that nobody has asked for", {
 
 -- Figures, start ------------------------------------------------------------------------------
 
-kit.both("stat tells the figures of the service, and mqlen the unread messages", {
+kit.test("stat tells the figures of the service, and mqlen the unread messages", {
   services = { figures = [[
     skynet.start(function()
       skynet.dispatch("lua", function() end)
@@ -388,7 +388,7 @@ kit.both("stat tells the figures of the service, and mqlen the unread messages",
   out = { "5\t5\t0", "0\t6", "true\ttrue", "0\tfalse\tnil" },
 })
 
-kit.both("endless is true once after the watchdog has reported", {
+kit.test("endless is true once after the watchdog has reported", {
   config = { core = { watchdog = 0.05 } },
   services = { busy = [[
     skynet.start(function()
@@ -403,7 +403,7 @@ kit.both("endless is true once after the watchdog has reported", {
   out = function(out) t.eq(kit.lines(out)[1], "0\tfalse") end,
 })
 
-kit.both("memlimit refuses memory beyond it", {
+kit.test("memlimit refuses memory beyond it", {
   services = { small = [[
     skynet.memlimit(2000000)
     skynet.start(function()
@@ -420,7 +420,7 @@ kit.both("memlimit refuses memory beyond it", {
   out = { "100000", "not enough memory", "100000" },
 })
 
-kit.both("pcall runs what init has collected before the function, and catches errors", {
+kit.test("pcall runs what init has collected before the function, and catches errors", {
   services = { careful = [[
     skynet.init(function() say "init" end)
     say(skynet.pcall(function(...) return "f", ... end, 1, nil))
@@ -464,7 +464,7 @@ end)
 
 -- The protocol "debug" ------------------------------------------------------------------------
 
-kit.both("debug commands tell of a service and take hold of it", {
+kit.test("debug commands tell of a service and take hold of it", {
   services = { server = [[
     skynet.info_func(function(...) return "info", ... end)
     function CMD.hang() skynet.sleep(1000000) end
@@ -523,7 +523,7 @@ kit.both("debug commands tell of a service and take hold of it", {
   end,
 })
 
-kit.both("the debug command TERM ends calls, RUN runs text with the handlers' upvalues", {
+kit.test("the debug command TERM ends calls, RUN runs text with the handlers' upvalues", {
   services = { server = [[
     local values = { x = 1 }
     function CMD.get(name) return values[name] end
@@ -554,7 +554,7 @@ kit.both("the debug command TERM ends calls, RUN runs text with the handlers' up
   end,
 })
 
-kit.both("reg_debugcmd adds a command, and TRACELOG follows a protocol", {
+kit.test("reg_debugcmd adds a command, and TRACELOG follows a protocol", {
   services = { server = [[
     require "skynet.debug".reg_debugcmd("HELLO", function(...) return "hello", ... end)
     function CMD.get() return skynet.tracetag() end
@@ -590,7 +590,7 @@ kit.both("reg_debugcmd adds a command, and TRACELOG follows a protocol", {
 
 -- Modules -------------------------------------------------------------------------------------
 
-kit.both("skynet.coroutine has skynet's names, and tells who waits", {
+kit.test("skynet.coroutine has skynet's names, and tells who waits", {
   main = [[
     local coroutine = require "skynet.coroutine"
     local own = coroutine.running()
@@ -626,7 +626,7 @@ kit.both("skynet.coroutine has skynet's names, and tells who waits", {
   },
 })
 
-kit.both("skynet.profile measures the time of a coroutine without its waits and those beside it", {
+kit.test("skynet.profile measures the time of a coroutine without its waits and those beside it", {
   main = [[
     local profile = require "skynet.profile"
     local function work(seconds)
@@ -669,7 +669,7 @@ kit.both("skynet.profile measures the time of a coroutine without its waits and 
   },
 })
 
-kit.both("skynet.service makes one service of a function, which others find by its name", {
+kit.test("skynet.service makes one service of a function, which others find by its name", {
   services = { user = [[
     local service = require "skynet.service"
     function CMD.set(...) return skynet.call(service.query "db", "lua", "set", ...) end

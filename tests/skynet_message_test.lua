@@ -4,7 +4,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
-kit.both("packed values come back, from a pointer and from a string", {
+kit.test("packed values come back, from a pointer and from a string", {
   main = [[
     local values = table.pack(nil, true, false, 1, -2^53 | 0, 0.5, -1e300, "", "a\0b", nil)
     local function check(...)
@@ -26,7 +26,7 @@ kit.both("packed values come back, from a pointer and from a string", {
   out = { "userdata\tinteger\t10\t10", "string\t10\t10", "1\t2\t3\ttrue\tinteger", "0\t0\t0" },
 })
 
-kit.both("tostring makes a string of a message, which unpack reads", {
+kit.test("tostring makes a string of a message, which unpack reads", {
   main = [[
     local msg, sz = skynet.pack("x", { 1 })
     local text = skynet.tostring(msg, sz)
@@ -38,7 +38,7 @@ kit.both("tostring makes a string of a message, which unpack reads", {
   out = { "string\ttrue\ttrue\tx\tx", "true", "as it is\t12\ttrue" },
 })
 
-kit.both("what cannot be packed raises, and so does a damaged string", {
+kit.test("what cannot be packed raises, and so does a damaged string", {
   main = [[
     for _, pack in ipairs { skynet.pack, skynet.packstring } do
       for _, value in ipairs { function() end, coroutine.create(print) } do say(pcall(pack, value)) end
@@ -61,7 +61,7 @@ kit.both("what cannot be packed raises, and so does a damaged string", {
   end,
 })
 
-kit.both("packed tables may be nested without a limit, shared, and in themselves, in a string too", {
+kit.test("packed tables may be nested without a limit, shared, and in themselves, in a string too", {
   main = [[
     local loop, deep = {}, {}
     loop.loop = loop
@@ -74,7 +74,7 @@ kit.both("packed tables may be nested without a limit, shared, and in themselves
   out = { "true\ttrue\t1000" },
 })
 
-kit.both("packing into strings keeps no memory", {
+kit.test("packing into strings keeps no memory", {
   main = [[
     local large = ("x"):rep(1e6)
     local function resident()
@@ -102,7 +102,7 @@ kit.both("packing into strings keeps no memory", {
   resident = true,
 })
 
-kit.both("a protocol with functions of its own carries strings", {
+kit.test("a protocol with functions of its own carries strings", {
   services = {
     shout = kit.text_protocol .. [[
       skynet.start(function()
@@ -161,7 +161,7 @@ kit.both("a protocol with functions of its own carries strings", {
   end,
 })
 
-kit.both("register_protocol refuses what is wrong", {
+kit.test("register_protocol refuses what is wrong", {
   main = [[
     local function try(class) say(select(2, pcall(skynet.register_protocol, class))) end
     try(nil)
@@ -196,7 +196,7 @@ kit.both("register_protocol refuses what is wrong", {
   },
 })
 
-kit.both("dispatch tells the function before, and a protocol without one refuses calls", {
+kit.test("dispatch tells the function before, and a protocol without one refuses calls", {
   services = { late = [[
     skynet.start(function()
       say(skynet.dispatch "lua")
@@ -224,7 +224,7 @@ kit.both("dispatch tells the function before, and a protocol without one refuses
   },
 })
 
-kit.both("skynet's services and others call each other", {
+kit.test("skynet's services and others call each other", {
   services = {
     words = "function CMD.add(a, b) return a + b end serve()",
     native = "return { lua = function(cmd, ...) return cmd, ... end, add = function(a, b) return a + b end }",
@@ -247,7 +247,7 @@ kit.both("skynet's services and others call each other", {
   },
 })
 
-kit.both("an address is a number, its text or a name; others are refused", {
+kit.test("an address is a number, its text or a name; others are refused", {
   services = { echo = "function CMD.echo(...) return ... end serve()" },
   main = [[
     local echo = skynet.newservice "echo"
@@ -271,7 +271,7 @@ kit.both("an address is a number, its text or a name; others are refused", {
   },
 })
 
-kit.both("ret and its kin raise where there is no request", {
+kit.test("ret and its kin raise where there is no request", {
   services = { start = [[
     skynet.start(function()
       say("start", pcall(skynet.ret))
@@ -293,7 +293,7 @@ kit.both("ret and its kin raise where there is no request", {
   end,
 })
 
-kit.both("context tells session and address, ret works inside of coroutines, and a second answer raises", {
+kit.test("context tells session and address, ret works inside of coroutines, and a second answer raises", {
   services = { inner = [[
     skynet.start(function()
       skynet.dispatch("lua", function(session, address, cmd)
@@ -326,7 +326,7 @@ kit.both("context tells session and address, ret works inside of coroutines, and
   end,
 })
 
-kit.both("a request is answered once, whether in coroutines inside of the handler's or outside of them", {
+kit.test("a request is answered once, whether in coroutines inside of the handler's or outside of them", {
   services = { deep = kit.text_protocol .. [[
     -- What `f` returns, two coroutines further inside.
     local function inside(f, ...)
@@ -384,7 +384,7 @@ kit.both("a request is answered once, whether in coroutines inside of the handle
   end,
 })
 
-kit.both("ignoreret inside of a coroutine is the handler's", {
+kit.test("ignoreret inside of a coroutine is the handler's", {
   services = { ignores = [[
     skynet.start(function()
       skynet.dispatch("lua", function(session)
@@ -406,7 +406,7 @@ kit.both("ignoreret inside of a coroutine is the handler's", {
   },
 })
 
-kit.both("a second answer raises, by whatever word and protocol", {
+kit.test("a second answer raises, by whatever word and protocol", {
   services = { answers = kit.text_protocol .. [[
     local function twice(_, _, first, second)
       if first == "response" then skynet.response()(true, "1") else skynet[first](skynet.packstring "1") end
@@ -434,7 +434,7 @@ kit.both("a second answer raises, by whatever word and protocol", {
   end,
 })
 
-kit.both("an error while an answer is packed goes to the caller, or leaves the response open", {
+kit.test("an error while an answer is packed goes to the caller, or leaves the response open", {
   services = { bad = [[
     skynet.start(function()
       skynet.dispatch("lua", function(_, _, cmd)
@@ -462,7 +462,7 @@ kit.both("an error while an answer is packed goes to the caller, or leaves the r
   end,
 })
 
-kit.both("send waits for room in a full mailbox, and nothing is lost", {
+kit.test("send waits for room in a full mailbox, and nothing is lost", {
   services = {
     slow = [[
       local count = 0

@@ -6,7 +6,7 @@ local kit = require "tests.kit.ltask_system"
 
 local seed = tonumber(os.getenv "SEED") or os.time()
 
-kit.both("1,000 random plans of forks, waits and wakeups run as in skynet", {
+kit.test("1,000 random plans of forks, waits and wakeups run as in skynet", {
   main = "local seed = " .. seed .. [[
 
     local skynet = require "skynet"

@@ -4,7 +4,7 @@ local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 local plain = require "tests.kit.ltask_system"
 
-kit.both("arguments reach the file as they are, and the start function runs behind the file", {
+kit.test("arguments reach the file as they are, and the start function runs behind the file", {
   services = {
     args = [[
       local a, b, c, d = ...
@@ -29,7 +29,7 @@ kit.both("arguments reach the file as they are, and the start function runs behi
   },
 })
 
-kit.both("a service answers while its start function waits", {
+kit.test("a service answers while its start function waits", {
   services = {
     one = [[
       skynet.start(function()
@@ -50,7 +50,7 @@ kit.both("a service answers while its start function waits", {
   out = { "42", "20" },
 })
 
-kit.both("newservice raises what was wrong", {
+kit.test("newservice raises what was wrong", {
   services = {
     fails = "error 'in the file'",
     syntax = "this is no Lua",
@@ -89,7 +89,7 @@ kit.both("newservice raises what was wrong", {
   end,
 })
 
-kit.both("the services of the library are found, and native ones by all names", {
+kit.test("the services of the library are found, and native ones by all names", {
   services = { known = "ltask.register 'known' return { lua = function() return 'native' end }" },
   main = [[
     local addr = skynet.newservice "known"
@@ -101,7 +101,7 @@ kit.both("the services of the library are found, and native ones by all names", 
   out = { "true\ttrue", "native", "integer", "true\ttrue" },
 })
 
-kit.both("start works in services that others made", {
+kit.test("start works in services that others made", {
   services = { plain = [[
     say("file", SERVICE_NAME)
     skynet.start(function()
@@ -118,7 +118,7 @@ kit.both("start works in services that others made", {
   out = { "file\tnil", "started", "behind start", "1\t2", "integer" },
 })
 
-kit.both("exit ends every coroutine of the service, at once, and is final", {
+kit.test("exit ends every coroutine of the service, at once, and is final", {
   services = { exits = [[
     local function close(name) return setmetatable({}, { __close = function() say("closed", name) end }) end
     skynet.start(function()
@@ -160,7 +160,7 @@ kit.both("exit ends every coroutine of the service, at once, and is final", {
   end,
 })
 
-kit.both("a request that is closed tells the handler's line", {
+kit.test("a request that is closed tells the handler's line", {
   services = { closed = [[
     skynet.start(function()
       skynet.dispatch("lua", function(_, _, cmd)
@@ -188,7 +188,7 @@ kit.both("a request that is closed tells the handler's line", {
   out = { "done", "false\tthe request's coroutine was closed before it answered" },
 })
 
-kit.both("kill ends another service, by number and by name", {
+kit.test("kill ends another service, by number and by name", {
   services = { sleeper = "skynet.start(function() end)" },
   main = [[
     local a, b = skynet.newservice "sleeper", skynet.newservice "sleeper"
@@ -198,7 +198,7 @@ kit.both("kill ends another service, by number and by name", {
   out = { "true\ttrue\tfalse\tfalse" },
 })
 
-kit.both("abort ends the system", {
+kit.test("abort ends the system", {
   services = { last = "skynet.start(function() skynet.timeout(0, skynet.abort) end)" },
   main = [[
     skynet.newservice "last"
@@ -207,7 +207,7 @@ kit.both("abort ends the system", {
   out = {},
 })
 
-kit.both("names are given once, and are free when their service has ended", {
+kit.test("names are given once, and are free when their service has ended", {
   services = { named = "skynet.start(function() skynet.register '.named' end)" },
   main = [[
     for _, f in ipairs { "localname", "register", "name" } do
@@ -241,7 +241,7 @@ kit.both("names are given once, and are free when their service has ended", {
   end,
 })
 
-kit.both("a plain name is one as well, in every call that takes an address", {
+kit.test("a plain name is one as well, in every call that takes an address", {
   services = { named = [[
     CMD = { echo = function(...) return ... end }
     skynet.start(function()
@@ -268,7 +268,7 @@ kit.both("a plain name is one as well, in every call that takes an address", {
   end,
 })
 
-kit.both("setenv makes a value known in all services, once", {
+kit.test("setenv makes a value known in all services, once", {
   services = { reads = "skynet.start(function() say(skynet.getenv 'key', skynet.getenv 'none') end)" },
   main = [[
     say(skynet.getenv "key")
@@ -281,7 +281,7 @@ kit.both("setenv makes a value known in all services, once", {
 
 -- What a service loads -----------------------------------------------------------------------
 
-kit.both("words come into the table as they are used, and pairs lists all of them", {
+kit.test("words come into the table as they are used, and pairs lists all of them", {
   main = [[
     say(rawget(skynet, "fork"), rawget(skynet, "PTYPE_TEXT"))
     say(type(skynet.fork), skynet.PTYPE_TEXT, rawget(skynet, "fork") == skynet.fork)
@@ -297,7 +297,7 @@ kit.both("words come into the table as they are used, and pairs lists all of the
   out = { "nil\tnil", "function\t0\ttrue", "nil\tnil\tnil\tnil", "true\ttrue\tmy own" },
 })
 
-kit.both("an error is logged in skynet's words, whatever of the scheduler was in use before", {
+kit.test("an error is logged in skynet's words, whatever of the scheduler was in use before", {
   services = { fails = [[
     local early = ...
     if early then say(type(ltask.log)) end
@@ -318,7 +318,7 @@ kit.both("an error is logged in skynet's words, whatever of the scheduler was in
   end,
 })
 
-plain.both("a file skynet.lua on package.path takes the place of the one that is built in", {
+plain.test("a file skynet.lua on package.path takes the place of the one that is built in", {
   services = { one = [[ say((require "skynet").whose, ...) ]] },
   modules = { skynet = [[ return { whose = "the program's" } ]] },
   main = [[
@@ -329,7 +329,7 @@ plain.both("a file skynet.lua on package.path takes the place of the one that is
 })
 
 -- They showed "?: in upvalue '?'" for every function of the library.
-kit.both("the traceback of a service that cannot start has lines and names", {
+kit.test("the traceback of a service that cannot start has lines and names", {
   services = { broken = [[ skynet.start(function() error "cannot start" end) ]] },
   main = [[
     local ok, problem = pcall(skynet.newservice, "broken")

@@ -2,7 +2,7 @@
 -- ltask_coroutine_wait_test has the same in services, task_lost_test the report of lost tasks.
 
 local t = require "tests.kit"
-local k = require "tests.kit.net"
+local netkit = require "tests.kit.net"
 local kit = require "tests.kit.coroutine_places"
 local lio = require "lio"
 local loop = require "lio.loop"
@@ -25,27 +25,27 @@ local function nested(depth, f)
   return c.wrap(nested)(depth - 1, f)
 end
 
-k.test("tasks lists every task with its coroutine, and those that have ended no more", function()
+netkit.test("tasks lists every task with its coroutine, and those that have ended no more", function()
   local before = #lio.tasks()
   local a = loop.fork(function() loop.wait "a" end)
   local b = loop.fork(function() nested(3, function() loop.wait "b" end) end)
   t.eq(#lio.tasks(), before + 2)
-  k.settle()
+  netkit.settle()
   t.eq(#lio.tasks(), before + 2, "the coroutines inside are not tasks")
   t.ok(look(a) and look(b) and look((loop.running())))
   loop.wakeup "a"
   loop.kill(b)
-  k.settle()
+  netkit.settle()
   t.eq(#lio.tasks(), before)
   t.is_nil(look(b))
 end)
 
-k.test("tasks tells the status: running, ready, waiting", function()
+netkit.test("tasks tells the status: running, ready, waiting", function()
   local co = loop.fork(function() nested(2, function() loop.wait "status" end) end)
   local function status() return look(co).status end
   t.eq(status(), "ready")
   t.is_nil(look(co).waits_for)
-  k.settle()
+  netkit.settle()
   t.eq(status(), "waiting")
   loop.wakeup "status"
   t.eq(status(), "ready")
@@ -55,7 +55,7 @@ k.test("tasks tells the status: running, ready, waiting", function()
   nested(2, function() t.eq(look(me).status, "running") end)
 end)
 
-k.test("the running task's traceback begins with the coroutine that looks, before and after a wait", function()
+netkit.test("the running task's traceback begins with the coroutine that looks, before and after a wait", function()
   local me = loop.running()
   for _ = 1, 2 do
     nested(2, function()
@@ -70,7 +70,7 @@ k.test("the running task's traceback begins with the coroutine that looks, befor
   end
 end)
 
-k.test("a task's age grows from when it was made; the oldest comes first", function()
+netkit.test("a task's age grows from when it was made; the oldest comes first", function()
   local first = loop.fork(function() loop.wait "age" end)
   loop.sleep(0.002)
   local second = loop.fork(function() nested(1, function() loop.wait "age 2" end) end)
@@ -85,11 +85,11 @@ k.test("a task's age grows from when it was made; the oldest comes first", funct
   loop.wakeup "age 2"
 end)
 
-k.test("waits_for says what a task waits for, also when a coroutine inside does", function()
+netkit.test("waits_for says what a task waits for, also when a coroutine inside does", function()
   for depth = 0, 2, 2 do
     local listener <close> = t.ok(net.listen("127.0.0.1", 0))
-    local a, b = k.pair()
-    local _ <close> = k.closing(a, b)
+    local a, b = netkit.pair()
+    local _ <close> = netkit.closing(a, b)
     local other = thread.spawn(function() loop.wait "thread" end)
     local object = setmetatable({}, { __tostring = function() return "my object" end })
     local cases = {
@@ -105,7 +105,7 @@ k.test("waits_for says what a task waits for, also when a coroutine inside does"
     }
     local tasks = {}
     for i, case in ipairs(cases) do tasks[i] = loop.fork(nested, depth, case[2]) end
-    k.settle()
+    netkit.settle()
     for i, case in ipairs(cases) do
       local one = look(tasks[i])
       t.eq(one.status, "waiting")
@@ -116,7 +116,7 @@ k.test("waits_for says what a task waits for, also when a coroutine inside does"
   end
 end)
 
-k.test("waits_for of a connect says so", function()
+netkit.test("waits_for of a connect says so", function()
   -- Beyond the backlog the system answers nobody.
   local listener <close> = t.ok(net.listen("127.0.0.1", 0, { backlog = 0 }))
   local _, port = listener:address()
@@ -127,7 +127,7 @@ k.test("waits_for of a connect says so", function()
       return connection and nil
     end)
   end
-  k.settle()
+  netkit.settle()
   for i = 1, 8 do
     local one = look(tasks[i])
     if one then
@@ -139,7 +139,7 @@ k.test("waits_for of a connect says so", function()
   t.ok(waiting > 0)
 end)
 
-k.test("the traceback shows the innermost coroutine and those that resume it, with functions and lines", function()
+netkit.test("the traceback shows the innermost coroutine and those that resume it, with functions and lines", function()
   local lines = {}
   local function innermost()
     lines[1] = kit.line() loop.wait "traced"
@@ -154,7 +154,7 @@ k.test("the traceback shows the innermost coroutine and those that resume it, wi
     return ok, err
   end
   local co = loop.fork(outermost)
-  k.settle()
+  netkit.settle()
   local text, from = look(co).traceback, 1
   for i = 1, 3 do
     local at = text:find(("%s:%d:"):format(here, lines[i]), from, true)
@@ -164,7 +164,7 @@ k.test("the traceback shows the innermost coroutine and those that resume it, wi
   loop.wakeup "traced"
 end)
 
-k.test("looking at tasks changes nothing, at any time", function()
+netkit.test("looking at tasks changes nothing, at any time", function()
   local seen = {}
   local generator = c.wrap(function()
     for i = 1, 20 do

@@ -2,7 +2,7 @@
 -- reported once and killed; one that can still be woken never is. ltask_coroutine_wait_test has the same in services.
 
 local t = require "tests.kit"
-local k = require "tests.kit.net"
+local netkit = require "tests.kit.net"
 local kit = require "tests.kit.coroutine_places"
 local lio = require "lio"
 local loop = require "lio.loop"
@@ -23,7 +23,7 @@ local reports
 
 -- A test that collects what is reported, as { message, coroutine, traceback }.
 local function lost_test(name, f)
-  k.test(name, function()
+  netkit.test(name, function()
     local on_error = task.on_error
     reports = {}
     task.on_error = function(message, co)
@@ -49,7 +49,7 @@ lost_test("a task that waits for a table which nothing refers to is reported onc
     local _ <close> = kit.guard(function() closed = closed + 1 end)
     line = kit.line() loop.wait({})
   end)
-  k.settle()
+  netkit.settle()
   t.eq(#reports, 0)
   collect()
   t.eq(#reports, 1)
@@ -68,7 +68,7 @@ lost_test("every kind of token that the collector can take is found out", functi
   loop.fork(function() loop.wait(c.create(function() return before end)) end)
   loop.fork(function() loop.wait() end)
   loop.fork(function() loop.wait(lio.create and assert(lio.create())) end)
-  k.settle()
+  netkit.settle()
   collect()
   t.eq(#reports, 5)
   t.eq(task.count(), before)
@@ -83,7 +83,7 @@ lost_test("a lost chain is closed innermost first, and its report names them all
     return (c.wrap(level)(n - 1))
   end
   loop.fork(level, 3)
-  k.settle()
+  netkit.settle()
   collect()
   t.eq(#reports, 1)
   t.ok(reports[1].traceback:find("first_level", 1, true), reports[1].traceback)
@@ -117,14 +117,14 @@ lost_test("a token that anything refers to keeps its task: a table, an upvalue, 
       loop.wakeup(token)
     end)
   end
-  k.settle()
+  netkit.settle()
   collect()
   t.eq(#reports, 0)
   t.eq({ loop.wakeup(in_table.deep[1][1]), by_upvalue(), loop.wakeup(debug.getregistry()["a test's token"]) },
     { true, true, true })
   debug.getregistry()["a test's token"] = nil
   t.eq(loop.wakeup "holder", true)
-  k.settle()
+  netkit.settle()
   t.eq(woken, 4)
   t.eq(task.is_alive(holder), false)
   t.eq(#reports, 0)
@@ -137,7 +137,7 @@ lost_test("a reference that a weak table has does not count", function()
     weak[1], weak[token] = token, token
     loop.wait(token)
   end)
-  k.settle()
+  netkit.settle()
   collect()
   t.eq(#reports, 1)
 end)
@@ -146,11 +146,11 @@ lost_test("a task whose coroutine is referred to is not lost, and can be woken o
   local got
   local woken = loop.fork(function() got = loop.wait() end)
   local killed = loop.fork(function() loop.wait({}) end)
-  k.settle()
+  netkit.settle()
   collect()
   t.eq(#reports, 0)
   t.eq({ loop.wakeup(woken, "woken"), loop.kill(killed) }, { true, true })
-  k.settle()
+  netkit.settle()
   t.eq(got, "woken")
 end)
 
@@ -163,11 +163,11 @@ lost_test("strings, numbers and booleans can always come", function()
       woken = woken + 1
     end)
   end
-  k.settle()
+  netkit.settle()
   collect()
   t.eq(#reports, 0)
   for _, token in ipairs(tokens) do t.eq(loop.wakeup(token), true) end
-  k.settle()
+  netkit.settle()
   t.eq(woken, #tokens)
 end)
 
@@ -190,7 +190,7 @@ lost_test("sockets, sleeps and threads are waited for however often the collecto
     loop.sleep(0.02)
     return "thread"
   end))) end)
-  k.settle()
+  netkit.settle()
   collect()
   local client <close> = t.ok(net.connect("127.0.0.1", port))
   collect()
@@ -205,12 +205,12 @@ lost_test("a connect that nobody answers is not lost, and times out", function()
   local _, port = listener:address()
   local results = {}
   for i = 1, 8 do
-    results[i] = k.promise(nested, i % 3, function()
+    results[i] = netkit.promise(nested, i % 3, function()
       local connection <close>, _, code = net.connect("127.0.0.1", port, { timeout = 0.1 })
       return connection and "connected" or code
     end)
   end
-  k.settle()
+  netkit.settle()
   collect()
   local timeouts = 0
   for i = 1, 8 do
@@ -228,7 +228,7 @@ lost_test("tasks that nothing but each other can wake are lost together", functi
     loop.fork(function() loop.wait(a) loop.wakeup(b) end)
     loop.fork(function() loop.wait(b) loop.wakeup(a) end)
   end
-  k.settle()
+  netkit.settle()
   collect()
   t.eq(#reports, 6)
   t.eq(task.count(), before)
@@ -247,9 +247,9 @@ lost_test("the __close of a lost task may wake others and fork", function()
     end)
     loop.wait({})
   end)
-  k.settle()
+  netkit.settle()
   collect()
-  k.settle()
+  netkit.settle()
   t.eq(seen, { "woken", "forked" })
   t.eq(#reports, 1)
 end)
@@ -267,11 +267,11 @@ lost_test("a wait that ended in time is never reported, nor is the next one of t
     end)
   end
   for _ = 1, 5 do
-    k.settle()
+    netkit.settle()
     collect()
     for i = 1, 50 do t.eq(loop.wakeup(kept[i]), true) end
   end
-  k.settle()
+  netkit.settle()
   collect()
   t.eq(#reports, 0)
   t.eq(done, 50)

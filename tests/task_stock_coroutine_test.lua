@@ -2,7 +2,7 @@
 -- stock interpreter still has beside `lio.coroutine`; and in the executable, that there is no such thing.
 
 local t = require "tests.kit"
-local k = require "tests.kit.net"
+local netkit = require "tests.kit.net"
 local loop = require "lio.loop"
 local task = require "lio.task"
 local theirs = require "lio.coroutine"
@@ -138,28 +138,28 @@ t.test("a woken coroutine that the plain library closes is passed over", functio
 end)
 
 -- The event of a connection finds a waiter that is none any more.
-k.pair_test("a coroutine that the plain library closed in a recv is no task any more when bytes come", function(a, b)
+netkit.pair_test("a coroutine that the stock library closes in recv is no longer a task when bytes arrive", function(a, b)
   local before = task.count()
   local reader = loop.fork(function() a:recv() end)
-  k.settle()
+  netkit.settle()
   t.eq(task.count(), before + 1)
   coroutine.close(reader)
   t.ok(b:send "hello")
-  k.await(function() return task.count() == before end)
+  netkit.await(function() return task.count() == before end)
 end)
 
 -- The call read its connection before it checked what had resumed it, and the loop broke with a panic.
 t.test("a recv whose connection was replaced notices that the plain library resumes it", function()
   for _, other in ipairs { false, 7, {} } do
-    k.run(function()
-      local a, b = k.pair()
-      local _ <close> = k.closing(a, b)
+    netkit.run(function()
+      local a, b = netkit.pair()
+      local _ <close> = netkit.closing(a, b)
       local reader = loop.fork(function() pcall(a.recv, a) coroutine.yield() end)
-      k.settle()
+      netkit.settle()
       debug.setlocal(reader, 0, 1, other)
       a:close()
       t.eq(coroutine.resume(reader), true)
-      k.settle()
+      netkit.settle()
       t.eq(task.is_alive(reader), false)
     end)
   end

@@ -2,7 +2,7 @@
 -- is killed.
 
 local t = require "tests.kit"
-local k = require "tests.kit.net"
+local netkit = require "tests.kit.net"
 local counts = require "tests.model.counts"
 local loop = require "lio.loop"
 local thread = require "lio.thread"
@@ -20,7 +20,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- all
 
-k.test("all answers each one's results, in the order of the list", function()
+netkit.test("all answers each one's results, in the order of the list", function()
   local ok, list = thread.all {
     function()
       loop.sleep(0.002)
@@ -37,7 +37,7 @@ k.test("all answers each one's results, in the order of the list", function()
   t.eq(list, { pack("slow", nil), pack(1, nil, 3), pack(), pack(nil) })
 end)
 
-k.test("all takes functions, lists with arguments, and handles", function()
+netkit.test("all takes functions, lists with arguments, and handles", function()
   local ended = thread.spawn(function() return "ended" end)
   local living = thread.spawn(function() return loop.wait "living" end)
   loop.fork(loop.wakeup, "living", "woken")
@@ -48,17 +48,17 @@ k.test("all takes functions, lists with arguments, and handles", function()
   t.eq(thread.status(living), "dead")
 end)
 
-k.test("a list's arguments may have nils between, when it says how many they are", function()
+netkit.test("a list's arguments may have nils between, when it says how many they are", function()
   local ok, list = thread.all { { select, "#", nil, 2, n = 4 }, { select, "#", 1 } }
   t.eq(ok, true)
   t.eq(list, { pack(2), pack(1) })
 end)
 
-k.test("all of an empty list is an empty list", function()
+netkit.test("all of an empty list is an empty list", function()
   t.eq(pack(thread.all {}), pack(true, {}))
 end)
 
-k.test("all starts what it is given at once, in order", function()
+netkit.test("all starts what it is given at once, in order", function()
   local seen = {}
   local caller = thread.spawn(thread.all, {
     function() seen[#seen + 1] = 1 loop.sleep(0) end,
@@ -69,7 +69,7 @@ k.test("all starts what it is given at once, in order", function()
   t.eq(thread.wait(caller), true)
 end)
 
-k.test("all answers the first failure, and kills the others", function()
+netkit.test("all answers the first failure, and kills the others", function()
   local ended = {}
   local object = {}
   local handle = thread.spawn(waiter("handle", ended))
@@ -89,7 +89,7 @@ k.test("all answers the first failure, and kills the others", function()
   t.eq(ended, { "first", "handle", "second" })
 end)
 
-k.test("all with one that fails at once kills what it has started", function()
+netkit.test("all with one that fails at once kills what it has started", function()
   local ended = {}
   local before = counts.now()
   t.eq(pack(thread.all { waiter("early", ended), { error, "at once", 0 }, waiter("late", ended) }),
@@ -98,7 +98,7 @@ k.test("all with one that fails at once kills what it has started", function()
   counts.expect(before)
 end)
 
-k.test("the first failure in time counts, not in the list", function()
+netkit.test("the first failure in time counts, not in the list", function()
   loop.fork(function()
     loop.wakeup "fails first"
     loop.wakeup "fails second"
@@ -110,7 +110,7 @@ k.test("the first failure in time counts, not in the list", function()
   t.eq(pack(thread.all { { fail, "fails second" }, { fail, "fails first" } }), pack(false, "fails first"))
 end)
 
-k.test("a killed one among all is a failure", function()
+netkit.test("a killed one among all is a failure", function()
   local h = thread.spawn(loop.wait, "all killed")
   local ended = {}
   loop.fork(thread.kill, h)
@@ -118,7 +118,7 @@ k.test("a killed one among all is a failure", function()
   t.eq(ended, { "other" })
 end)
 
-k.test("all and race end although a member is in the middle of a call", function()
+netkit.test("all and race end although a member is in the middle of a call", function()
   for call, want in pairs { all = pack(true, false, "at once"), race = pack(true, false, "at once") } do
     local outer, got
     outer = thread.spawn(function()
@@ -126,13 +126,13 @@ k.test("all and race end although a member is in the middle of a call", function
       thread.spawn(function() got = pack(true, thread[call] { { error, "at once", 0 }, outer }) end)
       loop.wait "in the middle"
     end)
-    k.settle()
+    netkit.settle()
     t.eq(got, want, call)
     t.eq(pack(thread.wait(outer)), pack(false, "killed"), call .. ": it is killed when it is not any more")
   end
 end)
 
-k.test("all inside all, inside a thread", function()
+netkit.test("all inside all, inside a thread", function()
   local function leaf(x)
     loop.sleep(0)
     return x
@@ -150,7 +150,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- race
 
-k.test("race answers the first to end, and kills the others", function()
+netkit.test("race answers the first to end, and kills the others", function()
   local ended = {}
   loop.fork(loop.wakeup, "b", "won", nil)
   t.eq(pack(thread.race { waiter("a", ended), waiter("b", ended), waiter("c", ended) }), pack(true, "won", nil))
@@ -159,14 +159,14 @@ k.test("race answers the first to end, and kills the others", function()
   t.eq(ended, { "a", "b", "c" })
 end)
 
-k.test("race answers the first failure as wait does", function()
+netkit.test("race answers the first failure as wait does", function()
   local ended = {}
   loop.fork(loop.interrupt, "b", "lost")
   t.eq(pack(thread.race { waiter("a", ended), waiter("b", ended) }), pack(false, "lost"))
   t.eq(#ended, 2)
 end)
 
-k.test("race is won at once by one that does not wait", function()
+netkit.test("race is won at once by one that does not wait", function()
   local ended = {}
   local before = counts.now()
   t.eq(pack(thread.race { waiter("a", ended), pack, waiter("c", ended) }), pack(true, pack()))
@@ -174,7 +174,7 @@ k.test("race is won at once by one that does not wait", function()
   counts.expect(before)
 end)
 
-k.test("race takes functions, lists and handles; a handle that loses is killed", function()
+netkit.test("race takes functions, lists and handles; a handle that loses is killed", function()
   local ended = {}
   local h = thread.spawn(waiter("handle", ended))
   loop.fork(loop.wakeup, "list", 5)
@@ -184,21 +184,21 @@ k.test("race takes functions, lists and handles; a handle that loses is killed",
   t.ok(thread.status(h) ~= "waiting", thread.status(h))
 end)
 
-k.test("race with one that has ended answers that", function()
+netkit.test("race with one that has ended answers that", function()
   local h = thread.spawn(function() return "before" end)
   local ended = {}
   t.eq(pack(thread.race { waiter("other", ended), h }), pack(true, "before"))
   t.eq(thread.status(h), "dead")
 end)
 
-k.test("an empty race raises", function()
+netkit.test("an empty race raises", function()
   t.raises("race", thread.race, {})
 end)
 
 -- ---------------------------------------------------------------------------------------------
 -- timeout
 
-k.test("timeout answers the function's results when it ends in time", function()
+netkit.test("timeout answers the function's results when it ends in time", function()
   local before = counts.now()
   t.eq(pack(thread.timeout(100, function(...) return ..., nil end, 1, nil)), pack(true, 1, nil))
   t.eq(pack(thread.timeout(100, function(x)
@@ -208,7 +208,7 @@ k.test("timeout answers the function's results when it ends in time", function()
   counts.expect(before)
 end)
 
-k.test("timeout answers the error when the function fails in time", function()
+netkit.test("timeout answers the error when the function fails in time", function()
   local before = counts.now()
   t.eq(pack(thread.timeout(100, error, "at once")), pack(false, "at once"))
   t.eq(pack(thread.timeout(100, function()
@@ -218,7 +218,7 @@ k.test("timeout answers the error when the function fails in time", function()
   counts.expect(before)
 end)
 
-k.test("timeout kills a function that takes too long", function()
+netkit.test("timeout kills a function that takes too long", function()
   local ended = {}
   local before = counts.now()
   for _, seconds in ipairs { 0, 0.001, 0.01 } do
@@ -228,11 +228,11 @@ k.test("timeout kills a function that takes too long", function()
   counts.expect(before)
 end)
 
-k.test("a function that does not wait has no timeout", function()
+netkit.test("a function that does not wait has no timeout", function()
   t.eq(pack(thread.timeout(0, function() return "quick" end)), pack(true, "quick"))
 end)
 
-k.test("timeouts inside each other: the shorter one ends", function()
+netkit.test("timeouts inside each other: the shorter one ends", function()
   local inner, ended = nil, {}
   t.eq(pack(thread.timeout(100, function()
     inner = pack(thread.timeout(0.001, waiter("deep", ended)))
@@ -249,12 +249,12 @@ k.test("timeouts inside each other: the shorter one ends", function()
   counts.expect(before)
 end)
 
-k.test("a function that ends when its time is over, before timeout's caller runs, has ended in time", function()
+netkit.test("a function that ends when its time is over, before timeout's caller runs, has ended in time", function()
   loop.timeout(0, function() loop.wakeup("just in time", "result") end)
   t.eq(pack(thread.timeout(0, loop.wait, "just in time")), pack(true, "result"))
 end)
 
-k.test("what a function of timeout spawned lives on", function()
+netkit.test("what a function of timeout spawned lives on", function()
   local child
   thread.timeout(0, function()
     child = thread.spawn(loop.wait, "child of a timeout")
@@ -267,7 +267,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Misuse, and callers that are killed
 
-k.test("all, race and timeout name the argument that is wrong", function()
+netkit.test("all, race and timeout name the argument that is wrong", function()
   t.raises("bad argument #1 to 'thread.all'", thread.all)
   t.raises("bad argument #1 to 'thread.all'", thread.all, 5)
   t.raises("'thread.all'", thread.all, { pack, 5 })
@@ -280,7 +280,7 @@ k.test("all, race and timeout name the argument that is wrong", function()
   t.raises("bad argument #2 to 'thread.timeout'", thread.timeout, 1, 5)
 end)
 
-k.test("a refused all or race has started nothing", function()
+netkit.test("a refused all or race has started nothing", function()
   local started = 0
   local function start() started = started + 1 end
   t.raises("'thread.all'", thread.all, { start, 5 })
@@ -288,7 +288,7 @@ k.test("a refused all or race has started nothing", function()
   t.eq(started, 0)
 end)
 
-k.test("all, race and timeout whose caller is killed kill what they spawned, and spare handles", function()
+netkit.test("all, race and timeout whose caller is killed kill what they spawned, and spare handles", function()
   local callers <const> = {
     function(ended, h) thread.all { waiter("a", ended), { waiter("b", ended) }, h } end,
     function(ended, h) thread.race { waiter("a", ended), { waiter("b", ended) }, h } end,

@@ -2,13 +2,13 @@
 -- seconds; tests/long/thread_model.lua does a million. A difference names its seed: run that one by hand.
 
 local t = require "tests.kit"
-local k = require "tests.kit.net"
+local netkit = require "tests.kit.net"
 local run = require "tests.model.run"
 
 local OPERATIONS <const>, SECONDS <const> = 20000, 10
 
 local function check(seed, without)
-  k.run(function()
+  netkit.run(function()
     local done, problem = run.check { operations = OPERATIONS, seconds = SECONDS, seed = seed, without = without }
     if problem then error(problem, 0) end
     t.ok(done > 100, done .. " operations in " .. SECONDS .. " s")

@@ -2,7 +2,7 @@
 -- thread's end has it also when the parent has ended since; and it is not lost with one that was to have it.
 
 local t = require "tests.kit"
-local k = require "tests.kit.net"
+local netkit = require "tests.kit.net"
 local coroutine = require "lio.coroutine"
 local loop = require "lio.loop"
 local thread = require "lio.thread"
@@ -14,7 +14,7 @@ local function sleeper(token)
   return thread.spawn(function() return loop.wait(token) end)
 end
 
-k.test("a waiter that came before all has the result, and all learns that", function()
+netkit.test("a waiter that came before all has the result, and all learns that", function()
   local h = sleeper "before all"
   local first = thread.spawn(thread.wait, h)
   local second = thread.spawn(thread.all, { h })
@@ -23,7 +23,7 @@ k.test("a waiter that came before all has the result, and all learns that", func
   t.eq(pack(thread.wait(second)), pack(true, false, "already waited"))
 end)
 
-k.test("all that came before a waiter has the result", function()
+netkit.test("all that came before a waiter has the result", function()
   local h = sleeper "all first"
   local first = thread.spawn(thread.all, { h })
   local second = thread.spawn(thread.wait, h)
@@ -32,7 +32,7 @@ k.test("all that came before a waiter has the result", function()
   t.eq(pack(thread.wait(second)), pack(true, nil, "already waited"))
 end)
 
-k.test("waiters on one and waiters on many stand in the same line", function()
+netkit.test("waiters on one and waiters on many stand in the same line", function()
   for _, order in ipairs { { 1, 2 }, { 2, 1 } } do
     local h, other = sleeper "line", sleeper "other"
     local waits <const> = { { thread.wait, h }, { thread.wait, other, h } }
@@ -45,7 +45,7 @@ k.test("waiters on one and waiters on many stand in the same line", function()
   end
 end)
 
-k.test("a wait that ends with its coroutine leaves the result to others", function()
+netkit.test("a wait that ends with its coroutine leaves the result to others", function()
   local h = sleeper "closed wait"
   local co
   local waiter = thread.spawn(function()
@@ -55,16 +55,16 @@ k.test("a wait that ends with its coroutine leaves the result to others", functi
     return ok, e
   end)
   t.eq(coroutine.close(co), true)
-  k.settle()
+  netkit.settle()
   loop.wakeup("closed wait", "kept")
-  k.settle()
+  netkit.settle()
   t.eq(thread.status(h), "zombie")
   t.eq(pack(thread.wait(h)), pack(true, "kept"))
   loop.wakeup "afterwards"
   t.eq(pack(thread.wait(waiter)), pack(true, false, "coroutine was closed"))
 end)
 
-k.test("the same between the end and the waiter's run", function()
+netkit.test("the same between the end and the waiter's run", function()
   local h = sleeper "closed late"
   local co
   local waiter = thread.spawn(function()
@@ -79,7 +79,7 @@ k.test("the same between the end and the waiter's run", function()
   t.eq(pack(thread.wait(h)), pack(true, "kept"))
 end)
 
-k.test("a waiter has the result also when the parent ends before it runs", function()
+netkit.test("a waiter has the result also when the parent ends before it runs", function()
   local h
   local parent = thread.spawn(function()
     h = thread.spawn(function()

@@ -1,7 +1,7 @@
 -- lio.thread's scopes: however a scope is left, nothing of what was spawned in it is left.
 
 local t = require "tests.kit"
-local k = require "tests.kit.net"
+local netkit = require "tests.kit.net"
 local counts = require "tests.model.counts"
 local loop = require "lio.loop"
 local thread = require "lio.thread"
@@ -33,7 +33,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Leaving
 
-k.test("scope:spawn runs at once, passes arguments, and answers a handle as spawn does", function()
+netkit.test("scope:spawn runs at once, passes arguments, and answers a handle as spawn does", function()
   local scope <close> = thread.scope()
   local got
   local h = scope:spawn(function(...)
@@ -47,7 +47,7 @@ k.test("scope:spawn runs at once, passes arguments, and answers a handle as spaw
   t.raises("bad argument #1 to 'spawn'", scope.spawn, scope, 5)
 end)
 
-k.test("leaving a scope by its end cancels all in it", function()
+netkit.test("leaving a scope by its end cancels all in it", function()
   local ended, before = {}, counts.now()
   do
     local scope <close> = thread.scope()
@@ -58,7 +58,7 @@ k.test("leaving a scope by its end cancels all in it", function()
   counts.expect(before)
 end)
 
-k.test("leaving a scope by break and by goto cancels all in it", function()
+netkit.test("leaving a scope by break and by goto cancels all in it", function()
   local ended, before = {}, counts.now()
   for _ = 1, 2 do
     local scope <close> = thread.scope()
@@ -76,7 +76,7 @@ k.test("leaving a scope by break and by goto cancels all in it", function()
   counts.expect(before)
 end)
 
-k.test("leaving a scope by return cancels all in it, before the caller goes on", function()
+netkit.test("leaving a scope by return cancels all in it, before the caller goes on", function()
   local ended, before = {}, counts.now()
   local function f()
     local scope <close> = thread.scope()
@@ -88,7 +88,7 @@ k.test("leaving a scope by return cancels all in it, before the caller goes on",
   counts.expect(before)
 end)
 
-k.test("leaving a scope by an error cancels all in it, and the error goes on", function()
+netkit.test("leaving a scope by an error cancels all in it, and the error goes on", function()
   local ended, before = {}, counts.now()
   local object = {}
   local ok, e = pcall(function()
@@ -102,7 +102,7 @@ k.test("leaving a scope by an error cancels all in it, and the error goes on", f
   counts.expect(before)
 end)
 
-k.test("a killed owner takes its scope along, wherever it waits", function()
+netkit.test("a killed owner takes its scope along, wherever it waits", function()
   local waits <const> = {
     function() loop.wait "owner" end,
     function() loop.sleep(1000) end,
@@ -125,14 +125,14 @@ k.test("a killed owner takes its scope along, wherever it waits", function()
   end
 end)
 
-k.test("an owner that is no thread but a killed task takes its scope along", function()
+netkit.test("an owner that is no thread but a killed task takes its scope along", function()
   local ended, before = {}, counts.now()
   local owner = loop.fork(function()
     local scope <close> = thread.scope()
     populate(scope, ended)
     loop.wait "owner"
   end)
-  k.settle()
+  netkit.settle()
   t.eq(loop.kill(owner), true)
   t.eq(sorted(ended), { "a", "b" })
   counts.expect(before)
@@ -150,7 +150,7 @@ t.test("a scope of loop.run's function is left when the loop fails or stops", fu
   end
 end)
 
-k.test("a cancelled child that was queued does not run", function()
+netkit.test("a cancelled child that was queued does not run", function()
   local seen = {}
   do
     local scope <close> = thread.scope()
@@ -160,11 +160,11 @@ k.test("a cancelled child that was queued does not run", function()
     end)
     loop.wakeup "queued child"
   end
-  k.settle()
+  netkit.settle()
   t.eq(seen, {})
 end)
 
-k.test("the handles of a scope that was left tell killed threads from those that had ended", function()
+netkit.test("the handles of a scope that was left tell killed threads from those that had ended", function()
   local living, ended, failed
   do
     local scope <close> = thread.scope()
@@ -180,7 +180,7 @@ k.test("the handles of a scope that was left tell killed threads from those that
   t.eq(pack(thread.kill(living)), pack(nil, "already ended"))
 end)
 
-k.test("an error in a <close> variable of a cancelled child does not keep the others from ending", function()
+netkit.test("an error in a <close> variable of a cancelled child does not keep the others from ending", function()
   local ended, before = {}, counts.now()
   local ok = pcall(function()
     local scope <close> = thread.scope()
@@ -197,7 +197,7 @@ k.test("an error in a <close> variable of a cancelled child does not keep the ot
   counts.expect(before)
 end)
 
-k.test("a cancelled child whose <close> variable ends the next one does not keep the rest from ending", function()
+netkit.test("a cancelled child whose <close> variable ends the next one does not keep the rest from ending", function()
   local ended, before = {}, counts.now()
   do
     local scope <close> = thread.scope()
@@ -213,7 +213,7 @@ k.test("a cancelled child whose <close> variable ends the next one does not keep
   counts.expect(before)
 end)
 
-k.test("a thread of another parent is not the scope's", function()
+netkit.test("a thread of another parent is not the scope's", function()
   local ended = {}
   local outside = thread.spawn(forever("outside", ended))
   local nephew
@@ -234,7 +234,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Nesting
 
-k.test("nested scopes: the inner one ends its own only", function()
+netkit.test("nested scopes: the inner one ends its own only", function()
   local ended = {}
   local outer <close> = thread.scope()
   outer:spawn(forever("outer", ended))
@@ -246,7 +246,7 @@ k.test("nested scopes: the inner one ends its own only", function()
   t.eq(ended, { "inner" })
 end)
 
-k.test("an error through nested scopes ends the inner one's first", function()
+netkit.test("an error through nested scopes ends the inner one's first", function()
   local ended, before = {}, counts.now()
   pcall(function()
     local outer <close> = thread.scope()
@@ -259,7 +259,7 @@ k.test("an error through nested scopes ends the inner one's first", function()
   counts.expect(before)
 end)
 
-k.test("scopes inside threads inside scopes: killing the root leaves nothing, 4 deep", function()
+netkit.test("scopes inside threads inside scopes: killing the root leaves nothing, 4 deep", function()
   local ended, before = {}, counts.now()
   local function grow(depth)
     local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = depth end })
@@ -279,7 +279,7 @@ k.test("scopes inside threads inside scopes: killing the root leaves nothing, 4 
   counts.expect(before)
 end)
 
-k.test("a child may spawn into its parent's scope", function()
+netkit.test("a child may spawn into its parent's scope", function()
   local ended, before = {}, counts.now()
   do
     local scope <close> = thread.scope()
@@ -288,14 +288,14 @@ k.test("a child may spawn into its parent's scope", function()
       loop.sleep(0)
       scope:spawn(forever("late sibling", ended))
     end)
-    k.settle()
+    netkit.settle()
     t.eq(ended, {}, "they live on when the child that spawned them has ended")
   end
   t.eq(sorted(ended), { "late sibling", "sibling" })
   counts.expect(before)
 end)
 
-k.test("a scope passed to another thread ends with its owner, with all in it", function()
+netkit.test("a scope passed to another thread ends with its owner, with all in it", function()
   local ended, before = {}, counts.now()
   local stranger
   do
@@ -316,7 +316,7 @@ k.test("a scope passed to another thread ends with its owner, with all in it", f
   counts.expect(before)
 end)
 
-k.test("a child that kills its scope's owner ends with it", function()
+netkit.test("a child that kills its scope's owner ends with it", function()
   local ended, before = {}, counts.now()
   local owner, child
   owner = thread.spawn(function()
@@ -332,7 +332,7 @@ k.test("a child that kills its scope's owner ends with it", function()
     loop.wait "owner"
   end)
   loop.wakeup "kill the owner"
-  k.settle()
+  netkit.settle()
   t.eq(sorted(ended), { "child", "sibling" })
   t.eq(pack(thread.kill(child)), pack(nil, "already ended"))
   t.eq(thread.wait(owner), false)
@@ -342,7 +342,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- A closed scope
 
-k.test("spawn on a scope that was left raises, and runs nothing", function()
+netkit.test("spawn on a scope that was left raises, and runs nothing", function()
   local kept
   do
     local scope <close> = thread.scope()
@@ -353,7 +353,7 @@ k.test("spawn on a scope that was left raises, and runs nothing", function()
   t.eq(ran, false)
 end)
 
-k.test("spawn while the scope is being left raises, too", function()
+netkit.test("spawn while the scope is being left raises, too", function()
   local problem, before = nil, counts.now()
   do
     local scope <close> = thread.scope()

@@ -2,13 +2,13 @@
 -- tests/thread_scope_test.lua.
 
 local t = require "tests.kit"
-local k = require "tests.kit.net"
+local netkit = require "tests.kit.net"
 local loop = require "lio.loop"
 local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
-k.test("scope:wait is true when all have ended, at once when there is none", function()
+netkit.test("scope:wait is true when all have ended, at once when there is none", function()
   local scope <close> = thread.scope()
   t.eq(pack(scope:wait()), pack(true))
   local ended = 0
@@ -24,7 +24,7 @@ k.test("scope:wait is true when all have ended, at once when there is none", fun
   t.eq(pack(scope:wait()), pack(true), "again")
 end)
 
-k.test("scope:wait waits also for what is spawned meanwhile", function()
+netkit.test("scope:wait waits also for what is spawned meanwhile", function()
   local scope <close> = thread.scope()
   local last = false
   scope:spawn(function()
@@ -41,7 +41,7 @@ k.test("scope:wait waits also for what is spawned meanwhile", function()
   t.eq(last, true)
 end)
 
-k.test("scope:wait waits also for what is spawned when it was woken, and has not run", function()
+netkit.test("scope:wait waits also for what is spawned when it was woken, and has not run", function()
   local scope <close> = thread.scope()
   scope:spawn(loop.wait, "last of all")
   local late = false
@@ -60,7 +60,7 @@ k.test("scope:wait waits also for what is spawned when it was woken, and has not
   t.eq(late, true)
 end)
 
-k.test("scope:wait answers the error of the first that failed", function()
+netkit.test("scope:wait answers the error of the first that failed", function()
   local object = {}
   local scope <close> = thread.scope()
   scope:spawn(function()
@@ -78,13 +78,13 @@ k.test("scope:wait answers the error of the first that failed", function()
   t.ok(rawequal(e, object), t.show(e))
 end)
 
-k.test("scope:wait answers a failure of before", function()
+netkit.test("scope:wait answers a failure of before", function()
   local scope <close> = thread.scope()
   scope:spawn(error, "early", 0)
   t.eq(pack(scope:wait()), pack(false, "early"))
 end)
 
-k.test("two threads may wait for one scope", function()
+netkit.test("two threads may wait for one scope", function()
   local scope <close> = thread.scope()
   scope:spawn(loop.sleep, 0)
   local results, waiters = {}, {}

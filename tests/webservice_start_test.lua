@@ -49,7 +49,7 @@ local function test(name, main, out, more)
     cgi = cgi, wrong = "return 7", broken = "error 'does not load'", parts = "return { api = require 'cgi' }",
   } }
   for k, v in pairs(more or {}) do spec[k] = v end
-  kit.both(name, spec)
+  kit.test(name, spec)
 end
 
 test("start returns the URL and the port, and a second one says that the service serves", [[

@@ -54,7 +54,7 @@ local before <const> = [[
 local function test(name, main, out, more)
   local spec = { main = before:gsub("\n%s*", " ") .. main, out = out, modules = { cgi = cgi } }
   for k, v in pairs(more or {}) do spec[k] = v end
-  kit.both(name, spec)
+  kit.test(name, spec)
 end
 
 test("the tunnel is asked to carry what comes for the address, and who asked for the start is it", [[

@@ -233,7 +233,7 @@ end
 -- function of its output, its errors and the number of workers; `spec.err`: a pattern for its errors
 -- (default: there are none; false: whatever); `spec.code`: its exit code (default 0).
 -- `spec.root` in place of `spec.main` makes it a system on the low-level modules; `spec.resident` as t.test's option.
-function kit.both(name, spec)
+function kit.test(name, spec)
   for _, worker in ipairs(kit.workers) do
     t.test(string.format("%s [%d worker%s]", name, worker, worker > 1 and "s" or ""), function()
       local boot = spec.root and kit.raw_system or kit.system

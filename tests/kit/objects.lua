@@ -2,7 +2,7 @@
 -- suites (panics, reentry_generated), which find the methods by themselves. A kind without a maker fails them.
 
 local t = require "tests.kit"
-local k = require "tests.kit.reentry"
+local reentry = require "tests.kit.reentry"
 local compress = require "lio.compress"
 local file = require "lio.file"
 local http = require "lio.http"
@@ -19,11 +19,11 @@ local REQUEST <const> = "POST /a%20b?c=d HTTP/1.1\r\nHost: a\r\nCookie: e=f\r\nT
   .. "5\r\nhello\r\n0\r\nTrailer: g\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 local function answers()
-  local s, far, sel = k.connection()
+  local s, far, sel = reentry.connection()
   far:send "HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 5\r\n\r\nhello"
   local a = http.answers(s, 100000, 100)
   a:expect(false)
-  return a, function() k.close(s, far, sel) end
+  return a, function() reentry.close(s, far, sel) end
 end
 
 local dir
@@ -44,9 +44,9 @@ M.makers = {
     return decoder
   end,
   ["lio.connection"] = function()
-    local s, far, sel = k.connection()
+    local s, far, sel = reentry.connection()
     far:send(("line\n"):rep(1000))
-    return s, function() k.close(s, far, sel) end
+    return s, function() reentry.close(s, far, sel) end
   end,
   ["lio.endpoint"] = function() return socket.endpoint("inet", "127.0.0.1", 80) end,
   ["lio.file"] = function() return assert(file.open(folder() .. "/a")) end,
@@ -59,13 +59,13 @@ M.makers = {
   ["lio.request"] = function()
     local routes = http.routes()
     routes:add("POST", "/:name")
-    return k.request(routes, REQUEST)
+    return reentry.request(routes, REQUEST)
   end,
   ["lio.http.run"] = function()
-    local server, close = k.server(http.routes(), REQUEST)
+    local server, close = reentry.server(http.routes(), REQUEST)
     return server:run(), close
   end,
-  ["lio.http.server"] = function() return k.server(http.routes(), REQUEST) end,
+  ["lio.http.server"] = function() return reentry.server(http.routes(), REQUEST) end,
   ["lio.http.multipart"] = function()
     local m = http.multipart("multipart/form-data; boundary=b", 10, 10000)
     for name in ("one two"):gmatch "%a+" do
@@ -87,8 +87,8 @@ M.makers = {
     return spool
   end,
   ["lio.outlet"] = function()
-    local s, far, sel = k.connection()
-    return outlet.find(s:outlet()), function() k.close(s, far, sel) end
+    local s, far, sel = reentry.connection()
+    return outlet.find(s:outlet()), function() reentry.close(s, far, sel) end
   end,
   ["lio.resolver"] = function()
     local sel = lio.create()
@@ -104,7 +104,7 @@ M.makers = {
     local near, far = socket.pair()
     far:send "x"
     sel:event_add(near, 1, { "udata" })
-    return sel, function() k.close(near, far, sel) end
+    return sel, function() reentry.close(near, far, sel) end
   end,
   ["lio.selector loop"] = function()
     local sel = lio.create()
@@ -118,7 +118,7 @@ M.makers = {
       leave()
       guard = select(4, sel:wait(0))
     end
-    return guard, function() k.close(near, far, sel) end
+    return guard, function() reentry.close(near, far, sel) end
   end,
   ["lio.signals"] = function()
     local signals = signal.open "SIGUSR2"
@@ -127,7 +127,7 @@ M.makers = {
   ["lio.socket"] = function()
     local near, far = socket.pair()
     far:send(("x"):rep(1000))
-    return near, function() k.close(near, far) end
+    return near, function() reentry.close(near, far) end
   end,
   ["lio.timers"] = function()
     local timers = timer.new()

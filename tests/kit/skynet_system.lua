@@ -23,11 +23,11 @@ M.text_protocol = ([[
     name = "text", id = skynet.PTYPE_TEXT, pack = function(text) return text end, unpack = skynet.tostring,
   } ]]):gsub("\n", " ")
 
--- kit.both of tests/kit/ltask_system.lua, with skynet's words in all sources.
-function M.both(name, spec)
+-- kit.test of tests/kit/ltask_system.lua, with skynet's words in all sources.
+function M.test(name, spec)
   for service, source in pairs(spec.services or {}) do spec.services[service] = use .. serve .. source end
   if spec.main then spec.main = use .. spec.main end
-  kit.both(name, spec)
+  kit.test(name, spec)
 end
 
 return M

@@ -104,7 +104,7 @@ function System:stop()
 end
 
 --- A test per mode: `f(system, mode)`, with a system of its own.
-function kit.both(name, spec, f)
+function kit.test(name, spec, f)
   for _, mode in ipairs(kit.modes) do
     t.test(name .. " [" .. mode .. "]", function()
       local system = kit.start(mode, spec)
