@@ -189,4 +189,94 @@ kit.test("the exit code that root set is what wait answers", {
   code = 42,
 })
 
+-- The exit code was 0.
+t.test("the exit code is 1 when root ends by an error", function()
+  for _, worker in ipairs(kit.workers) do
+    local out, err, code = kit.raw_system({
+      root = "raw.next() error 'no good end'",
+      run = "print('code', boot.run(), boot.deinit())",
+    }, worker)
+    t.eq({ out, code }, { "code\t1\n", 0 }, err)
+    t.ok(err:find "no good end", err)
+  end
+end)
+
+-- A request sent by `exclusive.send` counted as the answer to a received request with the same session: when the
+-- service died, the caller got no answer.
+kit.test("exclusive.send of a request leaves a pending request of the same session to be answered", {
+  root = [[
+    raw.next()
+    raw.post(2, 7, 1, "ask")
+    say((select(4, raw.next())))
+    local id
+    repeat
+      local from, _, type = raw.next()
+      id = type == 4 and from
+    until id
+    local dead = root.close_service(id)
+    say(#dead, dead[1], dead[2])
+  ]],
+  before = [[
+    boot.new_service("own", [=[
+      local ltask = require "ltask"
+      local exclusive = require "ltask.exclusive"
+      while true do
+        local from, _, _, p, n = ltask.recv_message()
+        if from then
+          ltask.remove(p, n)
+          exclusive.send(1, 7, 1, ltask.pack "a request of its own")
+          return
+        end
+        exclusive.sleep(2)
+        coroutine.yield()
+      end
+    ]=], 2)
+    boot.new_thread(2)
+  ]],
+  out = { "a request of its own", "2\t1\t7" },
+})
+
+-- In Lua 5.5 the `__tostring` method closed the coroutine that called it, and the service ended with a panic.
+kit.test("an error whose text closes the coroutine that makes it ends the service as any other", {
+  services = {
+    failing = [[
+      kept = setmetatable({}, { __gc = function() say "finalized" end })
+      coroutine.yield()
+      error(setmetatable({}, { __tostring = function() coroutine.close(coroutine.running()) end }))
+    ]],
+  },
+  root = [[
+    local failing = raw.spawn "failing"
+    raw.post(failing, 0, 1, "go")
+    -- Its own start may come first.
+    local from, type, _
+    repeat from, _, type = raw.next() until type ~= 1
+    assert(from == failing and type == 4, "no signal of its death")
+    raw.bury(failing)
+  ]],
+  err = _VERSION == "Lua 5.4" and "cannot close a running coroutine" or "error object is not a string",
+  out = { "finalized" },
+})
+
+-- The service with that id was destroyed, with the requests that waited for it.
+kit.test("init_service refuses an id that was not opened or has a service, which lives on", {
+  services = { echo = [[
+    while true do
+      local from, session, type, what = raw.next()
+      if type == 1 and session > 0 then raw.post(from, session, 2, what) end
+    end
+  ]] },
+  root = [[
+    raw.next()
+    local id = raw.spawn "echo"
+    for _, source in ipairs { "this is no Lua", "return" } do
+      say((root.init_service(id, "other", source, "=other")))
+      say((root.init_service(4711, "other", source, "=other")))
+    end
+    raw.post(id, 5, 1, "lives")
+    say(select(2, raw.next()))
+  ]],
+  out = { "false", "false", "false", "false", "5\t2\tlives" },
+})
+
 t.finish()

@@ -282,12 +282,7 @@ kit.test("an error of a fork takes only its own coroutine; its pending __close r
   ]],
   err = false,
   out = function(out, err)
-    local lines = kit.lines(out)
-    local said = {}
-    for _, line in ipairs(lines) do
-      if not line:find "^%[" and not line:find "^%s" then said[#said + 1] = line end
-    end
-    t.ok(table.concat(said, "|"):find("closed|the next one runs|and so does main", 1, true), out)
+    t.ok(table.concat(kit.said(out), "|"):find("closed|the next one runs|and so does main", 1, true), out)
     t.ok((out .. err):find("broken fork", 1, true), out .. err)
   end,
 })

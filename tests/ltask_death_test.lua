@@ -252,11 +252,7 @@ kit.test("the quit handler runs at quit and at kill, before the service's end; i
   ]],
   err = false,
   out = function(out, err)
-    local said = {}
-    for _, line in ipairs(kit.lines(out)) do
-      if not line:find "^[%[%s]" then said[#said + 1] = line end
-    end
-    t.eq(said, { "quit handler", "first", "quit handler", "second", "false" })
+    t.eq(kit.said(out), { "quit handler", "first", "quit handler", "second", "false" })
     t.ok((out .. err):find("quit failed", 1, true), out .. err)
   end,
 })

@@ -1,6 +1,5 @@
--- Regressions of the scheduler, about its end and about services that do not do their part: a kill or
--- an end of the system hung on them. One test per fault; its comment tells what happened. Memory, messages
--- and the log are in ltask_regress2_test.lua, starts and the loop in a service in ltask_regress3_test.lua.
+-- Services in an endless loop: a kill of such a service and the end of the system do not wait for it. The first comment
+-- of a test is what happened before the fault was fixed. tests/ltask_watchdog_test.lua is about the watchdog's reports.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -48,19 +47,6 @@ local polite <const> = [[
   return S
 ]]
 
--- The lines that services wrote themselves, sorted: none of the log's, and nothing of its tracebacks.
-local function said(out)
-  local list = {}
-  for _, line in ipairs(kit.lines(out)) do
-    if not line:find "^[%[%s]" and not line:find "^stack traceback" then list[#list + 1] = line end
-  end
-  table.sort(list)
-  return list
-end
-
--- ---------------------------------------------------------------------------------------------
--- Services that loop
-
 -- The end asked one service after another to quit and waited for each without a limit: one that read no
 -- messages kept the system from its end, and the others' quit handlers from running.
 kit.test("quit_ltask with a service in an endless loop ends within the grace; the others' quit handlers run", {
@@ -73,7 +59,9 @@ kit.test("quit_ltask with a service in an endless loop ends within the grace; th
   ]],
   err = false,
   out = function(out)
-    t.eq(said(out), { "quit\t1", "quit\t2", "quit\t3", "quit\t4", "quit\t5", "quit\t6" })
+    local said = kit.said(out)
+    table.sort(said)
+    t.eq(said, { "quit\t1", "quit\t2", "quit\t3", "quit\t4", "quit\t5", "quit\t6" })
   end,
 })
 
@@ -104,7 +92,7 @@ kit.test("kill of a service in an endless loop answers, and the system ends", {
     say(ltask.wait "killed")
   ]],
   err = false,
-  out = function(out) t.eq(said(out), { "boolean" }) end,
+  out = function(out) t.eq(kit.said(out), { "boolean" }) end,
 })
 
 -- The error that ends a loop was raised once: a pcall in the loop took it, and the loop went on for ever.
@@ -116,7 +104,7 @@ kit.test("a service that catches every error in an endless loop is ended with th
     say "leaving"
   ]],
   err = false,
-  out = function(out) t.eq(said(out), { "leaving" }) end,
+  out = function(out) t.eq(kit.said(out), { "leaving" }) end,
 })
 
 -- Hooks belong to one coroutine: a loop in another one, which the library knows nothing of, saw no error, and
@@ -130,7 +118,7 @@ t.test("a service that loops in a coroutine of its own does not keep start from 
       say "leaving"
     ]],
   }, 1)
-  t.eq(said(out), { "leaving" })
+  t.eq(kit.said(out), { "leaving" })
 end)
 
 -- Nobody watched the main thread: a loop in mainthread_run could not be interrupted.
@@ -142,7 +130,7 @@ kit.test("an endless loop in mainthread_run is ended with the system", {
     say "leaving"
   ]],
   err = false,
-  out = function(out) t.eq(said(out), { "leaving" }) end,
+  out = function(out) t.eq(kit.said(out), { "leaving" }) end,
 })
 
 -- Up to a thousand rounds of paused coroutines ran before a message was looked at, however long each took.
@@ -173,186 +161,6 @@ kit.test("a task that works and yields in a loop does not keep requests away", {
   ]],
   err = false,
   out = { "true" },
-})
-
--- Root's main loop ended at once, and the system with it.
-kit.test("a quit of root runs the quit handlers of all services", {
-  services = { polite = polite },
-  main = [[
-    for i = 1, 3 do ltask.spawn("polite", i) end
-    pcall(ltask.syscall, 1, "quit")
-    ltask.wait "for ever"
-  ]],
-  err = false,
-  out = function(out) t.eq(said(out), { "quit\t1", "quit\t2", "quit\t3" }) end,
-})
-
--- It was 0, as if all had been well.
-t.test("the exit code is 1 when root ends by an error", function()
-  for _, worker in ipairs(kit.workers) do
-    local out, err, code = kit.raw_system({
-      root = "raw.next() error 'no good end'",
-      run = "print('code', boot.run(), boot.deinit())",
-    }, worker)
-    t.eq({ out, code }, { "code\t1\n", 0 }, err)
-    t.ok(err:find "no good end", err)
-  end
-end)
-
--- ---------------------------------------------------------------------------------------------
--- The main thread
-
--- The error was replaced by "deinit: the system runs", and the services ran on.
-t.test("an error in the boot table's mainthread function is raised by start, and the system is down", function()
-  for _, worker in ipairs(kit.workers) do
-    local dir, program = kit.write({ main = [[
-      CLOSED = setmetatable({}, { __gc = function() say "closed" end })
-      say "runs"
-      io.open(... .. "/runs", "w"):close()
-      ltask.wait "for ever"
-    ]] }, worker)
-    program = program:gsub("local code = .*", "local dir = " .. kit.literal(dir):gsub("%%", "%%%%") .. "\n")
-    local r = kit.program(program .. [[
-      function config.mainthread()
-        repeat local f = io.open(dir .. "/runs") until f
-        error "raised on the main thread"
-      end
-      local start = require "ltask.start"
-      local ok, e = pcall(start, config)
-      print(ok, tostring(e):match "raised on the main thread" or e)
-      local stat <close> = io.open "/proc/self/stat"
-      local threads <close> = io.popen(("ls /proc/%d/task | wc -l"):format(stat:read "n"))
-      print("threads", threads:read "n")
-      config.mainthread = nil
-      config.bootstrap = { { name = "second" } }
-      local file <close> = io.open(dir .. "/second.lua", "w")
-      file:write "local ltask = require 'ltask' io.stdout:write 'second' ltask.quit() return {}"
-      file:flush()
-      print("", start(config))
-    ]], dir)
-    t.eq({ r.err, r.code }, { "", 0 }, r.out)
-    t.eq(kit.lines(r.out), {
-      "runs", "closed", "false\traised on the main thread", "threads\t1", "second\t0",
-    })
-  end
-end)
-
--- The function ran on the service's own thread, without a word.
-kit.test("mainthread_run in a service with a thread of its own says that it has one", {
-  services = { own = [[
-    local S = {}
-    local wait = ltask.eventinit()
-    ltask.idle_handler(function() wait() end)
-    function S.run()
-      local ok, e = pcall(ltask.mainthread_run, function() return "ran" end)
-      return ok, tostring(e):match "thread of its own" or e
-    end
-    function S.ping(...) return ... end
-    return S
-  ]] },
-  main = [[
-    local id = ltask.spawn "own"
-    say(ltask.call(id, "ping", "pong"))
-    say(ltask.call(id, "run"))
-    say(ltask.call(id, "ping", "pong"))
-  ]],
-  out = { "pong", "false\tthread of its own", "pong" },
-})
-
--- ---------------------------------------------------------------------------------------------
--- Threads of their own
-
--- The service was told again and again that it is idle, and used up a processor.
-kit.test("a service with an event descriptor and no idle handler uses no CPU while it waits", {
-  services = { own = [[
-    ltask.eventinit()
-    return { ping = function(...) return ... end }
-  ]] },
-  main = [[
-    local id = ltask.spawn "own"
-    say(ltask.call(id, "ping", "pong"))
-    local before = os.clock()
-    ltask.sleep(50)
-    local used = os.clock() - before
-    say(used < 0.15 or used)
-    say(ltask.call(id, "ping", "pong"))
-  ]],
-  out = { "pong", "true", "pong" },
-})
-
--- Only slices of the workers were looked at.
-t.test("the watchdog reports a loop in a service with a thread of its own, and not one that waits there", function()
-  for _, worker in ipairs(kit.workers) do
-    local child <close>, dir = kit.spawn({
-      services = { own = [[
-        local S = {}
-        local wait = ltask.eventinit()
-        ltask.idle_handler(function() wait() end)
-        function S.ping(...) return ... end
-        function S.spin(path)
-          repeat for _ = 1, 1e6 do end until io.open(path)
-        end
-        return S
-      ]] },
-      config = { watchdog = 0.2 },
-      main = [[
-        local waits, spins = ltask.spawn "own", ltask.spawn "own"
-        ltask.call(waits, "ping")
-        say("spins", spins)
-        ltask.call(spins, "spin", ... .. "/go")
-      ]],
-    }, worker)
-    local id = child:expect "^spins\t(%d+)$"
-    -- What counts is CPU time, so how long it takes depends on what else runs.
-    child:expect("%(" .. id .. " own%) .*not paused")
-    kit.go(dir)
-    local log = child:all()
-    for _, line in ipairs(kit.lines(log)) do
-      t.ok(not line:find "^%[" or line:find("(" .. id .. " own)", 1, true), log)
-    end
-    t.eq(child:close(), 0)
-  end
-end)
-
--- The system ended at once, with exit code 0 and without a quit handler.
-kit.test("a service for which there is no thread dies with a line in the log; the system goes on", {
-  services = { polite = polite, own = [[
-    ltask.eventinit()
-    return { ping = function(...) return ... end }
-  ]] },
-  main = [[
-    local stat <close> = io.open "/proc/self/stat"
-    local me = stat:read "n"
-    -- The thread that the system starts last is there.
-    while not os.execute(("grep -qs lio-timer /proc/%d/task/*/comm"):format(me)) do ltask.sleep(0) end
-    -- Room for some threads' stacks beyond what is in use at that moment: while a command runs, the system may start
-    -- threads. The soft limit alone, so that it can be lifted again: by a process that is there already, as none can
-    -- be started under it.
-    local prlimit = ("prlimit --pid %d --as="):format(me)
-    local lift = io.popen("read go && " .. prlimit .. "unlimited:", "w")
-    local other = ltask.spawn("polite", "other")
-    assert(os.execute(("read pages rest </proc/%d/statm && %s$((pages * 4096 + (48 << 20))):"):format(me, prlimit)))
-    local list, failed = {}, 0
-    repeat
-      local ok, id = pcall(ltask.spawn, "own")
-      if ok then
-        list[#list + 1] = id
-        ok = pcall(ltask.call, id, "ping")
-      end
-      if not ok then failed = failed + 1 end
-    until failed > 0 or #list == 100
-    lift:write "go\n"
-    assert(lift:close())
-    say(failed, ltask.call(other, "ping", "pong"))
-    say(ltask.call(ltask.spawn "own", "ping", "one more"))
-  ]],
-  err = false,
-  out = function(out, err)
-    t.ok((out .. err):find "cannot start a thread", out .. err)
-    t.eq(said(out), { "1\tpong", "one more", "quit\tother" }, out .. err)
-  end,
-  -- AddressSanitizer has mapped more than any limit.
-  resident = true,
 })
 
 t.finish()

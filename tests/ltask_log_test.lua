@@ -279,4 +279,56 @@ kit.test("tracebacks and errors have the lines and names of the service library"
   },
 })
 
+-- The message that there are lines to write was refused like the others, and it is sent only once until the log is
+-- empty.
+kit.test("the log goes on after the logger's mailbox was full", {
+  services = { own_logger = [[
+    local core = require "ltask.core"
+    local S, written = {}, 0
+    local function flush()
+      while true do
+        local now, _, _, p, n = core.poplog()
+        if not now then break end
+        local _, text = ltask.unpack_remove(p, n)
+        say((text:match "[^\t]*$"))
+        written = written + 1
+      end
+    end
+    core.system_calls().log_ready = flush
+    -- Keeps its thread until that file is there.
+    function S.hold(who, path)
+      ltask.send(who, "held")
+      repeat local f = io.open(path) until f
+    end
+    function S.add() end
+    function S.written() return written end
+    function S.quit() flush() end
+    core.log_reader()
+    flush()
+    return S
+  ]] },
+  config = { core = { queue = 4 }, logger = { "own_logger" } },
+  main = [[
+    local dir = ...
+    function S.held() ltask.wakeup "held" end
+    local logger = ltask.queryservice "own_logger"
+    ltask.send(logger, "hold", ltask.self(), dir .. "/go")
+    ltask.wait "held"
+    repeat until not pcall(ltask.send, logger, "add")
+    print "while it is full"
+    io.open(dir .. "/go", "w"):close()
+    local function written(n)
+      repeat
+        ltask.sleep(1)
+        local ok, count = pcall(ltask.call, logger, "written")
+      until ok and count >= n
+    end
+    written(1)
+    print "later"
+    written(2)
+    say "the end"
+  ]],
+  out = { "while it is full", "later", "the end" },
+})
+
 t.finish()

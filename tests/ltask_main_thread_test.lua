@@ -78,4 +78,39 @@ kit.test("the function may call other services", {
   out = { "x" },
 })
 
+-- start raised "deinit: the system runs" instead of the error, and the services kept running.
+t.test("an error in the boot table's mainthread function is raised by start, and the system is down", function()
+  for _, worker in ipairs(kit.workers) do
+    local dir, program = kit.write({ main = [[
+      CLOSED = setmetatable({}, { __gc = function() say "closed" end })
+      say "runs"
+      io.open(... .. "/runs", "w"):close()
+      ltask.wait "for ever"
+    ]] }, worker)
+    program = program:gsub("local code = .*", "local dir = " .. kit.literal(dir):gsub("%%", "%%%%") .. "\n")
+    local r = kit.program(program .. [[
+      function config.mainthread()
+        repeat local f = io.open(dir .. "/runs") until f
+        error "raised on the main thread"
+      end
+      local start = require "ltask.start"
+      local ok, e = pcall(start, config)
+      print(ok, tostring(e):match "raised on the main thread" or e)
+      local stat <close> = io.open "/proc/self/stat"
+      local threads <close> = io.popen(("ls /proc/%d/task | wc -l"):format(stat:read "n"))
+      print("threads", threads:read "n")
+      config.mainthread = nil
+      config.bootstrap = { { name = "second" } }
+      local file <close> = io.open(dir .. "/second.lua", "w")
+      file:write "local ltask = require 'ltask' io.stdout:write 'second' ltask.quit() return {}"
+      file:flush()
+      print("", start(config))
+    ]], dir)
+    t.eq({ r.err, r.code }, { "", 0 }, r.out)
+    t.eq(kit.lines(r.out), {
+      "runs", "closed", "false\traised on the main thread", "threads\t1", "second\t0",
+    })
+  end
+end)
+
 t.finish()

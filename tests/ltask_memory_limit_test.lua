@@ -1,20 +1,8 @@
--- Regressions of the scheduler, about memory limits, messages and answers, and the log. One test per
--- fault; its comment tells what happened. ltask_regress_test.lua and ltask_regress3_test.lua have others.
+-- Memory limits of services (`ltask.mem_limit`): answers, requests and kills at the limit. The first comment of a test
+-- is what happened before the fault was fixed.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
-
--- The output without the log's lines.
-local function said(out)
-  local list = {}
-  for _, line in ipairs(kit.lines(out)) do
-    if not line:find "^[%[%s]" and not line:find "^stack traceback" then list[#list + 1] = line end
-  end
-  return list
-end
-
--- ---------------------------------------------------------------------------------------------
--- Memory limits
 
 -- The error was logged in the callee's stead of raised: who had called waited for ever.
 kit.test("an answer for which the caller has no memory raises in the caller", {
@@ -37,7 +25,7 @@ kit.test("an answer for which the caller has no memory raises in the caller", {
     say(ltask.call(small, "ask", big))
   ]],
   err = false,
-  out = function(out) t.eq(said(out), { "false\tnot enough memory", "false\tnot enough memory" }) end,
+  out = function(out) t.eq(kit.said(out), { "false\tnot enough memory", "false\tnot enough memory" }) end,
 })
 
 -- An emergency collection woke the collector, which was at rest until the end of the call.
@@ -100,7 +88,7 @@ kit.test("a service at its memory limit answers requests with an error, and live
   err = false,
   out = function(out)
     local refused <const> = "false\tnot enough memory"
-    t.eq(said(out), { refused, refused, refused, "pong" })
+    t.eq(kit.said(out), { refused, refused, refused, "pong" })
   end,
 })
 
@@ -120,232 +108,7 @@ kit.test("a service at its memory limit can be killed", {
     say(killed, dead)
   ]],
   err = false,
-  out = function(out) t.eq(said(out), { "true\ttrue" }) end,
-})
-
--- ---------------------------------------------------------------------------------------------
--- Full mailboxes
-
--- A send that had waited returned nothing: `assert(ltask.send(...))` failed under load.
-kit.test('with full = "wait" every send returns true, also one that waited for room', {
-  services = { slow = [[
-    local S, n = {}, 0
-    function S.add()
-      ltask.timer_sleep(1)
-      n = n + 1
-    end
-    function S.count() return n end
-    return S
-  ]] },
-  config = { full = "wait", core = { queue = 4 } },
-  main = [[
-    local id, right = ltask.spawn "slow", 0
-    for i = 1, 50 do
-      local r = table.pack(ltask.send(id, "add", i))
-      if r.n == 1 and r[1] == true then right = right + 1 end
-    end
-    say(right, ltask.call(id, "count"))
-  ]],
-  out = { "50\t50" },
-})
-
--- It returned nothing either: a message that was lost with its receiver looked like one that was taken.
-kit.test("a send that waits for room returns false and a message when the receiver dies", {
-  services = { dying = [[
-    local S = {}
-    function S.hold(who, dir)
-      ltask.send(who, "held")
-      repeat local f = io.open(dir .. "/go") until f
-      ltask.quit()
-    end
-    function S.add() end
-    return S
-  ]] },
-  config = { full = "wait", core = { queue = 4 } },
-  main = [[
-    local dir = ...
-    function S.held() ltask.wakeup "held" end
-    local id = ltask.spawn "dying"
-    ltask.send(id, "hold", ltask.self(), dir)
-    ltask.wait "held"
-    local sent, dead, other = 0, 0, nil
-    for _ = 1, 20 do
-      ltask.fork(function()
-        local ok, e = ltask.send(id, "add")
-        if ok == true then sent = sent + 1
-        elseif ok == false and tostring(e):find("{service:" .. id .. "} is dead", 1, true) then dead = dead + 1
-        else other = table.concat({ tostring(ok), tostring(e) }, " ") end
-        if sent + dead == 20 or other then ltask.wakeup "all" end
-      end)
-    end
-    ltask.sleep(0)
-    io.open(dir .. "/go", "w"):close()
-    ltask.timeout(3000, function() ltask.wakeup "all" end)
-    if sent + dead < 20 then ltask.wait "all" end
-    say(sent >= 4, dead > 0, sent + dead, other)
-  ]],
-  err = false,
-  out = function(out) t.eq(said(out), { "true\ttrue\t20\tnil" }) end,
-})
-
--- The word that there is room filled the mailbox it was sent to, which was waited for as well: two services told
--- each other of room for ever, and no request got through.
-kit.test("services that call each other through mailboxes with room for one get all their answers", {
-  services = { peer = [[
-    local S = {}
-    function S.pass(to, n)
-      if n == 0 then return "arrived" end
-      return ltask.call(to, "pass", ltask.self(), n - 1)
-    end
-    function S.add() end
-    return S
-  ]] },
-  config = { full = "wait", grace = 0.5, core = { queue = 1 } },
-  main = [[
-    local peers, right, ended = {}, 0, 0
-    for i = 1, 6 do peers[i] = ltask.spawn "peer" end
-    for k = 1, 40 do
-      ltask.fork(function()
-        for i = 1, 50 do
-          ltask.send(peers[1 + (k + i) % 6], "add")
-          local r = ltask.call(peers[1 + i % 6], "pass", peers[1 + (i + k) % 6], 4)
-          if r == "arrived" then right = right + 1 end
-        end
-        ended = ended + 1
-        if ended == 40 then ltask.wakeup "all" end
-      end)
-    end
-    ltask.timeout(4000, function() ltask.wakeup "all" end)
-    ltask.wait "all"
-    say(right)
-  ]],
-  err = false,
-  out = function(out) t.eq(said(out), { "2000" }) end,
-})
-
--- It raised, although there was room: programs with generators broke when they were told to wait.
-kit.test('with full = "wait" a coroutine that cannot wait sends as long as there is room', {
-  config = { full = "wait" },
-  main = [[
-    function S.add()
-      say "added"
-      ltask.wakeup "added"
-    end
-    for r in coroutine.wrap(function() coroutine.yield(ltask.send(ltask.self(), "add")) end) do say(r) end
-    ltask.wait "added"
-  ]],
-  out = { "true", "added" },
-})
-
--- A request that went out through `exclusive.send` counted as the answer to one with the same session that came
--- from there: at the service's death nobody told who had asked.
-kit.test("exclusive.send of a request leaves a pending request of the same session to be answered", {
-  root = [[
-    raw.next()
-    raw.post(2, 7, 1, "ask")
-    say((select(4, raw.next())))
-    local id
-    repeat
-      local from, _, type = raw.next()
-      id = type == 4 and from
-    until id
-    local dead = root.close_service(id)
-    say(#dead, dead[1], dead[2])
-  ]],
-  before = [[
-    boot.new_service("own", [=[
-      local ltask = require "ltask"
-      local exclusive = require "ltask.exclusive"
-      while true do
-        local from, _, _, p, n = ltask.recv_message()
-        if from then
-          ltask.remove(p, n)
-          exclusive.send(1, 7, 1, ltask.pack "a request of its own")
-          return
-        end
-        exclusive.sleep(2)
-        coroutine.yield()
-      end
-    ]=], 2)
-    boot.new_thread(2)
-  ]],
-  out = { "a request of its own", "2\t1\t7" },
-})
-
--- ---------------------------------------------------------------------------------------------
--- The log
-
--- The word that there is something to write was refused with the rest; it is said only once until the log is empty.
-kit.test("the log goes on after the logger's mailbox was full", {
-  services = { own_logger = [[
-    local core = require "ltask.core"
-    local S, written = {}, 0
-    local function flush()
-      while true do
-        local now, _, _, p, n = core.poplog()
-        if not now then break end
-        local _, text = ltask.unpack_remove(p, n)
-        say((text:match "[^\t]*$"))
-        written = written + 1
-      end
-    end
-    core.system_calls().log_ready = flush
-    -- Keeps its thread until that file is there.
-    function S.hold(who, path)
-      ltask.send(who, "held")
-      repeat local f = io.open(path) until f
-    end
-    function S.add() end
-    function S.written() return written end
-    function S.quit() flush() end
-    core.log_reader()
-    flush()
-    return S
-  ]] },
-  config = { core = { queue = 4 }, logger = { "own_logger" } },
-  main = [[
-    local dir = ...
-    function S.held() ltask.wakeup "held" end
-    local logger = ltask.queryservice "own_logger"
-    ltask.send(logger, "hold", ltask.self(), dir .. "/go")
-    ltask.wait "held"
-    repeat until not pcall(ltask.send, logger, "add")
-    print "while it is full"
-    io.open(dir .. "/go", "w"):close()
-    local function written(n)
-      repeat
-        ltask.sleep(1)
-        local ok, count = pcall(ltask.call, logger, "written")
-      until ok and count >= n
-    end
-    written(1)
-    print "later"
-    written(2)
-    say "the end"
-  ]],
-  out = { "while it is full", "later", "the end" },
-})
-
--- In Lua 5.5 the text closed the coroutine that made it, and the service broke with a panic.
-kit.test("an error whose text closes the coroutine that makes it ends the service as any other", {
-  services = {
-    failing = [[
-      kept = setmetatable({}, { __gc = function() say "finalized" end })
-      coroutine.yield()
-      error(setmetatable({}, { __tostring = function() coroutine.close(coroutine.running()) end }))
-    ]],
-  },
-  root = [[
-    local failing = raw.spawn "failing"
-    raw.post(failing, 0, 1, "go")
-    -- Its own start may come first.
-    local from, type, _
-    repeat from, _, type = raw.next() until type ~= 1
-    assert(from == failing and type == 4, "no signal of its death")
-    raw.bury(failing)
-  ]],
-  err = _VERSION == "Lua 5.4" and "cannot close a running coroutine" or "error object is not a string",
-  out = { "finalized" },
+  out = function(out) t.eq(kit.said(out), { "true\ttrue" }) end,
 })
 
 t.finish()

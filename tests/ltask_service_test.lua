@@ -207,11 +207,7 @@ kit.test("servicepath changes where services are found", {
   ]],
   err = false,
   out = function(out)
-    local said = {}
-    for _, line in ipairs(kit.lines(out)) do
-      if not line:find "^[%[%s]" then said[#said + 1] = line end
-    end
-    t.eq(said, { "false", "in sub", "true" })
+    t.eq(kit.said(out), { "false", "in sub", "true" })
   end,
 })
 
@@ -304,6 +300,48 @@ kit.test("spawn, call and kill a thousand times", {
     say "done"
   ]],
   out = { "done" },
+})
+
+-- Of its table only the name and the arguments were used.
+kit.test("a unique service keeps its worker, label and source", {
+  config = { bootstrap = {
+    { name = "main" },
+    { name = "one", unique = true, worker_id = 0, label = "first",
+      source = "local l = require 'ltask' return { who = function() return l.label(), l.worker_id() end }" },
+  } },
+  main = [[
+    say(ltask.call(ltask.queryservice "one", "who"))
+    local two = ltask.spawn_service { name = "two", unique = true, label = "second", worker_id = 0,
+      source = "local l, a = require 'ltask', ... return { who = function() return a, l.label(), l.worker_id() end }",
+      args = { "argument" } }
+    say(ltask.call(two, "who"))
+    say(two == ltask.queryservice "two", two == ltask.uniqueservice "two")
+  ]],
+  out = { "first\t0", "argument\tsecond\t0", "true\ttrue" },
+})
+
+-- The module counted as being loaded forever, and each later `require` of it waited.
+kit.test("a module whose loading coroutine was killed can be required again", {
+  main = [[
+    local task = require "lio.task"
+    local loads = 0
+    package.preload.slow = function()
+      loads = loads + 1
+      if loads == 1 then ltask.wait "never" end
+      return "loaded"
+    end
+    local first = ltask.fork(function() require "slow" end)
+    ltask.sleep(0)
+    ltask.fork(function() ltask.wakeup("waited", pcall(require, "slow")) end)
+    ltask.sleep(0)
+    task.kill(first)
+    ltask.timeout(3000, function() ltask.wakeup("waited", true, "waits for ever") end)
+    -- The one that waited meanwhile is told, or loads it.
+    local ok, what = ltask.wait "waited"
+    say(ok and what == "loaded" or not ok and what:find "closed" ~= nil or what)
+    say((require "slow"))
+  ]],
+  out = { "true", "loaded" },
 })
 
 t.finish()

@@ -13,15 +13,6 @@ local worker <const> = [[
   return S
 ]]
 
--- What a service wrote itself: without the log's lines and what belongs to them.
-local function said(out)
-  local list = {}
-  for _, line in ipairs(kit.lines(out)) do
-    if not line:find "^[%[%s]" then list[#list + 1] = line end
-  end
-  return list
-end
-
 kit.test("quit_ltask ends the system: every quit handler runs, whatever waits", {
   services = { worker = worker },
   main = [[
@@ -34,7 +25,7 @@ kit.test("quit_ltask ends the system: every quit handler runs, whatever waits", 
     say "leaving"
   ]],
   out = function(out)
-    local lines = said(out)
+    local lines = kit.said(out)
     t.eq(table.remove(lines, 1), "leaving")
     table.sort(lines)
     t.eq(lines, { "quit\t1", "quit\t2", "quit\t3", "quit\t4", "quit\t5", "quit\tunique" })
@@ -64,7 +55,7 @@ kit.test("the system ends by itself when the last service that is not unique has
     ]],
   },
   config = { bootstrap = { { name = "starter" } } },
-  out = function(out) t.eq(said(out), { "starter ends", "late ends", "quit\tunique" }) end,
+  out = function(out) t.eq(kit.said(out), { "starter ends", "late ends", "quit\tunique" }) end,
 })
 
 kit.test("an error in a quit handler is logged, and the others still run", {
@@ -76,7 +67,7 @@ kit.test("an error in a quit handler is logged, and the others still run", {
   ]],
   err = false,
   out = function(out, err)
-    local lines = said(out)
+    local lines = kit.said(out)
     table.sort(lines)
     t.eq(lines, { "quit\t1", "quit\t2" })
     t.ok((out .. err):find("no good end", 1, true), out .. err)
@@ -98,7 +89,7 @@ kit.test("a quit handler may wait and call other services", {
   },
   main = [[ ltask.spawn("polite", ltask.spawn("worker", 1)) ]],
   out = function(out)
-    local lines = said(out)
+    local lines = kit.said(out)
     table.sort(lines)
     t.eq(#lines, 2, out)
     t.ok(lines[1]:find "^polite\t", out)
@@ -124,7 +115,7 @@ kit.test("every VM is closed: __gc and the __close of coroutines that wait run",
     end
   ]],
   out = function(out)
-    local lines = said(out)
+    local lines = kit.said(out)
     table.sort(lines)
     t.eq(lines, { "closed\t1", "closed\t2", "closed\t3", "collected\t1", "collected\t2", "collected\t3" })
   end,
@@ -265,6 +256,22 @@ kit.test("a system may be ended while services are being started", {
   ]],
   err = false,
   out = function(out) t.ok(out:find "leaving", out) end,
+})
+
+-- Root's main loop ended at once, and the system with it.
+kit.test("a quit of root runs the quit handlers of all services", {
+  services = { worker = worker },
+  main = [[
+    for i = 1, 3 do ltask.spawn("worker", i) end
+    pcall(ltask.syscall, 1, "quit")
+    ltask.wait "for ever"
+  ]],
+  err = false,
+  out = function(out)
+    local said = kit.said(out)
+    table.sort(said)
+    t.eq(said, { "quit\t1", "quit\t2", "quit\t3" })
+  end,
 })
 
 t.finish()

@@ -227,4 +227,17 @@ t.test("a bootstrap service that is missing or fails ends the system with a fail
   end
 end)
 
+-- It ran outside of a task.
+kit.test("preload may wait and call", {
+  config = { preload = [[
+    local ltask = require "ltask"
+    if ltask.self() > 2 then
+      ltask.sleep(1)
+      PATH = ltask.servicepath()
+    end
+  ]] },
+  main = "say(type(PATH))",
+  out = { "string" },
+})
+
 t.finish()

@@ -138,7 +138,7 @@ t.test("a woken coroutine that the plain library closes is passed over", functio
 end)
 
 -- The event of a connection finds a waiter that is none any more.
-netkit.pair_test("a coroutine that the stock library closes in recv is no longer a task when bytes arrive", function(a, b)
+netkit.pair_test("a coroutine that the stock library closes in recv is no task when bytes arrive", function(a, b)
   local before = task.count()
   local reader = loop.fork(function() a:recv() end)
   netkit.settle()

@@ -215,6 +215,15 @@ function kit.lines(s)
   return list
 end
 
+--- The lines that services printed themselves: not those of the log, and no tracebacks.
+function kit.said(out)
+  local list = {}
+  for _, line in ipairs(kit.lines(out)) do
+    if not line:find "^[%[%s]" and not line:find "^stack traceback" then list[#list + 1] = line end
+  end
+  return list
+end
+
 local function judge(spec, out, err, code, worker)
   if spec.err == nil then
     t.eq(err, "", "what it wrote to its errors, after the output\n" .. out)
