@@ -3,6 +3,7 @@
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
+local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
 local socket = require "lio.socket"
@@ -279,5 +280,82 @@ t.test("bind opens a socket that another listen takes, and names what is wrong",
     t.eq(other:recv(), "x")
   end)
 end)
+
+-- EMFILE closed the listener forever: its waiter was never woken, and later clients were refused.
+t.test("after running out of descriptors a listener accepts all clients that wait, and later ones", function()
+  local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 32; exec " .. t.lio() .. " "
+    .. t.quote(t.write(t.tmp() .. "/server.lua", [[
+      local loop, net = require "lio.loop", require "lio.net"
+      io.stdout:setvbuf "no"
+      loop.run(function()
+        local listener = assert(net.listen("127.0.0.1", 0))
+        print("port " .. select(2, listener:address()))
+        while true do
+          local c = assert(listener:accept())
+          loop.fork(function() c:send(c:recv()) c:recv() c:close() end)
+        end
+      end)
+    ]]))))
+  local port = tonumber(child:expect "^port (%d+)$")
+  netkit.run(function()
+    local clients = {}
+    for i = 1, 60 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
+    child:expect "accepting pauses"
+    for i = 1, 60 do
+      clients[i]:send "x"
+      clients[i]:timeout(5)
+      t.eq(clients[i]:recv(), "x", "client " .. i)
+      clients[i]:close()
+    end
+    local late <close> = t.ok(net.connect("127.0.0.1", port))
+    late:send "late"
+    t.eq(late:recv(), "late")
+  end, 30)
+end)
+
+-- A listener that was reported ready without a client was closed forever.
+netkit.test("a spurious readiness event leaves the listener open", function()
+  local l <close> = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = l:address()
+  local accepted = netkit.promise(function() return l:accept() end)
+  netkit.settle()
+  t.ok(loop.wakeup(l.socket, true), "as the loop does at readiness")
+  netkit.settle()
+  local c <close> = t.ok(net.connect("127.0.0.1", port))
+  local s <close> = t.ok(accepted())
+  t.eq({ s:peer() }, { c:sock() })
+end)
+
+-- The error of its accept closed the listener.
+netkit.test("a connection that is reset in the backlog leaves the listener open", function()
+  local l <close> = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = l:address()
+  local dead = t.ok(net.connect("127.0.0.1", port))
+  dead:option("linger", 0)
+  dead:close()
+  local c <close> = t.ok(net.connect("127.0.0.1", port))
+  local found
+  repeat
+    local s <close> = t.ok(l:accept())
+    local ip, its_port = s:peer()
+    found = ip and its_port == select(2, c:sock())
+  until found
+end)
+
+-- With a backlog of 5 they waited 3 s for retransmitted SYNs.
+netkit.test("forty clients that connect at once do not wait for a retransmitted SYN", function()
+  -- A SYN is sent again after a second. A busy machine may make a round slow, not each.
+  local fastest = math.huge
+  for _ = 1, 10 do
+    local l <close> = t.ok(net.listen("127.0.0.1", 0))
+    local _, port = l:address()
+    local before, clients = lio.now(), {}
+    for i = 1, 40 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
+    local _ <close> = netkit.closing(table.unpack(clients))
+    fastest = math.min(fastest, lio.now() - before)
+    if fastest < 1 then break end
+  end
+  t.ok(fastest < 1, "each round waited for a SYN")
+end, { seconds = 60 })
 
 t.finish()

@@ -5,6 +5,7 @@ local netkit = require "tests.kit.net"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
+local socket = require "lio.socket"
 local task = require "lio.task"
 
 -- Sends the bytes one at a time, each in a packet of its own that the other side has seen.
@@ -356,5 +357,36 @@ netkit.pair_test("a peer that sends without pause does not starve other tasks", 
   reader()
   t.ok(most <= 4 << 20, most .. " bytes were received in one turn")
 end, { seconds = 60 })
+
+-- The second one died with "assertion failed!".
+netkit.pair_test("concurrent receivers and concurrent senders take turns", function(a, b)
+  local one = netkit.promise(function() return a:recv(3) end)
+  local two = netkit.promise(function() return a:recv(3) end)
+  netkit.settle()
+  b:send "onetwo"
+  t.eq({ one(), two() }, { "one", "two" })
+  local much = ("m"):rep(4 << 20)
+  local first = netkit.promise(function() return a:send(much) end)
+  local second = netkit.promise(function() return a:send "second" end)
+  t.eq(b:recv(#much) == much, true)
+  t.eq(b:recv(6), "second")
+  t.eq({ first(), second() }, { true, true })
+end, { seconds = 30 })
+
+-- Waking the coroutine of a task that waited for a socket or a name made it continue with the wrong values.
+netkit.test("waking the coroutine of a task does not end its recv", function()
+  local left, right = socket.pair()
+  local a, b = t.ok(net.wrap(left)), t.ok(net.wrap(right))
+  local _ <close> = netkit.closing(a, b)
+  local co
+  local got = netkit.promise(function()
+    co = loop.running()
+    return b:recv()
+  end)
+  netkit.settle()
+  t.is_nil(loop.wakeup(co, "timeout"))
+  a:send "right"
+  t.eq(got(), "right")
+end)
 
 t.finish()

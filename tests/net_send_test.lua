@@ -295,4 +295,27 @@ t.test("several strings are one sendmsg, and a short read saves the second recv"
   t.ok(calls.recvfrom >= 1000 and calls.recvfrom <= 1100, calls.recvfrom .. " recvfrom")
 end)
 
+-- A send that met a full buffer raised: of 10 MB to a slow reader 3.9 MB arrived.
+netkit.pair_test("10 MiB arrive completely at a reader that begins late", function(a, b)
+  local data = ("01234567"):rep(1310720)
+  local sent = netkit.promise(function() return pack(a:send(data)) end)
+  netkit.settle()
+  t.eq(b:recv(#data) == data, true)
+  t.eq(sent(), { true, n = 1 })
+end, { seconds = 60 })
+
+-- Only the reader was woken; the writer never returned.
+netkit.pair_test("a reader and a writer of one connection are both woken when both conditions hold", function(a, b)
+  local much = ("w"):rep(8 << 20)
+  local writer = netkit.promise(function() return a:send(much) end)
+  local reader = netkit.promise(function() return a:recv() end)
+  netkit.settle()
+  -- Both conditions arise before the loop looks again.
+  local raw_room = #b:recv(4 << 20)
+  b:send "readable"
+  t.eq(reader(), "readable")
+  t.eq(#b:recv(#much - raw_room), #much - raw_room)
+  t.eq(writer(), true)
+end, { seconds = 30 })
+
 t.finish()

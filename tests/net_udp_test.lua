@@ -142,4 +142,16 @@ test("a flood of datagrams does not starve other tasks", function(a, b, _, b_por
   t.eq(ticks, 50)
 end)
 
+-- None of the three existed.
+netkit.test("TCP and UDP work over IPv6, and connections have nodelay set", function()
+  local l <close> = t.ok(net.listen("::1", 0))
+  local _, port = l:address()
+  local c <close> = t.ok(net.connect("::1", port))
+  t.eq(c:option "nodelay", true)
+  local u <close> = t.ok(net.udp("::1", 0))
+  local _, u_port = u:address()
+  t.eq(u:sendto("x", "::1", u_port), true)
+  t.eq((u:recvfrom()), "x")
+end)
+
 t.finish()

@@ -357,4 +357,43 @@ t.test("a stream over the limit is refused before the client is told to send", f
   end)
 end)
 
+-- An upload of 8 MB took 18 s, and no other client was served.
+t.test("the time of an upload is linear in its size, and other clients are served meanwhile", function()
+  http.with(http.echo_app { body = 2 ^ 30 }, function(open)
+    local function upload(megabytes, chunked)
+      local c, other = open(), open()
+      local size, piece = megabytes * 2 ^ 20, ("x"):rep(1000)
+      local began, answers, running, stopped = os.clock(), 0, true, nil
+      loop.fork(function()
+        while running do
+          other:request("GET", "/")
+          answers = answers + 1
+        end
+        stopped = true
+      end)
+      local frame = chunked and "Transfer-Encoding: chunked" or ("Content-Length: %d"):format(size)
+      c:send("POST / HTTP/1.1\r\nHost: x\r\n", frame, "\r\n\r\n")
+      local sent = 0
+      while sent < size do
+        local part = piece:sub(1, math.tointeger(math.min(#piece, size - sent)))
+        c:send(chunked and ("%x\r\n%s\r\n"):format(#part, part) or part)
+        sent = sent + #part
+      end
+      if chunked then c:send "0\r\n\r\n" end
+      t.eq(#c:response().body, math.tointeger(size))
+      running = false
+      while not stopped do loop.sleep(0.001) end
+      t.ok(answers >= megabytes, "another client had only " .. answers .. " answers meanwhile")
+      return os.clock() - began
+    end
+    for _, chunked in ipairs { false, true } do
+      -- Each is four times the one before; at O(n²) the last takes sixteen times as long.
+      -- CPU seconds, which do not count what else the machine does.
+      upload(1, chunked)
+      local small, large = upload(2, chunked), upload(8, chunked)
+      t.ok(large < small * 10 + 0.5, ("2 MB took %.2f s of CPU, 8 MB %.2f s"):format(small, large))
+    end
+  end)
+end)
+
 t.finish()

@@ -5,6 +5,7 @@ local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local lio = require "lio"
 local loop = require "lio.loop"
+local net = require "lio.net"
 local web = require "lio.webserver"
 
 local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -201,6 +202,31 @@ t.test("limits may be infinite or fractions", function()
       t.eq(c:request("POST", "/", nil, "abc").body, "abc")
       t.eq(c:ask(GET).status, 200)
     end)
+end)
+
+-- Such requests kept their descriptors forever.
+t.test("requests without an end do not use up the descriptors of the server", function()
+  local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 64; exec " .. t.lio() .. " " .. t.quote(
+    t.write(t.tmp() .. "/server.lua", [[
+      local app = require("lio.webserver").new { header_time = 0.1 }
+      app:get("/", function() return "alive" end)
+      app:run("127.0.0.1:0")]]))))
+  local port = math.tointeger(tonumber(child:expect ":(%d+)/$"))
+  loop.run(function()
+    local held = {}
+    for i = 1, 200 do
+      local c = assert(net.connect("127.0.0.1", port))
+      held[i] = c
+      c:send "GET / HTTP/1.1\r\nHost"
+    end
+    local fresh <close> = http.open(port)
+    t.eq(fresh:request("GET", "/").body, "alive", "while the others still hold on")
+    for _, c in ipairs(held) do c:close() end
+    for _ = 1, 100 do
+      local c <close> = http.open(port)
+      t.eq(c:request("GET", "/").body, "alive")
+    end
+  end)
 end)
 
 t.finish()

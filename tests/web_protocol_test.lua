@@ -228,4 +228,34 @@ t.test("a client that leaves in the middle of a request leaves nothing behind", 
   end)
 end)
 
+-- Every connection was closed, without Connection: close.
+t.test("connections are kept alive until a request has Connection: close", function()
+  http.with(http.echo_app(), function(open)
+    local c = open()
+    t.is_nil(c:request("GET", "/").headers.connection)
+    t.eq(c:request("GET", "/", { "Connection: close" }).headers.connection, "close")
+    t.ok(c:ended())
+  end)
+end)
+
+-- The pipelined request became the body.
+t.test("a POST without a length has no body; the bytes after its head are the next request", function()
+  http.with(http.echo_app(), function(open)
+    local c = open()
+    c:send "POST / HTTP/1.1\r\nHost: x\r\n\r\nGET /second HTTP/1.1\r\nHost: x\r\n\r\n"
+    t.eq(c:response().body, "")
+    t.eq(c:response().body, "/second")
+  end)
+end)
+
+-- The body was sent, and the client read it as the next answer.
+t.test("the answer to HEAD has a length and no body", function()
+  http.with(http.echo_app(), function(open)
+    local c = open()
+    c:send "HEAD /a HTTP/1.1\r\nHost: x\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n"
+    t.eq(c:response("HEAD").headers["content-length"], "2")
+    t.eq(c:response().body, "/b")
+  end)
+end)
+
 t.finish()

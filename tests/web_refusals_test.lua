@@ -3,6 +3,7 @@
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
+local loop = require "lio.loop"
 local web = require "lio.webserver"
 
 local function app_of_bodies(opts)
@@ -213,6 +214,59 @@ t.test("headers over the limits are 431, before their end has come", function()
   end)
   refuses({ { "GET / HTTP/1.1\r\nHost: x\r\nX-A: 567890\r\n\r\n", 431 } }, { headers = 20 })
   refuses({ { "GET / HTTP/1.1\r\nHost: x\r\nA: 1\r\nB: 2\r\n\r\n", 431 } }, { fields = 2 })
+end)
+
+-- The task died without an answer, and the connection stayed open.
+t.test("a path with a malformed percent code is refused with 400, and the connection closes", function()
+  http.with(http.echo_app(), function(open, server)
+    for _, path in ipairs { "/%zz", "/%", "/%4", "/a%g0" } do
+      local c = open()
+      local r = c:request("GET", path)
+      t.eq({ r.status, r.headers.connection }, { 400, "close" }, path)
+      t.ok(c:ended())
+      c:close()
+    end
+    while server.count > 0 do loop.sleep(0.001) end
+  end)
+end)
+
+-- The connection closed without an answer.
+t.test("malformed request lines are refused with 400", function()
+  http.with(http.echo_app(), function(open)
+    for _, line in ipairs { "nonsense", "GET", "GET /", "GET / HTTP/x", "GET nothing HTTP/1.1" } do
+      local c = open()
+      c:send(line, "\r\n\r\n")
+      t.eq(c:response().status, 400, line)
+    end
+  end)
+end)
+
+-- All of these were accepted.
+t.test("a malformed or repeated Content-Length is refused, also beside Transfer-Encoding", function()
+  http.with(http.echo_app(), function(open)
+    for _, fields in ipairs {
+      "Content-Length: 0x5", "Content-Length: -1", "Content-Length: 5\r\nContent-Length: 6",
+      "Content-Length: five", "Content-Length: 5\r\nTransfer-Encoding: chunked",
+    } do
+      local c = open()
+      c:send("POST / HTTP/1.1\r\nHost: x\r\n", fields, "\r\n\r\nhello")
+      t.eq(c:response().status, 400, fields)
+      t.ok(c:ended())
+    end
+  end)
+end)
+
+-- A negative size passed the limit of the body.
+t.test("a negative or too large chunk size is refused", function()
+  http.with(http.echo_app { body = 10 }, function(open)
+    for _, size in ipairs { "-5", "-FFFFFFFF", "FFFFFFFFFFFFFFFB", "8000000000000000" } do
+      local c = open()
+      c:send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", size, "\r\nhello")
+      local status = c:response().status
+      t.ok(status == 400 or status == 413, size .. " gave " .. status)
+      t.ok(c:ended())
+    end
+  end)
 end)
 
 t.finish()

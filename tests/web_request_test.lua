@@ -323,4 +323,28 @@ t.test("a request kept beyond its connection knows nothing of the next one", fun
   end)
 end)
 
+-- The path ended at the NUL, so the media type was chosen by the wrong name.
+t.test("NUL is refused in a request line; decoded from %00 it is a byte like any other", function()
+  http.with(http.echo_app(), function(open)
+    t.eq(open():ask("GET /a\0.txt HTTP/1.1\r\nHost: x\r\n\r\n").status, 400)
+    t.eq(open():request("GET", "/a%00.txt").body, "/a\0.txt", "decoded, it is a byte like any other")
+  end)
+end)
+
+-- It became a space.
+t.test("a plus sign in a path is not decoded", function()
+  http.with(http.echo_app(), function(open)
+    t.eq(open():request("GET", "/c++/a+b").body, "/c++/a+b")
+  end)
+end)
+
+-- It included the next key.
+t.test("a key of the query without = has an empty value", function()
+  local app = web.new()
+  app:get("/keys", function(req) return req.query.a .. "|" .. req.query.b .. "|" .. tostring(req.query["a&b"]) end)
+  http.with(app, function(open)
+    t.eq(open():request("GET", "/keys?a&b=2").body, "|2|nil")
+  end)
+end)
+
 t.finish()

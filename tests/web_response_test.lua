@@ -349,4 +349,18 @@ t.test("HEAD sends the fields that GET would have, and no body", function()
   end)
 end)
 
+-- They split the response in two.
+t.test("CR and LF in a header field of a handler are an error 500", function()
+  local app = web.new()
+  app:get("/", function(req) return 200, "x", { ["X-Name"] = req.query.name } end)
+  http.with(app, function(open)
+    http.logged(function()
+      local c = open()
+      local r = c:request("GET", "/?name=a%0d%0aSet-Cookie:%20evil=1%0d%0a%0d%0aHTTP/1.1%20200%20OK")
+      t.eq({ r.status, r.headers["set-cookie"] }, { 500 })
+      t.ok(c:silent(0.05), "nothing follows")
+    end)
+  end)
+end)
+
 t.finish()

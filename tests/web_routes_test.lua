@@ -274,4 +274,25 @@ t.test("of 10,000 routes each is found, and a look-up costs no more than of ten"
   t.ok(many < few * 4 + 0.05, ("%.3f s with 10 routes, %.3f s with 10,000"):format(few, many))
 end)
 
+-- A method called the function of that name.
+t.test("a method without a route is refused with 405, also if it is the name of a function", function()
+  local app = web.new()
+  app:get("/", function() return "x" end)
+  http.with(app, function(open)
+    local c = open()
+    for _, method in ipairs { "ROUTE", "USE", "LISTEN", "RUN", "ONERROR", "get", "Get", "DELETE" } do
+      t.eq(c:request(method, "/").status, 405, method)
+    end
+  end)
+end)
+
+-- It was 403.
+t.test("a path without a route is 404", function()
+  local app = web.new()
+  app:get("/a", function() return "x" end)
+  http.with(app, function(open)
+    t.eq(open():request("GET", "/b").status, 404)
+  end)
+end)
+
 t.finish()

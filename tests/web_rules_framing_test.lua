@@ -173,4 +173,12 @@ t.test("GET and HEAD may have bodies, which are no requests", function()
   end)
 end)
 
+-- They were refused.
+t.test("chunk extensions are ignored", function()
+  http.with(http.echo_app(), function(open)
+    t.eq(open():ask("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+      .. '5;name=value;flag;q="a b"\r\nhello\r\n0;end\r\n\r\n').body, "hello")
+  end)
+end)
+
 t.finish()

@@ -389,4 +389,41 @@ t.test("a trailer that could split the response, or change how it is read, raise
   t.ok(heard[4]:find "'set%-cookie' is not allowed", heard[4])
 end)
 
+-- It was chunked.
+t.test("the body of an answer to HTTP/1.0 is not chunked", function()
+  local app = web.new()
+  app:get("/", function(_, res) res:write "a" res:write "b" end)
+  http.with(app, function(open)
+    local c = open()
+    c:send "GET / HTTP/1.0\r\n\r\n"
+    local head, body = c.c:recv "all":match "^(.-\r\n\r\n)(.*)$"
+    t.eq(body, "ab")
+    t.ok(not head:lower():find "transfer%-encoding")
+  end)
+end)
+
+-- They stayed open until the garbage collector ran.
+t.test("an aborted download closes the <close> variables of its handler at once", function()
+  local app, closed = web.new(), 0
+  app:get("/", function(_, res)
+    local source <close> = setmetatable({}, { __close = function() closed = closed + 1 end })
+    while res:write(("x"):rep(65536)) do end
+    return source and nil
+  end)
+  http.with(app, function(open, server)
+    collectgarbage "stop"
+    local _, before = t.descriptors()
+    for _ = 1, 10 do
+      local c = open()
+      c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+      c:read_head()
+      c:close()
+    end
+    while server.count > 0 do loop.sleep(0.005) end
+    local _, after = t.descriptors()
+    collectgarbage "restart"
+    t.eq({ closed, after }, { 10, before })
+  end)
+end)
+
 t.finish()

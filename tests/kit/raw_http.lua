@@ -185,6 +185,14 @@ function http.once(build, method, target, fields, body)
   return response
 end
 
+--- An app that answers GET with the path and POST with the body of the request. `options` are those of `web.new`.
+function http.echo_app(options)
+  local app = web.new(options)
+  app:get("/*rest", function(req) return req.path end)
+  app:post("/*rest", function(req) return req:body() end)
+  return app
+end
+
 --- Runs `f` with what is written to standard error kept. Returns that text.
 function http.logged(f)
   local kept, real = {}, io.stderr
