@@ -1,5 +1,4 @@
--- Skynet's words for coroutines, time, the log and critical sections, with their errors: the rest of what is in
--- tests/skynet_message_test.lua and tests/skynet_service_test.lua.
+-- Tasks of the Skynet compatibility API: fork, sleep, wait, wakeup, yield, and functions that list or end tasks.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
@@ -104,247 +103,237 @@ kit.test("yield lets the messages go first that are there", {
   out = { "fork 1 2 3" },
 })
 
--- Time, numbers, log --------------------------------------------------------------------------
-
-kit.test("now, starttime, time and hpc agree with each other and with the system's clock", {
-  main = [[
-    local before = os.time()
-    local now, time, start, hpc = skynet.now(), skynet.time(), skynet.starttime(), skynet.hpc()
-    say(math.type(now), math.type(time), math.type(start), math.type(hpc))
-    -- time(2) may be a tick behind the clock that the start is read from.
-    say(now >= 0 and now < 100000, start <= before + 1 and start > before - 1000)
-    -- One clock is read between two readings of the other; all in centiseconds.
-    local function agrees(clock, other)
-      local least = other()
-      local read = clock()
-      return read >= least - 1.5 and read <= other() + 1.5 or ("%s, not %s"):format(read, least)
-    end
-    local function counter() return ltask.counter() * 100 end
-    local offset
-    say(time >= before - 1 and time <= os.time() + 1)
-    say(agrees(function() return skynet.time() * 100 end, ltask.walltime),
-      agrees(function() return skynet.now() + skynet.starttime() * 100 end, ltask.walltime))
-    skynet.sleep(30)
-    offset = counter() - skynet.now()
-    skynet.sleep(30)
-    say(agrees(function() return skynet.now() + offset end, counter),
-      agrees(function() return skynet.hpc() / 1e7 end, counter), skynet.starttime() == start)
-    say(skynet.now() - now >= 60, skynet.hpc() > hpc)
-  ]],
-  out = { "integer\tfloat\tinteger\tinteger", "true\ttrue", "true", "true\ttrue", "true\ttrue\ttrue", "true\ttrue" },
-})
-
-kit.test("self, genid and PTYPE numbers", {
-  main = [[
-    say(skynet.self() == ltask.self(), skynet.self())
-    local a, b = skynet.genid(), skynet.genid()
-    say(math.type(a), a ~= b)
-    say(skynet.PTYPE_LUA, skynet.PTYPE_TEXT, skynet.PTYPE_CLIENT, skynet.PTYPE_SOCKET, skynet.PTYPE_SYSTEM)
-    say(require "skynet.manager" == skynet)
-  ]],
-  out = { "true\t3", "integer\ttrue", "10\t0\t3\t6\t4", "true" },
-})
-
-kit.test("error writes its values to the log, with spaces between them", {
-  main = [[ skynet.error("text", 1, nil, true) ]],
-  out = function(out) t.ok(out:find "^%[.*%]%[INFO%]%(3 main%) text 1 nil true\n$", out) end,
-})
-
-kit.test("a trace goes past a service that does not know skynet's words", {
-  services = { native = "return { lua = function(...) return ... end }" },
-  main = [[
-    local native = skynet.newservice "native"
-    skynet.trace "x"
-    say(skynet.call(native, "lua", 1, 2))
-    say(skynet.unpack(skynet.rawcall(native, "lua", skynet.pack(3))))
-    say(skynet.tracetag())
-  ]],
-  out = function(out)
-    local said, traced = {}, {}
-    for _, line in ipairs(kit.lines(out)) do
-      local event = line:match "<TRACE :00000003%-1> %d+%.%d+ (%a+)"
-      table.insert(event and traced or said, event or line)
-    end
-    t.eq(said, { "1\t2", "3", ":00000003-1" })
-    t.eq(traced, { "trace", "call", "resume", "call", "resume" })
-  end,
-})
-
-kit.test("a trace follows the coroutines inside of the one that is followed", {
-  services = { far = [[
-    skynet.start(function()
-      skynet.dispatch("lua", function()
-        skynet.retpack(coroutine.wrap(function() return skynet.tracetag() end)())
-      end)
-    end)
-  ]] },
-  main = [[
-    local far = skynet.newservice "far"
-    coroutine.wrap(function() skynet.trace() end)()
-    say(skynet.tracetag())
-    say(coroutine.wrap(function()
-      local tag = skynet.tracetag()
-      skynet.sleep(0)
-      return tag, skynet.call(far, "lua")
-    end)())
-    skynet.fork(function() say("another", skynet.tracetag()) end)
-    skynet.yield()
-  ]],
-  out = function(out)
-    local said, traced = {}, { [3] = {}, [4] = {} }
-    for _, line in ipairs(kit.lines(out)) do
-      local id, event = line:match "%((%d+) .-<TRACE :00000003%-1> %d+%.%d+ (.*)"
-      table.insert(event and traced[tonumber(id)] or said, event or line)
-    end
-    t.eq(said, { ":00000003-1", ":00000003-1\t:00000003-1", "another\tnil" })
-    local call = table.remove(traced[3], 4)
-    t.ok(call:find "^call @.*main%.lua:%d+$", call)
-    t.eq(traced[3], { "trace", "sleep", "resume", "resume", "sleep", "resume" })
-    t.eq(traced[4], { "request", "response", "end" })
-  end,
-})
-
-kit.test("an error that goes through several services is logged by each, and each traceback once", {
-  services = { one = [[
-    local depth = ...
-    skynet.start(function()
-      local next = depth > 0 and skynet.newservice("one", depth - 1)
-      skynet.dispatch("lua", function(_, _, ...)
-        if depth == 0 then error "no luck" end
-        skynet.retpack(skynet.call(next, "lua", ...))
-      end)
-    end)
-  ]] },
-  main = [[
-    local one = skynet.newservice("one", 2)
-    skynet.send(one, "lua")
-    -- Its answer comes behind the end of the first.
-    local ok, err = pcall(skynet.call, one, "lua")
-    say(ok, #err)
-  ]],
-  err = false,
-  out = function(out, err)
-    -- One of each service, and who called.
-    t.eq(kit.lines(out), { "false\t4" })
-    local heads, tracebacks = {}, {}
-    for line in err:gmatch "[^\n]+" do
-      local head = line:match "^%[.*%[ERROR%]%((.*)$"
-      heads[#heads + 1] = head and head:gsub("/%S*/", ""):gsub("session %d+", "session N")
-      local id = line:match "^in service (%d+) "
-      if id then tracebacks[id] = (tracebacks[id] or 0) + 1 end
-    end
-    table.sort(heads)
-    t.eq(heads, {
-      "4 one) error in a request of :00000003, session N: one.lua:5: no luck",
-      "4 one) one.lua:5: no luck (a message from service 3)",
-      "5 one) error in a request of :00000004, session N: one.lua:5: no luck",
-      "5 one) error in a request of :00000004, session N: one.lua:5: no luck",
-      "6 one) error in a request of :00000005, session N: one.lua:5: no luck",
-      "6 one) error in a request of :00000005, session N: one.lua:5: no luck",
-    })
-    t.eq(tracebacks, { ["4"] = 2, ["5"] = 2, ["6"] = 2 })
-  end,
-})
-
--- Critical sections ---------------------------------------------------------------------------
-
-kit.test("a section goes on to the next one when who is inside or waits is killed", {
-  main = [[
-    local task = require "lio.task"
-    local section = require "skynet.queue"()
-    local co = {}
-    for i = 1, 6 do
-      co[i] = skynet.fork(section, function()
-        say("in", i)
-        skynet.sleep(i == 1 and 100000 or 0)
-        say("out", i)
-      end)
-    end
-    skynet.yield()
-    task.kill(co[3]) -- waits
-    task.kill(co[1]) -- is inside: the turn goes to 2
-    task.kill(co[2]) -- has the turn, and has not run: the turn goes to 4
-    skynet.sleep(5)
-    say(section(function(...) return select("#", ...), ... end, nil, 1))
-    say(pcall(section))
-    say(section(function() return "free" end))
-  ]],
-  out = function(out)
-    local lines = kit.lines(out)
-    t.ok(table.remove(lines, 9):find "^false\t.*attempt to call a nil value", "of what is no function")
-    t.eq(lines, { "in\t1", "in\t4", "out\t4", "in\t5", "out\t5", "in\t6", "out\t6", "2\tnil\t1", "free" })
-  end,
-})
-
-kit.test("a section is the handler's: a generator inside of it may enter again, and others wait", {
-  main = [[
-    local section = require "skynet.queue"()
-    local function numbers(n)
-      return coroutine.wrap(function()
-        for i = 1, n do
-          section(function()
-            skynet.sleep(0)
-            coroutine.yield(i)
-          end)
+kit.test("task counts and shows the coroutines that wait", {
+  services = {
+    look = [[
+      skynet.start(function()
+        local list = {}
+        local co = skynet.fork(function() skynet.sleep(100000) end)
+        skynet.fork(function() skynet.wait "token" end)
+        skynet.timeout(100000, print)
+        skynet.yield()
+        say(skynet.task())
+        skynet.task(list)
+        local count = 0
+        for key, text in pairs(list) do
+          count = count + 1
+          assert(key:find "^thread: 0x%x+ session: %d+$", key)
+          assert(text:find "stack traceback:\n", text)
         end
+        local session = skynet.task(co)
+        say(count, math.type(session), list[tostring(co) .. " session: " .. session] == skynet.task(session))
+        say(skynet.task(session):find "look.lua:3: in function" ~= nil)
+        say(skynet.task(123456), skynet.task(coroutine.create(print)))
+        say(skynet.task "init":find "look.lua:%d+: in function" ~= nil)
+        skynet.fork(function() say(skynet.task "init") end)
       end)
-    end
-    skynet.fork(section, say, "after them")
-    section(function()
-      skynet.yield()
-      for i in numbers(3) do
-        -- The generator is inside, and so may be who it gives its values to.
-        section(say, "number", i)
-        skynet.sleep(0)
-      end
-      say "leaves"
-    end)
-    skynet.yield()
-    -- Entered by the generator alone: it keeps the section until its turn ends.
-    local one = numbers(1)
-    one()
-    skynet.fork(section, say, "the next")
-    skynet.yield()
-    say "not yet"
-    one()
-    skynet.yield()
-    section(say, "free")
-  ]],
-  out = { "number\t1", "number\t2", "number\t3", "leaves", "after them", "not yet", "the next", "free" },
-})
-
-kit.test("a section goes on when a coroutine that waits for it, or is inside, is closed", {
+    ]],
+  },
   main = [[
-    local section = require "skynet.queue"()
-    local inside, waits
-    skynet.fork(function()
-      inside = coroutine.create(section)
-      say("inside", coroutine.resume(inside, skynet.wait, "for ever"))
-    end)
-    skynet.fork(function()
-      waits = coroutine.create(section)
-      say("waits", coroutine.resume(waits, say, "must not run"))
-    end)
-    skynet.fork(section, say, "next")
-    skynet.yield()
-    say(coroutine.close(waits), coroutine.close(inside))
-    skynet.yield()
-    section(say, "free")
+    -- What it has forked runs before it answers.
+    skynet.call(skynet.newservice "look", "debug", "PING")
+    say(pcall(skynet.task, true))
   ]],
   out = {
-    "true\ttrue", "waits\tfalse\tcoroutine was closed", "inside\tfalse\tcoroutine was closed", "next", "free",
+    "3", "3\tinteger\ttrue", "true", "No session\tnil", "true", "nil",
+    "false\tbad argument #1 to 'task' (nothing, \"init\", a table, a session or a coroutine expected, got boolean)",
   },
 })
 
-kit.test("a section passes on errors of all kinds as they are", {
+kit.test("uniqtask shows each traceback once, with sessions", {
+  services = { look = [[
+    skynet.start(function()
+      for _ = 1, 12 do skynet.fork(function() skynet.sleep(100000) end) end
+      skynet.fork(function() skynet.wait "token" end)
+      skynet.yield()
+      local heads = {}
+      for head, text in pairs(skynet.uniqtask()) do
+        heads[#heads + 1] = head:gsub("[%d]+,", "N,"):gsub("%d+([%].])", "N%1") .. (text:match "look.lua:%d+")
+      end
+      table.sort(heads)
+      for _, head in ipairs(heads) do say((head:gsub("\n", " "))) end
+    end)
+  ]] },
+  main = [[ skynet.newservice "look" ]],
+  out = { "1\tsessions:[N] look.lua:3", "12\tsessions:[N,N,N,N,N,N,N,N,N,N...] look.lua:2" },
+})
+
+kit.test("trace_timeout keeps where a timeout was set, until it runs", {
   main = [[
-    local queue = require "skynet.queue"
-    local section, problem = queue.new(), {}
-    say(select(2, pcall(section, error, problem)) == problem)
-    say(pcall(section, section, section, error, "deep", 0))
-    say(section(section, section, function() return "reentered" end))
+    local function only()
+      local list = {}
+      skynet.task(list)
+      local _, text = next(list)
+      return text
+    end
+    skynet.trace_timeout(true)
+    local co = skynet.timeout(100000, print)
+    say(only():find "^TIMER %d+%+100000 : timeout\nstack traceback:\n[^\n]*main.lua:8: " ~= nil)
+    skynet.killthread(co)
+    skynet.timeout(0, function() skynet.wait "here" end)
+    skynet.yield()
+    say(only():find "main.lua:11: in function" ~= nil, only():find "TIMER")
+    skynet.wakeup "here"
+    skynet.yield()
+    skynet.trace_timeout(false)
+    skynet.timeout(100000, print)
+    say(only():find "TIMER")
   ]],
-  out = { "true", "false\tdeep", "reentered" },
+  out = { "true", "true\tnil", "nil" },
+})
+
+kit.test("killthread closes a coroutine, by itself, its session or its name; its caller gets an error", {
+  services = { victims = [[
+    local victim
+    function CMD.kill() return skynet.killthread(victim) == victim end
+    function CMD.busy()
+      local closed <close> = setmetatable({}, { __close = function() say "closed" end })
+      victim = coroutine.running()
+      skynet.sleep(100000)
+    end
+    serve()
+  ]] },
+  err = "closed before it was answered",
+  main = [[
+    local count = skynet.task()
+    local function victim(what)
+      return skynet.fork(function()
+        local closed <close> = setmetatable({}, { __close = function() say(what) end })
+        skynet.sleep(100000)
+        say "not this"
+      end)
+    end
+    local co = victim "by itself"
+    skynet.yield()
+    say(skynet.killthread(co) == co, skynet.killthread(co))
+    co = victim "by session"
+    skynet.yield()
+    say(skynet.killthread(skynet.task(co)) == co)
+    co = victim "by name"
+    skynet.yield()
+    say(skynet.killthread(tostring(co):match "0x(%x+)") == co)
+    -- Not begun, a timer, itself.
+    co = skynet.fork(say, "not this")
+    say(skynet.killthread(co) == co)
+    co = skynet.timeout(100000, print)
+    say(skynet.killthread(co) == co)
+    say(skynet.killthread(coroutine.running()), skynet.killthread "no such name", skynet.killthread(123456))
+    say(skynet.task() - count, (select(2, pcall(skynet.killthread, {})):gsub("^.*/", "")))
+    local victims = skynet.newservice "victims"
+    skynet.fork(function()
+      local ok, err = pcall(skynet.call, victims, "lua", "busy")
+      skynet.wait "its turn"
+      say(ok, err)
+    end)
+    skynet.yield()
+    say(skynet.call(victims, "lua", "kill"))
+    -- The answer to `busy` came first.
+    skynet.wakeup "its turn"
+    skynet.yield()
+  ]],
+  out = {
+    "by itself", "true\tnil", "by session", "true", "by name", "true", "true", "true", "nil\tnil\tnil",
+    "0\tbad argument #1 to 'killthread' (a coroutine, a session or a part of its name expected, got table)",
+    "closed", "true", "false\tthe request's coroutine was closed before it answered",
+  },
+})
+
+kit.test("term ends the calls that wait for a service, and the responses for it", {
+  services = { slave = [[
+    local answer
+    function CMD.hang() skynet.sleep(1000000) end
+    function CMD.keep() answer = skynet.response() end
+    function CMD.ask(addr)
+      skynet.fork(function() say("asked", pcall(skynet.call, addr, "lua", "hang")) end)
+      -- Not what waits for another one.
+      skynet.fork(function() say("another", pcall(skynet.call, CMD.other, "lua", "hang")) end)
+      skynet.fork(function()
+        for one, result in skynet.request { addr, "lua", "hang" }:select() do say("request", result) end
+      end)
+      skynet.yield()
+    end
+    function CMD.term(addr, keeps)
+      say("term", answer "TEST")
+      skynet.term(addr)
+      skynet.yield()
+      say("after it", answer "TEST")
+      if not keeps then say(answer(true, "late"), pcall(answer, true)) end
+    end
+    function CMD.other_is(addr) CMD.other = addr end
+    skynet.start(function()
+      skynet.dispatch("lua", function(_, _, cmd, ...)
+        local f = CMD[cmd]
+        if cmd == "keep" then return f(...) end
+        skynet.retpack(f(...))
+      end)
+    end)
+  ]] },
+  main = [[
+    local a, b, c = skynet.newservice "slave", skynet.newservice "slave", skynet.newservice "slave"
+    skynet.call(a, "lua", "other_is", c)
+    skynet.call(a, "lua", "ask", b)
+    skynet.fork(skynet.call, a, "lua", "keep")
+    skynet.yield()
+    -- The calls of `a` wait for `b`; what it is to answer is for this service.
+    skynet.call(a, "lua", "term", b, true)
+    skynet.call(a, "lua", "term", skynet.self())
+  ]],
+  err = false,
+  out = function(out)
+    out = out:gsub("service:%d+", "service:N")
+    t.eq(kit.lines(out), {
+      "term\ttrue", "asked\tfalse\t{service:N} is dead", "request\tfalse", "after it\ttrue",
+      "term\ttrue", "after it\tfalse", "false\tfalse\tresponse: this request was answered already",
+    })
+  end,
+})
+
+kit.test("pcall runs what init has collected before the function, and catches errors", {
+  services = { careful = [[
+    skynet.init(function() say "init" end)
+    say(skynet.pcall(function(...) return "f", ... end, 1, nil))
+    local ok, err = skynet.pcall(error, "wrong", 0)
+    say(ok, (err:gsub("\n.*", "")), err:find "stack traceback:" ~= nil)
+    skynet.start(function() say "start" end)
+  ]] },
+  main = [[ skynet.newservice "careful" ]],
+  out = { "init", "true\tf\t1\tnil", "false\twrong\ttrue", "start" },
+})
+
+kit.test("skynet.coroutine has skynet's names, and tells who waits", {
+  main = [[
+    local coroutine = require "skynet.coroutine"
+    local own = coroutine.running()
+    say(coroutine.thread() == own, select(2, coroutine.thread()), coroutine.isyieldable())
+    say((coroutine.resume(own)))
+    local co = coroutine.create(function(...)
+      say("begin", ...)
+      local owner, is_owner = coroutine.thread()
+      say(owner == own, is_owner)
+      skynet.sleep(2)
+      local x = coroutine.yield "yielded"
+      return x
+    end)
+    say(coroutine.status(co))
+    skynet.fork(function()
+      say(coroutine.status(co), coroutine.resume(co))
+    end)
+    say(coroutine.resume(co, 1, 2))
+    say(coroutine.status(co))
+    say(select(2, coroutine.resume(co, "x")))
+    say(coroutine.status(co), coroutine.resume(co))
+    local f = coroutine.wrap(function() coroutine.yield(1) error("wrong", 0) end)
+    say(f())
+    say(pcall(f))
+    co = coroutine.create(coroutine.yield)
+    coroutine.resume(co)
+    say(coroutine.close(co), coroutine.status(co))
+  ]],
+  out = {
+    "true\ttrue\ttrue", "false", "suspended", "begin\t1\t2", "true\tfalse",
+    "blocked\tfalse\tcannot resume a coroutine that is waiting", "true\tyielded", "suspended", "x",
+    "dead\tfalse\tcannot resume dead coroutine", "1", "false\twrong", "true\tdead",
+  },
 })
 
 t.finish()

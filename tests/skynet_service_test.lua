@@ -341,4 +341,61 @@ kit.test("the traceback of a service that cannot start has lines and names", {
   out = { "false\tnil\tnil", "skynet/launch.lua:N: in upvalue 'first'\t1" },
 })
 
+kit.test("skynet.service makes one service of a function, which others find by its name", {
+  services = { user = [[
+    local service = require "skynet.service"
+    function CMD.set(...) return skynet.call(service.query "db", "lua", "set", ...) end
+    serve()
+  ]] },
+  main = [[
+    local service = require "skynet.service"
+    local function db(first)
+      local skynet = require "skynet"
+      local values, CMD = { first = first }, {}
+      function CMD.get(key) return values[key] end
+      function CMD.set(key, value) values[key] = value end
+      skynet.start(function()
+        io.stdout:write("starts ", SERVICE_NAME, "\n")
+        io.stdout:flush()
+        skynet.sleep(1)
+        skynet.dispatch("lua", function(_, _, cmd, ...) skynet.retpack(CMD[cmd](...)) end)
+      end)
+    end
+    local user = skynet.newservice "user"
+    local done
+    skynet.fork(function()
+      -- Waits until there is one.
+      skynet.call(user, "lua", "set", "x", 1)
+      done = true
+      skynet.wakeup "done"
+    end)
+    skynet.yield()
+    local addr
+    skynet.fork(function() addr = service.new("db", db, "not this") end)
+    local same = service.new("db", db, "value")
+    skynet.yield()
+    say(addr == same, service.query "db" == same)
+    if not done then skynet.wait "done" end
+    say(skynet.call(same, "lua", "get", "x"))
+    say(service.close "db", service.close "db")
+    local other = service.new("db", db, "again")
+    say(other ~= same, skynet.call(other, "lua", "get", "first"), skynet.call(other, "lua", "get", "x"))
+    local function try(...) say((select(2, pcall(service.new, ...)):gsub("^.-main.lua", "main.lua"))) end
+    try("up", function() return addr end)
+    try(1, db)
+    try("up", 1)
+    local ok, err = pcall(service.new, "bad", function() error("wrong", 0) end)
+    say(ok, err.message)
+  ]],
+  out = function(out)
+    local lines = kit.lines(out)
+    t.eq(lines, {
+      "starts db", "true\ttrue", "1", "true\tfalse", "starts db", "true\tagain\tnil",
+      "bad argument #2 to 'new' (the function runs in another VM and must not refer to the local 'addr')",
+      "bad argument #1 to 'new' (string expected, got number)",
+      "bad argument #2 to 'new' (function expected, got number)", "false\twrong",
+    })
+  end,
+})
+
 t.finish()

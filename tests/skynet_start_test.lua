@@ -164,4 +164,34 @@ t.test("a script under lio --service is a service of skynet's until it exits", f
   t.eq({ r.out, r.err, r.code }, { "file\targument\nstart\nthere and back\n", "", 0 })
 end)
 
+t.test("what the preload file sets on skynet is there in each service's own skynet", function()
+  local dir = t.tmp()
+  t.write(dir .. "/before.lua", [[
+    local skynet = require "skynet"
+    PRELOADED = skynet
+    function skynet.hello() return "hello of " .. skynet.self() end
+    skynet.mark = 42]])
+  t.write(dir .. "/main.lua", [[
+    local skynet = require "skynet"
+    skynet.start(function()
+      io.write(tostring(skynet == PRELOADED), " ", skynet.hello(), " ", skynet.mark, "\n")
+      skynet.newservice "other"
+      skynet.abort()
+    end)
+  ]])
+  t.write(dir .. "/other.lua", [[
+    local skynet = require "skynet"
+    io.write(tostring(skynet == PRELOADED), " ", skynet.hello(), "\n")
+    skynet.start(function() end)
+  ]])
+  for _, workers in ipairs(kit.workers) do
+    local r = kit.program(([[
+      os.exit(require "skynet.start" {
+        preload = "before.lua", thread = %d, luaservice = "./?.lua", lua_path = package.path, lua_cpath = package.cpath,
+      }, true)
+    ]]):format(workers), dir)
+    t.eq({ r.out, r.err, r.code }, { "true hello of 3 42\ntrue hello of 4\n", "", 0 })
+  end
+end)
+
 t.finish()
