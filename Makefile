@@ -62,11 +62,12 @@ rock: module
 tools:
 	@LUA54='$(LUA54)' sh tests/tools.sh
 
-lint: tools ## formatting, clippy for both feature sets, luacheck
+lint: tools ## formatting, clippy for both feature sets, luacheck, also for the programs in tests
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets $(VENDORED) -- -D warnings
 	$(CARGO) clippy --all-targets $(MODULE) -- -D warnings
 	luacheck --quiet .
+	$(LUA54) tests/embedded_programs.lua
 
 $(TARGET)/stock/lua5.5: tests/stock.c
 	@mkdir -p '$(@D)'
