@@ -29,9 +29,9 @@ kit.test("call returns all that the handler returned", {
     cyclic.me = cyclic
     back = ltask.call(a, "echo", cyclic)
     say(back.me == back)
-    local list = {}
-    for i = 1, 200 do list[i] = i end
-    say(select("#", ltask.call(a, "echo", table.unpack(list))))
+    local many = {}
+    for i = 1, 200 do many[i] = i end
+    say(select("#", ltask.call(a, "echo", table.unpack(many))))
   ]],
   out = { "nil\tfalse\tnil", "3", "1\ty\t100000\t1.5\ttrue", "true\tfalse", "true", "200" },
 })
@@ -138,8 +138,8 @@ kit.test("an error reaches the caller with the id and the traceback of every ser
     -- A caller that does not catch it adds its own place.
     local own
     ltask.fork(function()
-      local _, e = xpcall(function() return ltask.call(front, "pass", "fail") end, function(e) return e end)
-      own = tostring(e)
+      local _, problem = xpcall(function() return ltask.call(front, "pass", "fail") end, function(m) return m end)
+      own = tostring(problem)
     end)
     while not own do ltask.sleep(0) end
     say("caller", own:find("main.lua", 1, true) ~= nil)
@@ -223,8 +223,8 @@ kit.test("calling what is dead, or never was, raises that it is dead", {
     local e
     repeat e = select(2, pcall(ltask.call, a, "stop")) until tostring(e):find "is dead"
     for _, id in ipairs { a, 4711, 0xffffffff } do
-      local ok, e = pcall(ltask.call, id, "anything")
-      say(ok, tostring(e):find("{service:" .. id .. "} is dead", 1, true) ~= nil)
+      local ok, problem = pcall(ltask.call, id, "anything")
+      say(ok, tostring(problem):find("{service:" .. id .. "} is dead", 1, true) ~= nil)
     end
     -- To id 0 nobody may send but root.
     say((pcall(ltask.call, 0, "anything")))

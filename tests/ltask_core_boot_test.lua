@@ -187,15 +187,15 @@ local function both_exclusive(name, source, root, out)
 end
 
 both_exclusive("an exclusive service is resumed after each yield, message or not", [[
-  for i = 1, 50 do
+  for _ = 1, 50 do
     exclusive.sleep(1)
     coroutine.yield()
   end
   post(1, 0, 1, "resumed", ltask.self(), ltask.label(), ltask.is_exclusive())
   coroutine.yield()
 ]], [[
-  local _, _, _, what, id, label, alone
-  repeat _, _, _, what, id, label, alone = raw.next() until what == "resumed"
+  local what, id, label, alone
+  repeat what, id, label, alone = select(4, raw.next()) until what == "resumed"
   say(what, id, label, alone, ltask.is_exclusive(2), ltask.is_exclusive(1))
 ]], { "resumed\t2\texclusive\ttrue\ttrue\tfalse" })
 
@@ -225,7 +225,7 @@ both_exclusive("the event wait of an exclusive service ends when a message comes
   local waits, heard = 0, 0
   while heard < 5 do
     coroutine.yield()
-    local from, session, kind, p, n = ltask.recv_message()
+    local from, session, _, p, n = ltask.recv_message()
     if not from then
       assert(wait() == true)
       waits = waits + 1

@@ -32,7 +32,7 @@ kit.test("a service that is idle gets IDLE, blocks in its wait, and is woken by 
     local woken_before = -1
     for i = 1, 20 do
       raw.post(id, i, 1, "ping")
-      local _, session, _, what, idle, woken = raw.next()
+      local _, session, _, what, _, woken = raw.next()
       assert(session == i and what == "ping" and woken >= woken_before)
       woken_before = woken
     end
@@ -110,7 +110,7 @@ kit.test("a burst of messages is one trigger: waits coalesce", {
   services = { burst = [[
     raw.next()
     local wait = ltask.eventinit()
-    local waits, heard, go = 0, 0
+    local waits, heard = 0, 0
     while true do
       local from, session, type, what = raw.next()
       if type == 5 then
@@ -150,7 +150,7 @@ kit.test("a burst of messages is one trigger: waits coalesce", {
 kit.test("eventinit is for once per service; eventreset gives a new descriptor", {
   services = { twice = [[
     raw.next()
-    local wait, first = ltask.eventinit()
+    local wait = ltask.eventinit()
     local again = pcall(ltask.eventinit)
     local second = ltask.eventreset()
     raw.post(1, 0, 1, again, type(second))

@@ -273,7 +273,7 @@ kit.test("forks of forks run before the next message, also when the slice has ta
 kit.test("an error of a fork takes only its own coroutine; its pending __close runs", {
   main = [[
     ltask.fork(function()
-      local guard <close> = setmetatable({}, { __close = function() say "closed" end })
+      local _ <close> = setmetatable({}, { __close = function() say "closed" end })
       error "broken fork"
     end)
     ltask.fork(function() say "the next one runs" end)

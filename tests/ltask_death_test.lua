@@ -266,7 +266,7 @@ kit.test("a dead service's memory is released: its __gc and its coroutines' __cl
     end
     KEPT = setmetatable({}, { __gc = function() note "collected" end })
     function S.wait()
-      local guard <close> = setmetatable({}, { __close = function() note "closed" end })
+      local _ <close> = setmetatable({}, { __close = function() note "closed" end })
       ltask.wait "for ever"
     end
     return S

@@ -211,9 +211,9 @@ end
 
 kit.test("a line that is repeated is counted until another one comes", {
   main = [[
-    for i = 1, 60000 do ltask.log.error "no room" end
+    for _ = 1, 60000 do ltask.log.error "no room" end
     ltask.log.error "another"
-    for i = 1, 3 do ltask.log.error "at the end" end
+    for _ = 1, 3 do ltask.log.error "at the end" end
   ]],
   err = false,
   out = function(_, err)
@@ -226,7 +226,7 @@ kit.test("a line that is repeated is counted until another one comes", {
 t.test("a count is written in time when nothing else follows", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({ main = [[
-      for i = 1, 5 do ltask.log.error "same" end
+      for _ = 1, 5 do ltask.log.error "same" end
       while not io.open(... .. "/go") do ltask.sleep(1) end
       ltask.log.error "later"
     ]] }, worker)

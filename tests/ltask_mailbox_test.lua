@@ -52,8 +52,8 @@ kit.test("a full mailbox raises that the service is busy, to send and to call; w
     local list
     repeat
       ltask.sleep(1)
-      local ok, l = pcall(ltask.call, a, "list", "main")
-      list = ok and l
+      local answered, l = pcall(ltask.call, a, "list", "main")
+      list = answered and l
     until list and #list >= taken
     say(table.concat(list, " "))
   ]],

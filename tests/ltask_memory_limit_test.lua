@@ -100,7 +100,8 @@ kit.test("a service at its memory limit can be killed", {
     local id = ltask.spawn "limited"
     ltask.call(id, "limit")
     local killed = ltask.kill(id)
-    local till, dead = ltask.counter() + 30, false
+    local till = ltask.counter() + 30
+    local dead
     repeat
       ltask.sleep(1)
       dead = not pcall(ltask.call, id, "ping")

@@ -119,7 +119,7 @@ kit.test("leaving the loop, close and <close> drop the rest", {
       for _ in req:select(1) do end
     end
     local req = ltask.request { a, "later" }
-    local next_one = req:select()
+    local _ = req:select()
     req:close()
     ltask.call(a, "go")
     say(ltask.call(a, "echo", "in step"))
@@ -144,7 +144,7 @@ kit.test("parallel gives each task with a table of its results or its error", {
       if left == 0 then ltask.wakeup "others" end
       if resp.error then
         local ok, e = pcall(resp.rethrow, resp)
-        local function names(e) return tostring(e):find("broken", 1, true) ~= nil end
+        local function names(problem) return tostring(problem):find("broken", 1, true) ~= nil end
         say(task.id, names(resp.error), ok, names(e))
       else
         say(task.id, resp[1], resp[2], resp[3])
@@ -179,7 +179,7 @@ kit.test("parallel of the first generation gives results in line, and raises err
     end)
     say(seen.pair, seen.call)
     say(ok, tostring(e):find("broken", 1, true) ~= nil)
-    for task, r in ltask.parallel { { function() return "no error" end } } do say(r) end
+    for _, r in ltask.parallel { { function() return "no error" end } } do say(r) end
   ]],
   out = { "1 2\te f", "false\ttrue", "no error" },
 })

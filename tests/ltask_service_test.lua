@@ -128,7 +128,7 @@ kit.test("a unique service is started once, however many ask for it at the same 
     ]],
   },
   main = [[
-    local ids, first, same, n = 0, nil, true, 0
+    local first, same, n = nil, true, 0
     for i = 1, 10 do
       local a = ltask.spawn "asker"
       for k = 1, 3 do

@@ -102,7 +102,7 @@ kit.test("every VM is closed: __gc and the __close of coroutines that wait run",
     local S, name = {}, ...
     KEPT = setmetatable({}, { __gc = function() say("collected", name) end })
     function S.wait()
-      local guard <close> = setmetatable({}, { __close = function() say("closed", name) end })
+      local _ <close> = setmetatable({}, { __close = function() say("closed", name) end })
       ltask.wait "for ever"
     end
     return S

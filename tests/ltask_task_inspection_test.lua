@@ -142,7 +142,7 @@ kit.test("a request that is lost is answered with an error, reported once, and i
 kit.test("a fork or a request without a caller that is lost is logged, once each; what can be woken is not", {
   services = { loses = nested .. [[
     local S = {}
-    kept = {}
+    local kept = {}
     local function nobody_comes() ltask.wait {} return 1 end
     function S.lose() nested(1, nobody_comes) end
     function S.keep()

@@ -150,7 +150,7 @@ both("a script of the service has lio.loop, lio.net and lio.webserver, and quits
     loop.timeout(0, function()
       local c <close> = assert(net.connect("127.0.0.1", select(2, server.listener:address())))
       c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-      local head = c:recv("until", "\r\n\r\n")
+      c:recv("until", "\r\n\r\n")
       print(c:recv(6))
       server:stop(0)
     end)

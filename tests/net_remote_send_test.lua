@@ -46,7 +46,7 @@ remotely("one that sends without end lets others have their turn", [[
     end
   end)
   local reader = later(b.recv, b, 20000)
-  for i = 1, 2000 do assert(a:send "0123456789") end
+  for _ = 1, 2000 do assert(a:send "0123456789") end
   over = true
   say(#reader(), turns > 10)
 ]], { "20000\ttrue" })
@@ -120,7 +120,6 @@ remotely("a connection that was given away sends from where it is", [[
   say(ltask.call(other, "send", handle, "one ", "two"), b:recv(7))
   say(ltask.call(other, "send", handle, "three"), b:recv(5))
 ]], { "nil", "true\tone two", "true\tthree" }, { other = [[
-  local ltask = require "ltask"
   local net = require "lio.net.remote"(...)
   local S, known = {}, {}
   function S.send(handle, ...)

@@ -380,8 +380,7 @@ remotely("a connection that a killed task would have accepted goes to the next",
 ]], { "here" })
 
 remotely("a connection that nobody refers to is closed", [[
-  local a, b = pair()
-  b = nil
+  local a = pair()
   collectgarbage()
   collectgarbage()
   say(a:recv())
@@ -393,7 +392,6 @@ remotely("when the service is dead, calls fail and do not raise", [[
   local waiting = later(b.recv, b)
   settle()
   ltask.kill(io)
-  local dead = ("{service:%d} is dead"):format(io)
   local result, _, _, code = waiting()
   say(result, code == "dead" or code)
   local function check(first, ...)

@@ -43,6 +43,7 @@ local head <const> = [[
   end
 ]]
 
+-- Known to programs: io
 local hosts <const> = {
   ["a service with an event descriptor"] = { find = "local io = ltask.spawn 'lio' " },
   ["an exclusive service"] = { find = "local io = ltask.queryservice 'lio' ", exclusive = { "lio" } },
@@ -106,7 +107,7 @@ both("requests that wait keep nobody else waiting", [[
 ]], { "meanwhile", "1\tfor a", "2\tfor b", "false\tclosed\tclosed" })
 
 both("a closed handle, and one of another service, give a message and a code", [[
-  local a, b, l = pair()
+  local a, _, l = pair()
   local other = ltask.spawn "user"
   local function theirs(...) return ltask.call(other, "call", io, ...) end
   say(theirs("recv", a))

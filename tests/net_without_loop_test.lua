@@ -31,6 +31,7 @@ local calls <const> = {
 }
 
 -- A service that makes all calls, one a line from line 2 on, and says what they raise.
+-- Known to programs: net, loop, http, web, try
 local source = {
   "local net, loop, http, web = require 'lio.net', require 'lio.loop', require 'lio.http.client', "
     .. "require 'lio.webserver' local function try(f, ...) say(select(2, pcall(f, ...))) end",

@@ -132,13 +132,14 @@ ltask.test("bytes that a service has no memory for stay in the stream", {
     local s = assert(stream.new(sel, near))
     local sent = ("0123456789"):rep(20000)
     far:send(sent)
-    local data = s:take(#sent)
-    while not data do
-      for _ in sel:wait(5) do end
-      data = s:take(#sent)
+    do
+      local data = s:take(#sent)
+      while not data do
+        for _ in sel:wait(5) do end
+        data = s:take(#sent)
+      end
+      s:unread(data)
     end
-    s:unread(data)
-    data = nil
     collectgarbage()
     ltask.mem_limit(ltask.mem_count().memory + 50000)
     local done, message = pcall(s.take, s, 150000)

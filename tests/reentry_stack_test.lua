@@ -127,7 +127,7 @@ kit.test("a connection that finalizers free while its bytes are handed over is n
       while debug.getinfo(level, "f").func ~= held.take do level = level + 1 end
       debug.setlocal(level, 1, nil)
       state, held.take, held.older = "lost", nil, nil
-      local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z
+      local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z -- luacheck: ignore 211
       collect()
     end
     local function take()
@@ -142,10 +142,13 @@ kit.test("a connection that finalizers free while its bytes are handed over is n
       held.ballast = {}
       for i = 1, 50 do held.ballast[i] = ("z"):rep(i * 8) end
     end })
-    local s, far = reentry.connection()
-    far:send(("x"):rep(5000))
-    held.connection, held.take, held.seen = s, s.take, setmetatable({ s }, { __mode = "v" })
-    s = nil
+    local far
+    do
+      local s
+      s, far = reentry.connection()
+      far:send(("x"):rep(5000))
+      held.connection, held.take, held.seen = s, s.take, setmetatable({ s }, { __mode = "v" })
+    end
     state = "armed"
     say(#reentry.with_finalizer(lose, function() return take():take() end))
     far:close()
@@ -156,7 +159,7 @@ kit.test("a connection that finalizers free while its bytes are handed over is n
 kit.test("a service that closes has no main function any more", {
   services = {
     closing = collect .. [[
-      kept = setmetatable({}, { __gc = function()
+      KEPT = setmetatable({}, { __gc = function()
         for key, value in pairs(debug.getregistry()) do
           if math.type(key) == "integer" and type(value) == "thread" then debug.getregistry()[key] = nil end
         end

@@ -187,7 +187,7 @@ kit.test("killthread closes a coroutine, by itself, its session or its name; its
     local victim
     function CMD.kill() return skynet.killthread(victim) == victim end
     function CMD.busy()
-      local closed <close> = setmetatable({}, { __close = function() say "closed" end })
+      local _ <close> = setmetatable({}, { __close = function() say "closed" end })
       victim = coroutine.running()
       skynet.sleep(100000)
     end
@@ -198,7 +198,7 @@ kit.test("killthread closes a coroutine, by itself, its session or its name; its
     local count = skynet.task()
     local function victim(what)
       return skynet.fork(function()
-        local closed <close> = setmetatable({}, { __close = function() say(what) end })
+        local _ <close> = setmetatable({}, { __close = function() say(what) end })
         skynet.sleep(100000)
         say "not this"
       end)
@@ -248,7 +248,7 @@ kit.test("term ends the calls that wait for a service, and the responses for it"
       -- Not what waits for another one.
       skynet.fork(function() say("another", pcall(skynet.call, CMD.other, "lua", "hang")) end)
       skynet.fork(function()
-        for one, result in skynet.request { addr, "lua", "hang" }:select() do say("request", result) end
+        for _, result in skynet.request { addr, "lua", "hang" }:select() do say("request", result) end
       end)
       skynet.yield()
     end

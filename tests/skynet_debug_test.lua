@@ -18,7 +18,7 @@ kit.test("debug commands tell of a service and take hold of it", {
     say("INFO", ask("INFO", 1, nil))
     say("INFO", skynet.call(silent, "debug", "INFO"))
     say("SUPPORT", ask("SUPPORT", "lua"), skynet.call(silent, "debug", "SUPPORT", "lua"), ask("SUPPORT", "tea"))
-    local hangs = skynet.fork(function() say("hangs", pcall(skynet.call, server, "lua", "hang")) end)
+    skynet.fork(function() say("hangs", pcall(skynet.call, server, "lua", "hang")) end)
     skynet.yield()
     local stat = ask "STAT"
     say("STAT", stat.task, stat.mqlen, math.type(stat.message), math.type(stat.cpu))

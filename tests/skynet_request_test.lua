@@ -88,7 +88,7 @@ kit.test("calls and other requests work inside the loop, and a list will do", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
-    for one, answer in skynet.select({ { slave, "lua", "ping", 2, "a" }, { slave, "lua", "ping", 0, "b" } }, 100) do
+    for _, answer in skynet.select({ { slave, "lua", "ping", 2, "a" }, { slave, "lua", "ping", 0, "b" } }, 100) do
       say(answer[1], skynet.call(slave, "lua", "ping", 0, "inside"))
       for _, inner in skynet.request { slave, "lua", "ping", 0, "inner" }:select() do say(inner[1]) end
     end

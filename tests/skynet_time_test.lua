@@ -47,7 +47,7 @@ kit.test("stat tells the figures of the service, and mqlen the unread messages",
     skynet.start(function()
       skynet.dispatch("lua", function() end)
       local before = skynet.stat "message"
-      for i = 1, 5 do skynet.send(skynet.self(), "lua") end
+      for _ = 1, 5 do skynet.send(skynet.self(), "lua") end
       say(skynet.mqlen(), skynet.stat "mqlen", skynet.stat "message" - before)
       -- Behind the five comes the end of the wait.
       skynet.yield()

@@ -150,7 +150,7 @@ end)
 
 -- The error went to `all`, whose caller was gone, and was lost.
 for _, inner in ipairs { "a thread", "a thread of a scope" } do
-  k.test("a function of all that has its caller killed by " .. inner .. " and then fails is reported", function()
+  netkit.test("a function of all that has its caller killed by " .. inner .. " and then fails is reported", function()
     local reported, on_error = {}, task.on_error
     local caller
     caller = thread.spawn(function()
@@ -166,7 +166,7 @@ for _, inner in ipairs { "a thread", "a thread of a scope" } do
       }
     end)
     task.on_error = function(message) reported[#reported + 1] = message:match "^[^\n]*" end
-    k.settle()
+    netkit.settle()
     task.on_error = on_error
     t.eq(reported, { "failed later" })
   end)

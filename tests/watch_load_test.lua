@@ -164,7 +164,7 @@ t.test("several listeners that share a port get a socket each, or new ones besid
       local loop, net = require "lio.loop", require "lio.net"
       loop.run(function()
         local port = tonumber(arg[1])
-        for i = 1, %d do
+        for _ = 1, %d do
           local listener = assert(net.listen("127.0.0.1", port, { reuseport = true }))
           net.serve(listener, function(c) c:send(%q) c:recv() end)
         end

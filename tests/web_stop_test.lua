@@ -6,6 +6,7 @@ local loop = require "lio.loop"
 local net = require "lio.net"
 
 -- Starts a server whose routes `body` sets up. Returns the child and its port.
+-- Known to programs: web, loop, app
 local function start(body, where)
   local script = t.write(t.tmp() .. "/server.lua", table.concat({
     'local web, loop = require "lio.webserver", require "lio.loop"',

@@ -8,6 +8,7 @@ local net = require "lio.net"
 local WORKERS <const> = 3
 
 -- Starts a server with workers whose routes `body` sets up. Returns the child and its port.
+-- Known to programs: web, loop, app
 local function start(body, where, more)
   local script = t.write(t.tmp() .. "/server.lua", table.concat({
     'local web, loop = require "lio.webserver", require "lio.loop"',

@@ -111,7 +111,7 @@ test("writes of any length keep their order, in both directions", [[
   end
   answered("small", "\r\n\r\n20")
   local order = {}
-  for n in got.small:gmatch "\r\n\r\n(%d+)" do order[#order + 1] = n:sub(1, #tostring(#order + 1)) end
+  for path in got.small:gmatch "\r\n\r\n(%d+)" do order[#order + 1] = path:sub(1, #tostring(#order + 1)) end
   say(#order, order[7], order[20])
   data("large", get "large?n=5000000")
   until_(function() return got.large and #got.large > 5000000 end)
@@ -124,7 +124,7 @@ test("a session may bring more than what may wait, and one piece may be longer t
   local mebibyte = ("x"):rep(1 << 20)
   say(data(1, "POST /cgi/x HTTP/1.1\r\nHost: x\r\nContent-Length: " .. (40 << 20) .. "\r\n\r\n"))
   say(data(1, mebibyte:rep(17)))
-  for i = 1, 23 do assert(data(1, mebibyte)) end
+  for _ = 1, 23 do assert(data(1, mebibyte)) end
   answered(1, "\r\n\r\n" .. (40 << 20) .. "xxx")
 ]], { "true", "true" })
 

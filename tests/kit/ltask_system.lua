@@ -3,6 +3,7 @@
 -- Sources may use `ltask` and `say(...)`, which prints its values at once, tab between; both are
 -- put before a source's first line, so that its line numbers stay.
 -- Invariant: no system outlives its test; one that does not end in time fails with what it printed.
+-- Known to programs: ltask, say, S, raw, root, boot, start, config, code
 
 local t = require "tests.kit"
 
@@ -141,13 +142,13 @@ function kit.write(spec, worker)
   for k, v in pairs(spec.config or {}) do config[k] = v end
   config.core = { worker = worker, watchdog = not config.watchdog and 60 or nil }
   for k, v in pairs(spec.config and spec.config.core or {}) do config.core[k] = v end
-  return dir, table.concat {
-    "local config = ", literal(config), "\n",
-    "config.lua_path = ", literal(dir .. "/?.lua;"), " .. package.path\n",
-    "config.lua_cpath = package.cpath\n",
-    "local code = require 'ltask.start' (config)\n",
-    "if math.type(code) == 'integer' then os.exit(code, true) end\n",
-  }
+  return dir, ([[
+local config = %s
+config.lua_path = %s .. package.path
+config.lua_cpath = package.cpath
+local code = require 'ltask.start' (config)
+if math.type(code) == 'integer' then os.exit(code, true) end
+]]):format(literal(config), literal(dir .. "/?.lua;"))
 end
 
 --- Boots the system of `spec` (see kit.write) with that many workers.
@@ -169,22 +170,21 @@ function kit.raw_program(spec, worker)
   for k, v in pairs(spec.init or {}) do init[k] = v end
   local root = workers .. raw_prelude .. "local SOURCES = " .. literal(sources):gsub("\\\n", "\\n") .. " "
     .. raw_root .. spec.root
-  return table.concat {
-    kit.say, "local boot = require 'ltask.bootstrap'\n",
-    "local SOURCES = ", literal(sources), "\n",
-    "local init = ", literal(init), "\n",
-    "boot.init(init)\n",
-    "boot.init_timer()\n",
-    "boot.new_service('root', ", literal(root), ", '@root', 1)\n",
-    "boot.init_root(1)\n",
-    "local function start(id)\n",
-    "  local p, n = boot.pack 'start'\n",
-    "  boot.post_message { from = 1, to = id, session = 0, type = 1, message = p, size = n }\n",
-    "end\n",
-    "start(1)\n",
-    spec.before or "", "\n",
-    spec.run or "boot.run()", "\n",
-  }
+  return kit.say .. ([[
+local boot = require 'ltask.bootstrap'
+local SOURCES = %s
+boot.init(%s)
+boot.init_timer()
+boot.new_service('root', %s, '@root', 1)
+boot.init_root(1)
+local function start(id)
+  local p, n = boot.pack 'start'
+  boot.post_message { from = 1, to = id, session = 0, type = 1, message = p, size = n }
+end
+start(1)
+%s
+%s
+]]):format(literal(sources), literal(init), literal(root), spec.before or "", spec.run or "boot.run()")
 end
 
 --- Runs such a program. Results as kit.system's.

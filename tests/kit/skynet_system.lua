@@ -1,6 +1,7 @@
 -- Tests of the Skynet compatibility API: each boots a system as tests/kit/ltask_system.lua does. The sources can use
 -- `skynet`, `ltask` and `say`. `main` runs as a task of the first service, which is an ltask service without
 -- handlers of Skynet's; the system ends when `main` returns.
+-- Known to programs: skynet, serve
 
 local kit = require "tests.kit.ltask_system"
 

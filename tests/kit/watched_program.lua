@@ -1,6 +1,7 @@
 --- What the suites of `lio --watch` share: a folder with a program in it that is run under supervision, and
 -- what clients of it do. Called by tests/watch_*test.lua and tests/long/watch_load.lua.
 -- Every wait in here ends after 60 s with an error.
+-- Known to programs: word, other
 
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"

@@ -21,7 +21,7 @@ local conf = %s
 conf.addr, conf.port, conf.mode = "127.0.0.1", 0, mode
 if mode == "redirect" then conf.tunnel = ltask.spawn_service { name = "lio", args = { tunnel_script } } end
 loop.run(function()
-  web = ltask.spawn "lio.webservice"
+  local web = ltask.spawn "lio.webservice"
   local ok, url, port = pcall(ltask.call, web, "start", conf)
   if not ok then
     io.stderr:write(tostring(url), "\n")
