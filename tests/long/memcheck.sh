@@ -59,7 +59,7 @@ check() {
   grep -hs '^==' "$scratch"/report.* | head -n 200 | sed 's/^/    /'
 }
 
-for pattern in selector socket net web json loop task reentry coroutine_wait coroutine_refuse coroutine_diag thread; do
+for pattern in selector socket net web json loop task reentry coroutine_wait thread; do
   for file in tests/"$pattern"_*test.lua; do
     case $file in
       *selector_scale* | *socket_process*) continue ;; # descriptor limits that memcheck does not keep
