@@ -1,6 +1,6 @@
---- Sockets on 127.0.0.1 for the suites of selector and sockets, and what a wait yields as a table.
+--- Sockets on 127.0.0.1, and the events of a wait as a table, for the suites of the selector and of sockets.
 -- Called by tests/selector_*_test.lua, socket_*_test.lua and bee_*_test.lua.
--- Every wait in here has a deadline of 10 s and raises when it passes.
+-- Invariant: every wait has a deadline of 10 s and raises an error when it passes.
 
 local lio = require "lio"
 local socket = require "lio.socket"
@@ -9,7 +9,7 @@ local loopback = {}
 
 local READ <const>, WRITE <const> = lio.SELECT_READ, lio.SELECT_WRITE
 
---- One wait as a table { [udata] = events }, and how many there were.
+--- Waits once. Returns the events as a table { [udata] = events }, and their number.
 function loopback.events(sel, timeout)
   local found, count = {}, 0
   for udata, events in sel:wait(timeout) do
@@ -28,7 +28,7 @@ function loopback.await(fd, events)
   return got or error("nothing happened within 10 s", 2)
 end
 
---- A TCP listener on a port that the system chose, and that port.
+--- Returns a TCP listener on a port that the system chooses, and that port.
 function loopback.listener(protocol, address)
   local s = assert(socket.create(protocol or "tcp"))
   assert(s:option("reuseaddr", true))
@@ -38,7 +38,7 @@ function loopback.listener(protocol, address)
   return s, port
 end
 
---- A client of `listener`, connected, and the accepted end.
+--- Connects a client to `listener`. Returns the client and the accepted socket.
 function loopback.connect(listener)
   local client = assert(socket.create "tcp")
   local done, message = client:connect(listener:info "socket")
@@ -50,13 +50,13 @@ function loopback.connect(listener)
   return client, server
 end
 
---- Two connected TCP sockets.
+--- Returns two connected TCP sockets.
 function loopback.tcp()
   local listener <close> = loopback.listener()
   return loopback.connect(listener)
 end
 
---- Sends all of `data`, waiting for room.
+--- Sends all of `data`, and waits while the buffer is full.
 function loopback.send(s, data)
   local from = 1
   while from <= #data do
@@ -83,7 +83,7 @@ function loopback.receive(s, count)
   return table.concat(pieces)
 end
 
---- Fills a socket's buffers until it takes no more. Returns how many bytes it took.
+--- Sends to a socket until its buffers are full. Returns the number of bytes.
 function loopback.fill(s)
   local chunk, total = ("x"):rep(65536), 0
   while true do
@@ -94,14 +94,14 @@ function loopback.fill(s)
   end
 end
 
---- Gives the first end of a new pair away: its raw descriptor, which lio does not know (the lowest number
--- that is free), and the other end.
+--- Makes a pair of sockets and detaches the first one. Returns its raw descriptor, which lio does not know (the lowest
+-- free number), and the other socket.
 function loopback.foreign()
   local theirs, mine = socket.pair()
   return theirs:detach(), mine
 end
 
---- Runs `f` with a passing socket on a descriptor that stays foreign.
+--- Runs `f` with a temporary socket on a descriptor that lio does not own.
 function loopback.borrow(handle, f, ...)
   local s <close> = socket.fd(handle, true)
   return f(s, ...)

@@ -1,5 +1,5 @@
--- An object of each kind that the library has, in a state in which its methods have work to do: for the generated
--- suites (panics, reentry_generated), which find the methods by themselves. A kind without a maker fails them.
+-- Makes an object of each kind of the library, in a state in which its methods have work to do. Called by the generated
+-- suites (panics, reentry_generated), which find the methods in metatables. They fail if a kind has no maker.
 
 local t = require "tests.kit"
 local reentry = require "tests.kit.reentry"
@@ -35,7 +35,7 @@ local function folder()
   return dir
 end
 
--- By the name of the kind: a function that returns an object, and one that closes what it needs.
+-- By the name of the kind: a function that returns an object, and a function that closes the objects it needs.
 M.makers = {
   ["lio.compress.encoder"] = function() return compress.encoder "gzip" end,
   ["lio.compress.decoder"] = function()
@@ -111,7 +111,7 @@ M.makers = {
     local near, far = socket.pair()
     far:send "x"
     sel:event_add(near, 1)
-    -- Loops over its waits have a guard from then on.
+    -- From the first wait on, the selector makes a guard for each loop over its events.
     local function leave() for _ in sel:wait(1) do break end end
     local guard
     for _ = 1, 3 do
@@ -140,14 +140,14 @@ M.makers = {
   end,
 }
 
--- Kinds whose objects Lua never gets: what a VM keeps for itself.
+-- Kinds whose objects programs never get: internal objects of a VM.
 M.internal = {
   ["lio.probe"] = true,
   ["lio.store"] = true,
   ["lio.task.core"] = true,
 }
 
--- What a call is tried with; `self` stands for the object, `far` for one of another kind.
+-- The arguments that calls are tried with; `self` is replaced by the object, `far` by one of another kind.
 local ARGUMENTS <const> = {
   {},
   { 1 },
@@ -162,7 +162,7 @@ local ARGUMENTS <const> = {
   { function() return 1 end, function() return 2 end },
 }
 
--- Calls that would block the thread, or end the process, and what is asked of them instead.
+-- Arguments for calls that would otherwise block the thread or end the process.
 local ONLY <const> = {
   wait = { { 0 } },
   _select_wait = { { 0 } },
@@ -192,14 +192,14 @@ function M.kinds()
   local text = list:read "a"
   list:close()
   for name in text:gmatch "str = \"([^\"]+)\"" do
-    -- Those of the core's own tests have other names.
+    -- The kinds of the core's unit tests have other names.
     if name:find "^lio" or name:find "^ltask" then names[#names + 1] = name end
   end
   table.sort(names)
   return names
 end
 
--- Makes one of each kind, and gives `visit(name, make, methods)` its methods and metamethods by name.
+-- Calls `visit(name, make, methods)` for each kind, with its methods and metamethods by name.
 function M.each(visit)
   for _, name in ipairs(M.kinds()) do
     local make = M.makers[name]

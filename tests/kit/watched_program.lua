@@ -1,6 +1,6 @@
---- What the suites of `lio --watch` share: a folder with a program in it that is run under supervision, and
--- what clients of it do. Called by tests/watch_*test.lua and tests/long/watch_load.lua.
--- Every wait in here ends after 60 s with an error.
+--- A program in a folder that runs under `lio --watch`, and its clients. Called by tests/watch_*test.lua and
+-- tests/long/watch_load.lua.
+-- Invariant: every wait ends after 60 s with an error.
 -- Known to programs: word, other
 
 local http = require "tests.kit.raw_http"
@@ -11,10 +11,10 @@ local watchkit = {}
 
 local SECONDS <const> = 60
 
---- What each program begins with: modules are found beside it.
+--- The first line of each program: it finds modules in its own folder.
 watchkit.HEAD = 'package.path = arg[0]:match "^.*/" .. "?.lua;" .. package.path\n'
 
---- A web server that answers `/` with `answer`, a Lua expression; `before` comes before it listens.
+--- Returns the text of a web server that answers `/` with `answer`, a Lua expression, and runs `before` first.
 function watchkit.server(answer, before, where)
   return ([[%s%s
     local loop = require "lio.loop"
@@ -27,8 +27,8 @@ end
 local Program = {}
 Program.__index = Program
 
---- Starts `lio --watch [options] server.lua [arguments]` in a fresh folder with these files (name to text).
--- Returns the program: `child` as of `t.spawn`, `dir`; declare it `<close>`.
+--- Starts `lio --watch [options] server.lua [arguments]` in a new folder with these files (name to text).
+-- Returns the program, with its `child` (see `t.spawn`) and its folder `dir`; declare it `<close>`.
 function watchkit.start(files, options, arguments)
   local dir = t.tmp()
   local self = setmetatable({ dir = dir }, Program)
@@ -40,11 +40,11 @@ end
 
 function Program:__close() self.child:stop "KILL" end
 
---- Writes a file of the program in one go, in place.
+--- Overwrites a file of the program.
 function Program:write(name, text) return t.write(self.dir .. "/" .. name, text) end
 
--- The next line. What it says of watched files is kept: the supervisor may say it before or after what the program
--- prints, and loads slowly on a busy machine.
+-- Returns the next line. `watching` is the number of watched files, which the supervisor may print before or after the
+-- lines of the program.
 local function line_of(self)
   local line = self.child:line()
   if line and line:find "restarting$" then self.watching = nil end
@@ -52,7 +52,7 @@ local function line_of(self)
   return line
 end
 
---- Reads lines until one matches; its captures. An error when the program has ended instead.
+--- Reads lines until one matches. Returns its captures; raises an error if the program ends before.
 function Program:expect(pattern)
   local read = {}
   for line in line_of, self do
@@ -63,39 +63,39 @@ function Program:expect(pattern)
   error(("no line matched %q:\n%s"):format(pattern, table.concat(read, "\n")), 2)
 end
 
---- Waits until it serves; the port.
+--- Waits until the program serves. Returns the port.
 function Program:serving()
   return math.tointeger(tonumber(self:expect "^lio: serving http://[%d.]+:(%d+)/$"))
 end
 
---- Waits until the supervisor watches, that many files if it is said. An error when the program has ended instead.
+--- Waits until the supervisor watches files (`count` of them, if given); raises an error if the program ends before.
 function Program:settled(count)
   while not self.watching or count and self.watching ~= count do
     local line = line_of(self)
     if not line or line:find "waiting for a change" then
-      error(("it watches %s files, not %s: %s"):format(self.watching or "no", count or "some", line), 2)
+      error(("the supervisor watches %s files, not %s: %s"):format(self.watching or "no", count or "some", line), 2)
     end
   end
 end
 
---- Sends the supervisor SIGINT and waits until it has taken that: two that it finds at once would be one.
+--- Sends the supervisor SIGINT and waits until it has received it: two pending signals would be one.
 function Program:interrupt()
   self.child:kill "INT"
   watchkit.wait_for(function()
     local status <close> = io.open(("/proc/%d/status"):format(self.child.pid))
     local pending = status and status:read("a"):match "ShdPnd:%s*(%x+)"
     return not pending or tonumber(pending, 16) & 1 << 1 == 0
-  end, "it takes the signal")
+  end, "the supervisor receives the signal")
 end
 
---- Sends the supervisor a signal and waits for its end: its exit code, and what was printed meanwhile.
+--- Sends the supervisor a signal and waits until it ends. Returns its exit code, and the output until then.
 function Program:stop(signal)
   self.child:kill(signal)
   local text = self.child:all()
   return self.child:close(), text
 end
 
---- What a new connection is answered.
+--- Returns the body of the answer on a new connection.
 function watchkit.get(port, path)
   return loop.run(function()
     local c <close> = http.open(port)
@@ -103,14 +103,14 @@ function watchkit.get(port, path)
   end)
 end
 
---- Inside a loop: waits until the server has read what was sent on other connections before, as the answer on a
--- connection that is made now tells.
+--- In a task: waits until the server has read the bytes that were sent before on other connections. An answer on a new
+-- connection proves that.
 function watchkit.taken(port)
   local c <close> = http.open(port)
   c:ask "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 end
 
---- Asks until the answer is `want`.
+--- Sends requests until the answer is `want`.
 function watchkit.until_answer(port, want)
   local deadline = loop.now() + SECONDS
   repeat
@@ -121,7 +121,7 @@ function watchkit.until_answer(port, want)
   error(("the answer did not become %q"):format(want), 2)
 end
 
---- Calls `f` until it returns a true value, which is returned.
+--- Calls `f` until it returns a true value, and returns that value.
 function watchkit.wait_for(f, what)
   local deadline = loop.now() + SECONDS
   repeat
@@ -132,7 +132,7 @@ function watchkit.wait_for(f, what)
   error("did not happen: " .. what, 2)
 end
 
---- The processes that the supervisor has started and that have not ended.
+--- Returns the ids of the processes that the supervisor has started and that have not ended.
 function Program:children()
   local pids = {}
   local list = io.popen "cat /proc/[0-9]*/stat 2>/dev/null"
@@ -148,11 +148,11 @@ end
 function watchkit.until_gone(pids)
   assert(#pids > 0, "no process to wait for")
   for _, pid in ipairs(pids) do
-    watchkit.wait_for(function() return not watchkit.descriptors(pid) end, "the one before ends")
+    watchkit.wait_for(function() return not watchkit.descriptors(pid) end, "the old process ends")
   end
 end
 
---- How many descriptors a process has open; nil when there is no such process.
+--- Returns the number of open descriptors of a process; nil if there is no such process.
 function watchkit.descriptors(pid)
   local list = io.popen(("ls /proc/%d/fd 2>/dev/null | wc -l"):format(pid))
   local count = tonumber(list:read "a")
@@ -160,7 +160,7 @@ function watchkit.descriptors(pid)
   return count > 0 and count or nil
 end
 
--- One request on `c`; raises unless a whole answer comes. Returns whether the connection goes on.
+-- Sends one request on `c`; raises an error unless the answer is complete. Returns whether the connection stays open.
 local function ask(c, count)
   c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
   local r = c:response()
@@ -185,9 +185,9 @@ local function fresh(port, count)
   end
 end
 
---- `clients` connections hammer a port, half of them with a new connection for each request, while `during()`
--- runs as a task. A refused connection, or a request without its answer, is an error.
--- Returns the counts: `answered`, and of each answer.
+--- Runs `clients` clients, half of them with a new connection for each request, while the task `during()` runs. A
+-- refused connection and a request without an answer are errors. Returns the number of all answers as `answered`, and
+-- the number of each answer by its text.
 function watchkit.hammer(port, clients, during)
   local count = { answered = 0 }
   loop.run(function()
@@ -212,11 +212,11 @@ function watchkit.hammer(port, clients, during)
   return count
 end
 
---- As `until_answer`, inside a loop; the count is of `hammer`.
+--- In a task: waits until `count`, which is that of `hammer`, has `times` such answers.
 function watchkit.until_counted(count, answer, times)
   local deadline = loop.now() + SECONDS
   while (count[answer] or 0) < times do
-    if count.over or loop.now() > deadline then error("nobody was answered " .. answer, 2) end
+    if count.over or loop.now() > deadline then error("no client got the answer " .. answer, 2) end
     loop.sleep(0.005)
   end
 end
