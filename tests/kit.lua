@@ -17,7 +17,7 @@ local function absolute(path)
   return p:read "l" .. "/" .. path
 end
 
-local root = absolute(debug.getinfo(1, "S").source:match "^@%.?/?(.*)tests/kit%.lua$")
+local root = absolute(debug.getinfo(1, "S").source:match "^@(.*)tests/kit%.lua$":gsub("^%./", ""))
 
 --- The folder of the repository: an absolute path that ends with a slash.
 kit.root = root
