@@ -1,7 +1,7 @@
 #!/bin/sh
-# Names the tools that the tests need and this machine lacks, with the Debian package of each.
+# Lists the tools that the tests need and this machine lacks, with the Debian package of each.
 # Called by `make lint` and `make test` before they start. As root on Debian it installs them;
-# elsewhere it exits 1, so that nothing is skipped in silence.
+# otherwise it exits with 1, so that no test is skipped silently.
 set -u
 
 missing=

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # lio.http.client against Python's http.server, nginx and Node; `peers/http_client_cases.lua` sends the requests.
-# Needs python3, nginx and node; ends after 60 s at the latest.
+# Needs python3, nginx and node. Bounded by 60 s.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
