@@ -1,8 +1,8 @@
--- What the ltask_*_test suites share: a scheduler system described by a table is written to a
--- temporary folder, booted in a child process of the same host, and judged by what it prints.
--- Sources may use `ltask` and `say(...)`, which prints its values at once, tab between; both are
--- put before a source's first line, so that its line numbers stay.
--- Invariant: no system outlives its test; one that does not end in time fails with what it printed.
+-- Runs scheduler systems for the ltask_*_test suites. A table describes a system; the kit writes it to a temporary
+-- folder, boots it in a child process of the same host, and checks its output. Sources may use `ltask` and `say(...)`,
+-- which prints its values at once, separated by tabs. Both are defined on the first line of a source, so that its line
+-- numbers do not change.
+-- Invariant: no system outlives its test; a test whose system does not end in time fails with the output.
 -- Known to programs: ltask, say, S, raw, root, boot, start, config, code
 
 local t = require "tests.kit"
@@ -12,15 +12,15 @@ local kit = {}
 --- The numbers of workers that every behaviour is tested with.
 kit.workers = { 1, 2 }
 
---- The text of `say(...)`: one write for a line. Services of several threads print at once, and `print` writes the
--- values and the end of the line one after another.
+--- The source of `say(...)`, which prints a line with one write. Several threads print at once, and `print` uses a
+-- write for each value and for the end of the line.
 kit.say = "local function say(...) local v = table.pack(...) for i = 1, v.n do v[i] = tostring(v[i]) end "
   .. "io.stdout:write(table.concat(v, '\\t', 1, v.n) .. '\\n') io.stdout:flush() end "
 
 local prelude <const> = "local ltask = require 'ltask' " .. kit.say
 
--- The main service's body is a task, so that its handlers in `S` answer while it runs; the system
--- ends after it, however it ends.
+-- The body of the main service is a task, so its handlers in `S` answer while the body runs. The system ends when the
+-- body returns or fails.
 local main_before <const> = prelude .. "local S = {} local function body(...) "
 local main_after <const> = [[
 
@@ -35,8 +35,8 @@ end)
 return S
 ]]
 
--- A service library of a few lines, on the documented low-level functions alone: what somebody
--- else's library for ltask stands on. `raw.post` and `raw.next` are for a service's main coroutine.
+-- A service library of a few lines that uses only the documented low-level functions, as other libraries for ltask do.
+-- `raw.post` and `raw.next` are for the main coroutine of a service.
 local raw_prelude <const> = prelude .. ([[
 local raw = {}
 function raw.receipt()
@@ -66,7 +66,7 @@ function raw.next()
 end
 ]]):gsub("\n", " ")
 
--- Root's part: start and clear away services through schedule messages.
+-- The part of root: starts and removes services through schedule messages.
 local raw_root <const> = ([[
 local root = require "ltask.root"
 function raw.spawn(label, ...)
@@ -85,7 +85,7 @@ end
 ]]):gsub("\n", " ")
 
 -- ---------------------------------------------------------------------------------------------
--- Lua values as source text
+-- Lua values as source code
 
 local function literal(v)
   if type(v) ~= "table" then return string.format("%q", v) end
@@ -96,21 +96,20 @@ local function literal(v)
   return "{ " .. table.concat(out, ", ") .. " }"
 end
 
---- A table of strings, numbers, booleans and such tables as Lua source.
+--- Formats a table of strings, numbers, booleans and such tables as Lua source code.
 kit.literal = literal
 
 -- ---------------------------------------------------------------------------------------------
 -- Running
 
---- The shell command that runs a script in the interpreter that runs this suite, as `lio` of tests/kit.lua. Modules
--- whose names begin with `ltask` can be required there even if they are not built in.
+--- The shell command that runs a script in the interpreter of this suite, as `lio` of tests/kit.lua. Scripts can require
+-- modules whose names begin with `ltask` even if these are not built in.
 function kit.host(lua_path) return t.lio(lua_path) .. [[ -e "require 'lio'"]] end
 
 local LIMIT <const> = 60
 
---- Writes `source` as program.lua into `dir` (default: a fresh folder), and runs it in a process
--- of its own, in that folder. Returns t.run's table. `seconds`: how long it may take (default 60: only what hangs
--- takes that long, however busy the machine is).
+--- Writes `source` as program.lua into `dir` (default: a new folder), and runs it in a child process in that folder.
+-- Returns the table of t.run. `seconds`: the time limit (default 60: only a program that hangs takes that long).
 function kit.program(source, dir, seconds)
   dir = dir or t.tmp()
   t.write(dir .. "/program.lua", source)
@@ -123,12 +122,11 @@ function kit.program(source, dir, seconds)
   return r
 end
 
---- Writes a system's files. Returns the folder and the text of the program that boots it.
--- `spec.main`: the main service's body, called with the folder and the number of workers, the
--- system ends after it; `spec.services`: further files
--- by name; `spec.modules`: the same without the prelude; `spec.config`: keys for the boot table
--- (`core` is filled in with `worker`, and the watchdog waits a minute unless it is configured: on a busy machine a
--- service may well stand still for seconds).
+--- Writes the files of a system. Returns the folder and the source of the program that boots it.
+-- `spec.main`: the body of the main service, called with the folder and the number of workers; the system ends after
+-- it. `spec.services`: the sources of other services by name. `spec.modules`: the same without the prelude.
+-- `spec.config`: keys for the boot table. Its `core` gets `worker`, and a watchdog of one minute unless it has one, because a service
+-- may make no progress for seconds on a busy machine.
 function kit.write(spec, worker)
   local dir = t.tmp()
   for name, source in pairs(spec.services or {}) do
@@ -151,18 +149,18 @@ if math.type(code) == 'integer' then os.exit(code, true) end
 ]]):format(literal(config), literal(dir .. "/?.lua;"))
 end
 
---- Boots the system of `spec` (see kit.write) with that many workers.
--- Returns what it wrote to its output and to its errors, its exit code, and t.run's table.
+--- Boots the system of `spec` (see kit.write) with `worker` workers.
+-- Returns its output, its errors, its exit code, and the table of t.run.
 function kit.system(spec, worker)
   local dir, program = kit.write(spec, worker or 1)
   local r = kit.program(program, dir, spec.seconds)
   return r.out, r.err, r.code, r
 end
 
---- The program text of a system on the low-level modules alone. `spec.root`: root's source, with
--- `raw`, `root`, `WORKERS` and `SOURCES`; `spec.services`: sources by label, for `raw.spawn(label)`;
--- `spec.init`: keys for bootstrap.init; `spec.before`: program text before it runs (`boot` is
--- there); `spec.run`: instead of `boot.run()`.
+--- Returns the source of a program that runs a system with only the low-level modules. `spec.root`: the source of
+-- root, which may use `raw`, `root`, `WORKERS` and `SOURCES`. `spec.services`: sources by label, for `raw.spawn(label)`.
+-- `spec.init`: keys for bootstrap.init. `spec.before`: code before the system runs, which may use `boot`. `spec.run`:
+-- replaces `boot.run()`.
 function kit.raw_program(spec, worker)
   local sources, workers = {}, string.format("local WORKERS = %d ", worker)
   for label, source in pairs(spec.services or {}) do sources[label] = workers .. raw_prelude .. source end
@@ -187,35 +185,35 @@ start(1)
 ]]):format(literal(sources), literal(init), literal(root), spec.before or "", spec.run or "boot.run()")
 end
 
---- Runs such a program. Results as kit.system's.
+--- Runs the program of kit.raw_program. Returns the same as kit.system.
 function kit.raw_system(spec, worker)
   local r = kit.program(kit.raw_program(spec, worker or 1), nil, spec.seconds)
   return r.out, r.err, r.code, r
 end
 
---- Boots the system of `spec` in the background, for a test that waits for what it prints, both to its output and to
--- its errors, before it lets it go on: `...` in `main` is the folder, and `while not io.open(... .. "/go") do` waits
--- for `kit.go(dir)`. Returns the child, to be declared `<close>`, and the folder.
+--- Boots the system of `spec` in the background, for a test that reads its output and errors while it runs. `...` in
+-- `main` is the folder, and `while not io.open(... .. "/go") do` waits for `kit.go(dir)`. Returns the child, to be
+-- declared `<close>`, and the folder.
 function kit.spawn(spec, worker)
   local dir, program = kit.write(spec, worker)
   t.write(dir .. "/program.lua", program)
   return t.spawn(("timeout -k 1 %g env -C %s %s program.lua"):format(LIMIT, t.quote(dir), kit.host())), dir
 end
 
---- Lets a system that waits for the file `go` in its folder go on.
+--- Makes the file `go` in the folder of a system that waits for it.
 function kit.go(dir) t.write(dir .. "/go", "") end
 
 -- ---------------------------------------------------------------------------------------------
 -- Tests
 
---- The lines of a text.
+--- Returns the lines of a text.
 function kit.lines(s)
   local list = {}
   for line in s:gmatch "[^\n]+" do list[#list + 1] = line end
   return list
 end
 
---- The lines that services printed themselves: not those of the log, and no tracebacks.
+--- Returns the lines that services printed, without those of the log and of tracebacks.
 function kit.said(out)
   local list = {}
   for _, line in ipairs(kit.lines(out)) do
@@ -226,7 +224,7 @@ end
 
 local function judge(spec, out, err, code, worker)
   if spec.err == nil then
-    t.eq(err, "", "what it wrote to its errors, after the output\n" .. out)
+    t.eq(err, "", "its errors, after the output\n" .. out)
   elseif type(spec.err) == "string" and not err:find(spec.err) then
     error("its errors do not match " .. t.show(spec.err) .. "\n   got: " .. t.show(err), 0)
   end
@@ -238,10 +236,10 @@ local function judge(spec, out, err, code, worker)
   t.eq(code, spec.code or 0, "exit code")
 end
 
---- A test per number of workers: boots `spec` and judges it. `spec.out`: the lines it prints, or a
--- function of its output, its errors and the number of workers; `spec.err`: a pattern for its errors
--- (default: there are none; false: whatever); `spec.code`: its exit code (default 0).
--- `spec.root` in place of `spec.main` makes it a system on the low-level modules; `spec.resident` as t.test's option.
+--- Runs a test for each number of workers: boots the system of `spec` and checks its results. `spec.out`: the lines of
+-- its output, or a function of its output, its errors and the number of workers. `spec.err`: a pattern for its errors
+-- (default: no errors; false: not checked). `spec.code`: its exit code (default 0). `spec.root` instead of `spec.main`
+-- makes a system with only the low-level modules. `spec.resident`: see t.test.
 function kit.test(name, spec)
   for _, worker in ipairs(kit.workers) do
     t.test(string.format("%s [%d worker%s]", name, worker, worker > 1 and "s" or ""), function()
