@@ -102,8 +102,8 @@ kit.literal = literal
 -- ---------------------------------------------------------------------------------------------
 -- Running
 
---- The shell command that runs a script in the interpreter of this suite, as `lio` of tests/kit.lua. Scripts can require
--- modules whose names begin with `ltask` even if these are not built in.
+--- The shell command that runs a script in the interpreter of this suite, as `lio` of tests/kit.lua. Scripts can
+-- require modules whose names begin with `ltask` even if these are not built in.
 function kit.host(lua_path) return t.lio(lua_path) .. [[ -e "require 'lio'"]] end
 
 local LIMIT <const> = 60
@@ -122,11 +122,11 @@ function kit.program(source, dir, seconds)
   return r
 end
 
---- Writes the files of a system. Returns the folder and the source of the program that boots it.
--- `spec.main`: the body of the main service, called with the folder and the number of workers; the system ends after
--- it. `spec.services`: the sources of other services by name. `spec.modules`: the same without the prelude.
--- `spec.config`: keys for the boot table. Its `core` gets `worker`, and a watchdog of one minute unless it has one, because a service
--- may make no progress for seconds on a busy machine.
+--- Writes the files of a system. Returns the folder and the source of the program that boots it. `spec.main`: the body
+-- of the main service, called with the folder and the number of workers; the system ends after it. `spec.services`:
+-- the sources of other services by name. `spec.modules`: the same without the prelude. `spec.config`: keys for the
+-- boot table. Its `core` gets `worker`, and a watchdog of one minute unless it has one, because a service may make no
+-- progress for seconds on a busy machine.
 function kit.write(spec, worker)
   local dir = t.tmp()
   for name, source in pairs(spec.services or {}) do
@@ -157,8 +157,8 @@ function kit.system(spec, worker)
   return r.out, r.err, r.code, r
 end
 
---- Returns the source of a program that runs a system with only the low-level modules. `spec.root`: the source of
--- root, which may use `raw`, `root`, `WORKERS` and `SOURCES`. `spec.services`: sources by label, for `raw.spawn(label)`.
+--- Returns the source of a program that runs a system with only the low-level modules. `spec.root`: the source of root,
+-- which may use `raw`, `root`, `WORKERS` and `SOURCES`. `spec.services`: sources by label, for `raw.spawn(label)`.
 -- `spec.init`: keys for bootstrap.init. `spec.before`: code before the system runs, which may use `boot`. `spec.run`:
 -- replaces `boot.run()`.
 function kit.raw_program(spec, worker)
