@@ -64,7 +64,7 @@ t.test("descriptor 0 has events", function()
 end)
 
 -- event_del of another ready descriptor ended the loop: one event of four was delivered.
-t.test("event_del of another descriptor in the loop leaves the rest of the events", function()
+t.test("event_del of another descriptor in the loop keeps the rest of the events", function()
   local s <close> = select_.create()
   local ends = {}
   for i = 1, 4 do

@@ -226,7 +226,7 @@ end)
 
 -- With a backlog of 5 they waited three seconds for their SYN to be sent again.
 t.test("forty clients that connect at once do not wait for a retransmitted SYN", function()
-  -- A SYN is sent again after a second. A busy machine may make a round slow, not each.
+  -- The system sends a SYN again after a second. A busy machine may make one round slow, but not every round.
   local fastest = math.huge
   for _ = 1, 10 do
     local listener <close> = socket.create "tcp"

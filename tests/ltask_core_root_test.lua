@@ -248,7 +248,7 @@ kit.test("an error whose text closes the coroutine that makes it ends the servic
   root = [[
     local failing = raw.spawn "failing"
     raw.post(failing, 0, 1, "go")
-    -- Its own start may come first.
+    -- The message of its start may arrive first.
     local from, type, _
     repeat from, _, type = raw.next() until type ~= 1
     assert(from == failing and type == 4, "no signal of its death")

@@ -5,7 +5,7 @@ local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 local lio = require "lio"
 
--- Never gives its thread back, each handler in its own way, having told `who`.
+-- Each handler sends `begun` to `who` and never returns, in its own way.
 local looper <const> = [[
   local S = {}
   function S.loop(who)
@@ -29,7 +29,7 @@ local looper <const> = [[
   return S
 ]]
 
--- `spin(how)` → a looper that loops by now.
+-- `spin(how)`: returns a looper that is in its loop.
 local spin <const> = [[
   function S.begun() ltask.wakeup "begun" end
   local function spin(how)
@@ -47,8 +47,8 @@ local polite <const> = [[
   return S
 ]]
 
--- The end asked one service after another to quit and waited for each without a limit: one that read no
--- messages kept the system from its end, and the others' quit handlers from running.
+-- The end asked one service after another to quit and waited for each without a limit: with a service that read no
+-- messages the system did not end, and the quit handlers of the others did not run.
 kit.test("quit_ltask with a service in an endless loop ends within the grace; the others' quit handlers run", {
   services = { looper = looper, polite = polite },
   config = { grace = 3 },
@@ -66,7 +66,7 @@ kit.test("quit_ltask with a service in an endless loop ends within the grace; th
 })
 
 t.test("the boot table's grace is the limit of the end, not the default of 10 s", function()
-  -- A busy machine may make an end longer, but not each of three.
+  -- On a busy machine one end may take longer, but not each of three.
   local least = math.huge
   for _ = 1, 3 do
     local before = lio.now()
@@ -81,8 +81,8 @@ t.test("the boot table's grace is the limit of the end, not the default of 10 s"
   t.ok(least < 9, least)
 end)
 
--- Root waited for the service's own word: who asked for the kill hung with it.
-kit.test("kill of a service in an endless loop answers, and the system ends", {
+-- Root waited for the service, and the caller of `kill` hung.
+kit.test("kill of a service in an endless loop returns, and the system ends", {
   services = { looper = looper },
   config = { grace = 0.2 },
   main = spin .. [[
@@ -95,7 +95,7 @@ kit.test("kill of a service in an endless loop answers, and the system ends", {
   out = function(out) t.eq(kit.said(out), { "boolean" }) end,
 })
 
--- The error that ends a loop was raised once: a pcall in the loop took it, and the loop went on for ever.
+-- The error that ends a loop was raised once: a pcall in the loop caught it, and the loop continued for ever.
 kit.test("a service that catches every error in an endless loop is ended with the system", {
   services = { looper = looper },
   config = { grace = 0.2, watchdog = 0 },
@@ -107,8 +107,8 @@ kit.test("a service that catches every error in an endless loop is ended with th
   out = function(out) t.eq(kit.said(out), { "leaving" }) end,
 })
 
--- Hooks belong to one coroutine: a loop in another one, which the library knows nothing of, saw no error, and
--- start never returned.
+-- Hooks belong to one coroutine: a loop in a coroutine that the library does not manage got no error, and start never
+-- returned.
 t.test("a service that loops in a coroutine of its own does not keep start from returning", function()
   local out = kit.system({
     services = { looper = looper },
@@ -121,7 +121,7 @@ t.test("a service that loops in a coroutine of its own does not keep start from 
   t.eq(kit.said(out), { "leaving" })
 end)
 
--- Nobody watched the main thread: a loop in mainthread_run could not be interrupted.
+-- The watchdog did not check the main thread: a loop in mainthread_run could not be interrupted.
 kit.test("an endless loop in mainthread_run is ended with the system", {
   services = { looper = looper },
   config = { grace = 0.2, watchdog = 0 },
@@ -133,8 +133,8 @@ kit.test("an endless loop in mainthread_run is ended with the system", {
   out = function(out) t.eq(kit.said(out), { "leaving" }) end,
 })
 
--- Up to a thousand rounds of paused coroutines ran before a message was looked at, however long each took.
-kit.test("a task that works and yields in a loop does not keep requests away", {
+-- Up to a thousand rounds of yielding coroutines ran before a message was handled, however long each took.
+kit.test("a task that works and yields in a loop does not delay requests", {
   services = { yielding = [[
     local S, rounds, stop = {}, 0, false
     function S.work()

@@ -295,7 +295,7 @@ kit.test("the log goes on after the logger's mailbox was full", {
       end
     end
     core.system_calls().log_ready = flush
-    -- Keeps its thread until that file is there.
+    -- Keeps its thread until that file exists.
     function S.hold(who, path)
       ltask.send(who, "held")
       repeat local f = io.open(path) until f

@@ -9,7 +9,7 @@ local function with_loop(name, spec)
   spec.modules = { script = spec.script }
   spec.config = { bootstrap = { { name = "host" } } }
   spec.services = spec.services or {}
-  -- The script's path is known to the service path alone.
+  -- Only the service path has the folder of the script.
   spec.services.host = [[
     ltask.spawn("lio", (ltask.servicepath():gsub("%?", "script")))
     ltask.fork(ltask.quit)
@@ -18,7 +18,7 @@ local function with_loop(name, spec)
   kit.test(name, spec)
 end
 
--- `run` counted tasks: with an older one gone its own seemed to have ended, and were killed.
+-- `run` counted tasks: when an older one ended, its own tasks seemed to have ended, and were killed.
 with_loop("loop.run in a service runs its function to the end while older tasks end", {
   script = [[
     local loop = require "lio.loop"
@@ -35,12 +35,12 @@ with_loop("loop.run in a service runs its function to the end while older tasks 
   out = { "1", "2", "3", "4", "5", "returned\tresult" },
 })
 
--- The other way round: the handler of a request that came later kept `run` from its end, or was killed by it.
+-- The handler of a request that arrived later kept `run` from returning, or was killed by it.
 with_loop("loop.run in a service ends while a request is handled, and leaves its handler alone", {
   services = { asker = [[
     local S = {}
     function S.ask(id)
-      -- Enough that they cannot be looked through one by one.
+      -- Too many for a search one by one.
       for i = 1, 100 do ltask.fork(pcall, ltask.call, id, "park", i) end
       ltask.fork(function()
         say("answer", ltask.call(id, "wait"))
@@ -73,7 +73,7 @@ with_loop("loop.run in a service ends while a request is handled, and leaves its
   out = { "run has ended", "answer\tof the handler" },
 })
 
--- `quit` began the stop hooks, and ended the service before one had waited once.
+-- `quit` started the stop hooks, and ended the service at their first wait.
 with_loop("a quit from outside stops the loop of a service gracefully", {
   script = [[
     local loop = require "lio.loop"

@@ -79,7 +79,7 @@ kit.test("the function may call other services", {
 })
 
 -- start raised "deinit: the system runs" instead of the error, and the services kept running.
-t.test("an error in the boot table's mainthread function is raised by start, and the system is down", function()
+t.test("an error in the boot table's mainthread function is raised by start, and the system has ended", function()
   for _, worker in ipairs(kit.workers) do
     local dir, program = kit.write({ main = [[
       CLOSED = setmetatable({}, { __gc = function() say "closed" end })

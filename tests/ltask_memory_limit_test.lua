@@ -4,8 +4,8 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- The error was logged in the callee's stead of raised: who had called waited for ever.
-kit.test("an answer for which the caller has no memory raises in the caller", {
+-- The error was logged instead of raised, and the caller waited for ever.
+kit.test("an answer for which the caller has no memory raises an error in the caller", {
   services = {
     big = "local S = {} function S.big() local v = {} for i = 1, 200000 do v[i] = { i } end return v end return S",
     small = [[
@@ -28,8 +28,8 @@ kit.test("an answer for which the caller has no memory raises in the caller", {
   out = function(out) t.eq(kit.said(out), { "false\tnot enough memory", "false\tnot enough memory" }) end,
 })
 
--- An emergency collection woke the collector, which was at rest until the end of the call.
-kit.test("no finalizer runs in the middle of a native call, at a memory limit either", {
+-- An emergency collection started the collector, which was stopped until the end of the call.
+kit.test("no finalizer runs in the middle of a native call, also at a memory limit", {
   main = [[
     if _VERSION == "Lua 5.4" then
       collectgarbage("incremental", 1, 400, 40)
@@ -58,7 +58,7 @@ kit.test("no finalizer runs in the middle of a native call, at a memory limit ei
   out = { "0" },
 })
 
--- A service that has all but reached its limit.
+-- A service that has almost reached its limit.
 local limited <const> = [[
   local S = {}
   function S.limit()
@@ -70,8 +70,8 @@ local limited <const> = [[
   return S
 ]]
 
--- What answers an error was loaded under the same limit, and the second error ended the service.
-kit.test("a service at its memory limit answers requests with an error, and lives on", {
+-- The code that answers an error was loaded under the same limit, and the second error ended the service.
+kit.test("a service at its memory limit answers requests with an error, and continues", {
   services = { limited = limited },
   config = { grace = 0.2 },
   main = [[
@@ -92,8 +92,8 @@ kit.test("a service at its memory limit answers requests with an error, and live
   end,
 })
 
--- The code of `quit` was loaded under the limit as well: nobody could end the service, and the system's end
--- waited for it as long as `grace`.
+-- The code of `quit` was loaded under the limit as well: the service could not be ended, and the end of the system took
+-- the whole `grace`.
 kit.test("a service at its memory limit can be killed", {
   services = { limited = limited },
   main = [[

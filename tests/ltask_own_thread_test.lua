@@ -67,7 +67,7 @@ t.test("the watchdog reports a loop in a service with a thread of its own, and n
       ]],
     }, worker)
     local id = child:expect "^spins\t(%d+)$"
-    -- What counts is CPU time, so how long it takes depends on what else runs.
+    -- The watchdog measures CPU time, so the delay depends on other processes.
     child:expect("%(" .. id .. " own%) .*not paused")
     kit.go(dir)
     local log = child:all()
@@ -78,8 +78,8 @@ t.test("the watchdog reports a loop in a service with a thread of its own, and n
   end
 end)
 
--- The system ended at once, with exit code 0 and without a quit handler.
-kit.test("a service for which there is no thread dies with a line in the log; the system goes on", {
+-- The system ended at once, with exit code 0 and without quit handlers.
+kit.test("a service for which no thread can start dies with a line in the log; the system continues", {
   services = { polite = [[
     local S, name = {}, ...
     function S.ping(...) return ... end
@@ -92,11 +92,11 @@ kit.test("a service for which there is no thread dies with a line in the log; th
   main = [[
     local stat <close> = io.open "/proc/self/stat"
     local me = stat:read "n"
-    -- The thread that the system starts last is there.
+    -- The thread that the system starts last is running.
     while not os.execute(("grep -qs lio-timer /proc/%d/task/*/comm"):format(me)) do ltask.sleep(0) end
-    -- Room for some threads' stacks beyond what is in use at that moment: while a command runs, the system may start
-    -- threads. The soft limit alone, so that it can be lifted again: by a process that is there already, as none can
-    -- be started under it.
+    -- Room for the stacks of some threads beyond the memory in use: while a command runs, the system may start threads.
+    -- Only the soft limit, so that it can be lifted again, by a process that runs already: under the limit none can be
+    -- started.
     local prlimit = ("prlimit --pid %d --as="):format(me)
     local lift = io.popen("read go && " .. prlimit .. "unlimited:", "w")
     local other = ltask.spawn("polite", "other")
@@ -120,7 +120,7 @@ kit.test("a service for which there is no thread dies with a line in the log; th
     t.ok((out .. err):find "cannot start a thread", out .. err)
     t.eq(kit.said(out), { "1\tpong", "one more", "quit\tother" }, out .. err)
   end,
-  -- AddressSanitizer has mapped more than any limit.
+  -- AddressSanitizer maps more memory than any limit.
   resident = true,
 })
 

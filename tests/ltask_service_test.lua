@@ -336,7 +336,7 @@ kit.test("a module whose loading coroutine was killed can be required again", {
     ltask.sleep(0)
     task.kill(first)
     ltask.timeout(3000, function() ltask.wakeup("waited", true, "waits for ever") end)
-    -- The one that waited meanwhile is told, or loads it.
+    -- The coroutine that waited for it gets an error, or loads it.
     local ok, what = ltask.wait "waited"
     say(ok and what == "loaded" or not ok and what:find "closed" ~= nil or what)
     say((require "slow"))

@@ -36,7 +36,7 @@ netkit.pair_test("wait_closed returns true when the peer closes an idle connecti
   t.eq(noticed(), true)
 end)
 
--- There were no time-outs.
+-- There were no timeouts.
 netkit.pair_test("recv and send end after their time-outs", function(a)
   a:timeout(0.02, 0.02)
   t.eq(select(2, a:recv()), "timeout")

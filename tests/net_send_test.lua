@@ -310,7 +310,7 @@ netkit.pair_test("a reader and a writer of one connection are both woken when bo
   local writer = netkit.promise(function() return a:send(much) end)
   local reader = netkit.promise(function() return a:recv() end)
   netkit.settle()
-  -- Both conditions arise before the loop looks again.
+  -- Both become ready before the loop's next wait.
   local raw_room = #b:recv(4 << 20)
   b:send "readable"
   t.eq(reader(), "readable")

@@ -29,7 +29,7 @@ kit.test("wrong arguments of fork, sleep, timeout, wakeup and init raise at the 
   },
 })
 
-kit.test("two cannot sleep or wait on one token at a time", {
+kit.test("two coroutines cannot sleep or wait on one token", {
   main = [[
     skynet.fork(function() say("first", skynet.sleep(100000, "token")) end)
     skynet.yield()
@@ -46,7 +46,7 @@ kit.test("two cannot sleep or wait on one token at a time", {
   },
 })
 
-kit.test("a wakeup finds nobody when the sleeper was killed or could not wait", {
+kit.test("a wakeup has no effect if the sleeping coroutine was killed or could not wait", {
   main = [[
     local task = require "lio.task"
     local co = skynet.fork(skynet.sleep, 100000, "killed")
@@ -75,7 +75,7 @@ kit.test("a wakeup finds nobody when the sleeper was killed or could not wait", 
   },
 })
 
-kit.test("a wakeup by ltask ends a sleep, and skynet's words wake no other wait", {
+kit.test("ltask.wakeup ends a sleep, and skynet.wakeup ends no wait of ltask", {
   main = [[
     skynet.fork(function() say("slept", skynet.sleep(100000, "token")) end)
     skynet.fork(function() say("waited", ltask.wait "theirs") end)
@@ -88,7 +88,7 @@ kit.test("a wakeup by ltask ends a sleep, and skynet's words wake no other wait"
   out = { "true", "slept\tBREAK", "true", "waited\t1" },
 })
 
-kit.test("yield lets the messages go first that are there", {
+kit.test("yield lets messages that have arrived be handled first", {
   services = { self = [[
     skynet.start(function()
       local list = {}
@@ -103,7 +103,7 @@ kit.test("yield lets the messages go first that are there", {
   out = { "fork 1 2 3" },
 })
 
-kit.test("task counts and shows the coroutines that wait", {
+kit.test("task counts and shows the waiting coroutines", {
   services = {
     look = [[
       skynet.start(function()
@@ -130,7 +130,7 @@ kit.test("task counts and shows the coroutines that wait", {
     ]],
   },
   main = [[
-    -- What it has forked runs before it answers.
+    -- Its forks run before it answers.
     skynet.call(skynet.newservice "look", "debug", "PING")
     say(pcall(skynet.task, true))
   ]],
@@ -158,7 +158,7 @@ kit.test("uniqtask shows each traceback once, with sessions", {
   out = { "1\tsessions:[N] look.lua:3", "12\tsessions:[N,N,N,N,N,N,N,N,N,N...] look.lua:2" },
 })
 
-kit.test("trace_timeout keeps where a timeout was set, until it runs", {
+kit.test("trace_timeout keeps the place that has set a timeout, until it runs", {
   main = [[
     local function only()
       local list = {}
@@ -238,14 +238,14 @@ kit.test("killthread closes a coroutine, by itself, its session or its name; its
   },
 })
 
-kit.test("term ends the calls that wait for a service, and the responses for it", {
+kit.test("term ends the calls that wait for a service, and drops responses to it", {
   services = { slave = [[
     local answer
     function CMD.hang() skynet.sleep(1000000) end
     function CMD.keep() answer = skynet.response() end
     function CMD.ask(addr)
       skynet.fork(function() say("asked", pcall(skynet.call, addr, "lua", "hang")) end)
-      -- Not what waits for another one.
+      -- Calls to another service still wait.
       skynet.fork(function() say("another", pcall(skynet.call, CMD.other, "lua", "hang")) end)
       skynet.fork(function()
         for _, result in skynet.request { addr, "lua", "hang" }:select() do say("request", result) end
@@ -274,7 +274,7 @@ kit.test("term ends the calls that wait for a service, and the responses for it"
     skynet.call(a, "lua", "ask", b)
     skynet.fork(skynet.call, a, "lua", "keep")
     skynet.yield()
-    -- The calls of `a` wait for `b`; what it is to answer is for this service.
+    -- The calls of `a` wait for `b`; its responses are for this service.
     skynet.call(a, "lua", "term", b, true)
     skynet.call(a, "lua", "term", skynet.self())
   ]],
@@ -288,7 +288,7 @@ kit.test("term ends the calls that wait for a service, and the responses for it"
   end,
 })
 
-kit.test("pcall runs what init has collected before the function, and catches errors", {
+kit.test("pcall runs the functions of init before its function, and catches errors", {
   services = { careful = [[
     skynet.init(function() say "init" end)
     say(skynet.pcall(function(...) return "f", ... end, 1, nil))
@@ -300,7 +300,7 @@ kit.test("pcall runs what init has collected before the function, and catches er
   out = { "init", "true\tf\t1\tnil", "false\twrong\ttrue", "start" },
 })
 
-kit.test("skynet.coroutine has skynet's names, and tells who waits", {
+kit.test("skynet.coroutine has skynet's names, and the status of waiting coroutines", {
   main = [[
     local coroutine = require "skynet.coroutine"
     local own = coroutine.running()

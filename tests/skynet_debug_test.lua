@@ -3,7 +3,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
-kit.test("debug commands tell of a service and take hold of it", {
+kit.test("debug commands inspect and control a service", {
   services = { server = [[
     skynet.info_func(function(...) return "info", ... end)
     function CMD.hang() skynet.sleep(1000000) end
@@ -62,7 +62,7 @@ kit.test("debug commands tell of a service and take hold of it", {
   end,
 })
 
-kit.test("the debug command TERM ends calls, RUN runs text with the handlers' upvalues", {
+kit.test("the debug command TERM ends calls, RUN runs code with the handlers' upvalues", {
   services = { server = [[
     local values = { x = 1 }
     function CMD.get(name) return values[name] end
@@ -93,7 +93,7 @@ kit.test("the debug command TERM ends calls, RUN runs text with the handlers' up
   end,
 })
 
-kit.test("reg_debugcmd adds a command, and TRACELOG follows a protocol", {
+kit.test("reg_debugcmd adds a command, and TRACELOG traces a protocol", {
   services = { server = [[
     require "skynet.debug".reg_debugcmd("HELLO", function(...) return "hello", ... end)
     function CMD.get() return skynet.tracetag() end

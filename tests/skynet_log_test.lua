@@ -8,7 +8,7 @@ kit.test("error writes its values to the log, with spaces between them", {
   out = function(out) t.ok(out:find "^%[.*%]%[INFO%]%(3 main%) text 1 nil true\n$", out) end,
 })
 
-kit.test("a trace goes past a service that does not know skynet's words", {
+kit.test("a trace passes a service that does not use skynet", {
   services = { native = "return { lua = function(...) return ... end }" },
   main = [[
     local native = skynet.newservice "native"
@@ -28,7 +28,7 @@ kit.test("a trace goes past a service that does not know skynet's words", {
   end,
 })
 
-kit.test("a trace follows the coroutines inside of the one that is followed", {
+kit.test("a trace includes the coroutines of the traced task", {
   services = { far = [[
     skynet.start(function()
       skynet.dispatch("lua", function()
@@ -62,7 +62,7 @@ kit.test("a trace follows the coroutines inside of the one that is followed", {
   end,
 })
 
-kit.test("an error that goes through several services is logged by each, and each traceback once", {
+kit.test("an error that passes several services is logged by each, and each traceback once", {
   services = { one = [[
     local depth = ...
     skynet.start(function()
@@ -76,13 +76,13 @@ kit.test("an error that goes through several services is logged by each, and eac
   main = [[
     local one = skynet.newservice("one", 2)
     skynet.send(one, "lua")
-    -- Its answer comes behind the end of the first.
+    -- Its answer arrives after the end of the first.
     local ok, err = pcall(skynet.call, one, "lua")
     say(ok, #err)
   ]],
   err = false,
   out = function(out, err)
-    -- One of each service, and who called.
+    -- One of each service, and of the caller.
     t.eq(kit.lines(out), { "false\t4" })
     local heads, tracebacks = {}, {}
     for line in err:gmatch "[^\n]+" do

@@ -3,7 +3,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
-kit.test("a section goes on to the next one when who is inside or waits is killed", {
+kit.test("the next coroutine enters a section when one that is inside or waits is killed", {
   main = [[
     local task = require "lio.task"
     local section = require "skynet.queue"()
@@ -17,8 +17,8 @@ kit.test("a section goes on to the next one when who is inside or waits is kille
     end
     skynet.yield()
     task.kill(co[3]) -- waits
-    task.kill(co[1]) -- is inside: the turn goes to 2
-    task.kill(co[2]) -- has the turn, and has not run: the turn goes to 4
+    task.kill(co[1]) -- is inside: 2 is next
+    task.kill(co[2]) -- was woken, and has not run: 4 is next
     skynet.sleep(5)
     say(section(function(...) return select("#", ...), ... end, nil, 1))
     say(pcall(section))
@@ -31,7 +31,7 @@ kit.test("a section goes on to the next one when who is inside or waits is kille
   end,
 })
 
-kit.test("a section is the handler's: a generator inside of it may enter again, and others wait", {
+kit.test("a section belongs to the handler: its generators may enter again, and other tasks wait", {
   main = [[
     local section = require "skynet.queue"()
     local function numbers(n)
@@ -48,14 +48,14 @@ kit.test("a section is the handler's: a generator inside of it may enter again, 
     section(function()
       skynet.yield()
       for i in numbers(3) do
-        -- The generator is inside, and so may be who it gives its values to.
+        -- The generator is inside, and the handler that reads its values may enter as well.
         section(say, "number", i)
         skynet.sleep(0)
       end
       say "leaves"
     end)
     skynet.yield()
-    -- Entered by the generator alone: it keeps the section until its turn ends.
+    -- Entered by the generator alone, which is inside until it ends.
     local one = numbers(1)
     one()
     skynet.fork(section, say, "the next")
@@ -68,7 +68,7 @@ kit.test("a section is the handler's: a generator inside of it may enter again, 
   out = { "number\t1", "number\t2", "number\t3", "leaves", "after them", "not yet", "the next", "free" },
 })
 
-kit.test("a section goes on when a coroutine that waits for it, or is inside, is closed", {
+kit.test("the next coroutine enters a section when one that is inside or waits is closed", {
   main = [[
     local section = require "skynet.queue"()
     local inside, waits
@@ -91,7 +91,7 @@ kit.test("a section goes on when a coroutine that waits for it, or is inside, is
   },
 })
 
-kit.test("a section passes on errors of all kinds as they are", {
+kit.test("a section raises errors of all kinds unchanged", {
   main = [[
     local queue = require "skynet.queue"
     local section, problem = queue.new(), {}

@@ -3,7 +3,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
--- A service that answers later: `ping` after some time, `fail` with an error, `hang` not at all, `later` after `go`.
+-- A service that answers later: `ping` after some time, `fail` with an error, `hang` never, `later` after `go`.
 local slave <const> = [[
   function CMD.later() skynet.wait "go" return "late" end
   function CMD.go() skynet.wakeup "go" end
@@ -13,7 +13,7 @@ local slave <const> = [[
   serve()
 ]]
 
-kit.test("request sends several calls and hands their answers out as they come", {
+kit.test("request sends several calls and returns their answers as they arrive", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -25,7 +25,7 @@ kit.test("request sends several calls and hands their answers out as they come",
   out = { "0\tnil\t2\tnil\tb", "3\tT\t1\tx", "6\tnil\t1\tlast" },
 })
 
-kit.test("a request that fails has the answer false, also when there is no such service", {
+kit.test("a failed request has the answer false, also if there is no such service", {
   services = { slave = slave },
   err = "no luck",
   main = [[
@@ -42,7 +42,7 @@ kit.test("a request that fails has the answer false, also when there is no such 
   out = { "fails false, no name false, no service false, works fine\tnil" },
 })
 
-kit.test("when the time of select is over the loop ends, and late answers are dropped", {
+kit.test("at the timeout of select the loop ends, and late answers are dropped", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -53,7 +53,7 @@ kit.test("when the time of select is over the loop ends, and late answers are dr
     say(r.timeout, skynet.task() - waiting)
     skynet.call(slave, "lua", "go")
     say(skynet.call(slave, "lua", "ping", 0, "behind the late one"))
-    -- The timer of one that is done is gone.
+    -- A request that is done has no timer.
     r = skynet.request { slave, "lua", "ping", 0, 1 }
     for _, answer in r:select(100000) do say(answer[1]) end
     say(r.timeout, skynet.task() - waiting)
@@ -61,7 +61,7 @@ kit.test("when the time of select is over the loop ends, and late answers are dr
   out = { "in time", "true\t0", "behind the late one", "1", "nil\t0" },
 })
 
-kit.test("a loop that is left early, and close, forget the other calls", {
+kit.test("a loop that is left early, and close, drop the other calls", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -84,7 +84,7 @@ kit.test("a loop that is left early, and close, forget the other calls", {
   out = { "1", "0", "1", "0" },
 })
 
-kit.test("calls and other requests work inside the loop, and a list will do", {
+kit.test("calls and other requests work inside the loop, and select takes a list", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -98,7 +98,7 @@ kit.test("calls and other requests work inside the loop, and a list will do", {
   out = { "b\tinside", "inner", "a\tinside", "inner", "true" },
 })
 
-kit.test("what is no request is refused at the caller's line", {
+kit.test("a value that is no request is refused at the caller's line", {
   main = [[
     local function try(f, ...) say((select(2, pcall(f, ...)):gsub("^.*/", ""))) end
     try(function() skynet.request {} end)
@@ -119,7 +119,7 @@ kit.test("what is no request is refused at the caller's line", {
   },
 })
 
-kit.test("dispatch_unknown_request gets what is sent and not handled; what is asked for is refused", {
+kit.test("dispatch_unknown_request gets sent messages without a handler; calls without one are refused", {
   services = { odd = kit.text_protocol .. [[
     skynet.start(function()
       local before
@@ -149,7 +149,7 @@ kit.test("dispatch_unknown_request gets what is sent and not handled; what is as
   end,
 })
 
-kit.test("dispatch_unknown_response gets answers that nobody has asked for", {
+kit.test("dispatch_unknown_response gets answers to unknown sessions", {
   services = { odd = [[
     local post = require "ltask.core".post
     skynet.start(function()

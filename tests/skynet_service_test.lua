@@ -341,7 +341,7 @@ kit.test("the traceback of a service that cannot start has lines and names", {
   out = { "false\tnil\tnil", "skynet/launch.lua:N: in upvalue 'first'\t1" },
 })
 
-kit.test("skynet.service makes one service of a function, which others find by its name", {
+kit.test("skynet.service makes one service of a function, which other services find by its name", {
   services = { user = [[
     local service = require "skynet.service"
     function CMD.set(...) return skynet.call(service.query "db", "lua", "set", ...) end

@@ -164,7 +164,7 @@ t.test("a script under lio --service is a service of skynet's until it exits", f
   t.eq({ r.out, r.err, r.code }, { "file\targument\nstart\nthere and back\n", "", 0 })
 end)
 
-t.test("what the preload file sets on skynet is there in each service's own skynet", function()
+t.test("fields that the preload file sets on skynet exist in each service", function()
   local dir = t.tmp()
   t.write(dir .. "/before.lua", [[
     local skynet = require "skynet"

@@ -8,7 +8,7 @@ kit.test("now, starttime, time and hpc agree with each other and with the system
     local before = os.time()
     local now, time, start, hpc = skynet.now(), skynet.time(), skynet.starttime(), skynet.hpc()
     say(math.type(now), math.type(time), math.type(start), math.type(hpc))
-    -- time(2) may be a tick behind the clock that the start is read from.
+    -- time(2) may be a tick behind the clock of starttime.
     say(now >= 0 and now < 100000, start <= before + 1 and start > before - 1000)
     -- One clock is read between two readings of the other; all in centiseconds.
     local function agrees(clock, other)
@@ -42,14 +42,14 @@ kit.test("self, genid and PTYPE numbers", {
   out = { "true\t3", "integer\ttrue", "10\t0\t3\t6\t4", "true" },
 })
 
-kit.test("stat tells the figures of the service, and mqlen the unread messages", {
+kit.test("stat returns the statistics of the service, and mqlen the number of unread messages", {
   services = { figures = [[
     skynet.start(function()
       skynet.dispatch("lua", function() end)
       local before = skynet.stat "message"
       for _ = 1, 5 do skynet.send(skynet.self(), "lua") end
       say(skynet.mqlen(), skynet.stat "mqlen", skynet.stat "message" - before)
-      -- Behind the five comes the end of the wait.
+      -- The answer that ends the wait follows the five.
       skynet.yield()
       say(skynet.mqlen(), skynet.stat "message" - before)
       local cpu, counter = skynet.stat "cpu", ltask.counter()
@@ -62,7 +62,7 @@ kit.test("stat tells the figures of the service, and mqlen the unread messages",
   out = { "5\t5\t0", "0\t6", "true\ttrue", "0\tfalse\tnil" },
 })
 
-kit.test("endless is true once after the watchdog has reported", {
+kit.test("endless is true once after a report of the watchdog", {
   config = { core = { watchdog = 0.05 } },
   services = { busy = [[
     skynet.start(function()
@@ -77,7 +77,7 @@ kit.test("endless is true once after the watchdog has reported", {
   out = function(out) t.eq(kit.lines(out)[1], "0\tfalse") end,
 })
 
-kit.test("memlimit refuses memory beyond it", {
+kit.test("memlimit bounds the memory", {
   services = { small = [[
     skynet.memlimit(2000000)
     skynet.start(function()
@@ -94,14 +94,14 @@ kit.test("memlimit refuses memory beyond it", {
   out = { "100000", "not enough memory", "100000" },
 })
 
-kit.test("skynet.profile measures the time of a coroutine without its waits and those beside it", {
+kit.test("skynet.profile measures the time of a coroutine without its waits and without other coroutines", {
   main = [[
     local profile = require "skynet.profile"
     local function work(seconds)
       local counter = ltask.counter()
       while ltask.counter() < counter + seconds do end
     end
-    -- Others work while this one sleeps.
+    -- Other coroutines work while this one sleeps.
     skynet.fork(work, 2)
     profile.start()
     skynet.sleep(10)

@@ -387,8 +387,8 @@ t.test("the time of an upload is linear in its size, and other clients are serve
       return os.clock() - began
     end
     for _, chunked in ipairs { false, true } do
-      -- Each is four times the one before; at O(n²) the last takes sixteen times as long.
-      -- CPU seconds, which do not count what else the machine does.
+      -- Each body is four times as long as the one before: at O(n²) the last takes sixteen times as long.
+      -- CPU time, which does not include other programs of the machine.
       upload(1, chunked)
       local small, large = upload(2, chunked), upload(8, chunked)
       t.ok(large < small * 10 + 0.5, ("2 MB took %.2f s of CPU, 8 MB %.2f s"):format(small, large))
