@@ -62,7 +62,7 @@ local echo <const> = [[
   end)
 ]]
 
-two_loops("the receiver's function gets the connection and what was passed with it", {
+two_loops("the function of the receiver gets the connection and the values that were passed with it", {
   right = echo,
   left = [[
     local a, b = pair()
@@ -121,7 +121,7 @@ two_loops("a mebibyte that is pipelined both ways arrives in order while the con
   out = { "40\tnil" },
 })
 
-two_loops("what is queued for sending goes along, before what the receiver sends", {
+two_loops("queued sends move with the connection, and are sent before those of the receiver", {
   right = [[ net.on_transfer(function(c) c:send "sent\n" c:close() end) ]],
   left = [[
     local http = require "lio.stream"
@@ -141,7 +141,7 @@ two_loops("what is queued for sending goes along, before what the receiver sends
   out = { "true", "nil\tclosed\ttrue\tclosed", "true\ttrue" },
 })
 
-two_loops("waits of others end with closed, and time limits go along", {
+two_loops("waits of other tasks end with closed, and time limits move with the connection", {
   right = [[ net.on_transfer(function(c) say(c:recv()) c:close() end) ]],
   left = [[
     local a, b = pair()
@@ -161,7 +161,7 @@ two_loops("waits of others end with closed, and time limits go along", {
   out = { "nil\tclosed\tnil\tclosed", "nil\ttimeout\tnil\ttimeout" },
 })
 
-two_loops("without a function the connection is a handle of who sent it", {
+two_loops("without a function the connection is a handle of the sender", {
   left = [[
     local a, b = pair()
     a:send "one\ntwo\n"
@@ -181,7 +181,7 @@ two_loops("without a function the connection is a handle of who sent it", {
   out = { "integer\ttwo", "three", "four", "nil" },
 })
 
-two_loops("when it fails the caller has the connection as before, and nothing is left open", {
+two_loops("if a transfer fails the caller keeps the connection, and no descriptor is left open", {
   services = { plain = "return {}" },
   left = [[
     local a, b = pair()
@@ -226,7 +226,7 @@ two_loops("a receiver that raises is logged, and the connection closed", {
   err = "error in the receiver of a connection: .*no taste",
 })
 
-two_loops("a target that dies leaves nothing open, whichever had the connection", {
+two_loops("if the target dies no descriptor is left open, whichever service had the connection", {
   left = [[
     local before = descriptors()
     local io = ltask.spawn "lio"
