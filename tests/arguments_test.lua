@@ -1,7 +1,7 @@
 -- Every public function with wrong arguments: none at all, and each wrong value in each position. A call either works
--- or raises an error at the line that made it, which names the function as it was called.
+-- or raises an error at its line, which names the function as it was called.
 --
--- The calls are texts that are compiled, so that Lua knows the names. What they use is made anew for each of them.
+-- The calls are texts that are compiled, so that Lua has the names. The objects that they use are made for each call.
 
 local t = require "tests.kit"
 local compress = require "lio.compress"
@@ -25,7 +25,7 @@ local WRONG <const> = {
 local folder <const> = t.tmp()
 t.write(folder .. "/file", "content")
 
--- What the texts of the calls can name, made when it is first used.
+-- The objects that the texts can name, made at their first use.
 local makers = {}
 
 function makers.sel() return lio.create() end
@@ -65,7 +65,7 @@ local MODULES <const> = {
   socket = socket, thread = thread, timer = timer, web = web, folder = folder,
 }
 
--- Returns an environment, and a function that closes what was made in it.
+-- Returns an environment, and a function that closes the objects that were made in it.
 local function new_env(given)
   local made = {}
   local env = setmetatable({}, { __index = function(env, name)
@@ -97,7 +97,7 @@ end
 local problems, calls
 local walked = {} -- names of calls
 
--- Runs one call as a task, which is killed if it waits. In `given` are names for the text.
+-- Runs one call as a task, which is killed if it waits. `given` has names for the text.
 local function try(text, name, given)
   calls = calls + 1
   local env, close = new_env(given)
@@ -138,7 +138,7 @@ local function walk(given, call, ...)
     end
   end
   if not call:find(":", 1, true) then return end
-  -- A dot in the place of the colon.
+  -- A dot instead of the colon.
   for _, wrong in ipairs(WRONG) do
     local args = table.concat({ wrong, table.unpack(right) }, ", ")
     try(("%s.%s(%s)"):format(object, name, args), name, given)
@@ -153,7 +153,7 @@ local function test(name, calls_of, run)
     end
     if run then run(each) else loop.run(function()
       each()
-      -- Time-outs that were begun would be waited for.
+      -- The loop would wait for timeouts that are pending.
       loop.stop(0)
     end) end
     if problems[1] then
@@ -193,7 +193,6 @@ test("lio.net", {
   { "net.wait_readable", "c", "1" }, { "net.wait_closed", "c", "1" }, { "net.transfer", "c", "5" },
   { "net.on_transfer", "nil" }, { "net.wrap", "pair" }, { "net.serve", "listener", "print", "{}" },
   { "net.udp", "'127.0.0.1'", "0" }, { "net.recvfrom", "udp" }, { "net.sendto", "udp", "'x'", "'127.0.0.1'", "9" },
-  { "net.rest", "1" },
 })
 
 test("connections, listeners, datagram sockets and servers", {
@@ -265,7 +264,7 @@ test("lio.webserver", {
   { "app:server" },
 })
 
--- A request for each call, as most of them can be made once for one.
+-- One request for each call, as most calls are possible once in a request.
 local function in_requests(each)
   loop.run(function()
     local app = web.new()
@@ -303,13 +302,10 @@ test("responses", {
   { "res:sent" },
 }, in_requests)
 
--- What is for those who drive a loop themselves or write protocol code on it takes what they made, unchecked, as it
--- runs in every round. The others are named with their reasons.
+-- Functions for code that drives a loop take their arguments unchecked. The other exceptions have their reasons.
 local DRIVERS <const> = {}
 for name in ([[
-  net.adopt net.attend net.check_loop net.defer net.describe net.expired net.flush_later net.is_resolving net.join
-  net.keep net.new net.on_timer net.park net.ready net.receive net.send_off net.start net.step net.ticket net.unpark
-  net.join_loop net.leave_loop net.take_in net.unwatch net.use net.wait_armed net.wake_reader net.watch
+  net.new net.step net.use
   loop.attach loop.describe thread.describe net.remote lio.waker loop.own ]]):gmatch "%S+" do
   -- `net.remote` is for services, and checked by net_remote; `lio.waker` by selector_wait; `loop.own` is the service
   -- library's.
@@ -338,7 +334,7 @@ t.test("no public function is left out", function()
   for prefix, module in pairs(MODULES) do
     for name, f in pairs(type(module) == "table" and module or {}) do
       local call = prefix .. "." .. name
-      -- A leading underscore: for the library alone.
+      -- A leading underscore: for the library only.
       local known = walked[SAME[call] or call] or DRIVERS[call] or name:find "^_"
       if type(f) == "function" and not known then missing[#missing + 1] = call end
     end

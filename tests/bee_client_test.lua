@@ -1,6 +1,6 @@
--- A client of the kind that language servers and debuggers have, on bee.select and bee.socket alone: functions as
--- udata, SELECT_WRITE asked for only while there is something to write, and a registration that is replaced when the
--- connection is established. It got 0 of its 20,000 bytes back: event_add refused the second registration.
+-- A client as language servers and debuggers have it, on bee.select and bee.socket only: functions as udata,
+-- SELECT_WRITE requested only while there is something to write, and a registration that is replaced when the
+-- connection is established. It once got 0 of its 20,000 bytes back: event_add refused the second registration.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -33,7 +33,7 @@ local function network(how)
     self.closed = true
     selector:event_del(self.fd)
     self.fd:close()
-    -- Callers of bee forget about it twice.
+    -- Programs for bee remove a registration twice.
     selector:event_del(self.fd)
     self.on_close()
   end
@@ -61,7 +61,7 @@ local function network(how)
     end
   end
 
-  -- The connection is there: from now on the descriptor has other events and another function.
+  -- The connection is established: from now on the descriptor has other events and another function.
   local function established(self)
     self.connected = true
     self.events = self.queued == "" and READ or READ | WRITE
@@ -116,7 +116,7 @@ local function echoes(how, protocol, where)
   client.on_data = function(data) got[#got + 1] = data end
   client.on_close = function() closed = true end
   local expected, length = {}, 0
-  -- A piece at a time, each when the one before may or may not be gone.
+  -- One piece at a time; the piece before may or may not have been sent.
   for i = 1, 200 do
     local piece = string.char(97 + i % 26):rep(100)
     expected[i] = piece
@@ -156,7 +156,7 @@ for _, how in ipairs {
   end)
 end
 
-t.test("a client whose server is gone is told so once", function()
+t.test("a client whose server has closed is notified once", function()
   local net = network { timeout = 5000 }
   local listener = net.listen("tcp", tcp())
   local where = listener:info "socket"

@@ -1,4 +1,4 @@
--- bee.epoll call by call, with bee's results: on live, closed and unknown descriptors, and on a closed epoll.
+-- bee.epoll call by call, with bee's results: on open, closed and unknown descriptors, and on a closed epoll.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -39,12 +39,12 @@ t.test("every call on a closed epoll is nil and a message", function()
   a:close() b:close()
 end)
 
-t.test("close leaves a scope quietly when it was called before", function()
+t.test("the end of a scope closes nothing when close was called before", function()
   local e <close> = epoll.create(16)
   t.eq({ e:close() }, { true })
 end)
 
-t.test("event_add, event_mod and event_del of what is and is not registered", function()
+t.test("event_add, event_mod and event_del of registered and unregistered descriptors", function()
   local e <close> = epoll.create(16)
   local a, b = socket.pair()
   t.eq({ e:event_mod(b, IN) }, { nil, "event_mod: descriptor is not registered", "not found" })
@@ -114,7 +114,7 @@ t.test("a connection: accepted, read, written, ended", function()
   t.eq({ e:event_del(client) }, { true })
 end)
 
-t.test("max_events of 1 takes one at a time and loses none", function()
+t.test("with max_events of 1 a wait takes one event, and none is lost", function()
   local e <close> = epoll.create(1)
   local ends, seen = {}, {}
   for i = 1, 5 do

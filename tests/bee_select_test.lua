@@ -1,4 +1,4 @@
--- bee.select call by call, with bee's results: what replaces, what is always true, and what a closed one does.
+-- bee.select call by call, with bee's results: what a call replaces, when it returns true, and closed selectors.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -37,7 +37,7 @@ t.test("event_add of a registered descriptor replaces mask and udata", function(
   a:close() b:close()
 end)
 
-t.test("a wait without a time-out for registrations that ask for nothing is an error", function()
+t.test("a wait without a timeout for registrations without events is an error", function()
   local s <close> = select_.create()
   local a, b = pair()
   t.eq({ s:event_add(b, 0) }, { true })
@@ -51,7 +51,7 @@ t.test("a wait without a time-out for registrations that ask for nothing is an e
   a:close() b:close()
 end)
 
-t.test("event_add replaces by handle, by number, and for descriptors of others", function()
+t.test("event_add replaces by handle, by number, and for descriptors of other libraries", function()
   local s <close> = select_.create()
   local a, b = pair()
   t.eq({ s:event_add(b, READ, "socket") }, { true })
@@ -66,7 +66,7 @@ t.test("event_add replaces by handle, by number, and for descriptors of others",
   t.eq(events(s, 5000), { [2] = READ })
   t.eq({ s:event_add(handle, WRITE, 3) }, { true })
   t.eq(events(s, 5000), { [3] = WRITE })
-  -- The number is another file by now: this registers, it does not replace.
+  -- The number is now that of another file: this registers it and replaces nothing.
   loopback.close(handle)
   local successor, other = loopback.foreign()
   t.ok(successor == handle, "the number is used again")
@@ -79,7 +79,7 @@ t.test("event_add replaces by handle, by number, and for descriptors of others",
   peer:close() other:close()
 end)
 
-t.test("event_add inside the loop replaces what the next wait yields", function()
+t.test("event_add inside the loop changes the udata of the next wait", function()
   local s <close> = select_.create()
   local a, b = pair()
   a:send "x"
@@ -95,7 +95,7 @@ t.test("event_add inside the loop replaces what the next wait yields", function(
   a:close() b:close()
 end)
 
-t.test("event_del of a descriptor that is not registered is true", function()
+t.test("event_del of a descriptor that is not registered returns true", function()
   local s <close> = select_.create()
   local a, b = pair()
   t.eq({ s:event_del(b) }, { true })
@@ -107,7 +107,7 @@ t.test("event_del of a descriptor that is not registered is true", function()
   a:close()
 end)
 
-t.test("a full userdata is a udata", function()
+t.test("a udata may be a full userdata", function()
   local s <close> = select_.create()
   local a, b = pair()
   a:send "x"
@@ -118,7 +118,7 @@ t.test("a full userdata is a udata", function()
   a:close() b:close()
 end)
 
-t.test("a closed selector is usable again, each time", function()
+t.test("a closed selector can be used again, each time", function()
   local s = select_.create()
   local a, b = pair()
   a:send "x"
@@ -171,8 +171,8 @@ t.test("close inside the loop ends it", function()
   for _, e in ipairs(ends) do e[1]:close() e[2]:close() end
 end)
 
--- The loop's iterator would have gone on with the registrations of the selector that was opened anew.
-t.test("a loop over a selector that is closed and used again inside it ends", function()
+-- The loop's iterator would have continued with the registrations of the reopened selector.
+t.test("a loop over a selector ends when the selector is closed and used again inside it", function()
   local s = select_.create()
   local ends, outer, inner = {}, 0, {}
   for i = 1, 4 do
@@ -223,7 +223,7 @@ t.test("a finalizer may use the selector that is being opened again", function()
   a:close() b:close()
 end)
 
-t.test("an abandoned selector is collected with the one that works for it", function()
+t.test("a selector without references is collected, with the one that works for it", function()
   local _, before = t.descriptors()
   for _ = 1, 10 do
     local a, b = pair()
@@ -237,7 +237,7 @@ t.test("an abandoned selector is collected with the one that works for it", func
   t.eq(select(2, t.descriptors()), before)
 end)
 
-t.test("times are milliseconds, absent and negative ones wait for ever", function()
+t.test("times are milliseconds; a wait without a time or with a negative one has no limit", function()
   local s <close> = select_.create()
   local began = lio.now()
   t.eq(events(s, 60), {})

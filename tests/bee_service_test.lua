@@ -1,7 +1,7 @@
--- A network service of the kind that is written for bee.lua: callbacks as udata, tasks that wait for a
--- bit by event_mod, an accept callback that gives the listener up when accept yields nothing. It makes
--- socket, option, bind, listen, accept, recv, send, close, event_add, event_mod, event_del and wait()
--- calls only, so it shows that such a program runs on the drop-ins unchanged.
+-- A network service as it is written for bee.lua: callbacks as udata, tasks that wait for an event by event_mod, an
+-- accept callback that closes the listener when accept returns nothing. It uses only the calls socket, option, bind,
+-- listen, accept, recv, send, close, event_add, event_mod, event_del and wait(), so it shows that such a program runs
+-- unchanged on bee.select and bee.socket.
 
 local t = require "tests.kit"
 require "lio" -- makes the names of the drop-ins loadable in a stock Lua
@@ -54,7 +54,7 @@ local function new_service(create)
     selector:event_add(fd, READ, function()
       local newfd, message = fd:accept()
       if not newfd then
-        -- An event without a connection ends the service: there must be none.
+        -- An event without a connection ends the service, so there must be none.
         selector:event_del(fd)
         fd:close()
         service.failure = message or "accept had nothing to give"
@@ -142,7 +142,7 @@ local function echoes(create, clients, size)
       local id = service.register(fd)
       local data = string.char(i % 256):rep(size)
       local function client()
-        -- The echo may fill both buffers: read beside writing.
+        -- The echo may fill both buffers, so another task reads meanwhile.
         local writer = coroutine.create(function() assert(service.send(id, data)) end)
         assert(coroutine.resume(writer))
         local pieces, length = {}, 0
@@ -178,7 +178,7 @@ t.test("fifty conversations at once", function() echoes(socket.create, 50, 1000)
 
 t.test("conversations longer than any buffer", function() echoes(socket.create, 3, 8 << 20) end)
 
-t.test("an accept callback that gives up on an empty accept is never called in vain", function()
+t.test("an accept callback that closes the listener on an empty accept is called only for a connection", function()
   local service = new_service(socket.create)
   local listener = service.listen("127.0.0.1", 0, function(id) service.close(id) end)
   local where = listener:info "socket"
@@ -197,7 +197,7 @@ t.test("an accept callback that gives up on an empty accept is never called in v
   service.leave()
 end)
 
-t.test("a listener from outside the service connects too", function()
+t.test("a client outside the service is served too", function()
   local a, b = loopback.tcp()
   local service = new_service(socket.create)
   local id = service.register(b)

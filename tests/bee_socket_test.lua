@@ -18,7 +18,7 @@ t.test("create takes five protocols", function()
   end
 end)
 
-t.test("an unknown protocol is an invalid option, alike in every run", function()
+t.test("an unknown protocol is an invalid option, with the same message in every run", function()
   local expected = "bad argument #1 to 'bee.socket.create' (invalid option 'icmp')"
   t.eq({ pcall(socket.create, "icmp") }, { false, expected })
   local ok, message = pcall(function() socket.create "icmp" end)
@@ -65,7 +65,7 @@ t.test("bind leaves a file that is no socket, and the socket of a listener", fun
   t.raises("string expected, got no value", s.bind, s)
 end, { leaks = true })
 
-t.test("a unix socket of bee's is a socket of lio's", function()
+t.test("a unix socket of bee is a socket of lio", function()
   local path = t.tmp() .. "/s"
   local listener <close> = socket.create "unix"
   listener:bind(path)
@@ -114,7 +114,7 @@ t.test("a client and a server, each call with bee's results", function()
   t.raises("socket is already closed", client.send, client, "x")
 end)
 
-t.test("send of nothing fails where any send would", function()
+t.test("send of an empty string fails where any send fails", function()
   for _, make in ipairs { socket.pair, loopback.tcp } do
     local a, b = make()
     t.eq({ a:send "" }, { 0 })
@@ -129,7 +129,7 @@ t.test("send of nothing fails where any send would", function()
   end
 end)
 
-t.test("connect to a closed port ends in a status that is nil and a message", function()
+t.test("after connect to a closed port, status returns nil and a message", function()
   local listener = loopback.listener()
   local where = listener:info "socket"
   listener:close()
@@ -155,8 +155,8 @@ t.test("udp: sendto and recvfrom", function()
   t.ok(from == a:info "socket")
 end)
 
--- A pipe, which is no socket: its write end as a file, and the number of its read end, a descriptor of this
--- process that lio does not know.
+-- A pipe: its write end as a file, and the number of its read end, a descriptor of this process that lio has not
+-- opened.
 local function pipe_end(f)
   local known = t.descriptors()
   local p <close> = io.popen("cat >/dev/null; exec sleep 0", "w")
@@ -187,7 +187,7 @@ t.test("fd takes a descriptor that is no socket", function()
   end)
 end)
 
-t.test("fd owns the descriptor unless it is told not to", function()
+t.test("fd owns the descriptor unless no_ownership is set", function()
   local program = t.write(t.tmp() .. "/owner.lua", [[
     require "lio"
     local socket, select_ = require "bee.socket", require "bee.select"

@@ -1,5 +1,4 @@
--- The drop-ins: bee.select, bee.socket and bee.epoll, and a small network service of the kind that is
--- written for them, which runs on nothing else.
+-- bee.select, bee.socket and bee.epoll, and a small network service that uses only them.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -45,7 +44,7 @@ t.test("bee.select has bee's calls, results and constants", function()
   a:send "x"
   t.eq(events(s, 1000), { b = READ | WRITE })
   t.eq({ s:event_del(b) }, { true })
-  t.eq({ s:event_del(b) }, { true }, "it is not registered any more")
+  t.eq({ s:event_del(b) }, { true }, "it is no longer registered")
   t.is_nil(s:event_mod(b, READ))
   s:event_add(b, READ)
   t.eq(events(s, 1000), { [b] = READ }, "udata defaults to the socket")
@@ -91,7 +90,7 @@ t.test("bee.epoll reports level-triggered, in milliseconds", function()
   end
 end)
 
--- What a foreign descriptor shows, and one of ours.
+-- The events of a foreign descriptor, and of one of lio.
 local function ends()
   local handle, a = loopback.foreign()
   local c, d = socket.pair()
@@ -101,7 +100,7 @@ local function ends()
   }
 end
 
-t.test("EPOLLET reports a condition once", function()
+t.test("EPOLLET reports a readiness once", function()
   for _, it in ipairs(ends()) do
     local e <close> = epoll.create(16)
     e:event_add(it.fd, epoll.EPOLLIN | epoll.EPOLLET, "b")
@@ -135,7 +134,7 @@ t.test("EPOLLONESHOT reports once, then again after event_mod", function()
   end
 end)
 
-t.test("a half-close is EPOLLRDHUP when asked, a hang-up EPOLLHUP always", function()
+t.test("a half-close is EPOLLRDHUP if that is requested, a hang-up is always EPOLLHUP", function()
   for _, it in ipairs(ends()) do
     local e <close> = epoll.create(16)
     e:event_add(it.fd, epoll.EPOLLRDHUP, "b")
@@ -154,12 +153,12 @@ t.test("a half-close is EPOLLRDHUP when asked, a hang-up EPOLLHUP always", funct
   end
 end)
 
-t.test("an error is EPOLLERR, whatever was asked", function()
+t.test("an error is EPOLLERR, whatever events are requested", function()
   local p = io.popen("exec <&-", "w")
   local e <close> = epoll.create(16)
   e:event_add(p, 0, "p")
   for _ = 1, 2 do
-    t.ok(events(e, 10000).p & epoll.EPOLLERR ~= 0, "the reader of the pipe is gone")
+    t.ok(events(e, 10000).p & epoll.EPOLLERR ~= 0, "the reader of the pipe is closed")
   end
   e:event_del(p)
   p:close()

@@ -1,4 +1,4 @@
--- The programs of examples/coroutine do what their first lines say, and the code of docs/coroutines.md what its
+-- The programs of examples/coroutine do what their first lines say, and the code of docs/coroutines.md does what its
 -- comments say. Each runs as a child process in the host of this suite.
 
 local t = require "tests.kit"
@@ -9,12 +9,12 @@ local loop = require "lio.loop"
 local connect, start, stop = childkit.connect, childkit.start, childkit.stop
 
 local function command(name, words)
-  -- In the foreground timeout(1) signals the process alone; else its group as well, so that each signal comes twice.
+  -- In the foreground timeout(1) signals only the process; else also its group, so that each signal comes twice.
   local path = t.quote(t.root .. "examples/coroutine/" .. name .. ".lua")
   return ("timeout --foreground -k 1 60 %s %s %s"):format(t.lio(), path, words)
 end
 
-t.test("paragraphs answers each paragraph at its end, to clients who write in pieces by turns", function()
+t.test("paragraphs answers each paragraph at its end, with clients that take turns to write pieces", function()
   local child <close>, port = start(command("paragraphs", "0"))
   loop.run(function()
     local one <close> = connect(port)
@@ -34,7 +34,7 @@ t.test("paragraphs answers each paragraph at its end, to clients who write in pi
   t.eq(stop(child), 0)
 end)
 
--- Answers /now with a page, /wrong with something else, and cuts /gone; any other is read until its end.
+-- Answers `/now` with a page, `/wrong` with text that is not HTTP, and closes on `/gone`; else reads until the end.
 local SERVER <const> = [[
   local net = require "lio.net"
   require("lio.loop").run(function()
@@ -54,12 +54,12 @@ local SERVER <const> = [[
   end)
 ]]
 
-t.test("fetch prints what came in time, and gives the rest up", function()
+t.test("fetch prints the answers that came in time, and cancels the rest", function()
   local script = t.write(t.tmp() .. "/server.lua", SERVER)
   local server <close>, port = start(t.lio() .. " " .. t.quote(script))
   local url = "http://127.0.0.1:" .. port
 
-  -- It does not wait for its limit when all is there.
+  -- It does not wait for its limit when all answers have come.
   local r = t.run(command("fetch", ("1000 %s/now"):format(url)))
   t.eq(r, { out = url .. "/now: 200, 23 bytes\n", err = "", code = 0 })
 
@@ -79,7 +79,7 @@ t.test("fetch prints what came in time, and gives the rest up", function()
   t.ok(r.out:find "refused", r.out)
 end)
 
-t.test("fetch explains itself when it is called wrongly", function()
+t.test("fetch shows its usage when it is called wrongly", function()
   local wrong = { "", "1", "x http://a/", "1 a", "1 http://a:b/", "1 http://a:99999/", "1 http://a http://" }
   for _, words in ipairs(wrong) do
     local r = t.run(command("fetch", words))
@@ -96,7 +96,7 @@ local function blocks()
   return list
 end
 
--- What the comments `--> …` of a text promise that it prints.
+-- The output that the comments `--> …` of a text document.
 local function promised(text)
   local lines = {}
   for line in text:gmatch "%-%-> ([^\n]*)" do lines[#lines + 1] = line end

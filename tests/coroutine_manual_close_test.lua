@@ -8,7 +8,7 @@ local behaviour <const>, guard <const> = kit.behaviour, kit.guard
 local pack <const> = table.pack
 local here <const> = debug.getinfo(1, "S").short_src
 
-behaviour("close of a suspended coroutine closes what is pending, the last one first", function(c)
+behaviour("close of a suspended coroutine closes its variables, the last one first", function(c)
   local closed = {}
   local co = c.create(function()
     for i = 1, 2 do
@@ -31,7 +31,7 @@ behaviour("close of a suspended coroutine closes what is pending, the last one f
   t.eq(pack(c.resume(co)), { false, "cannot resume dead coroutine", n = 2 })
 end)
 
-behaviour("close of one that was not started keeps it from ever running", function(c)
+behaviour("a coroutine that is closed before its start never runs", function(c)
   local ran = false
   local co = c.create(function() ran = true end)
   t.eq(pack(c.close(co)), { true, n = 1 })
@@ -40,7 +40,7 @@ behaviour("close of one that was not started keeps it from ever running", functi
   t.eq(ran, false)
 end)
 
-behaviour("close of a dead one is true, each time", function(c)
+behaviour("close of a dead coroutine returns true, each time", function(c)
   local co = c.create(function() return 1, 2 end)
   c.resume(co)
   for _ = 1, 3 do t.eq(pack(c.close(co)), { true, n = 1 }) end
@@ -49,7 +49,7 @@ behaviour("close of a dead one is true, each time", function(c)
   for _ = 1, 3 do t.eq(pack(c.close(co)), { true, n = 1 }) end
 end)
 
-behaviour("close of one that an error has ended gives the error, the first time", function(c)
+behaviour("close of a coroutine that failed returns the error, the first time", function(c)
   local object = {}
   local co = c.create(function() error(object) end)
   t.eq(c.resume(co), false)
@@ -75,7 +75,7 @@ behaviour("after an error <close> variables are pending until close runs them wi
   t.eq(seen[2], "broken")
 end)
 
-behaviour("an error in a __close is the result of close; the others run and are told", function(c)
+behaviour("an error in a __close is the result of close; the other ones run and get the error", function(c)
   local told = {}
   local co = c.create(function()
     local _ <close> = guard(function(_, err) told[1] = err error("first", 0) end)
@@ -90,7 +90,7 @@ behaviour("an error in a __close is the result of close; the others run and are 
   t.eq(pack(c.close(co)), { true, n = 1 })
 end)
 
-behaviour("error objects of a __close arrive as they are", function(c)
+behaviour("error objects of a __close are not changed", function(c)
   for _, object in ipairs { {}, 42, true, print } do
     local co = c.create(function()
       local _ <close> = guard(function() error(object) end)
@@ -103,7 +103,7 @@ behaviour("error objects of a __close arrive as they are", function(c)
   end
 end)
 
-behaviour("nil and false as <close> variables are nothing to close", function(c)
+behaviour("<close> variables may be nil and false", function(c)
   local co = c.create(function()
     local _ <close> = nil
     local _ <close> = false
@@ -187,7 +187,7 @@ behaviour("close of a normal coroutine raises, and nothing is closed", function(
   t.eq(closed, true)
 end)
 
-behaviour("a __close that close runs is in the coroutine, and cannot yield", function(c)
+behaviour("a __close that close calls runs in the coroutine, and cannot yield", function(c)
   local seen
   local co
   co = c.create(function()
@@ -222,7 +222,7 @@ behaviour("a __close may run, resume and close other coroutines", function(c)
   t.eq(seen, { "once more", "yielded", "inner closed" })
 end, { refuses = true })
 
-behaviour("a coroutine is closed by whoever, not by who resumed it", function(c)
+behaviour("any coroutine may close another one, not only the one that resumed it", function(c)
   local closed = false
   local co = c.create(function()
     local _ <close> = guard(function() closed = true end)
@@ -233,7 +233,7 @@ behaviour("a coroutine is closed by whoever, not by who resumed it", function(c)
   t.eq(closed, true)
 end)
 
-behaviour("resume gives any error value as it is", function(c)
+behaviour("resume returns any error value unchanged", function(c)
   local function raise(value) error(value) end
   for _, object in ipairs { {}, print, 42, true, io.stdout } do
     local co = c.create(raise)
@@ -245,7 +245,7 @@ behaviour("resume gives any error value as it is", function(c)
   t.eq(pack(c.resume(c.create(raise), nil)), { false, kit.no_error, n = 2 })
 end)
 
-behaviour("an error's position is that of the raise", function(c)
+behaviour("the position of an error is that of the raise", function(c)
   local line
   local co = c.create(function()
     c.yield()
@@ -259,7 +259,7 @@ behaviour("an error's position is that of the raise", function(c)
   t.ok(message:find(here .. ":" .. line .. ": attempt to perform arithmetic", 1, true), message)
 end)
 
-behaviour("a wrap function raises, and puts where it was called before a string", function(c)
+behaviour("a wrap function raises, and puts its caller's position before a string", function(c)
   local raised, called
   local f = c.wrap(function()
     c.yield()
@@ -275,7 +275,7 @@ behaviour("a wrap function raises, and puts where it was called before a string"
   t.eq({ ok, message }, { false, ("%s:%d: bare"):format(here, called) })
 end)
 
-behaviour("each wrap function on the way adds its place", function(c)
+behaviour("each wrap function on the way adds its position", function(c)
   local lines = {}
   local function level(n)
     if n == 0 then
@@ -294,13 +294,13 @@ behaviour("each wrap function on the way adds its place", function(c)
   t.eq(message, want)
 end)
 
-behaviour("a wrap function that a C function calls adds no place", function(c)
+behaviour("a wrap function that a C function calls adds no position", function(c)
   local f = c.wrap(function() c.yield() error("bare", 0) end)
   f()
   t.eq(pack(pcall(f)), { false, "bare", n = 2 })
 end)
 
-behaviour("a wrap function passes errors that are no strings as they are", function(c)
+behaviour("a wrap function passes on errors that are no strings unchanged", function(c)
   for _, object in ipairs { {}, print, 42, true, setmetatable({}, { __tostring = function() return "x" end }) } do
     local f = c.wrap(function() c.yield() error(object) end)
     f()
@@ -310,7 +310,7 @@ behaviour("a wrap function passes errors that are no strings as they are", funct
   end
 end)
 
-behaviour("an error out of a wrap function closes the coroutine first", function(c)
+behaviour("a wrap function closes its coroutine before it raises", function(c)
   local told = {}
   local f = c.wrap(function()
     local _ <close> = guard(function(_, err) told[#told + 1] = err end)
@@ -339,7 +339,7 @@ behaviour("an error in a __close replaces the one that a wrap function raises", 
   t.eq(pack(pcall(f)), { false, "bad and worse", n = 2 })
 end)
 
-behaviour("an error ends only the coroutine that it leaves", function(c)
+behaviour("an error ends only the coroutines that do not catch it", function(c)
   local outer
   outer = c.create(function()
     local inner = c.create(function() c.yield() error("inner only", 0) end)
@@ -354,7 +354,7 @@ behaviour("an error ends only the coroutine that it leaves", function(c)
   t.eq(pack(c.resume(outer)), { true, "end", n = 2 })
 end)
 
-behaviour("an error in a message handler is an error, and the coroutine goes on", function(c)
+behaviour("an error in a message handler is an error, and the coroutine continues", function(c)
   local co = c.create(function()
     c.yield()
     local ok, err = xpcall(error, function() error "in the handler" end, "x")

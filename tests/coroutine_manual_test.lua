@@ -1,6 +1,6 @@
--- Lua's manual, 2.6 and 6.2, as a list of behaviours: create, resume, yield, wrap, status, running,
--- isyieldable. coroutine_manual_close_test has close and errors, coroutine_manual_yield_test where yields
--- may stand. Each behaviour is tried in all places of tests/kit/coroutine_places.lua, the stock library among them.
+-- Lua's manual, 2.6 and 6.2, as a list of behaviours: create, resume, yield, wrap, status, running, isyieldable.
+-- coroutine_manual_close_test has close and errors, coroutine_manual_yield_test the places of yields. Each behaviour is
+-- tried in all places of tests/kit/coroutine_places.lua, the stock library among them.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.coroutine_places"
@@ -43,7 +43,7 @@ local lists <const> = {
   { 1, "x", 2.5, true, n = 4 }, pack(kit.many(200)), pack(kit.many(5000)),
 }
 
-behaviour("any values pass a resume, a yield and a return: none, nils, hundreds", function(c)
+behaviour("resume, yield and return pass any values: none, nils, hundreds", function(c)
   local co = c.create(function(...)
     local values = pack(...)
     for _ = 1, #lists do values = pack(c.yield(table.unpack(values, 1, values.n))) end
@@ -60,7 +60,7 @@ behaviour("any values pass a resume, a yield and a return: none, nils, hundreds"
   t.eq(c.status(co), "dead")
 end)
 
-behaviour("values pass a wrap function alike", function(c)
+behaviour("a wrap function passes any values too", function(c)
   local f = c.wrap(function(...)
     local values = pack(...)
     while true do values = pack(c.yield(table.unpack(values, 1, values.n))) end
@@ -81,7 +81,7 @@ behaviour("values keep their identity", function(c)
   end
 end)
 
-behaviour("status tells suspended, running, normal and dead", function(c)
+behaviour("status is suspended, running, normal or dead", function(c)
   local outer, inner, seen
   inner = c.create(function()
     seen = { c.status(outer), c.status(inner) }
@@ -104,7 +104,7 @@ behaviour("status tells suspended, running, normal and dead", function(c)
   t.eq(c.status(outer), "dead")
 end)
 
-behaviour("a coroutine that an error has ended is dead", function(c)
+behaviour("a coroutine that failed is dead", function(c)
   local co = c.create(function() error "ends it" end)
   t.eq((c.resume(co)), false)
   t.eq(c.status(co), "dead")
@@ -128,7 +128,7 @@ behaviour("every coroutine between the running one and the first is normal", fun
   for i = 1, 20 do t.eq(c.status(chain[i]), "dead") end
 end)
 
-behaviour("running tells the running coroutine, and whether it is the main one", function(c, place)
+behaviour("running returns the running coroutine, and whether it is the main one", function(c, place)
   local me, main = c.running()
   t.eq(type(me), "thread")
   t.eq(main, place.main or false)
@@ -172,7 +172,7 @@ behaviour("isyieldable: not below C functions that cannot be suspended", functio
   t.eq(seen, { gsub = false, sort = false, tostring = false, index = true, after = true })
 end)
 
-behaviour("isyieldable of another coroutine tells of that one", function(c, place)
+behaviour("isyieldable takes another coroutine", function(c, place)
   local me = c.running()
   local outer
   outer = c.create(function()
@@ -248,7 +248,7 @@ behaviour("a dead coroutine cannot be resumed, however often that is tried", fun
   for _ = 1, 3 do t.raises("cannot resume dead coroutine$", f) end
 end)
 
-behaviour("any coroutine may resume one, not only the one that made it", function(c)
+behaviour("any coroutine may resume another one, not only its creator", function(c)
   local co = c.create(function()
     for i = 1, 10 do c.yield(i) end
   end)
@@ -303,7 +303,7 @@ behaviour("resume and wrap functions may be bodies", function(c)
   t.eq(c.wrap(c.wrap(c.wrap(math.max)))(1, 2), 2)
 end)
 
-behaviour("coroutines of one function share nothing but its upvalues", function(c)
+behaviour("coroutines of one function share only its upvalues", function(c)
   local total = 0
   local function count(from, step)
     local n = from
@@ -321,7 +321,7 @@ behaviour("coroutines of one function share nothing but its upvalues", function(
   t.eq(total, 200)
 end)
 
-behaviour("a coroutine is a key and a token like any value", function(c)
+behaviour("a coroutine may be a key and a token", function(c)
   local co = c.create(print)
   local set = { [co] = "here" }
   t.eq(set[co], "here")
@@ -329,7 +329,7 @@ behaviour("a coroutine is a key and a token like any value", function(c)
   t.ok(tostring(co):find "^thread: ")
 end)
 
-behaviour("more values than a stack takes are refused, and the coroutine stays as it was", function(c)
+behaviour("more values than a stack takes are refused, and the coroutine is not changed", function(c)
   local deepest = 0
   local function deep(n, least)
     deepest = math.max(deepest, n)

@@ -1,5 +1,5 @@
--- Lua's manual, 2.6, as a list of behaviours: where a yield may stand (pcall, metamethods, iterators,
--- `<close>`) and where not, generators, the collector, and the limits of depth. Tried in all places of
+-- Lua's manual, 2.6, as a list of behaviours: where a yield is possible (pcall, metamethods, iterators, `<close>`) and
+-- where it is not, generators, the collector, and the limits of depth. Tried in all places of
 -- tests/kit/coroutine_places.lua.
 
 local t = require "tests.kit"
@@ -8,7 +8,7 @@ local kit = require "tests.kit.coroutine_places"
 local behaviour <const>, guard <const> = kit.behaviour, kit.guard
 local pack <const> = table.pack
 
--- All that a coroutine yields, resumed with 1, 2, …; then what it returns. Raises its error.
+-- All values that a coroutine yields, resumed with 1, 2, …; then the values that it returns. Raises its error.
 local function run_through(c, f, ...)
   local yielded, co = {}, c.create(f)
   local got = pack(c.resume(co, ...))
@@ -22,7 +22,7 @@ local function run_through(c, f, ...)
   return yielded, table.unpack(got, 2, got.n)
 end
 
-behaviour("a yield inside pcall: the call goes on, and still catches", function(c)
+behaviour("a yield inside pcall: the call continues, and still catches", function(c)
   local yielded, a, b, e, f = run_through(c, function()
     local ok, x = pcall(function() return c.yield "in pcall" + 10 end)
     local ok2, err = pcall(function()
@@ -35,7 +35,7 @@ behaviour("a yield inside pcall: the call goes on, and still catches", function(
   t.eq({ a, b, e, f }, { true, 11, false, "caught" })
 end)
 
-behaviour("a yield inside many pcalls: an error reaches the nearest", function(c)
+behaviour("a yield inside many pcalls: the innermost one catches an error", function(c)
   local function nest(n)
     if n == 0 then
       c.yield "bottom"
@@ -157,7 +157,7 @@ behaviour("a yield inside an iterator of a for loop", function(c)
   t.eq(sum, 1515)
 end)
 
-behaviour("a yield inside __pairs and what it returns", function(c)
+behaviour("a yield inside __pairs and inside its iterator", function(c)
   local object = setmetatable({}, { __pairs = function(self)
     c.yield "pairs"
     return function(_, k) if k ~= "last" then return c.yield(k or "first") == 3 and "last" or "more" end end, self
@@ -205,7 +205,7 @@ behaviour("a yield inside a file that dofile runs", function(c)
   t.eq({ a, b }, { "result", 1 })
 end)
 
-behaviour("a yield below a C function that cannot be suspended is an error, and nothing is broken", function(c)
+behaviour("a yield below a C function that cannot be suspended is an error, and calls continue to work", function(c)
   local path = t.tmp()
   t.write(path .. "/yields_while_loading.lua", "YIELD()")
   local callers = {
@@ -224,7 +224,7 @@ behaviour("a yield below a C function that cannot be suspended is an error, and 
     end,
   }
   for i, caller in ipairs(callers) do
-    -- A service's `require` waits, and so may what it loads.
+    -- A service's `require` may wait, and so may the module that it loads.
     local yielded, ok, err = run_through(c, function()
       local ok, err = pcall(caller, function() c.yield "refused" end)
       return ok, err, c.yield "afterwards"
@@ -261,7 +261,7 @@ behaviour("generators in for loops end with nil", function(c)
   t.eq(pairs_of, { "11", "21", "22", "31", "32", "33" })
 end)
 
-behaviour("a generator of generators: each passes on what the one below it yields", function(c)
+behaviour("a generator of generators: each passes on the values of the one below it", function(c)
   local function numbers(n) return c.wrap(function() for i = 2, n do c.yield(i) end end) end
   local function without_multiples(of, source)
     return c.wrap(function()
@@ -317,7 +317,7 @@ behaviour("a thousand coroutines take turns", function(c)
   t.eq(sum, 3 * 500500 + (1 + 2 + 3 + 4) * 1000)
 end)
 
-behaviour("a suspended coroutine that nobody has is collected, its <close> does not run", function(c)
+behaviour("a suspended coroutine without references is collected, its <close> does not run", function(c)
   local weak, closed = setmetatable({}, { __mode = "v" }), false
   local function make(i)
     local held = { ("x"):rep(100) }
@@ -335,12 +335,12 @@ behaviour("a suspended coroutine that nobody has is collected, its <close> does 
   for i = 1, 10 do make(i) end
   collectgarbage()
   collectgarbage()
-  -- The last ones may still lie in a register of a function that runs.
+  -- A register of a running function may still refer to the last ones.
   for i = 1, 9 do t.eq({ weak["co" .. i], weak["held" .. i], weak["inside" .. i] }, {}) end
   t.eq(closed, false)
 end)
 
-behaviour("the collector leaves a suspended coroutine's values alone", function(c)
+behaviour("the collector keeps the values of a suspended coroutine", function(c)
   local co = c.create(function(...)
     local kept = { ... }
     local got = pack(c.yield({ "yielded" }))
@@ -355,12 +355,12 @@ behaviour("the collector leaves a suspended coroutine's values alone", function(
   t.eq(pack(c.resume(co, { "c" })), { true, { { "a" }, ("b"):rep(50) }, { { "c" }, n = 1 }, n = 3 })
 end)
 
--- Which limit is met first depends on the place.
+-- It depends on the place which limit is reached first.
 local function is_too_deep(err)
   return tostring(err):find "stack overflow" or tostring(err):find "coroutines are resuming each other"
 end
 
-behaviour("a coroutine inside a coroutine without end is an error, not a crash", function(c)
+behaviour("coroutines that are nested without end are an error, not a crash", function(c)
   local deepest = 0
   local function nest(n)
     deepest = math.max(deepest, n)
@@ -380,7 +380,7 @@ behaviour("a coroutine inside a coroutine without end is an error, not a crash",
   t.eq(pack(c.resume(c.create(math.max), 1, 2)), { true, 2, n = 2 }, "afterwards")
 end, { refuses = true })
 
-behaviour("recursion without end inside a coroutine is an error of that one", function(c)
+behaviour("recursion without end inside a coroutine is an error of that coroutine", function(c)
   local function forever() return 1 + forever() end
   local co = c.create(function() c.yield() forever() end)
   c.resume(co)

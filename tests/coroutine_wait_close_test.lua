@@ -1,5 +1,5 @@
--- A waiting chain of coroutines as others see it: status, a resume that is refused, close of any of its members,
--- kill and interrupt of its task. Invariant that all of them test: nothing else hangs, no wait is left.
+-- A chain of coroutines that waits, seen from other tasks: status, a resume that is refused, close of any of its
+-- members, kill and interrupt of its task. All tests check that nothing else hangs and that no wait is left.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -14,7 +14,7 @@ local REFUSED <const> = "cannot resume a coroutine that is waiting"
 local CLOSED <const> = "coroutine was closed"
 
 -- A task in which 1 resumes 2 resumes … `depth`, which waits on "innermost". Members by number, the task's own as 0;
--- `log` hears what each one's resume gave, and of its `<close>`; each waits on "after N" before it ends.
+-- `log` gets the results of each resume, and each `<close>`; each member waits on "after N" before it ends.
 local function chain(depth, in_close)
   local members, log = {}, {}
   local function level(n)
@@ -76,7 +76,7 @@ netkit.test("while the inner one runs after a wait, those that resume it are nor
   end
 end)
 
-netkit.test("no member of a waiting chain can be resumed, and the chain does not notice", function()
+netkit.test("no member of a waiting chain can be resumed, and the attempt does not disturb the chain", function()
   local members, log = chain(3)
   for i = 0, 3 do
     t.eq(pack(c.resume(members[i], "by hand", i)), { false, REFUSED, n = 2 }, "member " .. i)
@@ -92,7 +92,7 @@ netkit.test("no member of a waiting chain can be resumed, and the chain does not
   t.eq(log, { "close 3", "2: true end x", "close 2", "1: true end 2", "close 1", "0: true end 1", "close 0" })
 end)
 
-netkit.test("a wrap function of a waiting coroutine raises where it is called, and its wait goes on", function()
+netkit.test("a wrap function of a waiting coroutine raises where it is called, and the wait continues", function()
   local f = c.wrap(function() return loop.wait "inside f" end)
   local got = netkit.promise(f)
   netkit.settle()
@@ -113,7 +113,7 @@ netkit.test("a task that was forked and has not started is waiting, and cannot b
   t.eq(ran, 1)
 end)
 
-netkit.test("a task that gave way by a plain yield is waiting, and goes on by itself", function()
+netkit.test("a task that yielded by a plain yield is waiting, and continues by itself", function()
   local ran = 0
   local co = loop.fork(function()
     c.yield "to nobody"
@@ -127,7 +127,7 @@ netkit.test("a task that gave way by a plain yield is waiting, and goes on by it
   t.eq(ran, 1)
 end)
 
--- What is left of a chain of depth 3 when member `place` was closed.
+-- What is left of a chain of depth 3 after the close of member `place`.
 local function close_at(place, woken)
   local members, log = chain(3)
   if woken then loop.wakeup("innermost", "too late") end
@@ -150,7 +150,7 @@ local function close_at(place, woken)
 end
 
 for place, name in ipairs { "the outermost coroutine", "the middle one", "the innermost one" } do
-  netkit.test("close of " .. name .. " of a waiting chain closes it and those inside; who resumed it goes on",
+  netkit.test("close of " .. name .. " of a waiting chain closes it and the inner ones; its resumer continues",
     function() close_at(place) end)
   netkit.test("close of " .. name .. " of a chain that was woken and has not run: the wakeup is lost",
     function() close_at(place, true) end)
@@ -184,7 +184,7 @@ netkit.test("kill of a task with nested coroutines closes all of them, innermost
   end
 end)
 
-netkit.test("a wrap function whose waiting coroutine was closed raises that, with its place", function()
+netkit.test("a wrap function whose waiting coroutine was closed raises that, with its position", function()
   local co, line
   local f = c.wrap(function()
     co = c.running()
@@ -212,7 +212,7 @@ netkit.test("an error in a __close of a waiting coroutine is the result of its c
   t.eq(log[#log], "close 0")
 end)
 
-netkit.test("errors in __close while a task is killed keep no other coroutine from being closed", function()
+netkit.test("despite errors in __close while a task is killed, the other coroutines are closed", function()
   local on_error, told = task.on_error, {}
   task.on_error = function(message) told[#told + 1] = tostring(message) end
   local members, log = chain(4, function(n) if n % 2 == 0 then error("close " .. n .. " fails", 0) end end)
@@ -223,7 +223,7 @@ netkit.test("errors in __close while a task is killed keep no other coroutine fr
   for _, message in ipairs(told) do t.ok(message:find "fails", message) end
 end)
 
-netkit.test("a __close that a kill runs may fork, wake, and close other waiting coroutines", function()
+netkit.test("a __close that a kill calls may fork, wake, and close other waiting coroutines", function()
   local other, other_log = chain(2)
   local seen = {}
   local members = chain(2, function(n)
@@ -258,7 +258,7 @@ netkit.test("a coroutine of the chain cannot kill the task it runs in, nor close
   t.ok(seen[2][2]:find "cannot close a normal coroutine", seen[2][2])
 end)
 
-netkit.test("two thousand chains that are closed, killed and woken at random leave nothing", function()
+netkit.test("after two thousand chains that are closed, killed and woken at random nothing is left", function()
   local seed = 12345
   local function random(n)
     seed = seed * 1103515245 + 12345 & 0x7fffffff

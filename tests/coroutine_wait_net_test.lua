@@ -1,5 +1,5 @@
--- Coroutines of lio.coroutine that wait on sockets and timers: generators that read a connection, and what is left of
--- sockets, timers and names when they are closed, killed or late.
+-- Coroutines of lio.coroutine that wait on sockets and timers: generators that read a connection, and the sockets,
+-- timers and names that are left when they are closed, killed or late.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -11,7 +11,7 @@ local c = require "lio.coroutine"
 
 local pack <const> = table.pack
 
--- Sends `data` in pieces of 1 to `most` bytes, with a turn of the loop between.
+-- Sends `data` in pieces of 1 to `most` bytes, with a round of the loop in between.
 local function send_split(connection, data, most)
   local seed, from = #data, 1
   while from <= #data do
@@ -160,7 +160,7 @@ netkit.pair_test("a timeout of a read inside a generator is its result, and the 
   t.eq(read(), "late")
 end)
 
-netkit.pair_test("close of a coroutine that reads gives the connection free for the next reader", function(a, b)
+netkit.pair_test("close of a coroutine that reads frees the connection for the next reader", function(a, b)
   local co = c.create(function() b:recv(10) end)
   local told = netkit.promise(c.resume, co)
   netkit.settle()
@@ -186,7 +186,7 @@ netkit.pair_test("close of a connection wakes a generator that reads it", functi
 end)
 
 netkit.test("a sleep in a coroutine that is closed, or whose task is killed, leaves no timer", function()
-  local timers = loop.net.timers
+  local timers = require("lio.net.driver").of(loop.net).timers
   local before = timers:next()
   local second = false
   local co = c.create(function()
@@ -203,7 +203,7 @@ netkit.test("a sleep in a coroutine that is closed, or whose task is killed, lea
   t.near(timers:next(), before, 1000, "seconds to the next timer")
 end)
 
-t.test("a loop ends by itself when what waited in coroutines has been closed", function()
+t.test("a loop ends by itself when the coroutines that waited have been closed", function()
   local clock = os.time()
   loop.run(function()
     local members = {}
@@ -224,7 +224,7 @@ t.test("a loop ends by itself when what waited in coroutines has been closed", f
   t.eq(task.count(), 0)
 end)
 
-netkit.pair_test("a task killed in nested reads closes what its coroutines hold, innermost first", function(a, b)
+netkit.pair_test("killing a task in nested reads closes the variables of its coroutines, innermost first", function(a, b)
   local log = {}
   local function level(n)
     local _ <close> = kit.guard(function() log[#log + 1] = n end)
@@ -240,7 +240,7 @@ netkit.pair_test("a task killed in nested reads closes what its coroutines hold,
   t.eq(b:recv(1), "x", "the byte is for the next reader")
 end)
 
-netkit.test("datagrams and names are awaited inside coroutines", function()
+netkit.test("waits for datagrams and names work inside coroutines", function()
   local mine <close> = t.ok(net.udp("127.0.0.1", 0))
   local theirs <close> = t.ok(net.udp("127.0.0.1", 0))
   local _, port = mine:address()

@@ -1,6 +1,6 @@
 -- Waits where Lua cannot yield: below C functions that cannot be suspended, in finalizers, hooks and message handlers,
--- outside of tasks. The error names the function and its caller's line; nothing hangs; all goes on as if nothing had
--- been. Each place is tried with the wait in it, and with coroutines between it and the wait.
+-- outside of tasks. The error names the function and its caller's line; nothing hangs; the task can continue. Each
+-- place is tried with the wait in it, and with coroutines between it and the wait.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -12,22 +12,22 @@ local c = require "lio.coroutine"
 
 local here <const> = debug.getinfo(1, "S").short_src
 
--- Calls `f` `depth` coroutines further inside.
+-- Calls `f` inside `depth` nested coroutines.
 local function nested(depth, f)
   if depth == 0 then return f() end
   return c.wrap(nested)(depth - 1, f)
 end
 
--- `problem` says that a wait was refused inside `name`, called at `line` of this file; each wrap function on its way
--- has put a place before it.
+-- Checks that `problem` is the error for a wait inside `name`, called at `line` of this file; each wrap function on the
+-- way has put a position before it.
 local function check(problem, name, line)
   t.eq(type(problem), "string")
   t.ok(problem:find(("cannot wait here: inside '%s', which cannot yield, called at %s:%d"):format(name, here, line), 1,
     true), problem)
 end
 
--- What all these functions have in common: they call what they are given, and cannot be suspended meanwhile.
--- Each returns the line of the call, or raises with `at` set.
+-- Functions that call their argument and cannot be suspended meanwhile. Each returns the line of the call, or raises
+-- with `at` set.
 local at
 local rigid <const> = {
   sort = function(f)
@@ -85,7 +85,7 @@ for name, call in pairs(rigid) do
   end)
 end
 
-netkit.test("a table.sort comparator that waits: the error says so, and the next thousand calls are right", function()
+netkit.test("a table.sort comparator that waits: the error names it, and the next thousand calls are right", function()
   local function refused()
     local ok, problem = pcall(table.sort, { 3, 1, 2 }, function(a, b)
       loop.sleep(0)
@@ -129,14 +129,14 @@ netkit.test("a connection whose read was refused inside gsub can be read afterwa
   end
 end)
 
-netkit.test("a sleep that was refused leaves no timer that wakes anybody", function()
+netkit.test("a sleep that was refused leaves no timer that wakes a task", function()
   local co = loop.running()
   pcall(table.sort, { 2, 1 }, function() loop.sleep(0.001) end)
   loop.timeout(0.005, function() loop.wakeup(co, "the one that was meant") end)
   t.eq(loop.wait(), "the one that was meant")
 end)
 
-netkit.test("what has no lines of Lua on its way is refused as well", function()
+netkit.test("a wait is refused also if there are no lines of Lua around it", function()
   local ok, problem = pcall(table.sort, { 2, 1 }, loop.wait)
   t.eq(ok, false)
   t.ok(problem:find("cannot wait here: inside '.-sort'"), problem)
@@ -146,7 +146,7 @@ netkit.test("what has no lines of Lua on its way is refused as well", function()
   t.ok(problem:find("cannot wait here: inside '.-sort'"), problem)
 end)
 
-netkit.test("a __close that close runs cannot wait", function()
+netkit.test("a __close that close calls cannot wait", function()
   local problem
   local co = c.create(function()
     local _ <close> = kit.guard(function()
@@ -160,7 +160,7 @@ netkit.test("a __close that close runs cannot wait", function()
   t.ok(problem:find "cannot wait here: .*__close", problem)
 end)
 
-netkit.test("a __close that a kill or the close of a waiting coroutine runs cannot wait", function()
+netkit.test("a __close that a kill or the close of a waiting coroutine calls cannot wait", function()
   local problems = {}
   local function body(n)
     local _ <close> = kit.guard(function() problems[#problems + 1] = select(2, pcall(loop.wait, "in close")) end)
@@ -236,7 +236,7 @@ netkit.test("a module that waits while `require` loads it is refused, and can be
   t.eq(loaded, { "loaded" })
 end)
 
-netkit.test("where Lua can yield a wait is not refused: a file of dofile, __pairs and its iterator", function()
+netkit.test("a wait is not refused where Lua can yield: a file of dofile, __pairs and its iterator", function()
   local path = t.write(t.tmp() .. "/waits.lua", "return require('lio.loop').wait 'in a file'")
   local got = netkit.promise(nested, 2, function() return select(2, pcall(dofile, path)) end)
   netkit.settle()
@@ -252,7 +252,7 @@ netkit.test("where Lua can yield a wait is not refused: a file of dofile, __pair
   for key, value in pairs(object) do t.eq({ key, value }, { "key", "value" }) end
 end)
 
-t.test("outside of any task a wait says so, inside coroutines too", function()
+t.test("outside of any task a wait raises, inside coroutines too", function()
   for depth = 0, 3 do
     for _, wait in pairs(waits) do
       local ok, problem = pcall(nested, depth, wait)
@@ -264,7 +264,7 @@ t.test("outside of any task a wait says so, inside coroutines too", function()
   t.eq(task.count(), 0)
 end)
 
-t.test("a wait outside of any task is reported at the program's line, whatever file of the library waits", function()
+t.test("a wait outside of any task raises at the program's line, whatever file of the library waits", function()
   local line = debug.getinfo(1, "l").currentline
   local calls = {
     function() loop.sleep(1) end,

@@ -1,5 +1,5 @@
--- Coroutines that go from task to task: made in one, resumed in another, waiting in a third; made outside of any; and
--- those of the stock library beside ours, which a stock interpreter still has.
+-- Coroutines that several tasks use: made in one, resumed in another, waiting in a third; made outside of any; and
+-- coroutines of the stock library, which a stock interpreter still has.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -44,7 +44,7 @@ netkit.test("two tasks pass one coroutine between them; it waits in either", fun
   t.eq(seen, { "a1", "b2", "a3", "b4", "a5", "b6", "a7", "b8", "a9", "b10" })
 end)
 
-netkit.test("one that waits in a task is refused to the other, which gets it when it has yielded", function()
+netkit.test("another task cannot resume a coroutine that waits, but can when it has yielded", function()
   local shared = c.create(function()
     loop.wait "in the first"
     return "end " .. c.yield "yielded"
@@ -88,7 +88,7 @@ netkit.test("killing a task closes the coroutine that waits in it, and not one t
   t.eq(pack(got()), { true, "end", n = 2 })
 end)
 
-t.test("a coroutine that was made and begun outside of any task waits in one", function()
+t.test("a coroutine that was made and started outside of any task can wait in one", function()
   local first = c.create(function(x)
     local y = c.yield(x + 1)
     loop.sleep(0)
@@ -105,7 +105,7 @@ t.test("a coroutine that was made and begun outside of any task waits in one", f
   end)
 end)
 
-t.test("a coroutine that has waited in a task goes on outside of any", function()
+t.test("a coroutine that has waited in a task can continue outside of any", function()
   local co = c.create(function()
     loop.sleep(0)
     c.yield "in the task"
@@ -119,7 +119,7 @@ t.test("a coroutine that has waited in a task goes on outside of any", function(
   t.eq(task.is_waiting "outside", false)
 end)
 
-t.test("the end of a loop closes chains that wait, and a coroutine that had yielded lives on", function()
+t.test("the end of a loop closes chains that wait, but not a coroutine that has yielded", function()
   local closed = {}
   local survivor = c.create(function()
     loop.sleep(0)
@@ -146,7 +146,7 @@ t.test("the end of a loop closes chains that wait, and a coroutine that had yiel
   t.eq(pack(c.resume(survivor)), { true, "alive", n = 2 })
 end)
 
-netkit.test("plain coroutines that do not wait may stand beside, inside and outside of ours", function()
+netkit.test("plain coroutines that do not wait may be beside, inside and outside of lio's", function()
   local function count(wrap, n) return wrap(function() for i = 1, n do coroutine.yield(i) end end) end
   local sum = 0
   for i in count(coroutine.wrap, 3) do
@@ -184,9 +184,9 @@ end)
 if coroutine.resume == c.resume then return t.finish() end
 
 -- ---------------------------------------------------------------------------------------------
--- The stock library is there beside ours.
+-- The stock library beside lio.coroutine.
 
-netkit.test("a plain resume of a coroutine made by ours runs it, and it cannot wait", function()
+netkit.test("a plain resume runs a coroutine of lio.coroutine, and it cannot wait", function()
   local co = c.create(function()
     loop.sleep(0)
     c.yield "waited under ours"
@@ -198,8 +198,8 @@ netkit.test("a plain resume of a coroutine made by ours runs it, and it cannot w
   t.ok(problem:find("cannot wait here: inside a coroutine that the plain coroutine library resumed", 1, true), problem)
 end)
 
--- Applies the plain library to member `place` (1 to 3, outside in) of a waiting chain. What becomes of the chain is
--- the program's fault; the task can be killed, and nothing else is disturbed.
+-- Applies the plain library to member `place` (1 to 3, outside in) of a waiting chain. That is a fault of the program,
+-- and the chain may break; but the task can be killed, and nothing else is disturbed.
 local function apply(call, place)
   local members = {}
   local function level(n)
@@ -226,7 +226,7 @@ end
 
 for _, name in ipairs { "resume", "close" } do
   for place, which in ipairs { "the outermost coroutine", "the middle one", "the innermost" } do
-    netkit.test("a plain " .. name .. " of " .. which .. " in a waiting chain hangs nobody", function()
+    netkit.test("a plain " .. name .. " of " .. which .. " in a waiting chain lets no other task hang", function()
       for _ = 1, 20 do apply(coroutine[name], place) end
     end)
   end

@@ -1,6 +1,6 @@
--- Waits inside coroutines of lio.coroutine: values, depth, order, errors and the collector.
--- coroutine_wait_net_test has sockets in generators, coroutine_wait_close_test status, close and kill,
--- coroutine_wait_shared_test coroutines that go from task to task.
+-- Waits inside coroutines of lio.coroutine: values, depth, order, errors and the collector. coroutine_wait_net_test has
+-- sockets in generators, coroutine_wait_close_test status, close and kill, coroutine_wait_shared_test coroutines that
+-- several tasks use.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -11,13 +11,13 @@ local c = require "lio.coroutine"
 local pack <const> = table.pack
 local here <const> = debug.getinfo(1, "S").short_src
 
--- Calls f(...) `depth` coroutines further inside, each a wrap of its own.
+-- Calls f(...) inside `depth` nested coroutines, each with a wrap function.
 local function nested(depth, f, ...)
   if depth == 0 then return f(...) end
   return c.wrap(nested)(depth - 1, f, ...)
 end
 
-netkit.test("a wait fifty coroutines deep gives the waker's values there, and results come out through all", function()
+netkit.test("a wait in 50 nested coroutines returns the values of its wakeup, and results pass through all", function()
   for _, values in ipairs { { n = 0 }, { nil, n = 1 }, { 1, nil, "x", nil, n = 4 }, pack(kit.many(300)) } do
     local inside
     local result = netkit.promise(nested, 50, function()
@@ -48,7 +48,7 @@ netkit.test("other tasks run while a nested coroutine waits", function()
   t.eq(seen, { "before", "other", "main", "after" })
 end)
 
-netkit.test("each of fifty levels waits before and after the one inside of it", function()
+netkit.test("each of fifty levels waits before and after its inner one", function()
   local seen, depth = {}, 50
   local function level(n)
     seen[#seen + 1] = loop.wait("down" .. n)
@@ -192,7 +192,7 @@ netkit.test("waits in a __close at the end of a block, at break, at return and a
   t.eq(pack(a, b, ok, err), { "kept", nil, false, "e", n = 4 })
 end)
 
-netkit.test("errors after a wait come out of resume as they are", function()
+netkit.test("resume returns errors after a wait unchanged", function()
   local object = {}
   for _, value in ipairs { object, 42, true, print, "text" } do
     local co = c.create(function()
@@ -207,7 +207,7 @@ netkit.test("errors after a wait come out of resume as they are", function()
   end
 end)
 
-netkit.test("errors after a wait come out of wrap functions with the place of each, and close on their way", function()
+netkit.test("wrap functions raise errors after a wait with the position of each, and close their coroutines", function()
   local lines, closed = {}, {}
   local function level(n)
     local _ <close> = kit.guard(function(_, err) closed[#closed + 1] = n .. " " .. (err:match "%a+$") end)
@@ -223,7 +223,7 @@ netkit.test("errors after a wait come out of wrap functions with the place of ea
   t.eq(closed, { "0 deep", "1 deep", "2 deep", "3 deep" })
 end)
 
-netkit.test("an interrupt raises in the innermost, where it can be caught", function()
+netkit.test("an interrupt raises in the innermost coroutine, where it can be caught", function()
   local got = netkit.promise(nested, 20, function() return pcall(loop.wait, "interrupted") end)
   netkit.settle()
   local reason = {}
@@ -233,7 +233,7 @@ netkit.test("an interrupt raises in the innermost, where it can be caught", func
   t.ok(rawequal(err, reason))
 end)
 
-netkit.test("an interrupt that nobody catches goes outwards like any error", function()
+netkit.test("an interrupt that is not caught goes outwards like any error", function()
   local inner, outer
   local got = netkit.promise(function()
     outer = c.create(function()
@@ -285,7 +285,7 @@ netkit.test("tasks with generators of their own run in the order of their wakeup
   t.eq(done, tasks)
 end)
 
-netkit.test("values by the thousand are passed up after a wait, and down again", function()
+netkit.test("thousands of values are passed up after a wait, and down again", function()
   local list = {}
   for i = 1, 5000 do list[i] = i end
   local co = c.create(function(...)
@@ -320,7 +320,7 @@ netkit.test("more values than a stack takes, after a wait, are an error of the r
   t.eq({ got.n, got[1], got[2] }, { 2, false, "too many results to resume" })
 end)
 
-netkit.test("the collector, at any point, takes nothing that a waiting chain needs", function()
+netkit.test("the collector, at any point, keeps what a waiting chain needs", function()
   local function level(n, held)
     local mine = { held, n }
     if n == 0 then
@@ -365,7 +365,7 @@ netkit.test("a yield inside goes to the resumer, not to the scheduler, before an
   t.eq(pack(c.resume(co)), { true, n = 1 })
 end)
 
-netkit.test("forks and wakeups from inside do what they do in a task", function()
+netkit.test("forks and wakeups have the same effect inside a coroutine as in a task", function()
   local seen = {}
   local main = loop.running()
   nested(10, function()

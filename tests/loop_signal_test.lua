@@ -1,5 +1,5 @@
--- lio.loop and signals: graceful ends by SIGINT and SIGTERM, handlers, what the host had is put back.
--- Each runs a child process of the same host, which says on its output what it has come to.
+-- lio.loop and signals: graceful ends by SIGINT and SIGTERM, handlers, and the host's handlers, which are restored.
+-- Each test runs a child process of the same host, which writes its progress to its output.
 
 local t = require "tests.kit"
 local loop = require "lio.loop"
@@ -26,7 +26,7 @@ local server <const> = [[
 ]]
 
 for _, name in ipairs { "INT", "TERM" } do
-  t.test("SIG" .. name .. " lets the handlers that run answer, then run returns and exit is 0", function()
+  t.test("SIG" .. name .. ": running handlers answer, then run returns and the exit code is 0", function()
     local c <close> = child("GRACE_NEEDED = 0.2\n" .. server .. "loop.run(main) print 'after run'")
     local port = tonumber(c:expect "^port (%d+)$")
     local s <close> = t.ok(socket.create "tcp")
@@ -84,7 +84,7 @@ t.test("loop.signal runs its function as a task, each time, with the signal's na
   t.eq(c:close(), 0)
 end)
 
-t.test("a handler of SIGTERM replaces the graceful end until it is taken back", function()
+t.test("a handler of SIGTERM replaces the graceful end until it is removed", function()
   local c <close> = child [[
     local loop = require "lio.loop"
     io.stdout:setvbuf "no"
@@ -106,7 +106,7 @@ t.test("a handler of SIGTERM replaces the graceful end until it is taken back", 
   t.eq(c:close(), 0)
 end)
 
-t.test("after run a signal does what it did before", function()
+t.test("after run a signal has its former effect", function()
   local c <close> = child [[
     local loop = require "lio.loop"
     io.stdout:setvbuf "no"
@@ -117,7 +117,7 @@ t.test("after run a signal does what it did before", function()
   c:expect "^ready$"
   c:kill "TERM"
   local code, ended_by = c:close()
-  -- io.popen's shell tells of a signal by its number or by 128 and more.
+  -- io.popen's shell reports a signal by its number, or by 128 plus the number.
   t.ok(ended_by == 15 or code == 143, "code " .. tostring(code) .. ", signal " .. tostring(ended_by))
 end)
 

@@ -5,15 +5,16 @@ local netkit = require "tests.kit.net"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
+local driver = require "lio.net.driver"
 
 local now <const> = lio.now
 
-t.test("run returns what its function returned, nils included", function()
+t.test("run returns the results of its function, nils included", function()
   t.eq(table.pack(loop.run(function(...) return nil, ..., nil end, 1, 2)), { nil, 1, nil, n = 3 })
   t.eq(table.pack(loop.run(function() end)), { n = 0 })
 end)
 
-t.test("run returns when the last task has ended, not when its own function has", function()
+t.test("run returns when the last task has ended, not when its function has", function()
   local ended = false
   local result = loop.run(function()
     loop.fork(function()
@@ -44,7 +45,7 @@ t.test("an error in run's function ends the loop and is raised with its tracebac
   t.ok(rawequal(problem, object), "an error object is raised as it is")
 end)
 
-t.test("the loop runs again after an error, and not inside itself", function()
+t.test("the loop runs again after an error, and cannot be nested", function()
   pcall(loop.run, error, "x")
   t.eq(loop.is_running(), false)
   t.eq(loop.run(function()
@@ -54,7 +55,7 @@ t.test("the loop runs again after an error, and not inside itself", function()
   end), 5)
 end)
 
-netkit.test("sleep never ends early, and is set for no later", function()
+netkit.test("sleep never ends early, and its timer is not set later", function()
   for _, seconds in ipairs { 0.001, 0.01, 0.05, 0.0105 } do
     local before = now()
     loop.sleep(seconds)
@@ -64,11 +65,11 @@ netkit.test("sleep never ends early, and is set for no later", function()
   -- Before the test's own timer of 60 s.
   local co = loop.fork(loop.sleep, 30)
   netkit.settle()
-  t.ok(loop.net.timers:next() <= 30, "it would sleep too long")
+  t.ok(driver.of(loop.net).timers:next() <= 30, "it would sleep too long")
   loop.kill(co)
 end)
 
-netkit.test("sleep(0) lets other tasks and I/O go first", function()
+netkit.test("sleep(0) lets other tasks and I/O run first", function()
   local a, b = netkit.pair()
   local _ <close> = netkit.closing(a, b)
   local got
@@ -101,7 +102,7 @@ netkit.test("wakeup(co) ends a sleep and passes values", function()
   t.eq(table.pack(loop.sleep(100000)), { "up", nil, n = 2 })
 end)
 
-netkit.test("an interrupted sleep leaves no timer that would cut the next wait short", function()
+netkit.test("an interrupted sleep leaves no timer that would shorten the next wait", function()
   local co = loop.running()
   loop.fork(function() loop.interrupt(co, "stop") end)
   t.eq({ pcall(loop.sleep, 0.5) }, { false, "stop" })
@@ -110,15 +111,15 @@ netkit.test("an interrupted sleep leaves no timer that would cut the next wait s
   t.ok(now() - before >= 0.6, "the first sleep's timer ended the second")
 end)
 
-netkit.test("sleep takes a number only", function()
+netkit.test("sleep takes only a number", function()
   t.raises("bad argument #1 to 'sleep'", loop.sleep, "soon")
   t.raises("not a number", loop.sleep, 0 / 0)
   t.raises("bad argument #2 to 'timeout'", loop.timeout, 1, "f")
 end)
 
-netkit.test("timers fire in due order, those of one time in the order of setting", function()
+netkit.test("timers fire in the order of their times, and those of one time in the order of their calls", function()
   local seen, set
-  -- Again, should they not be set at (almost) one time.
+  -- Again, if they were not set at (almost) one time.
   repeat
     local mine = {}
     seen, set = mine, now()
@@ -142,7 +143,7 @@ netkit.test("cancel keeps a timeout from firing, once", function()
   t.eq(loop.cancel(12345), false)
 end)
 
-t.test("run waits for a pending timeout, and a stop forgets it", function()
+t.test("run waits for a pending timeout, and a stop cancels it", function()
   local fired = false
   loop.run(function() loop.timeout(0.01, function() fired = true end) end)
   t.eq(fired, true)
@@ -175,7 +176,7 @@ netkit.test("a hundred thousand timers, most of them cancelled, fire in order", 
   t.eq(disorder, 0)
 end)
 
-t.test("when nothing can wake the tasks run raises and shows where they wait", function()
+t.test("if nothing can wake the tasks, run raises and shows where they wait", function()
   local message = t.raises("nothing is left that could wake one", loop.run, function()
     loop.fork(function() loop.wait "godot" end)
     loop.wait "beckett"
@@ -185,7 +186,7 @@ t.test("when nothing can wake the tasks run raises and shows where they wait", f
   t.ok(message:find "loop_test.lua:%d+: in function <", message)
 end)
 
-t.test("stop ends run: hooks run with the grace, then what is left is closed", function()
+t.test("stop ends run: hooks run with the grace, then the tasks that are left are closed", function()
   local seen = {}
   local result = table.pack(loop.run(function()
     local _ <close> = setmetatable({}, { __close = function() seen[#seen + 1] = "closed" end })
@@ -254,7 +255,7 @@ netkit.test("a killed sleeper and a killed receiver leave nothing that wakes oth
   t.ok(now() - before >= 1.1)
 end)
 
-t.test("net used outside a task says so, and the connection works inside one afterwards", function()
+t.test("a call of net outside a task raises, and the connection works in a task afterwards", function()
   local a, b = loop.run(netkit.pair)
   local _ <close> = netkit.closing(a, b)
   t.raises("outside a task", net.recv, b)

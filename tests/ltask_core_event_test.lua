@@ -1,10 +1,10 @@
--- Event descriptors of ordinary services, by the low-level functions: eventinit, eventreset,
--- touch_service, IDLE messages. Such a service gets a thread of its own while it blocks.
+-- Event descriptors of ordinary services, by the low-level functions: eventinit, eventreset, touch_service, IDLE
+-- messages. Such a service has a thread of its own.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Waits whenever it is idle, and answers every request with how often it was idle and woken.
+-- Waits whenever it is idle, and answers every request with the counts of IDLE messages and wakeups.
 local waiter <const> = [[
 raw.next()
 local wait, descriptor = ltask.eventinit()
@@ -44,7 +44,7 @@ kit.test("a service that is idle gets IDLE, blocks in its wait, and is woken by 
   out = { "twenty answers", "true\t4" },
 })
 
-kit.test("forty services that block in their wait leave the workers to the others", {
+kit.test("forty services that block in their wait do not occupy the workers", {
   services = { waiter = waiter, echo = [[
     while true do
       local from, session, type, what = raw.next()
@@ -91,7 +91,7 @@ kit.test("touch_service ends the wait of a service without a message", {
   root = [[
     raw.next()
     local id = raw.spawn "watcher"
-    -- The first wait returns by itself: the descriptor is readable right after eventinit.
+    -- The first wait returns at once: the descriptor is readable after eventinit.
     for i = 1, 4 do
       local from, session, type, what = raw.next()
       assert(from == id and type == 1 and session == i and what == "awake")
@@ -106,7 +106,7 @@ kit.test("touch_service ends the wait of a service without a message", {
   end,
 })
 
-kit.test("a burst of messages is one trigger: waits coalesce", {
+kit.test("a burst of messages makes the descriptor readable once", {
   services = { burst = [[
     raw.next()
     local wait = ltask.eventinit()
@@ -147,7 +147,7 @@ kit.test("a burst of messages is one trigger: waits coalesce", {
   out = { "9\t200\ttrue" },
 })
 
-kit.test("eventinit is for once per service; eventreset gives a new descriptor", {
+kit.test("eventinit works once per service; eventreset returns a new descriptor", {
   services = { twice = [[
     raw.next()
     local wait = ltask.eventinit()

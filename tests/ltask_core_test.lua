@@ -1,10 +1,10 @@
--- The module `ltask` inside a service: messages, receipts, identity, clocks, memory, log. The
--- services stand on the low-level functions alone, as a library written by somebody else would.
+-- The module `ltask` inside a service: messages, receipts, identity, clocks, memory, log. The services use the
+-- low-level functions alone, as other service libraries do.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Answers each request with its own values, an "end" by ending.
+-- Answers each request with its values. Ends at the request "end".
 local echo <const> = [[
 while true do
   local m = table.pack(raw.next())
@@ -16,7 +16,7 @@ while true do
 end
 ]]
 
-kit.test("a request carries its session there and back, with every kind of value", {
+kit.test("an answer has the session of its request, and every kind of value", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -35,7 +35,7 @@ kit.test("a request carries its session there and back, with every kind of value
   },
 })
 
-kit.test("sessions are whole 64-bit integers; an id that is none is never cut down to one", {
+kit.test("sessions are 64-bit integers; an id that is out of range is not truncated", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -45,7 +45,7 @@ kit.test("sessions are whole 64-bit integers; an id that is none is never cut do
       local _, back = raw.next()
       say(back == session)
     end
-    -- To the low 32 bits of it this would be root itself.
+    -- Its low 32 bits are the id of root.
     local p, n = ltask.pack "astray"
     local ok = pcall(ltask.send_message, (1 << 32) + 1, 0, 1, p, n)
     if ok then
@@ -72,9 +72,9 @@ kit.test("a message to a service that does not exist comes back with receipt ERR
   out = { "2\ttrue\ttrue\tlost\t7", "none\t2\tnil" },
 })
 
-kit.test("a message to a full mailbox comes back with receipt BLOCK, and nothing is lost or doubled", {
+kit.test("a message to a full mailbox comes back with receipt BLOCK, and none is lost or duplicated", {
   init = { queue = 8 },
-  -- It takes nothing until root lets it: a flag of its own kind of message would queue behind.
+  -- It takes no message until the file exists; a message to begin would be queued behind the others.
   services = { deaf = [[
     while not io.open(FLAG) do coroutine.yield() end
     local sum, count = 0, 0
@@ -105,11 +105,11 @@ kit.test("a message to a full mailbox comes back with receipt BLOCK, and nothing
     say(sum == accepted * (accepted + 1) // 2, count == accepted)
     os.remove(FLAG)
   ]],
-  -- The first place of the eight is taken by the message that started it.
+  -- The message that has started it takes the first of the eight places.
   out = { "accepted\t7\tthen\t3\ttrue", "again\t3\t99", "true\ttrue" },
 })
 
-kit.test("one message may be outstanding: the second raises, and so does a receipt without one", {
+kit.test("a second message before the receipt raises, and so does a receipt without a message", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -137,7 +137,7 @@ kit.test("one message may be outstanding: the second raises, and so does a recei
   end,
 })
 
-kit.test("where a service cannot yield it cannot send", {
+kit.test("send_message raises where the service cannot yield", {
   root = [[
     raw.next()
     local p, n = ltask.pack "x"
@@ -153,7 +153,7 @@ kit.test("where a service cannot yield it cannot send", {
   end,
 })
 
-kit.test("a service may send to itself, and keeps the order of what each sender sent", {
+kit.test("a service may send to itself, and the messages of each sender keep their order", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -191,7 +191,7 @@ kit.test("send_message_direct posts at once, without a yield", {
   out = { "1", "1\t5\t1\tdirect", "1", "6\t2\tfar", "2" },
 })
 
-kit.test("self, label and worker_id name the service and where it runs", {
+kit.test("self, label and worker_id return the service and its worker", {
   services = { who = [[
     raw.next()
     raw.post(1, 0, 1, ltask.self(), ltask.label(), ltask.worker_id())
@@ -228,7 +228,7 @@ kit.test("worker_bind keeps a service on one worker until it is freed", {
     raw.next()
     raw.spawn "bound"
     repeat local _, _, type, what = raw.next() until type == 1 and what == "bound"
-    -- Keep another worker's hands busy, which would steal it if it could.
+    -- Keeps another worker awake, which would steal the service if it could.
     local answer
     repeat
       raw.post(1, 0, 4)
@@ -240,12 +240,12 @@ kit.test("worker_bind keeps a service on one worker until it is freed", {
   out = { "true" },
 })
 
-kit.test("a timer's RESPONSE comes with its session, in order of time, never early", {
+kit.test("a timer's RESPONSE has its session and arrives in order of time, never early", {
   root = [[
     raw.next()
     local lines, base = {}, 0
     local started
-    -- Again, should they not be set at (almost) one time.
+    -- Repeated if they were not set at almost the same time.
     repeat
       base, started = base + 100, ltask.counter()
       for _, ti in ipairs { 50, 10, 30, 0 } do ltask.timer_add(base + ti, ti) end
@@ -264,7 +264,7 @@ kit.test("a timer's RESPONSE comes with its session, in order of time, never ear
   out = { "true\t2\ttrue", "true\t2\ttrue", "true\t2\ttrue", "true\t2\ttrue", "0 10 30 50", "true\t0" },
 })
 
-kit.test("the clocks tell the time", {
+kit.test("the clocks show the time", {
   root = [[
     raw.next()
     local before = os.time()
@@ -288,7 +288,7 @@ kit.test("the clocks tell the time", {
   out = { "integer\ttrue", "integer\ttrue", "integer\ttrue", "float\ttrue", "true\ttrue" },
 })
 
-kit.test("a service over its memory limit gets Lua's error, and the others go on", {
+kit.test("a service over its memory limit gets Lua's error, and the others continue", {
   services = { echo = echo, fat = [[
     raw.next()
     local before = ltask.mem_limit(4 << 20)
@@ -358,8 +358,8 @@ kit.test("backtrace, debuglog and is_exclusive may be called", {
   out = { "false\tfalse", "true" },
 })
 
--- They took the library's task core for granted: the process ended.
-kit.test("what stands on the service library raises where it is not set up", {
+-- They expected the library's task core, without which the process crashed.
+kit.test("functions of the service library raise where it is not set up", {
   root = [[
     raw.next()
     local core = require "ltask.core"

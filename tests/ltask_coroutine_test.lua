@@ -1,10 +1,10 @@
--- Coroutines inside one service: fork, wait and wakeup in all their forms, the order in which
--- they run, and the pool they come from. Numbered semantics 2 and 4 of the service library.
+-- Coroutines in one service: all forms of fork, wait and wakeup, the order in which they run, and the pool that they
+-- come from. Numbered semantics 2 and 4 of the service library.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
-kit.test("wakeup gives its values to the one that waits, and answers true", {
+kit.test("wakeup passes its values to the waiting coroutine, and returns true", {
   main = [[
     ltask.fork(function() say("woken", ltask.wait "token") end)
     local me = ltask.fork(function() say("by default", ltask.wait()) end)
@@ -17,7 +17,7 @@ kit.test("wakeup gives its values to the one that waits, and answers true", {
   out = { "true", "true", "queued, not run", "woken\t1\tnil\tx", "by default\town coroutine" },
 })
 
-kit.test("wakeup of what nobody waits for answers nil, and so does a second one", {
+kit.test("wakeup of a token without a waiting coroutine returns nil, and so does a second wakeup", {
   main = [[
     say(ltask.wakeup "nobody", ltask.interrupt("nobody", "x"))
     say(ltask.multi_wakeup "nobody", ltask.multi_interrupt("nobody", "x"))
@@ -28,7 +28,7 @@ kit.test("wakeup of what nobody waits for answers nil, and so does a second one"
   out = { "nil\tnil", "nil\tnil", "true\tnil" },
 })
 
-kit.test("wakeups run in the order they were given, after the current coroutine suspends", {
+kit.test("woken coroutines run in the order of the wakeups, after the current coroutine suspends", {
   main = [[
     local list = {}
     for i = 1, 5 do
@@ -46,7 +46,7 @@ kit.test("wakeups run in the order they were given, after the current coroutine 
   out = { "before\t0", "3 1 5 2 4" },
 })
 
-kit.test("fork answers the coroutine it starts, passes its arguments, and starts in order", {
+kit.test("fork returns the coroutine, passes its arguments, and starts forks in order", {
   main = [[
     local list, cos = {}, {}
     for i = 1, 5 do
@@ -67,7 +67,7 @@ kit.test("fork answers the coroutine it starts, passes its arguments, and starts
   out = { "thread\t0", "f1 f2 f3 f4 f5", "again5 again4 again3 again2 again1" },
 })
 
-kit.test("forked functions start before the service's next message is taken", {
+kit.test("forked functions start before the service handles its next message", {
   services = { order = [[
     local S, list = {}, {}
     function S.first()
@@ -89,7 +89,7 @@ kit.test("forked functions start before the service's next message is taken", {
   out = { "first fork1 fork2 fork3 second" },
 })
 
-kit.test("interrupt raises its error in the one that waits", {
+kit.test("interrupt raises its error in the waiting coroutine", {
   main = [[
     local co = ltask.fork(function()
       local ok, e = pcall(ltask.wait)
@@ -102,7 +102,7 @@ kit.test("interrupt raises its error in the one that waits", {
   out = { "true\tnil", "false\ttrue" },
 })
 
-kit.test("multi_wakeup wakes all that wait for a token, in order; multi_interrupt raises in all", {
+kit.test("multi_wakeup wakes all coroutines that wait on a token, in order; multi_interrupt raises in all", {
   main = [[
     local list = {}
     for i = 1, 4 do
@@ -130,7 +130,7 @@ kit.test("multi_wakeup wakes all that wait for a token, in order; multi_interrup
   out = { "true\tnil", "1ab 2ab 3ab 4ab", "true\tnil", "3" },
 })
 
-kit.test("a coroutine can be woken by what current_token gave it", {
+kit.test("a coroutine can be woken by its current_token", {
   main = [[
     local token
     ltask.fork(function()
@@ -144,7 +144,7 @@ kit.test("a coroutine can be woken by what current_token gave it", {
   out = { "true", "woken\tx" },
 })
 
-kit.test("a coroutine woken by another that takes turns with it loses no wakeup", {
+kit.test("two coroutines that wake each other lose no wakeup", {
   main = [[
     local n <const> = 20000
     local turns = 0
@@ -169,7 +169,7 @@ kit.test("a coroutine woken by another that takes turns with it loses no wakeup"
   out = { "true" },
 })
 
-kit.test("many requests, one after another, run in a handful of coroutines", {
+kit.test("many requests, one after another, run in a few coroutines", {
   services = { pool = [[
     local S, seen, count = {}, {}, 0
     function S.ping(i)
@@ -191,7 +191,7 @@ kit.test("many requests, one after another, run in a handful of coroutines", {
   out = { "true\ttrue", "true" },
 })
 
-kit.test("a pooled coroutine keeps nothing of the request before", {
+kit.test("a pooled coroutine keeps no value of the request before", {
   services = { leak = [[
     local S, weak = {}, setmetatable({}, { __mode = "k" })
     function S.hold()
@@ -230,7 +230,7 @@ kit.test("twenty thousand forks at once all run, in order, in linear time", {
       assert(next_one - 1 == n and order)
       return os.clock() - cpu
     end
-    -- Both are as many; quadratic time would be ten times as long for those at once.
+    -- The number of forks is the same; quadratic time would make the second ten times as long.
     local apart = 0
     for _ = 1, 10 do apart = apart + forks(2000) end
     local at_once = forks(20000)
@@ -239,7 +239,7 @@ kit.test("twenty thousand forks at once all run, in order, in linear time", {
   out = { "true" },
 })
 
-kit.test("forks of forks run before the next message, also when the slice has taken its time", {
+kit.test("forks of forks run before the next message, also at the end of a long slice", {
   services = { chain = [[
     local S, log = {}, {}
     function S.message() log[#log + 1] = "message" end
@@ -249,7 +249,7 @@ kit.test("forks of forks run before the next message, also when the slice has ta
     end
     function S.begin()
       ltask.send(ltask.self(), "message")
-      -- Longer than a slice is to last.
+      -- Longer than the limit of a slice.
       local began = ltask.counter()
       while ltask.counter() - began < 0.003 do end
       link(1)
@@ -270,7 +270,7 @@ kit.test("forks of forks run before the next message, also when the slice has ta
   end,
 })
 
-kit.test("an error of a fork takes only its own coroutine; its pending __close runs", {
+kit.test("an error in a fork ends only its own coroutine; its pending __close runs", {
   main = [[
     ltask.fork(function()
       local _ <close> = setmetatable({}, { __close = function() say "closed" end })
@@ -287,7 +287,7 @@ kit.test("an error of a fork takes only its own coroutine; its pending __close r
   end,
 })
 
-kit.test("suspend hands a session's answer to a function or to a coroutine", {
+kit.test("suspend passes a session's answer to a function or to a coroutine", {
   main = [[
     local session <const> = 0x70000001
     ltask.suspend(session, function() say "by a function" ltask.wakeup "next" end)
@@ -297,7 +297,7 @@ kit.test("suspend hands a session's answer to a function or to a coroutine", {
   out = { "by a function" },
 })
 
-kit.test("thread_info describes a coroutine that waits", {
+kit.test("thread_info describes a waiting coroutine", {
   main = [[
     local co = ltask.fork(function() ltask.wait "something" end)
     ltask.sleep(0)
@@ -308,7 +308,7 @@ kit.test("thread_info describes a coroutine that waits", {
   out = { "true" },
 })
 
-kit.test("coroutines that a handler makes itself are its own", {
+kit.test("a handler may make and resume coroutines of its own", {
   services = { own = [[
     local S = {}
     function S.generate(n)

@@ -1,6 +1,6 @@
--- Waits inside coroutines that services make: calls, sleeps and waits in generators, handlers and their answers, errors
--- and their tracebacks, and what others are told when such a service or request is ended. The service's
--- global `coroutine` is lio.coroutine, in either host.
+-- Waits inside coroutines of services: calls, sleeps and waits in generators, handlers and their answers, errors and
+-- their tracebacks, and the errors of callers when such a service or request ends. The global `coroutine` of a service
+-- is lio.coroutine, in both hosts.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -14,7 +14,7 @@ local echo <const> = [[
   return S
 ]]
 
--- `nested(depth, f, …)` calls f so many coroutines further inside.
+-- `nested(depth, f, …)` calls f in that many nested coroutines.
 local nested <const> = [[
   local function nested(depth, f, ...)
     if depth == 0 then return f(...) end
@@ -30,7 +30,7 @@ kit.test("the global coroutine table of a service is lio.coroutine", {
   out = { "true\ttrue", "running\tfalse\ttrue" },
 })
 
-kit.test("a generator may call, sleep and wait; its for loop need not know", {
+kit.test("a generator may call, sleep and wait in a for loop", {
   services = { echo = echo },
   main = [[
     local a = ltask.spawn "echo"
@@ -56,7 +56,7 @@ kit.test("a generator may call, sleep and wait; its for loop need not know", {
   out = { "1\t1", "2\t4", "3\t9", "4\t16", "5\t25", "3", "by all", "interrupted", "true" },
 })
 
-kit.test("a call fifty coroutines deep, many times, with many values", {
+kit.test("a call in fifty nested coroutines, many times, with many values", {
   services = { echo = echo },
   main = nested .. [[
     local a = ltask.spawn "echo"
@@ -75,7 +75,7 @@ kit.test("a call fifty coroutines deep, many times, with many values", {
   out = { "100" },
 })
 
-kit.test("handlers with generators serve many requests at a time, each with its own answer", {
+kit.test("handlers with generators serve concurrent requests, each with its own answer", {
   services = { echo = echo, middle = nested .. [[
     local S = {}
     local back = ...
@@ -105,7 +105,7 @@ kit.test("handlers with generators serve many requests at a time, each with its 
   out = { "50" },
 })
 
-kit.test("other requests are served while a nested coroutine waits", {
+kit.test("other requests are handled while a nested coroutine waits", {
   services = { slow = nested .. [[
     local S = {}
     function S.slow() return nested(5, ltask.wait, "go") end
@@ -151,7 +151,7 @@ kit.test("current_session and no_response inside coroutines are those of the req
   out = { "true\ttrue", "the\tanswer" },
 })
 
-kit.test("an error after a call, inside of coroutines, reaches the caller with every service and line", {
+kit.test("an error after a call, in nested coroutines, reaches the caller with every service and line", {
   services = {
     back = [[
       local S = {}
@@ -196,7 +196,7 @@ kit.test("an error after a call, inside of coroutines, reaches the caller with e
   },
 })
 
-kit.test("an error object that a nested call raised can be caught and read between", {
+kit.test("an error object of a nested call can be caught and read in between", {
   services = { echo = "local S = {} function S.fail(...) error { code = ... } end return S" },
   main = nested .. [[
     local a = ltask.spawn "echo"
@@ -227,7 +227,7 @@ kit.test("an error in a nested fork is logged once, with the lines of all its co
   end,
 })
 
-kit.test("a request whose coroutine is closed while nested: its caller is told, and all is closed innermost first", {
+kit.test("a request whose nested coroutine is closed: its caller gets an error, inner coroutines close first", {
   services = { held = [[
     local S, order, held = {}, {}, nil
     local function guard(name)
@@ -278,7 +278,7 @@ kit.test("a request whose coroutine is closed while nested: its caller is told, 
   end,
 })
 
-kit.test("close of a coroutine inside a handler lets the handler go on and answer", {
+kit.test("a handler that closes a waiting coroutine continues and answers", {
   services = { held = [[
     local S, inner = {}, nil
     function S.hold()
@@ -311,7 +311,7 @@ kit.test("close of a coroutine inside a handler lets the handler go on and answe
   end,
 })
 
-kit.test("a service that is killed while chains wait answers every caller; its <close> variables run", {
+kit.test("a service that is killed while nested coroutines wait answers all callers and runs <close> variables", {
   services = { busy = nested .. [[
     local S = {}
     local function guard(name) return setmetatable({}, { __close = function() say(name) end }) end
@@ -353,7 +353,7 @@ kit.test("a service that is killed while chains wait answers every caller; its <
   end,
 })
 
-kit.test("the system ends while chains wait, without a word", {
+kit.test("the system ends while nested coroutines wait, without an error", {
   services = { busy = nested .. [[
     for i = 1, 20 do ltask.fork(nested, i, ltask.sleep, 100000) end
     for i = 1, 20 do ltask.fork(nested, i, ltask.wait, "token" .. i) end

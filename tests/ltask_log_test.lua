@@ -1,12 +1,11 @@
--- The log: log.info, log.error and print of services, the default logger's lines, and a logger
--- written by somebody else.
+-- The log: log.info, log.error and print of services, the default logger's lines, and a custom logger.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
 local stamp <const> = "^%[%d%d%d%d%-%d%d%-%d%d %d%d:%d%d:%d%d%.%d%d%]"
 
-kit.test("log.info goes to the output, log.error to the errors, with time, level, id and label", {
+kit.test("log.info is written to standard output, log.error to standard error, with time, level, id and label", {
   services = { talker = [[
     local S = {}
     function S.talk()
@@ -46,7 +45,7 @@ kit.test("print of a service is log.info", {
   end,
 })
 
-kit.test("lines of one service stay in order; those of many are whole", {
+kit.test("lines of one service keep their order; lines of many services are not mixed", {
   services = { talker = [[
     local me = ...
     local S = {}
@@ -72,7 +71,7 @@ kit.test("lines of one service stay in order; those of many are whole", {
   end,
 })
 
-kit.test("long texts, texts of several lines and of any bytes are written whole", {
+kit.test("long texts, texts of several lines and of any bytes are written completely", {
   main = [[
     ltask.log.info(("long"):rep(50000) .. " end")
     ltask.log.info "one\ntwo\nthree"
@@ -87,7 +86,7 @@ kit.test("long texts, texts of several lines and of any bytes are written whole"
   end,
 })
 
-t.test("what is logged is written at once, not only at the end", function()
+t.test("log entries are written at once, not only at the end", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({ main = [[
       ltask.log.info "early"
@@ -100,7 +99,7 @@ t.test("what is logged is written at once, not only at the end", function()
   end
 end)
 
--- As loggers for ltask have always been written: a service that empties the log by poplog.
+-- A typical logger for ltask: a service that empties the log by poplog.
 local own_logger <const> = [[
   local S = {}
   local function write()
@@ -121,7 +120,7 @@ local own_logger <const> = [[
   return S
 ]]
 
-kit.test("a logger of one's own gets time, id, level and text", {
+kit.test("a custom logger gets time, id, level and text", {
   services = { mylogger = own_logger },
   config = { logger = { "mylogger" } },
   main = [[
@@ -143,7 +142,7 @@ kit.test("a logger of one's own gets time, id, level and text", {
   end,
 })
 
--- It takes entries only when it is asked to.
+-- It takes entries only on request.
 local slow_logger <const> = [[
   local S = {}
   function S.write()
@@ -160,7 +159,7 @@ local slow_logger <const> = [[
 ]]
 
 -- 60,000 refused sends wrote 66,844 lines in a second, and the queue behind a slow logger had no bound.
-kit.test("a queue that is full drops lines, and one line says how many", {
+kit.test("a full queue drops lines, and one line reports their number", {
   services = { slow = slow_logger },
   config = { logger = { "slow" }, log_queue = 10 },
   main = [[
@@ -182,7 +181,7 @@ kit.test("a queue that is full drops lines, and one line says how many", {
   end,
 })
 
-kit.test("what somebody else's library pushes is dropped alike, and no call fails", {
+kit.test("entries of another service library are dropped as well, and no call fails", {
   services = { slow = slow_logger },
   config = { logger = { "slow" }, log_queue = 3 },
   main = [[
@@ -197,7 +196,7 @@ kit.test("what somebody else's library pushes is dropped alike, and no call fail
   },
 })
 
--- The lines of standard error, and how many each stands for.
+-- Returns the lines of standard error, and the number of entries that each represents.
 local function repetitions(err)
   local lines, sum = {}, 0
   for _, line in ipairs(kit.lines(err)) do
@@ -209,7 +208,7 @@ local function repetitions(err)
   return lines, sum
 end
 
-kit.test("a line that is repeated is counted until another one comes", {
+kit.test("a repeated line is counted until another line follows", {
   main = [[
     for _ = 1, 60000 do ltask.log.error "no room" end
     ltask.log.error "another"
@@ -223,14 +222,14 @@ kit.test("a line that is repeated is counted until another one comes", {
   end,
 })
 
-t.test("a count is written in time when nothing else follows", function()
+t.test("a count is written in time if no other line follows", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({ main = [[
       for _ = 1, 5 do ltask.log.error "same" end
       while not io.open(... .. "/go") do ltask.sleep(1) end
       ltask.log.error "later"
     ]] }, worker)
-    -- Before the system has anything else to write.
+    -- Before the system has another line to write.
     local err = child:line() .. "\n" .. child:line() .. "\n"
     kit.go(dir)
     err = err .. child:all()
@@ -247,7 +246,7 @@ t.test("a count is written in time when nothing else follows", function()
   end
 end)
 
-kit.test("print is a program's output: each line is written", {
+kit.test("print is the output of a program: repeated lines are all written", {
   main = [[ for _ = 1, 100 do print "same" end ]],
   out = function(out)
     local lines = kit.lines(out)
@@ -266,14 +265,14 @@ kit.test("tracebacks and errors have the lines and names of the service library"
       return text
     end
     -- Lua names it by whichever of the two modules it finds first.
-    local text = trace(ltask.spawn, "bad"):gsub("ltask%.more%.spawn", "ltask.spawn")
-    say((text:match "ltask/more%.lua:%d+: in function 'ltask%.spawn'" or "nothing"):gsub("%d+", "N"))
+    local text = trace(ltask.spawn, "bad"):gsub("ltask%.root_client%.spawn", "ltask.spawn")
+    say((text:match "ltask/root_client%.lua:%d+: in function 'ltask%.spawn'" or "nothing"):gsub("%d+", "N"))
     trace(ltask.call, ltask.spawn "fails", "f")
     say((select(2, pcall(ltask.parallel, 5)):gsub("^.-main%.lua:%d+: ", "")))
     say((select(2, pcall(ltask.request, 5)):gsub("^.-main%.lua:%d+: ", "")))
   ]],
   out = {
-    "nil\tnil", "ltask/more.lua:N: in function 'ltask.spawn'\t1", "nil\tnil",
+    "nil\tnil", "ltask/root_client.lua:N: in function 'ltask.spawn'\t1", "nil\tnil",
     "bad argument #1 to 'parallel' (table expected, got number)",
     "bad argument #1 to 'request' ({ address, … } expected)",
   },

@@ -1,5 +1,5 @@
--- Every name of the contract is there: the low-level modules inside and outside a service, and the
--- service library. What each does is tested by the suite of its topic.
+-- Every name of the contract exists: the low-level modules inside and outside a service, and the service library. The
+-- suites of their topics test what they do.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -31,7 +31,7 @@ local missing <const> = [[
   end
 ]]
 
--- Text that says which of the names is no function, when it runs where `name` can be required.
+-- Returns code that prints the names which are not functions of the module `name`.
 local function names_of(name, names)
   return string.format("%s say(%q, missing(require %q, %q))\n", missing, name, name, names)
 end
@@ -73,7 +73,7 @@ kit.test("the service library has every function, with those of the core", {
 -- ---------------------------------------------------------------------------------------------
 -- Handlers and boot fields that belong to no other topic
 
-kit.test("the function a service puts into ltask.signal_handler is given the signals that come", {
+kit.test("the function that a service assigns to ltask.signal_handler gets its signals", {
   services = { listener = [[
     local S, heard = {}, nil
     assert(ltask.signal_handler == nil)
@@ -99,7 +99,7 @@ kit.test("preload runs in every service before its file", {
   out = { "preloaded", "preloaded" },
 })
 
-kit.test("a service's globals are its own", {
+kit.test("services do not share globals", {
   services = { plain = "local S = {} function S.get() return SHARED end function S.set(x) SHARED = x end return S" },
   main = [[
     SHARED = "main's"
@@ -110,7 +110,7 @@ kit.test("a service's globals are its own", {
   out = { "a's\tnil\tmain's" },
 })
 
-kit.test("a service has Lua's libraries, and finds modules by lua_path", {
+kit.test("a service has the standard libraries, and finds modules by lua_path", {
   modules = { helper = "return { name = 'helper' }" },
   main = [[
     for _, name in ipairs { "string", "table", "math", "io", "os", "utf8", "debug", "coroutine", "package" } do

@@ -1,4 +1,4 @@
--- Several requests at once: async, request():select, parallel; both generations of their results.
+-- Concurrent requests: async, request():select, parallel, with the results of both generations.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -8,7 +8,7 @@ local worker <const> = [[
   function S.echo(...) return ... end
   function S.delay(cs, ...) ltask.sleep(cs) return ... end
   function S.fail(what) error(what, 0) end
-  -- Answered when `go` comes, before that is.
+  -- Answered at the request `go`, before that.
   function S.later(...) ltask.multi_wait "go" return ... end
   function S.go() ltask.multi_wakeup "go" ltask.sleep(0) end
   function S.add(n) ltask.sleep(1) count = count + n return count end
@@ -28,7 +28,7 @@ kit.test("async: wait returns when every request has been answered", {
     say "requested"
     async:wait()
     say(ltask.call(a, "count"), ltask.call(b, "count"))
-    -- It may be used again, and waiting for nothing returns at once.
+    -- It can be used again, and a wait without requests returns at once.
     async:wait()
     async:request(a, "add", 1)
     async:wait()
@@ -37,7 +37,7 @@ kit.test("async: wait returns when every request has been answered", {
   out = { "requested", "1275\t50", "1276" },
 })
 
-kit.test("select gives each request with its results, as the answers come", {
+kit.test("select returns each request with its results, in the order of the answers", {
   services = { worker = worker },
   main = [[
     local a, b = ltask.spawn "worker", ltask.spawn "worker"
@@ -79,7 +79,7 @@ kit.test("a request built by call syntax alone", {
   out = { "6", "empty" },
 })
 
-kit.test("select with a timeout ends without those that are late, whose answers hurt nobody", {
+kit.test("select with a timeout ends without the late requests, whose answers have no effect", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -95,7 +95,7 @@ kit.test("select with a timeout ends without those that are late, whose answers 
   out = { "true\tsoon", "still in step" },
 })
 
-kit.test("a dead service among the requests is one error, the others answer", {
+kit.test("a request to a dead service is an error, the others are answered", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -127,7 +127,7 @@ kit.test("leaving the loop, close and <close> drop the rest", {
   out = { "in step" },
 })
 
-kit.test("parallel gives each task with a table of its results or its error", {
+kit.test("parallel returns each task with a table of its results or its error", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -162,7 +162,7 @@ kit.test("parallel gives each task with a table of its results or its error", {
   end,
 })
 
-kit.test("parallel of the first generation gives results in line, and raises errors at the end", {
+kit.test("parallel of the first generation returns the results themselves, and raises errors at the end", {
   services = { worker = worker },
   config = { generation = 1 },
   main = [[
@@ -184,7 +184,7 @@ kit.test("parallel of the first generation gives results in line, and raises err
   out = { "1 2\te f", "false\ttrue", "no error" },
 })
 
-kit.test("parallel runs a thousand tasks, each of its results once", {
+kit.test("parallel runs a thousand tasks, and returns each result once", {
   services = { worker = worker },
   main = [[
     local a, tasks = ltask.spawn "worker", {}

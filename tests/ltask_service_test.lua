@@ -1,5 +1,4 @@
--- Starting and naming services: spawn, unique services, names, where files are found, and a
--- `require` inside a service whose modules may wait.
+-- Starting and naming services: spawn, unique services, names, the service path, and `require` of modules that wait.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -12,7 +11,7 @@ local plain <const> = [[
   return S
 ]]
 
-kit.test("spawn runs the file with its arguments and answers the new service's id", {
+kit.test("spawn runs the file with its arguments and returns the new service's id", {
   services = { plain = plain },
   main = [[
     local a = ltask.spawn("plain", 1, nil, { "x" }, false)
@@ -27,7 +26,7 @@ kit.test("spawn runs the file with its arguments and answers the new service's i
   out = { "integer\ttrue", "1\tnil\tx\tfalse", "true\ttrue", "true\t0" },
 })
 
-kit.test("a service's file may wait while it runs; its handlers answer once it has returned", {
+kit.test("a service's file may wait while it runs; its handlers run when it has returned", {
   services = {
     plain = plain,
     slow = [[
@@ -47,7 +46,7 @@ kit.test("a service's file may wait while it runs; its handlers answer once it h
   out = { "true" },
 })
 
-kit.test("a file that is missing, does not compile or raises makes spawn raise, and leaves no service", {
+kit.test("spawn raises if the file is missing, does not compile or raises, and leaves no service", {
   services = {
     plain = plain,
     raises = [[
@@ -111,7 +110,7 @@ kit.test("spawn_service takes a table: name, args, worker_id", {
   out = { "1\ttwo", "true" },
 })
 
-kit.test("a unique service is started once, however many ask for it at the same time", {
+kit.test("a unique service is started once, however many services request it at the same time", {
   services = {
     only = [[
       say "started"
@@ -147,7 +146,7 @@ kit.test("a unique service is started once, however many ask for it at the same 
   out = { "started", "true\ttrue\tinteger" },
 })
 
-kit.test("a unique service that cannot start raises in all who asked", {
+kit.test("a unique service that cannot start raises an error in all callers", {
   services = { broken = [[
     ltask.sleep(1)
     error "cannot be"
@@ -182,7 +181,7 @@ kit.test("queryservice waits until the name exists", {
     ask(function() first = ltask.queryservice "the name" end)
     ask(function() second = ltask.queryservice "only" end)
     ltask.sleep(0)
-    -- Root has both questions.
+    -- Root has both requests.
     ltask.call(1, "stat")
     say(first, second)
     local a, b = ltask.spawn("named", "the name"), ltask.uniqueservice "only"
@@ -192,7 +191,7 @@ kit.test("queryservice waits until the name exists", {
   out = { "nil\tnil", "registering", "true\ttrue\ttrue" },
 })
 
-kit.test("servicepath changes where services are found", {
+kit.test("servicepath sets where service files are found", {
   services = { plain = plain },
   main = [[
     local dir = ...
@@ -211,7 +210,7 @@ kit.test("servicepath changes where services are found", {
   end,
 })
 
-kit.test("two coroutines that require one module, which waits, load it once", {
+kit.test("two coroutines that require one module that waits load it once", {
   modules = {
     shared = [[
       local ltask = require "ltask"
@@ -253,10 +252,10 @@ kit.test("two coroutines that require one module, which waits, load it once", {
     end
     ltask.wait "done"
     say("failed", failed)
-    -- It said "is being loaded by who asks".
+    -- The message did not name the modules.
     local ok, problem = pcall(require, "first")
     say("cycle", ok, problem:match "[^\n]*":gsub("^.*/", ""))
-    -- Lua's own words, one place a line: they were all in one.
+    -- The message of the standard `require`, with one place per line: they were all on one line.
     ok, problem = pcall(function() local m = require "no.such.module" return m end)
     say("missing", ok, problem:match "[^\n]*":gsub("^.*/", ""))
     say(problem:find "not found:\n\tno field package%.preload%['no%.such%.module'%]\n\tno file '" ~= nil)
@@ -269,7 +268,7 @@ kit.test("two coroutines that require one module, which waits, load it once", {
   },
 })
 
-kit.test("bootstrap services start in their order, with arguments; unique ones can be queried", {
+kit.test("bootstrap services start in order, with their arguments; unique ones can be queried", {
   services = {
     helper = [[
       say("helper", ...)

@@ -1,5 +1,5 @@
--- The end of a system: who decides it, what runs before it, and what is left of it in the process:
--- nothing. Numbered semantic 8, and the original's fault of swallowing SIGTERM.
+-- The end of a system: its causes, the quit handlers before it, and that nothing is left of it in the process. Numbered
+-- semantic 8, and a fault of the original ltask: it ignored SIGTERM.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -13,7 +13,7 @@ local worker <const> = [[
   return S
 ]]
 
-kit.test("quit_ltask ends the system: every quit handler runs, whatever waits", {
+kit.test("quit_ltask ends the system: every quit handler runs, also of services that wait", {
   services = { worker = worker },
   main = [[
     for i = 1, 5 do
@@ -121,7 +121,7 @@ kit.test("every VM is closed: __gc and the __close of coroutines that wait run",
   end,
 })
 
-kit.test("everything logged before the end, and by quit handlers, is written", {
+kit.test("all entries of the log before the end, and of quit handlers, are written", {
   services = { logs = [[
     local S = {}
     function S.quit() ltask.log.info "from the quit handler" end
@@ -142,7 +142,7 @@ kit.test("everything logged before the end, and by quit handlers, is written", {
   end,
 })
 
-kit.test("start returns when the system has ended, and the program goes on", {
+kit.test("start returns when the system has ended, and the program continues", {
   services = { worker = worker },
   main = "say 'main'",
   out = { "main" },
@@ -169,7 +169,7 @@ t.test("start leaves no thread and no descriptor, twenty times in one process", 
     local stat = io.open "/proc/self/stat"
     local self = stat:read "n"
     stat:close()
-    -- The least of some: popen closes its own copy of the child's end while the child runs.
+    -- The smallest of several counts: popen closes its copy of the child's end while the child runs.
     local function count(what)
       local least = math.huge
       for _ = 1, 5 do
@@ -208,7 +208,7 @@ t.test("SIGTERM ends the process, as it does without a system; SIGINT ends it as
       c:kill(signal)
       local code, ended_by = c:close()
       local how = signal .. ": code " .. tostring(code) .. ", signal " .. tostring(ended_by)
-      -- `timeout` passes a signal on, and tells of it by 128 and more or, for its own, by 124.
+      -- `timeout` exits with 128 and the number of a signal that it has passed on, and with 124 for its own.
       t.ok(code ~= 0 and code ~= 124 and code ~= 137, how)
       if signal == "TERM" then t.ok(ended_by == 15 or code == 143, how) end
     end

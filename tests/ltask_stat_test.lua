@@ -21,7 +21,7 @@ local worker <const> = [[
   return S
 ]]
 
-kit.test("every service has its line, with each figure", {
+kit.test("every service has its statistics, with each number", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -57,7 +57,7 @@ kit.test("objects with finalizers do not pile up in a service", {
   out = function(out) t.ok(out:find "^true", out) end,
 })
 
-kit.test("messages and resumes count what came, coroutines what was created", {
+kit.test("messages and resumes count received messages, coroutines the created ones", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -76,7 +76,7 @@ kit.test("messages and resumes count what came, coroutines what was created", {
   out = { "true\ttrue", "true\ttrue", "true", "true\ttrue" },
 })
 
-kit.test("queue is what waits now, queue_max the most that ever did", {
+kit.test("queue is the number of waiting messages, queue_max its maximum", {
   services = { worker = worker },
   main = [[
     local dir = ...
@@ -95,12 +95,12 @@ kit.test("queue is what waits now, queue_max the most that ever did", {
   out = { "100\t100", "0\ttrue" },
 })
 
-kit.test("cpu grows with work and not with waiting; memory follows what is held", {
+kit.test("cpu grows with work and not with waits; memory follows the values in use", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
     local function stat() return ltask.call(1, "stat")[a] end
-    -- The figures are those of the end of a slice, which may come behind the answer.
+    -- The statistics are those of the end of a slice, which may be after the answer.
     local function stat_until(f)
       local deadline = ltask.counter() + 10
       local figures

@@ -1,5 +1,5 @@
--- Services with waiting coroutines, seen from outside: the request "tasks", inspection, lost tasks and requests; and
--- the calls of the service library beyond call, sleep and wait, inside coroutines.
+-- Inspection of services with waiting coroutines: the request "tasks", `inspect`, orphaned tasks and requests; and the
+-- calls of the service library other than call, sleep and wait, inside coroutines.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -12,7 +12,7 @@ local nested <const> = [[
   end
 ]]
 
--- Its tasks wait at lines 5, 6 and 7, that many coroutines inside less four.
+-- The task of line 5 waits in one nested coroutine, that of line 6 in two, that of line 7 in three.
 local busy <const> = nested .. [[
   ltask.fork(nested, 1, function() local r = ltask.sleep(100000) return r end)
   ltask.fork(nested, 2, function() local r = ltask.wait "my token" return r end)
@@ -20,7 +20,7 @@ local busy <const> = nested .. [[
   return { never = function() local r = ltask.wait "never" return r end }
 ]]
 
--- Waits until all of them wait, and the request that the third one makes.
+-- Waits until all of them wait, and for the request of the third one.
 local settled <const> = [[
   local function settled(a)
     while true do
@@ -32,7 +32,7 @@ local settled <const> = [[
   end
 ]]
 
-kit.test("the request tasks lists what the tasks of a service wait for, with the lines of their coroutines", {
+kit.test("the request tasks lists the waits of the tasks of a service, with the lines of their coroutines", {
   services = { busy = busy },
   main = settled .. [[
     local a = ltask.spawn "busy"
@@ -66,7 +66,7 @@ kit.test("the request tasks lists what the tasks of a service wait for, with the
   end,
 })
 
-kit.test("a service's own handler of that name comes first, and the syscall asks the library all the same", {
+kit.test("a service's own handler tasks takes precedence, and the syscall still reaches the library", {
   services = { own = "return { tasks = function(...) return 'mine', ... end }" },
   main = [[
     local a = ltask.spawn "own"
@@ -88,7 +88,7 @@ kit.test("a task's age grows while it waits", {
   out = { "true" },
 })
 
-kit.test("inspect's traceback shows the coroutines inside of each other", {
+kit.test("inspect's traceback shows nested coroutines", {
   services = { busy = busy },
   main = settled .. [[
     local a = ltask.spawn "busy"
@@ -100,7 +100,7 @@ kit.test("inspect's traceback shows the coroutines inside of each other", {
   out = { "true", "true", "true", "6\t6" },
 })
 
-kit.test("a request that is lost is answered with an error, reported once, and its <close> variables run", {
+kit.test("an orphaned request is answered with an error and reported once, and its <close> variables run", {
   services = { loses = nested .. [[
     local S = {}
     local function in_vain() ltask.wait {} return 1 end
@@ -139,7 +139,7 @@ kit.test("a request that is lost is answered with an error, reported once, and i
   end,
 })
 
-kit.test("a fork or a request without a caller that is lost is logged, once each; what can be woken is not", {
+kit.test("an orphaned fork, or request without a caller, is logged once; tasks that can be woken are not", {
   services = { loses = nested .. [[
     local S = {}
     local kept = {}
@@ -175,7 +175,7 @@ kit.test("a fork or a request without a caller that is lost is logged, once each
   end,
 })
 
-kit.test("nothing is reported of tasks that wait when their service or the system ends", {
+kit.test("tasks that wait when their service or the system ends are not reported", {
   services = { busy = busy, quits = nested .. [[
     for i = 1, 5 do ltask.fork(nested, i, function() ltask.wait {} end) end
     return { stop = function() collectgarbage() ltask.quit() end }
@@ -193,7 +193,7 @@ kit.test("nothing is reported of tasks that wait when their service or the syste
   out = { "end" },
 })
 
-kit.test("requests in parallel, spawns, names and modules that wait, all inside coroutines", {
+kit.test("concurrent requests, spawns, names and modules that wait, all inside coroutines", {
   services = {
     echo = [[
       local S = {}
@@ -230,7 +230,7 @@ kit.test("requests in parallel, spawns, names and modules that wait, all inside 
   out = { "echo", "55", "hello\tyou", "loaded" },
 })
 
-t.test("in a service that owns a loop a generator may use both: sockets and calls", function()
+t.test("in a service that owns a loop a generator may use sockets and calls", function()
   local dir = t.tmp()
   t.write(dir .. "/upper.lua", "return { upper = function(s) return s:upper() end }")
   t.write(dir .. "/main.lua", [[

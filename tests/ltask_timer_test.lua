@@ -1,5 +1,5 @@
--- sleep and timeout of the service library: order, never early, and what a service's end does to
--- them. Nothing here asserts how late a timer may be: that is measured by the benchmarks.
+-- sleep and timeout of the service library: their order, that they are never early, and the end of a service with
+-- timers. No test asserts how late a timer may be: the benchmarks measure that.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -17,7 +17,7 @@ kit.test("sleep never returns early", {
   out = { "0" },
 })
 
-kit.test("sleep(0) lets other messages through", {
+kit.test("sleep(0) lets other messages be handled", {
   services = { busy = [[
     local S, stop = {}, false
     function S.run()
@@ -55,10 +55,10 @@ kit.test("timeout returns at once; its function runs as a coroutine that may wai
   out = { "set", "fired", "done" },
 })
 
-kit.test("timeouts fire in the order of their due times", {
+kit.test("timeouts fire in the order of their times", {
   main = [[
     local list
-    -- Again, should they not be set at (almost) one time.
+    -- Repeated if they were not set at almost the same time.
     repeat
       local mine, set = {}, ltask.counter()
       list = mine
@@ -75,8 +75,8 @@ kit.test("timeouts fire in the order of their due times", {
   out = { "10 20 30 40 50" },
 })
 
--- When each was set is known to lie between two readings of the clock, and so is its due time. A timeout of 0 is no
--- timer: it comes behind what has arrived, before timers that are due and come late.
+-- Each was set between two readings of the clock, so the range of its time is known. A timeout of 0 is no timer: it
+-- fires after messages that have arrived, and before timers that are late.
 kit.test("five thousand timeouts: each fires once, none early, in order", {
   main = [[
     local n <const> = 5000
@@ -98,7 +98,7 @@ kit.test("five thousand timeouts: each fires once, none early, in order", {
     ltask.sleep(5)
     local once, wrong = #order == n, 0
     for i = 1, n do once = once and fired[i] == 1 end
-    -- One that certainly was due before another must not fire after it.
+    -- A timer that was certainly earlier than another must not fire after it.
     local latest = 0
     for k = 1, n do
       local i = order[k]
@@ -126,7 +126,7 @@ kit.test("ten thousand coroutines sleep at once, and all wake up", {
   out = { "10000" },
 })
 
-kit.test("timers of a service that ended are forgotten", {
+kit.test("timers of a dead service are removed", {
   services = { brief = [[
     local S = {}
     function S.run()
@@ -141,13 +141,13 @@ kit.test("timers of a service that ended are forgotten", {
     ltask.sleep(10)
     say "nothing came"
   ]],
-  -- Those that are due before their service is gone may still fire.
+  -- Timers whose time comes before their service has ended may still fire.
   out = function(out)
     t.ok(out:find "nothing came\n$", out)
   end,
 })
 
-kit.test("a far timer does not keep the system", {
+kit.test("a timer in the far future does not keep the system running", {
   services = { far = [[
     ltask.timeout(8640000, function() end)
     ltask.fork(function() ltask.sleep(100000000) end)
@@ -161,7 +161,7 @@ kit.test("a far timer does not keep the system", {
   out = { "leaving" },
 })
 
-kit.test("now, walltime and counter go on while a service sleeps", {
+kit.test("now, walltime and counter advance while a service sleeps", {
   main = [[
     local s1, cs1 = ltask.now()
     local w, c = ltask.walltime(), ltask.counter()

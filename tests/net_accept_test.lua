@@ -1,5 +1,4 @@
--- listen and accept: addresses, unix sockets and their files, several acceptors, running out of
--- descriptors, close.
+-- listen and accept: addresses, unix sockets and their files, several acceptors, no descriptors left, close.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -30,7 +29,7 @@ local function exists(path)
   return os.execute("test -e " .. t.quote(path)) == true
 end
 
-netkit.test("a listener tells its address; port 0 lets the system choose", function()
+netkit.test("address returns a listener's address; with port 0 the system chooses", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local ip, port, family = l:address()
   t.eq({ ip, family }, { "127.0.0.1", "inet" })
@@ -39,7 +38,7 @@ netkit.test("a listener tells its address; port 0 lets the system choose", funct
   exchange(l, "127.0.0.1", port)
 end)
 
-netkit.test("IPv6 works as IPv4 does, and :: takes both unless v6only", function()
+netkit.test("IPv6 works as IPv4 does, and :: takes both unless v6only is set", function()
   local l <close> = t.ok(net.listen("::1", 0))
   local ip, port, family = l:address()
   t.eq({ ip, family }, { "::1", "inet6" })
@@ -54,7 +53,7 @@ netkit.test("IPv6 works as IPv4 does, and :: takes both unless v6only", function
   t.eq(select(3, net.connect("127.0.0.1", third)), "refused")
 end)
 
-netkit.test("accepted and connected sockets have TCP_NODELAY, and know both addresses", function()
+netkit.test("accepted and connected sockets have TCP_NODELAY, and both addresses", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local c <close> = t.ok(net.connect("127.0.0.1", port))
@@ -65,7 +64,7 @@ netkit.test("accepted and connected sockets have TCP_NODELAY, and know both addr
   t.eq({ s:peer() }, { c:sock() })
 end)
 
-netkit.test("a port in use is false and a message; with reuseport two may listen", function()
+netkit.test("for a port in use the result is false and a message; with reuseport two may listen", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local ok, message, code = net.listen("127.0.0.1", port)
@@ -77,7 +76,7 @@ netkit.test("a port in use is false and a message; with reuseport two may listen
   t.ok(two)
 end)
 
-netkit.test("a host name is resolved; one that cannot be is false and a message", function()
+netkit.test("a host name is resolved; if that fails, the result is false and a message", function()
   local l <close> = t.ok(net.listen("localhost", 0))
   local _, port = l:address()
   exchange(l, "localhost", port)
@@ -95,13 +94,13 @@ t.test("listen works before the loop runs, with a name too", function()
   end)
 end)
 
-netkit.test("a unix socket: its file has the mode asked for and goes with the listener", function()
+netkit.test("a unix socket: its file has the requested mode and is removed with the listener", function()
   local path = t.tmp() .. "/socket"
   local l = t.ok(net.listen("unix:" .. path, nil, { mode = tonumber("600", 8) }))
   t.eq(mode_of(path), "600")
   t.eq({ l:address() }, { path, "path", "unix" })
   exchange(l, "unix:" .. path)
-  t.eq(select(3, net.listen("unix:" .. path)), "in use", "somebody listens on it")
+  t.eq(select(3, net.listen("unix:" .. path)), "in use", "a socket listens on it")
   exchange(l, "unix:" .. path)
   l:close()
   t.eq(exists(path), false)
@@ -131,7 +130,7 @@ netkit.test("an abstract unix socket has no file", function()
   exchange(l, name)
 end)
 
-netkit.test("a unix path that cannot be is false and a message, and leaves no file", function()
+netkit.test("for an impossible unix path the result is false and a message, and no file is left", function()
   local dir = t.tmp()
   t.eq(select(3, net.listen("unix:" .. dir .. "/" .. ("x"):rep(120))), "too long")
   t.eq(select(3, net.listen("unix:" .. dir .. "/no/such/folder")), "not found")
@@ -173,7 +172,7 @@ netkit.test("several acceptors are served in the order in which they came", func
   t.eq(order, { 1, 2, 3 })
 end)
 
-netkit.test("when the first of several acceptors is killed the next one accepts", function()
+netkit.test("if the first of several acceptors is killed, the next one accepts", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local first = loop.fork(function() l:accept() end)
@@ -185,7 +184,7 @@ netkit.test("when the first of several acceptors is killed the next one accepts"
   t.eq({ client:sock() }, { s:peer() })
 end)
 
-netkit.test("close wakes everyone who waits in accept", function()
+netkit.test("close wakes all tasks that wait in accept", function()
   local l = t.ok(net.listen("127.0.0.1", 0))
   local waits = {}
   for i = 1, 3 do waits[i] = netkit.promise(function() return pack(l:accept()) end) end
@@ -198,13 +197,13 @@ netkit.test("close wakes everyone who waits in accept", function()
   t.eq(pack(l:address()), { nil, "closed", "closed", n = 3 })
 end)
 
-netkit.test("accept has a time-out where one is set", function()
+netkit.test("accept has a timeout if one is set", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   l:timeout(0.02)
   t.eq(pack(l:accept()), { false, "timeout", "timeout", n = 3 })
 end)
 
-netkit.test("all that wait in the backlog are taken at one readiness", function()
+netkit.test("all connections in the backlog are accepted at one readiness", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local clients = {}
@@ -216,7 +215,7 @@ netkit.test("all that wait in the backlog are taken at one readiness", function(
   local _ <close> = netkit.closing(table.unpack(clients))
 end)
 
--- Seconds of CPU that a child has used, in steps of the system's clock (0.01).
+-- Seconds of CPU that a child has used; the system's clock has steps of 0.01.
 local function cpu_of(child)
   local f <close> = assert(io.open(("/proc/%d/stat"):format(child.pid)))
   local user, system = f:read "a":match("^.*%) %S" .. (" %S+"):rep(10) .. " (%d+) (%d+)")
@@ -245,7 +244,7 @@ t.test("out of descriptors: all clients are served, little CPU, one line in the 
     for i = 1, 200 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
     local _ <close> = netkit.closing(table.unpack(clients))
     child:expect "accepting pauses"
-    -- The server is full and stays so for a second, which costs it nothing.
+    -- The server is full for a second, and uses no CPU then.
     local cpu = cpu_of(child)
     loop.sleep(1)
     cpu = cpu_of(child) - cpu
@@ -265,7 +264,7 @@ t.test("out of descriptors: all clients are served, little CPU, one line in the 
   t.eq(child:close(), 0)
 end)
 
-t.test("bind opens a socket that another listen takes, and names what is wrong", function()
+t.test("bind opens a socket that another listen takes; an error names the wrong argument", function()
   local s = assert(net.bind("127.0.0.1", 0))
   local _, port = s:info "socket":value()
   local taken, message, code = net.bind("127.0.0.1", port)

@@ -1,4 +1,4 @@
--- `net.broadcast`: who gets a message, in which order, and what becomes of slow and closed connections.
+-- `net.broadcast`: which connections get a message, in which order; slow and closed connections.
 
 local t = require "tests.kit"
 local loop = require "lio.loop"
@@ -37,7 +37,7 @@ test("every connection gets the message, also while nothing is read", function()
   close(near, far)
 end)
 
-test("what does not fit is sent on by the loop, in order, before what a task sends later", function()
+test("the loop sends the bytes that do not fit, in order, before the later messages of a task", function()
   local near, far = pairs_of(3)
   t.eq({ net.broadcast(near, BIG, 100 * #BIG) }, { 3 })
   t.eq({ net.broadcast(near, "second\n", 100 * #BIG) }, { 3 })
@@ -60,7 +60,7 @@ test("what does not fit is sent on by the loop, in order, before what a task sen
   close(near, far)
 end)
 
-test("a closed connection and one whose peer is gone are told, and the others get the message", function()
+test("a closed connection and one with a closed peer are reported, and the others get the message", function()
   local near, far = pairs_of(4)
   near[1]:close()
   far[2]:close()
@@ -72,7 +72,7 @@ test("a closed connection and one whose peer is gone are told, and the others ge
   close(near, far)
 end)
 
-test("a peer that does not read takes up no more than the limit, and gets whole messages", function()
+test("a peer that does not read uses at most the limit, and gets whole messages", function()
   local near, far = pairs_of(2)
   local line = ("x"):rep(1000) .. "\n"
   local LIMIT <const> = 100 * 1000
@@ -96,7 +96,7 @@ test("a peer that does not read takes up no more than the limit, and gets whole 
   end
   while read < 2000 do loop.wait(near) end
   t.ok(full > 0 and taken > 0, full .. " " .. taken)
-  -- What it did not get is missing as a whole.
+  -- The messages that it did not get are missing as a whole.
   loop.fork(function() near[2]:send "end\n" end)
   local got = 0
   while true do
@@ -109,7 +109,7 @@ test("a peer that does not read takes up no more than the limit, and gets whole 
   close(near, far)
 end)
 
-test("short messages count with what it takes to keep them", function()
+test("short messages count with the memory that keeps them", function()
   local near, far = pairs_of(1)
   t.eq({ net.broadcast(near, BIG) }, { 1 })
   local before = 0
@@ -121,7 +121,7 @@ test("short messages count with what it takes to keep them", function()
   close(near, far)
 end)
 
-test("a message never gets into the middle of what a task sends", function()
+test("a message never interrupts the message of a task", function()
   local near, far = pairs_of(1)
   local sent
   loop.fork(function()
@@ -148,7 +148,7 @@ test("a connection that fails while it keeps a message is closed for the next on
   close(near, far)
 end)
 
-test("one copy of a message serves all who wait for it", function()
+test("all connections share one copy of a message", function()
   local function resident()
     local f = io.open "/proc/self/statm"
     if not f then return nil end
@@ -165,7 +165,7 @@ test("one copy of a message serves all who wait for it", function()
   close(near, far)
 end)
 
-test("what is no connection, no text or no limit raises, and nothing is sent", function()
+test("a wrong connection, text or limit raises, and nothing is sent", function()
   local near, far = pairs_of(1)
   local function refused(...)
     local ok, message = pcall(net.broadcast, ...)

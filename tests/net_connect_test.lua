@@ -1,5 +1,4 @@
--- connect and resolve: failures as values, the race of addresses, time-outs, wrap, and what becomes of
--- an attempt that is given up.
+-- connect and resolve: failures as values, the race of addresses, timeouts, wrap, and attempts that are closed.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -10,7 +9,7 @@ local socket = require "lio.socket"
 
 local function pack(...) return table.pack(...) end
 
--- A listener whose backlog is full: whoever connects to it now waits, as with a host that drops packets.
+-- A listener whose backlog is full: a client that connects now waits, as with a host that drops packets.
 local function black_hole()
   local s = t.ok(socket.create "tcp")
   t.ok(s:bind("127.0.0.1", 0))
@@ -25,13 +24,13 @@ local function black_hole()
   return port, netkit.closing(table.unpack(fillers))
 end
 
-netkit.test("a refused port is false, a message and a code", function()
+netkit.test("for a refused port the result is false, a message and a code", function()
   local ok, message, code = net.connect("127.0.0.1", netkit.dead_port())
   t.eq({ ok, code }, { false, "refused" })
   t.ok(message:find "^connect: .*refused", message)
 end)
 
-netkit.test("a name that cannot be resolved is false and a message, and blocks nobody meanwhile", function()
+netkit.test("an unresolvable name returns false and a message, and other tasks run meanwhile", function()
   local ticks, done = 0, false
   local ticker = netkit.promise(function()
     while not done do
@@ -47,14 +46,14 @@ netkit.test("a name that cannot be resolved is false and a message, and blocks n
   t.ok(ticks > 1, "other tasks ran " .. ticks .. " times")
 end)
 
-netkit.test("names that no resolver takes are failures, not errors", function()
+netkit.test("names that the resolver refuses are failures, not errors", function()
   for _, name in ipairs { "", " ", "a b", "a\0b", "\255\254", ("x"):rep(300), "1.2.3.4.5" } do
     local ok, _, code = net.connect(name, 80)
     t.eq({ ok, code }, { false, "unresolved" }, t.show(name))
   end
 end)
 
-netkit.test("an address for which there is no route or family is false and a message", function()
+netkit.test("for an address without a route or family the result is false and a message", function()
   local ok, message, code = net.connect("255.255.255.255", 80)
   t.eq(ok, false)
   t.ok(message:find "^connect: ", message)
@@ -64,7 +63,8 @@ end)
 netkit.test("localhost: ::1 refuses, 127.0.0.1 listens, and the connection is made at once", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
-  -- The second address has its turn after 0.25 s, or when the first one fails. A busy machine may make one slow.
+  -- The attempt for the second address starts after 0.25 s, or when the first one fails. A busy machine may be slow
+  -- once.
   local fastest = math.huge
   for _ = 1, 20 do
     local before = lio.now()
@@ -89,11 +89,11 @@ netkit.test("the other way round: only ::1 listens", function()
   c:close()
 end)
 
-netkit.test("every address refused: the failure tells so", function()
+netkit.test("if every address refuses, the failure is 'refused'", function()
   t.eq(select(3, net.connect("localhost", netkit.dead_port())), "refused")
 end)
 
-netkit.test("a peer that does not answer: opts.timeout ends it, and nothing stays open", function()
+netkit.test("opts.timeout ends a connect without an answer, and no socket stays open", function()
   local port, _ <close> = black_hole()
   local before = lio.now()
   local ok, message, code = net.connect("127.0.0.1", port, { timeout = 0.05 })
@@ -112,7 +112,7 @@ netkit.test("a killed connect closes its socket", function()
   t.eq(select(2, t.descriptors()), before)
 end)
 
-netkit.test("many at once connect, each to its own", function()
+netkit.test("many tasks connect at once, each to its own listener", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local server = net.serve(l, function(c) c:send(c:recv "line", "\n") end)
@@ -156,19 +156,19 @@ netkit.test("resolve: a numeric address is its own answer, in its usual form", f
   t.eq(net.resolve "0:0:0:0:0:0:0:1", { "::1" })
 end)
 
-netkit.test("resolve gives a list that the caller may change, from the cache the second time", function()
+netkit.test("resolve returns a list that the caller may change, the second time from the cache", function()
   local first = t.ok(net.resolve "localhost")
   t.ok(#first >= 1)
   local copy = table.move(first, 1, #first, 1, {})
   first[1] = "changed"
   local co, waited = loop.running(), true
-  -- Without a wait nobody else can run in between.
+  -- Without a wait no other task can run in between.
   loop.fork(function() if waited then loop.interrupt(co, "it waited") end end)
   t.eq(net.resolve "localhost", copy)
   waited = false
 end)
 
-netkit.test("those who ask for one name at once share one query, and one that is killed harms none", function()
+netkit.test("tasks that resolve one name at once share one query, also when one of them is killed", function()
   local waits = {}
   local killed = loop.fork(function() net.resolve "shared.invalid" end)
   for i = 1, 5 do
@@ -185,7 +185,7 @@ netkit.test("resolve takes a time limit", function()
   t.ok(code == "timeout" or code == "unresolved", code)
 end)
 
-netkit.test("wrap makes a connection of a socket made elsewhere; the socket object is closed then", function()
+netkit.test("wrap makes a connection of a socket, which is closed then", function()
   local left, right = socket.pair()
   local a <close> = t.ok(net.wrap(left))
   local b <close> = t.ok(net.wrap(right))
@@ -197,7 +197,7 @@ netkit.test("wrap makes a connection of a socket made elsewhere; the socket obje
   t.raises("bad argument #2", net.wrap, left)
 end)
 
-netkit.test("what the selector refuses is closed at once", function()
+netkit.test("a socket that the selector refuses is closed at once", function()
   local stream = require "lio.stream"
   local sel = lio.create()
   sel:close()
@@ -217,7 +217,7 @@ netkit.pair_test("wait_closed notices a peer that closes an idle connection", fu
   t.eq(pack(a:wait_closed()), { true, n = 1 })
 end)
 
-netkit.pair_test("wait_closed gives up after its time, and works beside a recv", function(a, b)
+netkit.pair_test("wait_closed ends after its time, and works beside a recv", function(a, b)
   t.eq(pack(a:wait_closed(0.02)), { nil, "timeout", "timeout", n = 3 })
   local over = netkit.promise(function() return a:wait_closed() end)
   local got = netkit.promise(function() return a:recv "all" end)
@@ -227,7 +227,7 @@ netkit.pair_test("wait_closed gives up after its time, and works beside a recv",
   t.eq({ over(), got() }, { true, "last words" })
 end)
 
-netkit.pair_test("wait_readable tells that something came, and leaves it", function(a, b)
+netkit.pair_test("wait_readable returns when bytes have come, and does not read them", function(a, b)
   t.eq(pack(b:wait_readable(0.02)), { nil, "timeout", "timeout", n = 3 })
   local ready = netkit.promise(function() return b:wait_readable() end)
   netkit.settle()
@@ -236,7 +236,7 @@ netkit.pair_test("wait_readable tells that something came, and leaves it", funct
   t.eq(b:recv(), "here")
 end)
 
--- An address that answers nothing: a listener whose queue is full does not take more.
+-- An address without an answer: a listener with a full queue accepts no further connection.
 netkit.test("closing the attempt ends a connect that waits, at every stage", function()
   local full = assert(socket.create "tcp")
   assert(full:bind("127.0.0.1", 0))

@@ -1,10 +1,11 @@
--- lio.net on another scheduler: the least that `net.new` asks for is wait, wakeup, fork and running, as an
--- actor system's service library has them. And two instances in one VM, each with its own connections.
+-- lio.net on another scheduler: `net.new` needs only wait, wakeup, fork and running, as the service library of an actor
+-- system has them. And two instances in one VM, each with its own connections.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
 local lio = require "lio"
 local net = require "lio.net"
+local drivers = require "lio.net.driver"
 local socket = require "lio.socket"
 
 -- A scheduler of thirty lines, with nothing optional. `interrupt` makes a wait raise.
@@ -67,6 +68,10 @@ local function test(name, f)
   end)
 end
 
+local function sleep(api, seconds)
+  drivers.of(api):sleep(seconds)
+end
+
 local function pair(api)
   local left, right = socket.pair()
   return assert(api.wrap(left)), assert(api.wrap(right))
@@ -92,7 +97,7 @@ test("listen, connect, serve, recv, send and stop work on it", function(api, sch
   t.eq(over, true)
 end)
 
-test("time-outs work without shared timers", function(api)
+test("timeouts work without shared timers", function(api)
   local a, b = pair(api)
   local _ <close> = netkit.closing(a, b)
   b:timeout(0.02)
@@ -102,29 +107,29 @@ test("time-outs work without shared timers", function(api)
   t.eq(b:recv(), "x")
 end)
 
-test("a wait that raises hands its turn to the next", function(api, sched, interrupt)
+test("if a wait raises, the next receiver reads", function(api, sched, interrupt)
   local a, b = pair(api)
   local _ <close> = netkit.closing(a, b)
   local problem, got
   sched.fork(function() problem = select(2, pcall(api.recv, b)) end)
   sched.fork(function() got = b:recv() end)
-  api.rest(0.01)
+  sleep(api, 0.01)
   interrupt(b, "enough")
-  while not problem do api.rest(0.001) end
+  while not problem do sleep(api, 0.001) end
   t.eq(problem, "enough")
   a:send "to the second"
-  while not got do api.rest(0.001) end
+  while not got do sleep(api, 0.001) end
   t.eq(got, "to the second")
 end)
 
-test("close wakes who waits", function(api, sched)
+test("close wakes a receiver that waits", function(api, sched)
   local a, b = pair(api)
   local _ <close> = netkit.closing(a, b)
   local got
   sched.fork(function() got = table.pack(b:recv()) end)
-  api.rest(0.01)
+  sleep(api, 0.01)
   b:close()
-  while not got do api.rest(0.001) end
+  while not got do sleep(api, 0.001) end
   t.eq(got, { nil, "closed", nil, "closed", n = 4 })
 end)
 
@@ -155,13 +160,13 @@ t.test("two instances in one VM: a method goes to the instance of its connection
     local _ <close> = netkit.closing(a, b)
     theirs = b
     sched.fork(function()
-      other.rest(0.01)
+      sleep(other, 0.01)
       a:send "of the other\n"
     end)
     t.eq(b:recv "line", "of the other")
   end)
   t.eq({ mine:is_closed(), theirs:is_closed() }, { true, true })
-  -- And the loop's connections once more, after the other instance had its turn.
+  -- And the loop's connections once more, after the other instance has run.
   netkit.run(function()
     local a, b = netkit.pair()
     local _ <close> = netkit.closing(a, b)

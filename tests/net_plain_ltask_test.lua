@@ -1,5 +1,5 @@
--- `lio.service`, `lio.net` and `net.remote` in somebody else's ltask, of either generation: the stand-in of
--- tests/kit/plain_ltask.lua has the documented names alone, and refuses every module of our scheduler.
+-- `lio.service`, `lio.net` and `net.remote` in a foreign ltask, of either generation: the imitation in
+-- tests/kit/plain_ltask.lua has only the documented names, and refuses every module of our scheduler.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -11,14 +11,17 @@ local head <const> = [[
   ]] .. kit.say .. [[
   local path = package.searchpath("lio.service", package.path)
   local load_service = assert(loadfile(path))
-  -- `...`: what the service is started with.
+  -- `...`: the arguments of the service.
   local function spawn_io(...)
     local args = table.pack(...)
     return system.spawn(function() return load_service(table.unpack(args, 1, args.n)) end, true)
   end
   -- Each service has its own copy.
   local function remote(io, ltask)
-    package.loaded.ltask, package.loaded["lio.net.remote"] = ltask, nil
+    for name in pairs(package.loaded) do
+      if name:find "^lio%.net%.remote" then package.loaded[name] = nil end
+    end
+    package.loaded.ltask = ltask
     return require "lio.net.remote"(io)
   end
   local function main(f)
@@ -32,7 +35,7 @@ local head <const> = [[
   end
 ]]
 
--- The library is loaded from its files: what is built in of `ltask` would be found as well.
+-- The library is loaded from its files, as the built-in `ltask` would be found too.
 local function both(name, body, out)
   for generation = 1, 2 do
     t.test(("%s, generation %d"):format(name, generation), function()
@@ -87,9 +90,9 @@ both("an echo server in one service, its client in another, the loop in a third"
 
 for kind, how in pairs {
   ["uses net.remote"] = "remote(io, ltask)",
-  ["knows nothing but numbers"] = "nil",
+  ["uses only numbers"] = "nil",
 } do
-  both("a service's death is noticed, when it " .. kind, [[
+  both("a service's death is detected, if it " .. kind, [[
     local io = spawn_io()
     local owner = system.spawn(function(ltask)
       local _ = ]] .. how .. [[
@@ -101,7 +104,7 @@ for kind, how in pairs {
           local c = ltask.call(io, "connect", "127.0.0.1", port)
           ltask.fork(function() ltask.call(io, "recv", c) end)
           ltask.call(io, "send", c, "here")
-          -- Answered behind the two requests that wait.
+          -- Its answer comes after the two requests that wait have begun.
           ltask.call(io, "sock", c)
         end,
       }

@@ -1,4 +1,4 @@
--- Connection:recv: every form, its limits, ends, time-outs, and several receivers. Over TCP on 127.0.0.1.
+-- Connection:recv: every form, its limits, ends, timeouts, and several receivers. Over TCP on 127.0.0.1.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -8,7 +8,7 @@ local net = require "lio.net"
 local socket = require "lio.socket"
 local task = require "lio.task"
 
--- Sends the bytes one at a time, each in a packet of its own that the other side has seen.
+-- Sends the bytes one at a time, each in a packet of its own that has arrived before the next.
 local function drip(c, bytes)
   for i = 1, #bytes do
     t.ok(c:send(bytes:sub(i, i)))
@@ -18,7 +18,7 @@ end
 
 local function pack(...) return table.pack(...) end
 
-netkit.pair_test("recv gives what is there, at least one byte", function(a, b)
+netkit.pair_test("recv returns the bytes that there are, at least one", function(a, b)
   a:send "hello"
   t.eq(pack(b:recv()), { "hello", n = 1 })
   local got = netkit.promise(function() return b:recv() end)
@@ -27,7 +27,7 @@ netkit.pair_test("recv gives what is there, at least one byte", function(a, b)
   t.eq(got(), "x")
 end)
 
-netkit.pair_test("recv is nil alone at the end of the stream, again and again", function(a, b)
+netkit.pair_test("recv returns nil alone at the end of the stream, every time", function(a, b)
   a:send "last"
   a:close()
   t.eq(b:recv(), "last")
@@ -35,13 +35,13 @@ netkit.pair_test("recv is nil alone at the end of the stream, again and again", 
   t.eq(pack(b:recv()), { nil, n = 1 })
 end)
 
-netkit.pair_test("recv(n) gives exactly n bytes, whatever the packets were", function(a, b)
+netkit.pair_test("recv(n) returns exactly n bytes, whatever the packets are", function(a, b)
   local got = netkit.promise(function() return { b:recv(3), b:recv(4), b:recv(0), b:recv(1) } end)
   drip(a, "abcdefgh")
   t.eq(got(), { "abc", "defg", "", "h" })
 end)
 
-netkit.pair_test("recv(n) at the end: nil, closed, and the part that came", function(a, b)
+netkit.pair_test("recv(n) at the end returns nil, closed, and the part that came", function(a, b)
   a:send "abc"
   a:close()
   t.eq(pack(b:recv(5)), { nil, "closed", "abc", "closed", n = 4 })
@@ -49,7 +49,7 @@ netkit.pair_test("recv(n) at the end: nil, closed, and the part that came", func
   t.is_nil(b:recv())
 end)
 
-netkit.pair_test("recv(n) of more than was ever sent costs no memory in advance", function(a, b)
+netkit.pair_test("recv(n) of more bytes than come uses no memory in advance", function(a, b)
   a:send "few"
   b:timeout(0.05)
   t.eq(pack(b:recv(1 << 40)), { nil, "timeout", nil, "timeout", n = 4 })
@@ -63,13 +63,13 @@ netkit.pair_test("a line ends in LF or CRLF, which are not part of it", function
   end
 end)
 
-netkit.pair_test("lines that come byte by byte are the same", function(a, b)
+netkit.pair_test("lines are the same if they come byte by byte", function(a, b)
   local got = netkit.promise(function() return { b:recv "line", b:recv "line", b:recv "line" } end)
   drip(a, "one\r\n\r\nx\r\n")
   t.eq(got(), { "one", "", "x" })
 end)
 
-netkit.pair_test("a line without its end: nil, closed, and the part that came", function(a, b)
+netkit.pair_test("a line without its end gives nil, closed, and the part that came", function(a, b)
   a:send "whole\npart"
   a:close()
   t.eq(b:recv "line", "whole")
@@ -85,7 +85,7 @@ netkit.pair_test("the limit of a line is exact: CR and LF do not count", functio
   t.eq(b:recv("line", 6), "123456")
 end)
 
-netkit.pair_test("a line is too long as soon as no end can save it", function(a, b)
+netkit.pair_test("a line is too long as soon as no end could come within the limit", function(a, b)
   local got = netkit.promise(function() return b:recv("line", 3) end)
   drip(a, "abc")
   drip(a, "\r")
@@ -108,7 +108,7 @@ netkit.pair_test("until takes any delimiter, also one that comes in pieces", fun
   t.eq(got(), { "--en", "b", "c\0d" })
 end)
 
-netkit.pair_test("a delimiter split at every place is found", function(a, b)
+netkit.pair_test("a delimiter is found wherever it is split", function(a, b)
   local delimiter = "\r\n\r\n"
   for at = 0, #delimiter do
     local message = "head" .. delimiter .. "body"
@@ -125,7 +125,7 @@ netkit.pair_test("the limit of until is exact, for delimiters of any length", fu
   t.eq(b:recv("until", "==", 3), "123")
   t.eq(select(2, b:recv("until", "==", 3)), "too long")
   t.eq(b:recv("until", "==", 4), "1234")
-  -- A delimiter that has begun before the limit may still end the message in time.
+  -- A delimiter that begins before the limit may still end the message.
   local got = netkit.promise(function() return b:recv("until", "abc", 3) end)
   drip(a, "xxabc")
   t.eq(got(), "xx")
@@ -134,7 +134,7 @@ netkit.pair_test("the limit of until is exact, for delimiters of any length", fu
   t.eq(got(), "too long")
 end)
 
-netkit.pair_test("after a time-out another delimiter is searched from the start", function(a, b)
+netkit.pair_test("after a timeout another delimiter is searched from the start", function(a, b)
   a:send "key=value"
   b:timeout(0.02)
   t.eq(select(2, b:recv("until", "\n\n\n")), "timeout")
@@ -143,7 +143,7 @@ netkit.pair_test("after a time-out another delimiter is searched from the start"
   t.eq(b:recv(), "value")
 end)
 
-netkit.pair_test("all gives everything up to the end, also nothing", function(a, b)
+netkit.pair_test("all returns all bytes up to the end, also none", function(a, b)
   local got = netkit.promise(function() return b:recv "all" end)
   drip(a, "abc")
   a:send(("x"):rep(100000))
@@ -159,7 +159,7 @@ netkit.pair_test("the limit of all is exact", function(a, b)
   t.eq(b:recv("all", 5), "12345")
 end)
 
-netkit.pair_test("forms may be mixed; what is buffered goes to whoever asks", function(a, b)
+netkit.pair_test("forms may be mixed; any of them gets the buffered bytes", function(a, b)
   a:send "GET /\r\nHost: x\r\n\r\nbody and more"
   t.eq(b:recv "line", "GET /")
   t.eq(b:recv("until", "\r\n\r\n"), "Host: x")
@@ -167,14 +167,14 @@ netkit.pair_test("forms may be mixed; what is buffered goes to whoever asks", fu
   t.eq(b:recv(), " and more")
 end)
 
-netkit.pair_test("long lines and big blocks come whole", function(a, b)
+netkit.pair_test("long lines and big blocks arrive whole", function(a, b)
   local line, block = ("l"):rep(300000), ("b\0\n"):rep(1000000)
   loop.fork(function() a:send(line, "\n", block) end)
   t.eq(b:recv "line" == line, true)
   t.eq(b:recv(#block) == block, true)
 end)
 
-netkit.pair_test("after a time-out what came stays, and the connection goes on", function(a, b)
+netkit.pair_test("after a timeout the received bytes stay, and the connection works", function(a, b)
   b:timeout(0.03)
   local before = lio.now()
   t.eq(pack(b:recv()), { nil, "timeout", nil, "timeout", n = 4 })
@@ -216,17 +216,17 @@ netkit.pair_test("receivers of one connection are served in the order in which t
   t.eq(seen, { "1aa", "2bb", "3cc", "4dd" })
 end)
 
-netkit.pair_test("a receiver that comes while another has been woken does not overtake it", function(a, b)
+netkit.pair_test("a receiver that starts after another one was woken does not overtake it", function(a, b)
   local first = netkit.promise(function() return b:recv(2) end)
   netkit.settle()
   a:send "1122"
-  -- Runs in the round in which the first one's wakeup is queued, and so before it.
+  -- Runs in the round in which the first one's wakeup is queued, and so before it does.
   local second = netkit.promise(function() return b:recv(2) end)
   t.eq(first(), "11")
   t.eq(second(), "22")
 end)
 
-netkit.pair_test("when the first of several receivers is killed, the next one goes on", function(a, b)
+netkit.pair_test("if the first of several receivers is killed, the next one continues", function(a, b)
   local first = loop.fork(function() b:recv() end)
   local second = netkit.promise(function() return b:recv(3) end)
   local third = netkit.promise(function() return b:recv(3) end)
@@ -242,15 +242,15 @@ netkit.pair_test("a receiver killed between its wakeup and its run loses no byte
   local second = netkit.promise(function() return b:recv() end)
   netkit.settle()
   a:send "kept"
-  -- This task is queued before the loop looks for I/O, so it runs once the receiver has been woken; a
-  -- yield puts it in front of the receiver.
+  -- This task is queued before the loop waits for I/O, so it runs when the receiver has been woken; a yield puts it in
+  -- front of the receiver.
   coroutine.yield()
   t.eq(task.is_waiting(b), false, "the receiver was woken")
   t.ok(loop.kill(first))
   t.eq(second(), "kept")
 end)
 
-netkit.pair_test("who waits until there is something to read takes turns with receivers", function(a, b)
+netkit.pair_test("wait_readable queues with receivers, in order", function(a, b)
   local seen = {}
   local function note(name, f)
     return netkit.promise(function()
@@ -271,7 +271,7 @@ netkit.pair_test("who waits until there is something to read takes turns with re
   t.eq(seen, { "first aa", "readable true", "second bb", "readable true", "third cc" })
 end)
 
-netkit.pair_test("a time limit set while a receiver waits counts from the next wait on", function(a, b)
+netkit.pair_test("a time limit that is set while a receiver waits counts from the next wait", function(a, b)
   local waiting = netkit.promise(function() return b:recv(2) end)
   netkit.settle()
   b:timeout(0.01)
@@ -287,7 +287,7 @@ netkit.pair_test("a time limit set while a receiver waits counts from the next w
   t.eq(patient(), "late")
 end)
 
-netkit.pair_test("a receive that cannot wait behind another's turn says what is in its way", function(a, b)
+netkit.pair_test("a receive that would queue where it cannot wait raises", function(a, b)
   local first = netkit.promise(function() return b:recv() end)
   netkit.settle()
   for _ = 1, 2 do
@@ -301,7 +301,7 @@ netkit.pair_test("a receive that cannot wait behind another's turn says what is 
   t.eq(b:recv(), "next")
 end)
 
-netkit.pair_test("an interrupted receiver hands its turn on", function(a, b)
+netkit.pair_test("after an interrupted receiver the next one continues", function(a, b)
   local ok, problem
   loop.fork(function() ok, problem = pcall(b.recv, b) end)
   local second = netkit.promise(function() return b:recv() end)
@@ -312,7 +312,7 @@ netkit.pair_test("an interrupted receiver hands its turn on", function(a, b)
   t.eq({ ok, problem }, { false, "enough" })
 end)
 
-netkit.pair_test("one that queues for its turn is timed out too", function(a, b)
+netkit.pair_test("a receiver that queues has a timeout too", function(a, b)
   b:timeout(0.05)
   local first = netkit.promise(function() return b:recv(100) end)
   local second = netkit.promise(function() return b:recv(1) end)
@@ -346,7 +346,7 @@ netkit.pair_test("a peer that sends without pause does not starve other tasks", 
       received = received + #data
     end
   end)
-  -- Counted in bytes, as seconds say how fast the machine is.
+  -- Counted in bytes, as the seconds depend on the machine.
   while received < 20000000 do
     local before = received
     loop.sleep(0)

@@ -1,10 +1,10 @@
--- What `net.remote` sends from the caller's own thread: its order beside what goes by requests, what is told when it
--- fails, and that it costs the loop's service nothing. Each test boots a system.
+-- Bytes that `net.remote` sends from the caller's own thread: their order relative to those of requests, the results of
+-- failures, and that they cost the loop's service nothing. Each test boots a system.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- `a` and `b` are the two ends of a connection; `a` has sent before, so that it sends from here.
+-- `a` and `b` are the two ends of a connection; `a` has sent before, so that it sends from this thread.
 local head <const> = ([[
   local io = ltask.spawn 'lio' local net = require 'lio.net'.remote(io)
   local function later(f, ...)

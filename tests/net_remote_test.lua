@@ -1,11 +1,11 @@
--- `net.remote`: `lio.net`'s calls and connections in services that have no loop. The same program runs on
--- `lio.net` itself, in a loop's own service, and on the calls of another one. Each test boots a system.
+-- `net.remote`: `lio.net`'s calls and connections in services that have no loop. The same program runs on `lio.net`, in
+-- a service that owns a loop, and on the calls of another service. Each test boots a system.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- What the tests' bodies have: `net`, `loop`-like waits, a pair of connections, and a port whose backlog is full.
--- `settle` returns when what was forked waits, the loop's service included: it takes requests in their order.
+-- For the bodies of tests: `net`, waits as in `loop`, a pair of connections, and a port whose backlog is full. `settle`
+-- returns when the forked tasks wait, those of the loop's service included: it takes requests in their order.
 local head <const> = ([[
   local function pair()
     local l <close> = assert(net.listen("127.0.0.1", 0))
@@ -47,7 +47,7 @@ local head <const> = ([[
 
 local remote <const> = "local io = ltask.spawn 'lio' local net = require 'lio.net'.remote(io) "
 
--- The body in a service without a loop, and, to compare, as the script of one with it.
+-- The body in a service without a loop, and, for comparison, as the script of a service with one.
 local function same(name, body, out)
   kit.test(name .. ", remotely", { main = remote .. head .. body, out = out })
   kit.test(name .. ", directly", {
@@ -83,7 +83,7 @@ same("an echo server is the same program", [[
   say(net.connect("127.0.0.1", port) == false, listener:is_closed(), server.count)
 ]], { "true\ttrue\t0" })
 
-same("every form of recv gives the same, with bytes read ahead and without", [[
+same("every form of recv has the same results, with bytes read ahead and without", [[
   local a, b = pair()
   a:send "one\r\ntwo\n\nthree|four||12345678rest"
   say(b:recv "line")
@@ -116,7 +116,7 @@ same("every form of recv gives the same, with bytes read ahead and without", [[
   "nil\tclosed\t\tclosed", "nil\tclosed\tnil\tclosed", "1\tall of it\t\tnil",
 })
 
-same("limits and line ends are those of lio.net for what was read ahead, too", [[
+same("limits and line ends are those of lio.net also for bytes that were read ahead", [[
   local a, b = pair()
   a:send "first\ntwo\r\nlong line\nfour|five\r\n"
   say(b:recv "line")
@@ -137,7 +137,7 @@ same("a message may have any number of pieces", [[
   say(b:recv "line" == table.concat(pieces))
 ]], { "true" })
 
-same("of senders of one moment those are done whose bytes have gone", [[
+same("of several senders those succeed whose bytes were sent", [[
   local a, b = pair()
   a:timeout(nil, 0.1)
   local first, second = later(a.send, a, "small"), later(a.send, a, ("x"):rep(50000000))
@@ -193,7 +193,7 @@ remotely("shutdown waits for queued sends", [[
   say(#all, all:sub(-7), down())
 ]], { "20000007\tthe end\ttrue" })
 
-same("a mebibyte in pieces comes in order, both ways at a time", [[
+same("a mebibyte in pieces arrives in order, in both directions at a time", [[
   local a, b = pair()
   local function stream(from, to, seed)
     local sent = later(function()
@@ -221,7 +221,7 @@ same("messages of concurrent senders are complete and in order", [[
   say "whole"
 ]], { "whole" })
 
-same("close wakes who waits, here and there", [[
+same("close wakes the tasks that wait, in both services", [[
   local a, b = pair()
   local first, second = later(b.recv, b), later(b.recv, b, "line")
   local listener = assert(net.listen("127.0.0.1", 0))
@@ -236,7 +236,7 @@ same("close wakes who waits, here and there", [[
   "nil\tclosed\t0\tclosed", "nil", "true\ttrue", "false\tclosed\tclosed",
 })
 
-same("the small calls give the same", [[
+same("the small calls have the same results", [[
   local a, b = pair()
   say(a:peer() == "127.0.0.1", select(2, a:sock()) == select(2, b:peer()), select(3, a:sock()))
   say(a:option "nodelay", a:option("keepalive", true), a:option "keepalive")
@@ -357,7 +357,7 @@ remotely("bytes that arrived for a killed task are there for the next one", [[
     local co = ltask.fork(function() c:recv(table.unpack(form)) end)
     settle()
     near:send "one|two\nthree\n"
-    -- The answer comes in while this task has its turn.
+    -- The answer arrives while this task runs.
     local over = ltask.counter() + 0.05
     repeat until ltask.counter() > over
     task.kill(co)

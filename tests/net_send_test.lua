@@ -1,5 +1,5 @@
--- Connection:send, shutdown and close: slow readers, whole messages of concurrent senders, half-close,
--- time-outs, one system call for several strings. Over TCP on 127.0.0.1.
+-- Connection:send, shutdown and close: slow readers, whole messages of concurrent senders, half-close, timeouts, one
+-- system call for several strings. Over TCP on 127.0.0.1.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -10,7 +10,7 @@ local socket = require "lio.socket"
 
 local function pack(...) return table.pack(...) end
 
--- Sends until the peer's and our buffers are full. → how much went out.
+-- Sends until the buffers on both sides are full. Returns how many bytes were sent.
 local function fill(c)
   local block, total = ("f"):rep(65536), 0
   c:timeout(nil, 0.05)
@@ -26,7 +26,7 @@ local function drain(c, count)
   while count > 0 do count = count - #c:recv(math.min(count, 65536)) end
 end
 
-netkit.pair_test("send gives true when the system has taken all of it", function(a, b)
+netkit.pair_test("send returns true when the system has taken all bytes", function(a, b)
   t.eq(pack(a:send "hello"), { true, n = 1 })
   t.eq(b:recv(), "hello")
   t.eq(a:send "", true)
@@ -35,7 +35,7 @@ netkit.pair_test("send gives true when the system has taken all of it", function
   t.eq(b:recv(), "one two 34.5")
 end)
 
-netkit.pair_test("any number of strings goes out in order", function(a, b)
+netkit.pair_test("any number of strings is sent in order", function(a, b)
   local list = {}
   for i = 1, 1000 do list[i] = i .. "," end
   local whole = table.concat(list)
@@ -43,7 +43,7 @@ netkit.pair_test("any number of strings goes out in order", function(a, b)
   t.eq(b:recv(#whole), whole)
 end)
 
-netkit.pair_test("ten megabytes to a slow reader arrive whole, and memory stays flat", function(a, b)
+netkit.pair_test("ten megabytes to a slow reader arrive whole, and memory does not grow", function(a, b)
   local data = ("0123456789abcdef"):rep(10 * 65536)
   local before = collectgarbage "count"
   local sent = netkit.promise(function() return a:send(data) end)
@@ -86,7 +86,7 @@ netkit.pair_test("messages of concurrent senders stay whole, in the order of the
   for i = 1, 8 do t.eq(waits[i](), true) end
 end)
 
-netkit.pair_test("a write time-out says how much went; the connection stays usable", function(a, b)
+netkit.pair_test("a write timeout returns how much was sent; the connection stays usable", function(a, b)
   local full = fill(a)
   a:timeout(nil, 0.03)
   local before = lio.now()
@@ -99,9 +99,9 @@ netkit.pair_test("a write time-out says how much went; the connection stays usab
   t.eq(b:recv(), "again")
 end)
 
--- Regression: the system took a megabyte and more for each peer that did not read, and with a thousand of them it
--- had no memory left for anybody's packets.
-netkit.test("for a peer that reads nothing the system takes no more than 256 KiB and what its window holds", function()
+-- Regression: the system took a megabyte and more for each peer that did not read, and with a thousand of them it had
+-- no memory left for the packets of other connections.
+netkit.test("for a peer that reads nothing the system takes at most 256 KiB and the size of its window", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
   local small <close> = t.ok(socket.create "tcp")
@@ -114,7 +114,7 @@ netkit.test("for a peer that reads nothing the system takes no more than 256 KiB
   t.ok(sent < 500 * 1024, sent)
 end)
 
-netkit.pair_test("a sender that queues behind another is timed out too", function(a, b)
+netkit.pair_test("a sender that queues behind another has a timeout too", function(a, b)
   fill(a)
   a:timeout(nil, 0.03)
   local first = netkit.promise(function() return select(2, a:send(("x"):rep(5000000))) end)
@@ -133,7 +133,7 @@ netkit.pair_test("reading and writing at once do not block each other", function
   t.eq({ out_a(), out_b() }, { true, true })
 end)
 
-netkit.pair_test("shutdown w: the peer sees the end and may go on sending", function(a, b)
+netkit.pair_test("shutdown w: the peer gets the end and may continue to send", function(a, b)
   a:send "question"
   t.eq(a:shutdown "w", true)
   t.eq(b:recv "all", "question")
@@ -152,7 +152,7 @@ netkit.pair_test("shutdown w waits for the messages before it", function(a, b)
   t.eq({ sent(), cut() }, { true, true })
 end)
 
-netkit.pair_test("shutdown r: who waits in recv sees the end, sending goes on", function(a, b)
+netkit.pair_test("shutdown r: a task in recv gets the end, and sending works", function(a, b)
   local got = netkit.promise(function() return pack(a:recv()) end)
   netkit.settle()
   t.eq(a:shutdown "r", true)
@@ -168,7 +168,7 @@ netkit.pair_test("shutdown without a direction ends both", function(a, b)
   t.raises("'r', 'w' or 'rw' expected", net.shutdown, b, "x")
 end)
 
-netkit.pair_test("sending to a peer that is gone fails with a message, and raises no signal", function(a, b)
+netkit.pair_test("sending to a peer that has closed fails with a message, and raises no signal", function(a, b)
   b:close()
   local ok, message, _, code
   repeat
@@ -178,8 +178,8 @@ netkit.pair_test("sending to a peer that is gone fails with a message, and raise
   t.ok(message:find "^send: ", message)
 end)
 
-netkit.pair_test("close wakes who waits in recv and send, and those that queue behind", function(a)
-  -- More than any buffers of the system take.
+netkit.pair_test("close wakes the tasks in recv and send, and those that queue behind", function(a)
+  -- More than all buffers of the system take.
   local much = ("x"):rep(32 << 20)
   local waits = {}
   for i = 1, 3 do
@@ -199,7 +199,7 @@ netkit.pair_test("close wakes who waits in recv and send, and those that queue b
   t.eq(waits[8](), { nil, "closed", "closed", n = 3 })
 end)
 
-netkit.pair_test("every call on a closed connection says closed, and closing again is true", function(a)
+netkit.pair_test("every call on a closed connection fails with closed, and a second close returns true", function(a)
   a:close()
   t.eq(a:close(), true)
   t.eq(pack(a:recv()), { nil, "closed", nil, "closed", n = 4 })
@@ -212,7 +212,7 @@ netkit.pair_test("every call on a closed connection says closed, and closing aga
   t.eq(tostring(a), "connection (closed)")
 end)
 
-netkit.pair_test("a <close> variable closes the connection and wakes who waits on it", function(a, b)
+netkit.pair_test("a <close> variable closes the connection and wakes the tasks that wait on it", function(a, b)
   local got = netkit.promise(function() return select(2, a:recv()) end)
   netkit.settle()
   do
@@ -223,7 +223,7 @@ netkit.pair_test("a <close> variable closes the connection and wakes who waits o
   t.is_nil(b:recv())
 end)
 
-netkit.pair_test("when a sender is killed the next one goes on", function(a, b)
+netkit.pair_test("if a sender is killed, the next one continues", function(a, b)
   local first = loop.fork(function() a:send(("x"):rep(32 << 20)) end)
   local second = netkit.promise(function() return a:send "second" end)
   netkit.settle()
@@ -246,13 +246,13 @@ netkit.pair_test("misuse raises with the call's name and the argument's number",
   t.raises("bad argument #2 to 'timeout'", net.timeout, a, "1")
 end)
 
-netkit.pair_test("a sender whose peer keeps up does not starve other tasks", function(a, b)
+netkit.pair_test("a sender with a fast peer does not starve other tasks", function(a, b)
   local stop, sent = false, 0
   loop.fork(function() while b:recv() do end end)
   loop.fork(function()
     while not stop and a:send(("x"):rep(1000)) do sent = sent + 1 end
   end)
-  -- Counted in messages, as seconds say how fast the machine is.
+  -- Counted in messages, as the seconds depend on the machine.
   local most = 0
   while sent < 20000 do
     local before = sent
@@ -263,7 +263,7 @@ netkit.pair_test("a sender whose peer keeps up does not starve other tasks", fun
   t.ok(most <= 100, most .. " messages were sent in one turn")
 end, { seconds = 60 })
 
--- What strace(1) counts of a child of the same host: { [system call] = count }.
+-- The system calls of a child of the same host, counted by strace(1): { [system call] = count }.
 local function count_calls(code)
   local dir = t.tmp()
   local script = t.write(dir .. "/child.lua", code)

@@ -1,4 +1,4 @@
--- `net.sendfile`: what arrives, what it says, in turn with other senders, to readers slow and gone.
+-- `net.sendfile`: what arrives, its results, with other senders, slow readers and readers that have closed.
 
 local t = require "tests.kit"
 local file = require "lio.file"
@@ -46,7 +46,7 @@ netkit.pair_test("a file of lio.file is sent, stays open, and is sent again", fu
   t.eq(f:is_closed(), false)
 end)
 
-netkit.pair_test("a file of io.open is sent with what was just written to it, whatever its position", function(a, b)
+netkit.pair_test("a file of io.open is sent with its latest writes, whatever its position", function(a, b)
   local f <close> = assert(io.open(dir .. "/written", "w+"))
   f:write "hello"
   assert(a:sendfile(f))
@@ -64,7 +64,7 @@ netkit.test("a unix connection takes files as well", function()
   t.eq({ received(a, b, small) }, { "0123456789", true })
 end)
 
-netkit.pair_test("a large file arrives whole though the reader is slower", function(a, b)
+netkit.pair_test("a large file arrives whole, although the reader is slower", function(a, b)
   local done = netkit.promise(function() return a:sendfile(large) end)
   netkit.settle()
   local pieces = {}
@@ -86,14 +86,14 @@ netkit.pair_test("files and messages of several senders are not mixed, and keep 
   for _, result in ipairs(results) do t.eq({ result() }, { true }) end
 end)
 
-netkit.pair_test("bytes that a message left in the system's way go before a file", function(a, b)
+netkit.pair_test("the rest of a message is sent before a file", function(a, b)
   local one = netkit.promise(function() return a:send(large_text) end)
   local two = netkit.promise(function() return a:sendfile(small) end)
   t.ok(b:recv(#large_text + 10) == large_text .. "0123456789")
   t.eq({ one(), two() }, { true, true })
 end)
 
-netkit.pair_test("others run while a file goes to a fast reader", function(a, b)
+netkit.pair_test("other tasks run while a file is sent to a fast reader", function(a, b)
   local turns, over = 0, false
   loop.fork(function()
     while not over do
@@ -108,7 +108,7 @@ netkit.pair_test("others run while a file goes to a fast reader", function(a, b)
   t.ok(turns >= 8 * #large_text // (512 * 1024) // 2, turns .. " turns of another task")
 end)
 
-netkit.pair_test("a reader that stands still ends in a time-out that tells what went", function(a, b)
+netkit.pair_test("for a reader that stops reading, the timeout returns how much was sent", function(a, b)
   a:timeout(nil, 0.05)
   local ok, message, sent, code = a:sendfile(endless)
   t.eq({ ok, message, code }, { nil, "timeout", "timeout" })
@@ -119,7 +119,7 @@ netkit.pair_test("a reader that stands still ends in a time-out that tells what 
   t.eq(got, sent)
 end)
 
-netkit.pair_test("closing the connection wakes who sends a file", function(a)
+netkit.pair_test("closing the connection wakes a task that sends a file", function(a)
   local done = netkit.promise(function() return a:sendfile(endless) end)
   netkit.settle()
   a:close()
@@ -128,7 +128,7 @@ netkit.pair_test("closing the connection wakes who sends a file", function(a)
   t.eq({ a:sendfile(small) }, { nil, "closed", 0, "closed" })
 end)
 
-netkit.pair_test("a peer that goes ends the transfer with an error, and no signal ends the process", function(a, b)
+netkit.pair_test("a peer that closes ends the transfer with an error, and no signal ends the process", function(a, b)
   local done = netkit.promise(function() return a:sendfile(endless) end)
   netkit.settle()
   b:close()
@@ -138,7 +138,7 @@ netkit.pair_test("a peer that goes ends the transfer with an error, and no signa
   t.ok(code == "closed" or code == "reset", message)
 end)
 
-netkit.pair_test("who is killed while it sends a file gives its turn and its descriptor back", function(a, b)
+netkit.pair_test("the kill of a task that sends a file frees the connection and the descriptor", function(a, b)
   local _, before = t.descriptors()
   local sender = thread.spawn(function() a:sendfile(endless) end)
   netkit.settle()
@@ -180,7 +180,7 @@ netkit.pair_test("a file that is closed meanwhile ends its transfer", function(a
   t.ok(not ok and (code == "closed" or code == "timeout") and other, code)
 end)
 
-netkit.pair_test("more than the file has is refused before anything goes", function(a, b)
+netkit.pair_test("a length of more than the file has is refused before anything is sent", function(a, b)
   t.eq({ a:sendfile(small, 5, 6) },
     { nil, "sendfile: the file has only 5 bytes from there on", 0, "truncated" })
   t.eq({ a:sendfile(small, 50, 1) },
@@ -188,7 +188,7 @@ netkit.pair_test("more than the file has is refused before anything goes", funct
   t.eq(received(a, b, empty), "")
 end)
 
-netkit.pair_test("what cannot be opened, or is no regular file, fails with nothing sent", function(a)
+netkit.pair_test("a file that cannot be opened, or is not regular, fails with nothing sent", function(a)
   local ok, message, sent, code = a:sendfile(dir .. "/none")
   t.eq({ ok, sent, code }, { nil, 0, "not found" })
   t.ok(message:find "^open: ", message)
@@ -209,7 +209,7 @@ netkit.pair_test("misuse raises, naming argument and call", function(a)
   t.raises("bad argument #3 to 'sendfile'", a.sendfile, a, small, "1")
   t.raises("bad argument #4 to 'sendfile' %(length must be an integer from 0, not 1.5%)", a.sendfile, a, small, 0, 1.5)
   t.raises("bad argument #1 to 'sendfile' %(connection expected, got string%)", net.sendfile, small, small)
-  t.eq(a:send "x", true, "nobody keeps the turn")
+  t.eq(a:send "x", true, "no task holds the connection")
 end)
 
 t.finish()

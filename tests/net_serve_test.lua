@@ -1,4 +1,4 @@
--- net.serve: a handler per connection, its end in every way, the most connections at once, stopping.
+-- net.serve: a handler per connection, every way in which it ends, the limit of connections, stopping.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -19,7 +19,7 @@ local function connect(port)
   return t.ok(net.connect("127.0.0.1", port))
 end
 
-netkit.test("each connection has its handler, and is closed when that returns", function()
+netkit.test("each connection has a handler, and is closed when that returns", function()
   local _, port, stop <close> = serving(function(c)
     for line in function() return (c:recv "line") end do c:send(line:upper(), "\n") end
   end)
@@ -34,7 +34,7 @@ netkit.test("each connection has its handler, and is closed when that returns", 
   t.ok(stop and stop_too)
 end)
 
-netkit.test("an error in a handler is logged, its connection closed, the others go on", function()
+netkit.test("an error in a handler is logged and its connection closed; the others continue", function()
   local logged
   local server, port, stop <close> = serving(function(c)
     if c:recv "line" == "break" then error "it broke" end
@@ -53,7 +53,7 @@ netkit.test("an error in a handler is logged, its connection closed, the others 
   t.ok(stop)
 end)
 
-t.test("without on_error the log is standard error, with the traceback", function()
+t.test("without on_error the error is written to standard error, with the traceback", function()
   local r = t.run(t.lio() .. " " .. t.quote(t.write(t.tmp() .. "/s.lua", [[
     local loop, net = require "lio.loop", require "lio.net"
     loop.run(function()
@@ -69,7 +69,7 @@ t.test("without on_error the log is standard error, with the traceback", functio
   t.ok(r.err:find "error in a connection's handler: .*s.lua:4: broken handler\nstack traceback", r.err)
 end)
 
-netkit.test("max_connections are handled at once, the others wait their turn", function()
+netkit.test("max_connections are handled at once, the others wait", function()
   local most, current, served = 0, 0, 0
   local _, port, stop <close> = serving(function(c)
     current = current + 1
@@ -108,7 +108,7 @@ netkit.test("a killed handler closes its connection and makes room for the next"
   t.ok(stop)
 end)
 
-netkit.test("stop with grace lets the handlers end; nobody new gets in", function()
+netkit.test("stop with grace lets the handlers end; no new connection is accepted", function()
   local server, port, read
   server, port = serving(function(c)
     read = c:recv "line"
@@ -119,14 +119,14 @@ netkit.test("stop with grace lets the handlers end; nobody new gets in", functio
   local a <close> = connect(port)
   a:send "in time\n"
   netkit.await(function() return read end)
-  -- The test's deadline comes before the end of this grace.
+  -- The test's deadline is before the end of this grace.
   server:stop(600)
   t.eq(a:recv "all", "in time")
   t.eq(select(3, net.connect("127.0.0.1", port)), "refused")
   t.eq(server.count, 0)
 end)
 
-netkit.test("after the grace what is left is closed, and its handlers hear so", function()
+netkit.test("after the grace the connections that are left are closed, and their handlers get 'closed'", function()
   local heard
   local server, port = serving(function(c) heard = select(2, c:recv()) end)
   local a <close> = connect(port)
@@ -139,7 +139,7 @@ netkit.test("after the grace what is left is closed, and its handlers hear so", 
   t.eq(netkit.await(function() return heard end), "closed")
 end)
 
-netkit.test("stop without grace closes at once, also a server that is full, and wakes who waits for it", function()
+netkit.test("stop without grace closes at once, also a full server, and wakes the tasks in server:wait", function()
   local server, port = serving(function(c) c:recv() end, { max_connections = 1 })
   local a <close> = connect(port)
   local b <close> = connect(port)
@@ -155,13 +155,11 @@ netkit.test("stop without grace closes at once, also a server that is full, and 
 end)
 
 netkit.test("a released connection outlives its handler and the server", function()
-  local kept
-  local server, port = serving(function(c) kept = c end)
-  -- The handler has no other way to reach its server.
-  server.handler = function(c)
+  local kept, server, port
+  server, port = serving(function(c)
     kept = c
     server:release(c)
-  end
+  end)
   local a <close> = connect(port)
   netkit.await(function() return kept end)
   netkit.settle()
@@ -194,12 +192,12 @@ t.test("the loop's stop stops its servers with the grace", function()
   t.eq(answer, "done")
 end)
 
-netkit.test("ten thousand connections, one after another, leave nothing behind", function()
+netkit.test("after ten thousand connections, one after another, nothing is left", function()
   local server, port, stop <close> = serving(function(c) c:send(c:recv()) end)
   local function round(count)
     for _ = 1, count do
       local c <close> = connect(port)
-      -- Without TIME_WAIT, or the system runs out of ports.
+      -- Without TIME_WAIT, as the system would run out of ports.
       c:option("linger", 0)
       c:send "x"
       assert(c:recv() == "x")

@@ -1,10 +1,10 @@
--- `lio.net` by requests with integer handles: what the service `lio` answers to services without a loop, in
--- both kinds of service that own a loop. Each test boots a system in a process of its own.
+-- `lio.net` by requests with integer handles: the answers of the service `lio` to services without a loop, in both
+-- kinds of service that own a loop. Each test boots a system in a process of its own.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- A client that knows nothing but numbers.
+-- A client that uses only numbers.
 local user <const> = [[
   local S = {}
   function S.call(io, name, ...) return ltask.call(io, name, ...) end
@@ -84,7 +84,7 @@ both("a conversation by handles has the results of lio.net", [[
   })
 end)
 
-both("requests that wait keep nobody else waiting", [[
+both("requests that wait do not delay others", [[
   local a, b, l = pair()
   local got = 0
   for n, handle in ipairs { a, b } do
@@ -95,7 +95,7 @@ both("requests that wait keep nobody else waiting", [[
   end
   ltask.fork(function() say(ltask.call(io, "accept", l)) got = got + 1 end)
   ltask.sleep(0)
-  local c, d = pair() -- answered behind the three that wait
+  local c, d = pair() -- answered after the three that wait
   ltask.call(io, "send", c, "meanwhile")
   say(ltask.call(io, "recv", d))
   ltask.call(io, "send", b, "for a")
@@ -106,7 +106,7 @@ both("requests that wait keep nobody else waiting", [[
   eventually(function() return got == 3 end)
 ]], { "meanwhile", "1\tfor a", "2\tfor b", "false\tclosed\tclosed" })
 
-both("a closed handle, and one of another service, give a message and a code", [[
+both("a closed handle, and one of another service, fail with a message and a code", [[
   local a, _, l = pair()
   local other = ltask.spawn "user"
   local function theirs(...) return ltask.call(other, "call", io, ...) end
@@ -161,7 +161,7 @@ both("misuse raises in the caller, with the call and the argument", [[
   "true\tstill there",
 })
 
-both("any service may accept from a listener, and has what it accepted", [[
+both("any service may accept from a listener, and owns the connections that it accepted", [[
   local l = assert(ltask.call(io, "listen", "127.0.0.1", 0))
   local _, port = ltask.call(io, "sock", l)
   local other = ltask.spawn "user"
@@ -174,7 +174,7 @@ both("any service may accept from a listener, and has what it accepted", [[
   say(select(4, ltask.call(other, "call", io, "recv", b)))
   ltask.call(io, "send", a, "for me")
   say(ltask.call(io, "recv", b))
-  -- The one that had it takes nothing along. What it still had is closed when its end is noticed.
+  -- The former owner keeps no handle that it gave away. Its own handles are closed when its end is detected.
   ltask.call(other, "call", io, "connect", "127.0.0.1", port)
   local its = ltask.call(io, "accept", l)
   ltask.kill(other)
@@ -188,7 +188,7 @@ for how, stop in pairs {
   ["dies by kill"] = "ltask.kill(other)",
   ["quits"] = "ltask.send(other, 'stop')",
 } do
-  both("what a service has is closed when it " .. how .. ", with requests waiting", [[
+  both("the handles of a service are closed when it " .. how .. ", with requests waiting", [[
     local l = assert(ltask.call(io, "listen", "127.0.0.1", 0))
     local _, port = ltask.call(io, "sock", l)
     local other = ltask.spawn "user"
@@ -201,14 +201,14 @@ for how, stop in pairs {
     ltask.call(other, "wait_in", io, "accept", listener)
     ltask.call(other, "wait_in", io, "accept", l)
     ltask.call(other, "wait_in", io, "udp", "127.0.0.1", 0)
-    ltask.call(io, "sock", l) -- answered behind the four
+    ltask.call(io, "sock", l) -- answered after the four
     ]] .. stop .. [[
 
     say(ltask.call(io, "recv", mine))
     say((select(3, ltask.call(io, "connect", "127.0.0.1", its_port))))
     ltask.call(io, "close", mine)
     say(eventually(function() return descriptors() == before end))
-    -- Its place among those who accept is nobody's.
+    -- The next request that accepts has its place.
     local again = ltask.call(io, "connect", "127.0.0.1", port)
     local b = ltask.call(io, "accept", l)
     ltask.call(io, "send", again, "here")
@@ -232,11 +232,11 @@ both("a thousand handles of a service that is killed are closed", [[
   say(one > 1000)
 ]], { "1000", "true", "true" })
 
-both("a connect ends with the service that asked", [[
+both("a connect ends with the service that requested it", [[
   local other = ltask.spawn "user"
   local l = ltask.call(io, "listen", "127.0.0.1", 0, { backlog = 0 })
   local _, port = ltask.call(io, "sock", l)
-  -- More than the backlog takes: further connects wait, as with a host that drops packets.
+  -- More than the backlog takes, so further connects wait, as with a host that drops packets.
   local fillers = {}
   for i = 1, 8 do
     fillers[i] = assert(require "lio.socket".create "tcp")
@@ -244,13 +244,13 @@ both("a connect ends with the service that asked", [[
   end
   local before = descriptors()
   ltask.call(other, "wait_in", io, "connect", "127.0.0.1", port, { timeout = 60 })
-  ltask.call(io, "sock", l) -- answered behind it
+  ltask.call(io, "sock", l) -- answered after it
   say(descriptors() - before)
   ltask.kill(other)
   say(eventually(function() return descriptors() == before end))
 ]], { "1", "true" })
 
-both("a loop's own script has its requests answered, and ends when its tasks have", [[
+both("requests of a loop's own script are answered, and it ends when its tasks have ended", [[
   local dir = ...
   local f = require "io".open(dir .. "/script.lua", "w")
   f:write [=[

@@ -1,5 +1,5 @@
--- `lio.systemd()`: the sockets that the process was started with, after sd_listen_fds(3). Each test starts a
--- child by a launcher in Perl (in the base of every system), which binds sockets to 3, 4, … and executes it.
+-- `lio.systemd()`: the sockets that the process was started with, as in sd_listen_fds(3). Each test starts a child by a
+-- launcher in Perl (which every system has), which binds sockets to 3, 4, … and executes it.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -45,7 +45,7 @@ local function child(source, env)
   return kit.lines(r.out)
 end
 
-t.test("the sockets come with their names, closed for children, and what is no socket is left out", function()
+t.test("the list has the sockets and their names, without other files; children do not inherit them", function()
   t.eq(child([[
     say(flags(3) & CLOEXEC, flags(5) & CLOEXEC)
     local list = lio.systemd()
@@ -60,7 +60,7 @@ t.test("the sockets come with their names, closed for children, and what is no s
   })
 end)
 
-t.test("a second call gives the same sockets, also when the first ones are closed", function()
+t.test("a second call returns the same sockets, also when the first ones are closed", function()
   t.eq(child [[
     local first = lio.systemd()
     local _, port = first[1]:info "socket":value()
@@ -76,19 +76,19 @@ t.test("a second call gives the same sockets, also when the first ones are close
   ]], { "2\ttrue", "hello" })
 end)
 
-t.test("what is meant for another process is ignored", function()
+t.test("sockets for another process are ignored", function()
   t.eq(child([[
     say(#lio.systemd(), #lio.systemd().names)
     say(flags(3) & CLOEXEC)
   ]], "WRONG=1"), { "0\t0", "0" })
 end)
 
-t.test("without the variables there are none", function()
+t.test("without the variables the list is empty", function()
   local lio = require "lio"
   t.eq(lio.systemd(), { names = {} })
 end)
 
-t.test("net.listen takes them, of either family, and leaves the file of an inherited one", function()
+t.test("net.listen takes sockets of either family, and keeps the file of an inherited one", function()
   t.eq(child [[
     local list = lio.systemd()
     loop.run(function()

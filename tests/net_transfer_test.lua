@@ -1,11 +1,11 @@
--- `net.transfer`: connections that move from one loop to another, with the bytes that are on their way. Each
--- test boots a system with two services that own a loop, `left` and `right`, which run scripts.
+-- `net.transfer`: connections that move from one loop to another, with their buffered and queued bytes. Each test boots
+-- a system with two services that own a loop, `left` and `right`, which run scripts.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 local netkit = require "tests.kit.net"
 
--- `left` runs the body; `right` the second script, which says what it likes too.
+-- `left` runs the body, `right` the second script; both may write output.
 local function two_loops(name, spec)
   kit.test(name, {
     services = spec.services,
@@ -87,7 +87,7 @@ two_loops("the function of the receiver gets the connection and the values that 
 two_loops("a mebibyte that is pipelined both ways arrives in order while the connection moves back and forth", {
   right = [[
     net.on_transfer(function(c, home, n)
-      -- Reads a little, leaves what is buffered, and sends it back.
+      -- Reads a part, leaves the rest in the buffer, and transfers the connection back.
       for _ = 1, 7 do assert(c:send(assert(c:recv "line"), "\n")) end
       assert(net.transfer(c, home, n + 1))
     end)
@@ -126,7 +126,7 @@ two_loops("queued sends move with the connection, and are sent before those of t
   left = [[
     local http = require "lio.stream"
     local a, b = pair()
-    -- A sender that is stopped in the middle of its message: the rest is its loss, and it is told.
+    -- A sender is stopped in the middle of its message: the rest is lost, and its result says so.
     local big = ("y"):rep(16 << 20)
     local told
     loop.fork(function() told = table.pack(b:send(big)) end)
@@ -171,7 +171,7 @@ two_loops("without a function the connection is a handle of the sender", {
     local c = net.remote(right).connection(handle)
     c:send "three"
     say(a:recv())
-    -- And back, to a handle of this loop's own service, which is us.
+    -- And back, to a handle of this loop's own service.
     local again = assert(c:transfer(ltask.self()))
     a:send "four"
     say(again:recv())
@@ -199,7 +199,7 @@ two_loops("if a transfer fails the caller keeps the connection, and no descripto
     say(b:recv "line")
     a:send "three"
     say(b:recv())
-    -- Its limits have stayed, too.
+    -- It still has its time limits.
     say(select(4, b:recv()))
     b:send "four"
     say(a:recv(), descriptors() == before)
@@ -271,7 +271,7 @@ kit.test("a service without a loop moves its connection from one loop to another
   end,
 })
 
-t.test("a loop that belongs to no service says so", function()
+t.test("transfer raises in a loop without a service", function()
   netkit.run(function()
     local a, b = netkit.pair()
     local _ <close> = netkit.closing(a, b)

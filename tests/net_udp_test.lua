@@ -23,7 +23,7 @@ test("a datagram arrives with its sender's address, and can be answered", functi
   t.eq((a:recvfrom()), "answer")
 end)
 
-test("datagrams keep their borders; an empty one is an empty string", function(a, b, _, b_port)
+test("datagrams are not merged or split; an empty one is an empty string", function(a, b, _, b_port)
   for _, data in ipairs { "one", "", "\0three", ("x"):rep(60000) } do
     t.eq(a:sendto(data, "127.0.0.1", b_port), true)
   end
@@ -33,7 +33,7 @@ test("datagrams keep their borders; an empty one is an empty string", function(a
   t.eq(#b:recvfrom(), 60000)
 end)
 
-test("who waits is woken; several receivers take turns", function(a, b, _, b_port)
+test("a receiver that waits is woken; several receivers get datagrams in order", function(a, b, _, b_port)
   local order, waits = {}, {}
   for i = 1, 3 do
     waits[i] = netkit.promise(function()
@@ -47,7 +47,7 @@ test("who waits is woken; several receivers take turns", function(a, b, _, b_por
   t.eq(order, { "1x", "2y", "3z" })
 end)
 
-test("when the first receiver is killed the next one goes on", function(a, b, _, b_port)
+test("if the first receiver is killed, the next one continues", function(a, b, _, b_port)
   local first = loop.fork(function() b:recvfrom() end)
   local second = netkit.promise(function() return (b:recvfrom()) end)
   netkit.settle()
@@ -56,7 +56,7 @@ test("when the first receiver is killed the next one goes on", function(a, b, _,
   t.eq(second(), "for the second")
 end)
 
-test("recvfrom has a time-out where one is set", function(a, b, _, b_port)
+test("recvfrom has a timeout if one is set", function(a, b, _, b_port)
   t.eq(b:timeout(0.02), true)
   t.eq(pack(b:recvfrom()), { nil, "timeout", "timeout", n = 3 })
   b:timeout()
@@ -64,7 +64,7 @@ test("recvfrom has a time-out where one is set", function(a, b, _, b_port)
   t.eq((b:recvfrom()), "late")
 end)
 
-test("a port where nobody listens does not break the socket", function(a, b, _, b_port)
+test("a datagram to a closed port does not break the socket", function(a, b, _, b_port)
   local nobody = t.ok(net.udp("127.0.0.1", 0))
   local _, port = nobody:address()
   nobody:close()
@@ -76,7 +76,7 @@ test("a port where nobody listens does not break the socket", function(a, b, _, 
   t.eq(select(3, a:recvfrom()), "timeout")
 end)
 
-test("close wakes everyone who waits", function(_, b)
+test("close wakes all tasks that wait", function(_, b)
   local waits = {}
   for i = 1, 2 do waits[i] = netkit.promise(function() return pack(b:recvfrom()) end) end
   netkit.settle()
@@ -115,7 +115,7 @@ test("failures are values, misuse raises", function(a)
   t.raises("bad argument #4 to 'sendto'", net.sendto, a, "x", "127.0.0.1", "9")
 end)
 
-test("options are those of lio.socket", function(a)
+test("the options are those of lio.socket", function(a)
   t.eq(a:option("broadcast", true), true)
   t.eq(a:option "broadcast", true)
 end)
@@ -127,7 +127,7 @@ test("a flood of datagrams does not starve other tasks", function(a, b, _, b_por
     local count = 0
     while not stop do
       if not b:recvfrom() then break end
-      -- What is taken out is put in again, so that the queue never runs dry.
+      -- Each received datagram is sent again, so that the queue is never empty.
       a:sendto("flood", "127.0.0.1", b_port)
       count = count + 1
     end

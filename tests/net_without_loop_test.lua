@@ -1,10 +1,10 @@
 -- A service that owns no loop: calls of `lio.net`, `lio.loop`, `lio.http.client` and `lio.webserver` that wait for the
--- loop raise at once, at the user's line. They never returned, without a word.
+-- loop raise at once, at the program's line. They once never returned.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Each line calls one; the line numbers are compared with those of the errors.
+-- Each call is on a line of its own; the line numbers are compared with those of the errors.
 local calls <const> = {
   { "net.listen", "net.listen('127.0.0.1', 0)", "net.remote(io)" },
   { "net.connect", "net.connect('127.0.0.1', 1)", "net.remote(io)" },
@@ -13,7 +13,6 @@ local calls <const> = {
   { "net.resolve", "net.resolve('localhost')", "net.remote(io)" },
   { "net.serve", "net.serve(nil, print)", "net.remote(io)" },
   { "net.wrap", "net.wrap(assert(require 'lio.socket'.pair()))" },
-  { "net.rest", "net.rest(0.01)" },
   { "net.connect", "loop.net.connect('127.0.0.1', 1)", "net.remote(io)" },
   { "net.listen", "net.instance.listen('127.0.0.1', 0)", "net.remote(io)" },
   { "loop.sleep", "loop.sleep(0.01)", "ltask.sleep(centiseconds)" },
@@ -26,11 +25,12 @@ local calls <const> = {
   { "http.client: PUT request", "http.request { method = 'PUT', url = 'http://127.0.0.1:1/' }" },
   { "http.client: GET request", "http.new():get 'http://127.0.0.1:1/'" },
   { "app:listen", "web.new():listen(0)" },
+  { "app:server", "web.new():server()" },
   { "app:run", "web.new():run(0)" },
   { "app:run", "web.new():run(0, { workers = 2 })" },
 }
 
--- A service that makes all calls, one a line from line 2 on, and says what they raise.
+-- A service that makes all calls, one per line from line 2, and writes their errors.
 -- Known to programs: net, loop, http, web, try
 local source = {
   "local net, loop, http, web = require 'lio.net', require 'lio.loop', require 'lio.http.client', "
@@ -53,7 +53,7 @@ local function judge(out)
   t.eq(lines[#lines], "end")
 end
 
-kit.test("each call that waits raises at once, in a service's file", {
+kit.test("every call that waits raises at once, in a service's file", {
   config = { bootstrap = { { name = "caller" } } },
   services = { caller = caller },
   out = judge,
@@ -69,7 +69,7 @@ kit.test("beside a service that owns a loop it still raises there, and net.remot
   config = { bootstrap = { { name = "lio", unique = true }, { name = "main" } } },
   main = [[
     local net, loop = require "lio.net", require "lio.loop"
-    say(select(2, pcall(net.connect, "127.0.0.1", 1)):match "[^:]*:[^:]*")
+    say(select(2, pcall(net.connect, "127.0.0.1", 1)):match "net%.connect:[^:]*")
     local there = net.remote(ltask.queryservice "lio")
     local listener = assert(there.listen("127.0.0.1", 0))
     local _, port = listener:address()
@@ -90,17 +90,17 @@ kit.test("beside a service that owns a loop it still raises there, and net.remot
     "hello you", "false\tnil" },
 })
 
-kit.test("an instance of one's own on an event descriptor is not refused", {
+kit.test("a driver of the service's own on an event descriptor works", {
   services = { owner = [[
     local lio, net = require "lio", require "lio.net"
     local selector = assert(lio.create())
-    local api = net.new(selector, {
+    local driver = require "lio.net.driver".new(selector, {
       wait = ltask.wait, wakeup = ltask.wakeup, fork = ltask.fork, running = ltask.running,
     })
-    net.use(api)
+    net.use(driver.net)
     local take, descriptor = ltask.eventinit()
-    api.watch(descriptor, take)
-    ltask.idle_handler(function() api.step() end)
+    driver:watch(descriptor, take)
+    ltask.idle_handler(function() driver:step() end)
     local S = {}
     function S.echo()
       local http = require "lio.http.client"

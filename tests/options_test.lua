@@ -1,4 +1,4 @@
--- Options: every call that takes a table of them refuses an unknown name and a wrong value, at the line that gave it.
+-- Options: every call that takes a table of them refuses an unknown name and a wrong value, at the caller's line.
 
 local t = require "tests.kit"
 local http = require "lio.http.client"
@@ -6,7 +6,7 @@ local loop = require "lio.loop"
 local net = require "lio.net"
 local web = require "lio.webserver"
 
--- `f` raises exactly `message`, at the line where `f` is written.
+-- Checks that `f` raises exactly `message`, at the line of `f`.
 local function raises_here(message, f)
   local ok, problem = pcall(f)
   t.eq(ok, false, message)
@@ -17,8 +17,8 @@ end
 
 local app = web.new()
 
--- `app:run(8080, { worker = 4 })` served on one core without a word.
-t.test("an option with a wrong name is refused, and the nearest known name is told", function()
+-- `app:run(8080, { worker = 4 })` once served on one core, without an error.
+t.test("an option with a wrong name is refused, and the error has the nearest known name", function()
   raises_here("app:run: option 'worker' is unknown (did you mean 'workers'?)",
     function() app:run(0, { worker = 4 }) end)
   raises_here("app:listen: option 'backlock' is unknown (did you mean 'backlog'?)",
@@ -45,13 +45,13 @@ t.test("an option with a wrong name is refused, and the nearest known name is to
     function() http.request { url = "http://127.0.0.1/", metod = "GET" } end)
 end)
 
-t.test("a name that is like no other is told without a guess", function()
+t.test("the error for a name without a similar one has no guess", function()
   raises_here("app:run: option 'threads' is unknown", function() app:run(0, { threads = 4 }) end)
   raises_here("net.connect: option 't' is unknown", function() net.connect("127.0.0.1", 9, { t = 1 }) end)
   raises_here("net.connect: option names are strings, got 1", function() net.connect("127.0.0.1", 9, { 5 }) end)
 end)
 
-t.test("values that a metatable gives are options as any other", function()
+t.test("values from a metatable are options too", function()
   local function inherits(values) return setmetatable({}, { __index = values }) end
   raises_here('net.connect: option \'timeout\' must be a positive number of seconds, got "x"',
     function() net.connect("127.0.0.1", 9, inherits { timeout = "x" }) end)
@@ -61,14 +61,14 @@ t.test("values that a metatable gives are options as any other", function()
   t.eq(web.new(inherits { fields = 7 }).settings.fields, 7)
 end)
 
-t.test("an address that has no path, or is given twice, is refused", function()
+t.test("an address without a path, or given twice, is refused", function()
   raises_here("app:listen: cannot read the address 'unix:', which would be as in 127.0.0.1:8080",
     function() app:listen "unix:" end)
   raises_here("app:listen: option 'addr' goes with a port, and not with the address '127.0.0.1:0'",
     function() app:listen("127.0.0.1:0", { addr = "0.0.0.0" }) end)
 end)
 
-t.test("a wrong value is told, with what it must be", function()
+t.test("the error for a wrong value says what it must be", function()
   local seconds = "net.connect: option 'timeout' must be a positive number of seconds, got "
   raises_here(seconds .. '"5"', function() net.connect("127.0.0.1", 9, { timeout = "5" }) end)
   raises_here(seconds .. "0", function() net.connect("127.0.0.1", 9, { timeout = 0 }) end)
@@ -86,7 +86,7 @@ t.test("a wrong value is told, with what it must be", function()
     function() http.get("http://127.0.0.1/", { read_timeout = 0 }) end)
 end)
 
-t.test("what is no table of options is a wrong argument", function()
+t.test("a value that is no table of options is a wrong argument", function()
   raises_here("bad argument #3 to 'connect' (table of options expected, got number)",
     function() net.connect("127.0.0.1", 9, 5) end)
   raises_here("bad argument #2 to 'run' (table of options expected, got number)",
@@ -99,7 +99,7 @@ t.test("what is no table of options is a wrong argument", function()
     function() http.get("http://x/", 5) end)
 end)
 
-t.test("the line is the caller's as well in a task, below pcall, and in a function that was called by name", function()
+t.test("the error has the caller's line also in a task, below pcall, and in a function called by name", function()
   loop.run(function()
     raises_here("net.connect: option 'timout' is unknown (did you mean 'timeout'?)",
       function() net.connect("127.0.0.1", 9, { timout = 1 }) end)
@@ -110,8 +110,8 @@ t.test("the line is the caller's as well in a task, below pcall, and in a functi
   t.eq(message:match ":%d+: net%.connect: ", (":%d: net.connect: "):format(line), message)
 end)
 
--- The family that stands behind an address was refused as a table of options.
-t.test("what listener:address() returns can be connected to as it is", function()
+-- The family after an address was refused as a table of options.
+t.test("the results of listener:address() can be passed to connect", function()
   loop.run(function()
     local listener <close> = t.ok(net.listen("127.0.0.1", 0))
     local c <close> = t.ok(net.connect(listener:address()))

@@ -1,10 +1,10 @@
--- What the selector costs in system calls, counted by strace: level-triggered deliveries on sockets of
--- ours make no epoll_ctl but the one that adds; a foreign descriptor is re-armed once per delivery.
+-- The system calls of the selector, counted by strace: for lio's sockets, level-triggered events need only the
+-- epoll_ctl that adds the socket; a foreign descriptor is re-armed once per event.
 
 local t = require "tests.kit"
 
 if os.execute "strace -o /dev/null true 2>/dev/null" ~= true then
-  t.test("strace is there and may trace", function()
+  t.test("strace exists and may trace", function()
     error "install strace; this suite counts system calls with it"
   end)
   t.finish()
@@ -29,7 +29,7 @@ local function count(calls, code)
   return counts
 end
 
-t.test("1000 partial reads of our sockets make no epoll_ctl but the adds", function()
+t.test("1000 partial reads of lio's sockets make only the epoll_ctl calls that add them", function()
   local counts = count("epoll_ctl", [[
     ENDS = {}
     for i = 1, 10 do
@@ -69,7 +69,7 @@ t.test("short reads cost one wait and one recv each, nothing else", function()
   t.ok((counts.epoll_ctl or 0) < 5)
 end)
 
-t.test("a handler that does nothing costs no epoll_ctl on our sockets", function()
+t.test("a handler that does nothing costs no epoll_ctl on lio's sockets", function()
   local counts = count("epoll_ctl", [[
     local a, b = socket.pair()
     sel:event_add(b, 3, b)
@@ -81,7 +81,7 @@ t.test("a handler that does nothing costs no epoll_ctl on our sockets", function
   t.eq(counts.epoll_ctl, 1)
 end)
 
-t.test("toggling interest of a TCP socket costs no epoll_ctl", function()
+t.test("changing the interest of a TCP socket costs no epoll_ctl", function()
   local counts = count("epoll_ctl", [[
     local listener = socket.create "tcp"
     listener:bind("127.0.0.1", 0)

@@ -1,4 +1,4 @@
--- Everything that counts as a descriptor, what does not, and event_add, event_mod and event_del on each.
+-- All kinds of descriptors, values that are none, and event_add, event_mod and event_del on each.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -37,7 +37,7 @@ t.test("a socket", function()
   a:close() b:close()
 end)
 
-t.test("a lightuserdata and an integer, of a socket of ours", function()
+t.test("a lightuserdata and an integer, of a socket of lio", function()
   local a, b = socket.pair()
   a:send "x"
   serves(b:handle(), READ)
@@ -68,7 +68,7 @@ t.test("the object, its handle and its number are one registration", function()
   a:close() b:close()
 end)
 
-t.test("a socket registered by its handle still knows when it was read empty", function()
+t.test("a socket that is registered by its handle is not reported after it was read empty", function()
   local a, b = socket.pair()
   local sel <close> = lio.create()
   sel:event_add(b:handle(), READ, "b")
@@ -114,14 +114,14 @@ t.test("tables and userdata that have a handle, fileno or getfd method", functio
   a:close() b:close()
 end)
 
-t.test("a full userdata of another library is asked by method", function()
+t.test("the methods of a full userdata of another library give its descriptor", function()
   local watcher = require "lio.signal".open "SIGUSR1"
   require "lio.signal".raise "SIGUSR1"
   serves(watcher, READ)
   watcher:close()
 end)
 
-t.test("what is no descriptor raises and says what it got", function()
+t.test("a value that is no descriptor raises, with its type", function()
   local sel <close> = lio.create()
   for _, wrong in ipairs { "7", true, {}, 1.5, print, coroutine.create(print) } do
     t.raises("bad argument #1 to 'event_add' %(descriptor expected, got ", function()
@@ -144,7 +144,7 @@ t.test("what is no descriptor raises and says what it got", function()
   t.eq(sel:count(), 0)
 end)
 
-t.test("a regular file and a folder are refused by a message", function()
+t.test("for a regular file and a folder the result is a message", function()
   local sel <close> = lio.create()
   local dir = t.tmp()
   local message = "event_add: a regular file or directory cannot be waited for, it is always ready"
@@ -155,7 +155,7 @@ t.test("a regular file and a folder are refused by a message", function()
   t.eq(sel:count(), 0)
 end)
 
-t.test("closed objects are refused by a message, numbers that are not open as well", function()
+t.test("for closed objects and numbers that are not open the result is a message", function()
   local sel <close> = lio.create()
   local a, b = socket.pair()
   local handle = b:handle()
@@ -174,7 +174,7 @@ t.test("closed objects are refused by a message, numbers that are not open as we
   t.eq(sel:count(), 0)
 end)
 
-t.test("event_mod says when the descriptor was closed without event_del", function()
+t.test("event_mod returns a message if the descriptor was closed without event_del", function()
   local handle, a = loopback.foreign()
   local sel <close> = lio.create()
   sel:event_add(handle, READ)
@@ -185,9 +185,9 @@ t.test("event_mod says when the descriptor was closed without event_del", functi
   a:close()
 end)
 
-t.test("a descriptor that lives on in a child process does not speak for its successor", function()
+t.test("a descriptor that is still open in a child process has no events for its successor", function()
   local sel <close> = lio.create()
-  -- The shell ends at once; what it left behind writes later, on the pipe that `sleep` inherits.
+  -- The shell ends at once; its background process writes later, on the pipe that `sleep` inherits.
   local p = io.popen "(sleep 0.2; echo late) & echo started"
   t.eq(p:read "l", "started")
   local number

@@ -1,5 +1,5 @@
--- Readiness is level-triggered, for our sockets and for foreign descriptors, and never spurious:
--- semantics 1, 2 and 5 of the selector.
+-- Readiness is level-triggered, for lio's sockets and for foreign descriptors, and never spurious: semantics 1, 2 and 5
+-- of the selector.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -8,7 +8,7 @@ local loopback = require "tests.kit.loopback"
 
 local events, READ, WRITE = loopback.events, lio.SELECT_READ, lio.SELECT_WRITE
 
-t.test("a listener is reported again while connections wait, and not once more", function()
+t.test("a listener is reported again while connections wait, and not afterwards", function()
   local listener <close> = loopback.listener()
   local sel <close> = lio.create()
   sel:event_add(listener, READ, "listener")
@@ -71,7 +71,7 @@ t.test("a handler that reads nothing is called again, for either kind", function
   a:close() c:close() d:close()
 end)
 
-t.test("an event is delivered after event_mod took the bit off and put it back", function()
+t.test("an event is delivered after event_mod removed its bit and set it again", function()
   local handle, a = loopback.foreign()
   local c, d = loopback.tcp()
   local sel <close> = lio.create()
@@ -93,7 +93,7 @@ t.test("an event is delivered after event_mod took the bit off and put it back",
   a:close() c:close() d:close()
 end)
 
-t.test("data that came while nothing was asked is reported when it is asked for", function()
+t.test("data that came without interest is reported when interest is set", function()
   for _, make in ipairs { socket.pair, loopback.tcp } do
     local a, b = make()
     local sel <close> = lio.create()
@@ -141,7 +141,7 @@ t.test("an end of stream that follows later is an event of its own", function()
   a:close() b:close()
 end)
 
-t.test("a full socket is silent for writing until there is room, then is reported each time", function()
+t.test("a full socket is not reported for writing until there is room, then it is reported each time", function()
   for _, make in ipairs { socket.pair, loopback.tcp } do
     local a, b = make()
     local sel <close> = lio.create()
@@ -157,7 +157,7 @@ t.test("a full socket is silent for writing until there is room, then is reporte
   end
 end)
 
-t.test("a writable socket is silent when only reading is asked for", function()
+t.test("a writable socket is not reported if only reading is requested", function()
   local a, b = loopback.tcp()
   local handle, c = loopback.foreign()
   local sel <close> = lio.create()
@@ -187,7 +187,7 @@ t.test("two selectors that hold one socket both report it", function()
   a:close() b:close()
 end)
 
-t.test("a hang-up appears as the bits that were asked for", function()
+t.test("a hang-up is reported as the requested bits", function()
   for asked = 1, 3 do
     for _, make in ipairs { socket.pair, loopback.tcp } do
       local a, b = make()
@@ -206,7 +206,7 @@ t.test("a hang-up appears as the bits that were asked for", function()
   end
 end)
 
-t.test("a hang-up on a foreign descriptor appears as the bits that were asked for", function()
+t.test("a hang-up on a foreign descriptor is reported as the requested bits", function()
   for asked = 1, 3 do
     local handle, a = loopback.foreign()
     local sel <close> = lio.create()
@@ -218,7 +218,7 @@ t.test("a hang-up on a foreign descriptor appears as the bits that were asked fo
   end
 end)
 
-t.test("a reset by the peer wakes who waits to read, and who waits to write", function()
+t.test("a reset by the peer is reported for reading and for writing", function()
   for asked = 1, 2 do
     local a, b = loopback.tcp()
     local sel <close> = lio.create()
@@ -232,7 +232,7 @@ t.test("a reset by the peer wakes who waits to read, and who waits to write", fu
   end
 end)
 
-t.test("with nothing asked a hang-up is silent", function()
+t.test("a hang-up is not reported without interest", function()
   local handle, a = loopback.foreign()
   local b, c = loopback.tcp()
   local sel <close> = lio.create()
@@ -246,7 +246,7 @@ t.test("with nothing asked a hang-up is silent", function()
   c:close()
 end)
 
-t.test("one event at a time still serves everybody", function()
+t.test("with one event per wait every descriptor is served", function()
   local sel <close> = lio.create(1)
   local ends = {}
   for i = 1, 8 do

@@ -1,6 +1,6 @@
--- What may happen inside a loop over events: deleting, closing, adding, leaving, waiting again.
--- Semantics 3, 4, 8 and 9 of the selector.
--- luacheck: ignore 512 (loops that are left at once are what some tests are about)
+-- Calls inside a loop over events: deleting, closing, adding, leaving, waiting again. Semantics 3, 4, 8 and 9 of the
+-- selector.
+-- luacheck: ignore 512 (some tests leave a loop at once)
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -9,7 +9,7 @@ local loopback = require "tests.kit.loopback"
 
 local events, READ <const> = loopback.events, lio.SELECT_READ
 
--- `count` pairs whose second ends are registered under their index and readable.
+-- `count` pairs whose second ends are registered with their index as udata, and readable.
 local function ready_pairs(sel, count)
   local ends = {}
   for i = 1, count do
@@ -63,7 +63,7 @@ t.test("closing another ready socket suppresses its event and deregisters it", f
     { nil, "event_del: descriptor is not registered", "not found" })
 end)
 
-t.test("deleting, closing or detaching its own registration in the loop is quiet afterwards", function()
+t.test("after deleting, closing or detaching its own registration in the loop, no event follows", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 3)
   visited(sel, function(i)
@@ -75,7 +75,7 @@ t.test("deleting, closing or detaching its own registration in the loop is quiet
   t.eq(events(sel, 0.02), {})
 end)
 
-t.test("taking the interest away in the loop suppresses an event not delivered yet", function()
+t.test("removing the interest in the loop suppresses an event that is not delivered yet", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 4)
   local list = visited(sel, function(i)
@@ -86,7 +86,7 @@ t.test("taking the interest away in the loop suppresses an event not delivered y
   t.eq(#list, 1)
 end)
 
-t.test("a new udata given in the loop comes with the event", function()
+t.test("a udata that is set in the loop comes with the event", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 2)
   local list = visited(sel, function(i)
@@ -186,7 +186,7 @@ t.test("events left behind by break, error, return and a dead coroutine are deli
   t.eq(events(sel, 0), {})
 end)
 
-t.test("foreign events left behind by break are delivered while they hold, and only then", function()
+t.test("foreign events left behind by break are delivered if they still hold, and only then", function()
   local sel <close> = lio.create()
   local one, a = loopback.foreign()
   local two, b = loopback.foreign()
@@ -207,7 +207,7 @@ t.test("foreign events left behind by break are delivered while they hold, and o
   a:close() b:close()
 end)
 
-t.test("an iterator used without for, or not at all, loses nothing", function()
+t.test("an iterator that is used without for, or not used, loses no event", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 3)
   sel:wait(5)
@@ -217,7 +217,7 @@ t.test("an iterator used without for, or not at all, loses nothing", function()
   t.eq(#ends, 3)
 end)
 
-t.test("waiting inside the loop is a clear error, and the loop goes on", function()
+t.test("waiting inside the loop is an error, and the loop continues", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 3)
   local list = visited(sel, function()
@@ -261,7 +261,7 @@ local CODE <const> = [[
   return before
 ]]
 
-t.test("a loop that was left is none, also in code without debug information", function()
+t.test("a loop that was left does not count, also in code without debug information", function()
   for _, stripped in ipairs { false, true } do
     local sel <close> = lio.create()
     local ends <close> = ready_pairs(sel, 3)
@@ -274,7 +274,7 @@ t.test("a loop that was left is none, also in code without debug information", f
   end
 end)
 
-t.test("a loop that an error left deep in calls is none", function()
+t.test("a loop that an error left in nested calls does not count", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 2)
   local function deep(level)
@@ -287,7 +287,7 @@ t.test("a loop that an error left deep in calls is none", function()
   end
 end)
 
-t.test("another selector may be waited for inside the loop", function()
+t.test("a wait on another selector is possible inside the loop", function()
   local one <close> = lio.create()
   local two <close> = lio.create()
   local ends <close> = ready_pairs(one, 2)

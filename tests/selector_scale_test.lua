@@ -1,4 +1,4 @@
--- Many descriptors, many cycles, and who keeps what alive: semantics 11 and 12 of the selector.
+-- Many descriptors, many cycles, and which references keep objects: semantics 11 and 12 of the selector.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -31,7 +31,7 @@ local function cpu_of(f)
   return os.clock() - begin
 end
 
-t.test("1e6 cycles of add and del leave memory and descriptors flat", function()
+t.test("after 1e6 cycles of add and del memory and descriptors have not grown", function()
   local handle, a = loopback.foreign()
   local b = socket.create "udp"
   local sel <close> = lio.create()
@@ -53,7 +53,7 @@ t.test("1e6 cycles of add and del leave memory and descriptors flat", function()
   a:close() b:close()
 end, { resident = true })
 
-t.test("sockets opened, registered and closed in great number leave nothing behind", function()
+t.test("after many sockets were opened, registered and closed, nothing is left", function()
   local sel <close> = lio.create()
   local function cycles(count)
     for _ = 1, count do
@@ -75,7 +75,7 @@ t.test("sockets opened, registered and closed in great number leave nothing behi
   t.eq(events(sel, 0), {})
 end, { resident = true })
 
-t.test("udata is held until event_del, and let go then", function()
+t.test("udata is referenced until event_del, and released then", function()
   local a, b = socket.pair()
   local sel <close> = lio.create()
   local weak = setmetatable({}, { __mode = "v" })
@@ -116,7 +116,7 @@ t.test("a registered socket is not collected; an unregistered one is closed by t
   a:close()
 end)
 
-t.test("a collected selector releases its udata, its sockets and its descriptor", function()
+t.test("a selector that is collected releases its udata, its sockets and its descriptor", function()
   local weak = setmetatable({}, { __mode = "v" })
   local _, before = t.descriptors()
   do
@@ -134,7 +134,7 @@ t.test("a collected selector releases its udata, its sockets and its descriptor"
   t.eq(select(2, t.descriptors()), before)
 end)
 
-t.test("a socket that outlives its selector works on, and closes", function()
+t.test("a socket works after the end of its selector, and closes", function()
   local a, b = socket.pair()
   do
     local sel <close> = lio.create()
@@ -152,7 +152,7 @@ t.test("a socket that outlives its selector works on, and closes", function()
   a:close() b:close()
 end)
 
-t.test("a socket that was in 20,000 selectors remembers none of them", function()
+t.test("a socket that was in 20,000 selectors keeps no memory of them", function()
   local a, b = socket.pair()
   local function cycles(count)
     for _ = 1, count do
@@ -168,7 +168,7 @@ t.test("a socket that was in 20,000 selectors remembers none of them", function(
   a:close() b:close()
 end, { resident = true })
 
--- The two that open thousands of descriptors come last: the kit's look for leaks gets slower after them.
+-- The two tests that open thousands of descriptors are the last ones: the kit's check for leaks is slower after them.
 
 t.test("dispatch costs the same with 10 and with thousands of idle registrations", function()
   local a, b = socket.pair()
@@ -232,7 +232,7 @@ t.test("as many descriptors as the system allows, each reported when it is ready
       ends[i][2]:recv()
     end
   end
-  t.eq(events(sel, 0), {}, "nobody twice")
+  t.eq(events(sel, 0), {}, "none twice")
   for _, pair in ipairs(ends) do pair[1]:close() pair[2]:close() end
   t.eq(sel:count(), 0)
 end)

@@ -8,20 +8,20 @@ local loopback = require "tests.kit.loopback"
 
 local events, READ <const> = loopback.events, lio.SELECT_READ
 
--- Waits and returns the seconds that it took, and how many events came.
+-- Waits. Returns the seconds that this took, and how many events came.
 local function lasts(sel, timeout)
   local begin = lio.now()
   local _, count = events(sel, timeout)
   return lio.now() - begin, count
 end
 
-t.test("constants are the bits that select users know", function()
+t.test("the constants are the bits of bee.select", function()
   t.eq({ lio.SELECT_READ, lio.SELECT_WRITE }, { 1, 2 })
 end)
 
 t.test("a wait without registrations sleeps for the timeout, fractions included", function()
   local sel <close> = lio.create()
-  -- A busy machine may make a wait longer, but not each of 20.
+  -- A busy machine may make some waits longer, but not all 20.
   local function shortest(seconds)
     local least = math.huge
     for _ = 1, 20 do
@@ -69,7 +69,7 @@ t.test("an event ends a wait before its timeout", function()
   p:close()
 end)
 
-t.test("a registration with nothing asked does not end a wait", function()
+t.test("a registration without interest does not end a wait", function()
   local a, b = socket.pair()
   local sel <close> = lio.create()
   sel:event_add(b, 0)
@@ -103,7 +103,7 @@ t.test("a signal is readiness of its watcher", function()
   watcher:close()
 end)
 
-t.test("SIGINT ends a program that waits for ever", function()
+t.test("SIGINT ends a program that waits without a limit", function()
   local script = t.write(t.tmp() .. "/wait.lua", [[
     local sel = require "lio".create()
     local _ = sel:waker()
@@ -136,7 +136,7 @@ t.test("a wake before the wait ends that wait, and no later one", function()
   t.ok(lasts(sel, 0.06) >= 0.06)
 end)
 
-t.test("with a waker taken a wait for ever waits for it", function()
+t.test("a wait without a limit waits for a waker", function()
   local sel <close> = lio.create()
   local waker = sel:waker()
   waker:wake()
@@ -159,7 +159,7 @@ t.test("a wake inside the loop ends the next wait", function()
   a:close() b:close()
 end)
 
-t.test("a handle carries the waker; it is refused once the selector is gone", function()
+t.test("a handle makes another object of its waker; after the end of the selector it is refused", function()
   local sel = lio.create()
   local waker = sel:waker()
   local handle = waker:handle()
@@ -169,7 +169,7 @@ t.test("a handle carries the waker; it is refused once the selector is gone", fu
   other:wake()
   t.ok(lasts(sel, 100) < 50)
   sel:close()
-  t.eq(waker:wake(), true, "waking nobody is harmless")
+  t.eq(waker:wake(), true, "a wake after the selector's end does nothing")
   waker, other = nil, nil
   collectgarbage()
   collectgarbage()
@@ -178,7 +178,7 @@ t.test("a handle carries the waker; it is refused once the selector is gone", fu
   t.is_nil(waker or other)
 end)
 
-t.test("close is idempotent, and every other call on a closed selector says so", function()
+t.test("close is idempotent, and every other call on a closed selector fails", function()
   local a, b = socket.pair()
   local sel = lio.create()
   sel:event_add(a, READ)
@@ -196,7 +196,7 @@ t.test("close is idempotent, and every other call on a closed selector says so",
   a:close() b:close()
 end)
 
-t.test("count tells how many registrations there are", function()
+t.test("count returns how many registrations there are", function()
   local a, b = socket.pair()
   local sel <close> = lio.create()
   t.eq(sel:count(), 0)

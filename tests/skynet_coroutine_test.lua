@@ -40,8 +40,8 @@ kit.test("two coroutines cannot sleep or wait on one token", {
     say((skynet.wakeup "token"))
   ]],
   out = {
-    "false\tsleep: somebody sleeps or waits on this token already",
-    "false\twait: somebody sleeps or waits on this token already",
+    "false\tsleep: a coroutine sleeps or waits on this token already",
+    "false\twait: a coroutine sleeps or waits on this token already",
     "true", "first\tBREAK", "nil",
   },
 })

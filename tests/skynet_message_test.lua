@@ -1,10 +1,10 @@
--- Skynet's words for messages: packing, protocols, calls and answers, with their errors. The programs of tests/skynet
+-- The Skynet API for messages: packing, protocols, calls and answers, with their errors. The programs of tests/skynet
 -- show how they work together.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
-kit.test("packed values come back, from a pointer and from a string", {
+kit.test("packed values are unpacked, from a pointer and from a string", {
   main = [[
     local values = table.pack(nil, true, false, 1, -2^53 | 0, 0.5, -1e300, "", "a\0b", nil)
     local function check(...)
@@ -38,7 +38,7 @@ kit.test("tostring makes a string of a message, which unpack reads", {
   out = { "string\ttrue\ttrue\tx\tx", "true", "as it is\t12\ttrue" },
 })
 
-kit.test("what cannot be packed raises, and so does a damaged string", {
+kit.test("a value that cannot be packed raises an error, and so does a corrupt string", {
   main = [[
     for _, pack in ipairs { skynet.pack, skynet.packstring } do
       for _, value in ipairs { function() end, coroutine.create(print) } do say(pcall(pack, value)) end
@@ -61,7 +61,7 @@ kit.test("what cannot be packed raises, and so does a damaged string", {
   end,
 })
 
-kit.test("packed tables may be nested without a limit, shared, and in themselves, in a string too", {
+kit.test("packed tables may be nested without a limit, shared and cyclic, also in a string", {
   main = [[
     local loop, deep = {}, {}
     loop.loop = loop
@@ -102,7 +102,7 @@ kit.test("packing into strings keeps no memory", {
   resident = true,
 })
 
-kit.test("a protocol with functions of its own carries strings", {
+kit.test("messages of a protocol with functions of its own are strings", {
   services = {
     shout = kit.text_protocol .. [[
       skynet.start(function()
@@ -111,7 +111,7 @@ kit.test("a protocol with functions of its own carries strings", {
           if text == "pack" then return skynet.retpack(1, 2) end
           if text == "nothing" then return skynet.ret() end
           if text == "inside" then
-            -- In a coroutine of the handler's own.
+            -- In a coroutine of the handler.
             return coroutine.wrap(function() skynet.ret "from inside" end)()
           end
           if text == "later" then
@@ -161,7 +161,7 @@ kit.test("a protocol with functions of its own carries strings", {
   end,
 })
 
-kit.test("register_protocol refuses what is wrong", {
+kit.test("register_protocol refuses wrong fields", {
   main = [[
     local function try(class) say(select(2, pcall(skynet.register_protocol, class))) end
     try(nil)
@@ -196,7 +196,7 @@ kit.test("register_protocol refuses what is wrong", {
   },
 })
 
-kit.test("dispatch tells the function before, and a protocol without one refuses calls", {
+kit.test("dispatch returns the function before, and a protocol without a function refuses calls", {
   services = { late = [[
     skynet.start(function()
       say(skynet.dispatch "lua")
@@ -224,7 +224,7 @@ kit.test("dispatch tells the function before, and a protocol without one refuses
   },
 })
 
-kit.test("skynet's services and others call each other", {
+kit.test("services with and without skynet call each other", {
   services = {
     words = "function CMD.add(a, b) return a + b end serve()",
     native = "return { lua = function(cmd, ...) return cmd, ... end, add = function(a, b) return a + b end }",
@@ -271,7 +271,7 @@ kit.test("an address is a number, its text or a name; others are refused", {
   },
 })
 
-kit.test("ret and its kin raise where there is no request", {
+kit.test("ret, retpack and response raise outside of a request", {
   services = { start = [[
     skynet.start(function()
       say("start", pcall(skynet.ret))
@@ -293,7 +293,7 @@ kit.test("ret and its kin raise where there is no request", {
   end,
 })
 
-kit.test("context tells session and address, ret works inside of coroutines, and a second answer raises", {
+kit.test("context returns session and address, ret works in nested coroutines, and a second answer raises", {
   services = { inner = [[
     skynet.start(function()
       skynet.dispatch("lua", function(session, address, cmd)
@@ -326,9 +326,9 @@ kit.test("context tells session and address, ret works inside of coroutines, and
   end,
 })
 
-kit.test("a request is answered once, whether in coroutines inside of the handler's or outside of them", {
+kit.test("a request is answered once, in nested coroutines of the handler or outside of them", {
   services = { deep = kit.text_protocol .. [[
-    -- What `f` returns, two coroutines further inside.
+    -- Returns the results of `f`, which runs in two nested coroutines.
     local function inside(f, ...)
       return coroutine.wrap(function(...) return coroutine.wrap(f)(...) end)(...)
     end
@@ -370,7 +370,7 @@ kit.test("a request is answered once, whether in coroutines inside of the handle
     t.eq(answers, { "values\t1", "text\t1", "values\t1", "text\t1", "values\t1", "text\t1" })
     local want = {}
     for _, first in ipairs { "ret", "retpack", "response" } do
-      -- What was only sent has no answer to give: `response` answers nobody.
+      -- A message without a session has no caller: the function of `response` has no effect.
       local sent = first == "response" and "nil" or "false"
       want[#want + 1] = ("asked\t%s\ttrue\tret\tfalse\tret: no session"):format(first)
       want[#want + 1] = ("asked\t%s\ttrue\tretpack\tfalse\tretpack: no session"):format(first)
@@ -384,7 +384,7 @@ kit.test("a request is answered once, whether in coroutines inside of the handle
   end,
 })
 
-kit.test("ignoreret inside of a coroutine is the handler's", {
+kit.test("ignoreret in a coroutine of the handler counts for the handler", {
   services = { ignores = [[
     skynet.start(function()
       skynet.dispatch("lua", function(session)
@@ -406,7 +406,7 @@ kit.test("ignoreret inside of a coroutine is the handler's", {
   },
 })
 
-kit.test("a second answer raises, by whatever word and protocol", {
+kit.test("a second answer raises, by any function and protocol", {
   services = { answers = kit.text_protocol .. [[
     local function twice(_, _, first, second)
       if first == "response" then skynet.response()(true, "1") else skynet[first](skynet.packstring "1") end
@@ -434,7 +434,7 @@ kit.test("a second answer raises, by whatever word and protocol", {
   end,
 })
 
-kit.test("an error while an answer is packed goes to the caller, or leaves the response open", {
+kit.test("an error while an answer is packed is sent to the caller, or leaves the response open", {
   services = { bad = [[
     skynet.start(function()
       skynet.dispatch("lua", function(_, _, cmd)
@@ -462,7 +462,7 @@ kit.test("an error while an answer is packed goes to the caller, or leaves the r
   end,
 })
 
-kit.test("send waits for room in a full mailbox, and nothing is lost", {
+kit.test("send waits for room in a full mailbox, and no message is lost", {
   services = {
     slow = [[
       local count = 0

@@ -171,7 +171,7 @@ kit.test("dispatch_unknown_response gets answers to unknown sessions", {
     end)
   ]] },
   main = [[ skynet.newservice "odd" ]],
-  err = "an answer of :00000004 to session 1234567, which nobody has asked with",
+  err = "an answer of :00000004 to session 1234567, which this service has not used",
   out = { "7654321\ttrue\tx\t1", "true" },
 })
 

@@ -1,9 +1,9 @@
--- Endpoints: forming them, reading them, comparing them; IPv6 scopes and names.
+-- Endpoints: making, reading and comparing them; IPv6 scopes and names.
 
 local t = require "tests.kit"
 local socket = require "lio.socket"
 
-t.test("inet and inet6 endpoints give back what they were made of", function()
+t.test("inet and inet6 endpoints return the values that they were made of", function()
   local four = socket.endpoint("inet", "1.2.3.4", 80)
   t.eq({ four:value() }, { "1.2.3.4", 80, "inet" })
   t.eq(tostring(four), "1.2.3.4:80")
@@ -27,7 +27,7 @@ t.test("== compares addresses", function()
   t.ok(inet("1.2.3.4", 5) ~= "1.2.3.4:5")
 end)
 
-t.test("what is no address of the family is a message", function()
+t.test("for a value that is no address of the family the result is a message", function()
   local refused = { nil, "endpoint: not an address of that family", "EINVAL" }
   for _, wrong in ipairs { "::1", "1.2.3", "1.2.3.4.5", "256.1.1.1", "localhost", "", "1.2.3.4 " } do
     t.eq({ socket.endpoint("inet", wrong, 1) }, refused, wrong)
@@ -56,7 +56,7 @@ t.test("an IPv6 scope is kept, by number and by interface name", function()
   t.ok(socket.endpoint("inet6", (numbered:value()), 80) == numbered, "value gives it back")
 end)
 
-t.test("a hostname is looked up, in the family that is asked for", function()
+t.test("a hostname is resolved, in the requested family", function()
   local ip, port, family = socket.endpoint("hostname", "localhost", 7, "inet"):value()
   t.eq({ ip, port, family }, { "127.0.0.1", 7, "inet" })
   t.eq({ socket.endpoint("hostname", "127.0.0.1", 7):value() }, { "127.0.0.1", 7, "inet" })
@@ -69,7 +69,7 @@ t.test("a hostname is looked up, in the family that is asked for", function()
   t.eq(select(3, socket.endpoint("hostname", "a\0b", 7)), "unresolved")
 end)
 
-t.test("a unix path of 108 bytes or more is a message, 107 are not", function()
+t.test("for a unix path of 108 bytes or more the result is a message; 107 are allowed", function()
   for _, first in ipairs { "/", "\0" } do
     t.ok(socket.endpoint("unix", first .. ("p"):rep(106)))
     for _, length in ipairs { 107, 500, 100000 } do
@@ -79,7 +79,7 @@ t.test("a unix path of 108 bytes or more is a message, 107 are not", function()
   end
 end)
 
-t.test("unix endpoints tell path and kind", function()
+t.test("unix endpoints have path and kind", function()
   local path = socket.endpoint("unix", "/run/x.sock")
   t.eq({ path:value() }, { "/run/x.sock", "path", "unix" })
   t.eq(tostring(path), "/run/x.sock")
@@ -96,7 +96,7 @@ t.test("unix endpoints tell path and kind", function()
   a:close() b:close()
 end)
 
-t.test("a path that is no UTF-8 shows as it is", function()
+t.test("a path that is not UTF-8 is shown unchanged", function()
   local path = "/tmp/\255\254"
   t.eq((socket.endpoint("unix", path):value()), path)
   t.eq(tostring(socket.endpoint("unix", path)), path)

@@ -1,17 +1,17 @@
--- Socket options by name, IPv6 sockets, and the flags that every descriptor of ours has.
+-- Socket options by name, IPv6 sockets, and the flags that every descriptor of lio has.
 
 local t = require "tests.kit"
 local socket = require "lio.socket"
 local loopback = require "tests.kit.loopback"
 
--- Sets and gets an option; `got` is what comes back when that is not what was set.
+-- Sets and gets an option; `got` is the value that is read, if it is not the value that was set.
 local function keeps(s, name, value, got)
   if got == nil then got = value end
   t.eq({ s:option(name, value) }, { true }, name)
   t.eq({ s:option(name) }, { got }, name)
 end
 
-t.test("flags are set by booleans or numbers and read as booleans", function()
+t.test("flags are set with booleans or numbers and read as booleans", function()
   local s <close> = socket.create "tcp"
   for _, name in ipairs { "reuseaddr", "reuseport", "nodelay", "keepalive" } do
     t.eq(s:option(name), false, name)
@@ -30,7 +30,7 @@ t.test("keepalive times and counts are numbers, seconds", function()
   t.eq(select(3, s:option("keepidle", -1)), "EINVAL")
 end)
 
-t.test("buffers are at least what was asked for", function()
+t.test("buffers have at least the requested size", function()
   local s <close> = socket.create "tcp"
   for _, name in ipairs { "sndbuf", "rcvbuf" } do
     t.eq(s:option(name, 65536), true)
@@ -38,7 +38,7 @@ t.test("buffers are at least what was asked for", function()
   end
 end)
 
-t.test("what may be queued unsent is bytes", function()
+t.test("the limit of unsent bytes is in bytes", function()
   local s <close> = socket.create "tcp"
   keeps(s, "notsent_lowat", 131072)
   t.eq(select(3, s:option("notsent_lowat", -1)), "EINVAL")
@@ -61,7 +61,7 @@ t.test("ttl and tos of both families", function()
   end
 end)
 
-t.test("misuse raises, what the system refuses is a message", function()
+t.test("misuse raises; if the system refuses a value, the result is a message", function()
   local s <close> = socket.create "tcp"
   t.raises("bad argument #1 to 'option' %(unknown option%)", function() s:option "speed" end)
   t.raises("unknown option", function() s:option("speed", 1) end)
@@ -74,7 +74,7 @@ t.test("misuse raises, what the system refuses is a message", function()
   a:close() b:close()
 end)
 
-t.test("an IPv6 listener speaks to IPv6 clients", function()
+t.test("an IPv6 listener serves IPv6 clients", function()
   local listener <close>, port = loopback.listener("tcp6", "::1")
   local client <close> = socket.create "tcp6"
   t.ok(client:connect("::1", port) ~= nil)
@@ -86,7 +86,7 @@ t.test("an IPv6 listener speaks to IPv6 clients", function()
   t.ok(tostring(server):find("tcp6, connected", 1, true))
 end)
 
-t.test("without v6only an IPv6 listener takes IPv4 clients too, with it none", function()
+t.test("an IPv6 listener takes IPv4 clients too, unless v6only is set", function()
   local both <close> = socket.create "tcp6"
   keeps(both, "v6only", false)
   both:bind("::", 0)
@@ -111,7 +111,7 @@ t.test("without v6only an IPv6 listener takes IPv4 clients too, with it none", f
   t.eq(code, "refused")
 end)
 
-t.test("an address of the wrong family is a message", function()
+t.test("for an address of the wrong family the result is a message", function()
   local four <close> = socket.create "tcp"
   local six <close> = socket.create "tcp6"
   t.is_nil(four:connect("::1", 9))
@@ -120,7 +120,7 @@ t.test("an address of the wrong family is a message", function()
   t.is_nil(unix:connect(socket.endpoint("inet", "127.0.0.1", 9)))
 end)
 
-t.test("connect and bind look a name up in the socket's family", function()
+t.test("connect and bind resolve a name in the socket's family", function()
   local listener <close> = socket.create "tcp"
   t.eq(listener:bind("localhost", 0), true)
   t.eq((listener:info "socket":value()), "127.0.0.1")
@@ -137,7 +137,7 @@ local function is_tame(s)
   return flags & tonumber("4000", 8) ~= 0 and flags & tonumber("2000000", 8) ~= 0
 end
 
-t.test("every socket is non-blocking and close-on-exec, however it came to be", function()
+t.test("every socket is non-blocking and close-on-exec, however it was made", function()
   for _, protocol in ipairs { "tcp", "udp", "tcp6", "udp6", "unix" } do
     local s <close> = socket.create(protocol)
     t.ok(is_tame(s), protocol)

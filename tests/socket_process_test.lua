@@ -1,5 +1,5 @@
--- Sockets between processes: descriptors run out in accept, one port served by two processes, and a
--- socket that arrives blocking from another program.
+-- Sockets between processes: no descriptors left in accept, one port served by two processes, and a blocking socket of
+-- another program.
 
 local t = require "tests.kit"
 local socket = require "lio.socket"
@@ -9,7 +9,7 @@ local function script(code)
   return t.write(t.tmp() .. "/script.lua", 'local lio, socket = require "lio", require "lio.socket"\n' .. code)
 end
 
-t.test("EMFILE in accept is a message; the listener serves again when there is room", function()
+t.test("for EMFILE in accept the result is a message; the listener works again when there is room", function()
   local path = script [[
     local listener = socket.create "tcp"
     listener:bind("127.0.0.1", 0)
@@ -27,7 +27,7 @@ t.test("EMFILE in accept is a message; the listener serves again when there is r
       end
     until message
     print(message, code)
-    -- Level-triggered: the connection that found no room is still reported.
+    -- Level-triggered: the connection for which there was no room is still reported.
     for _ in sel:wait(10) do print "reported again" end
     local last = table.remove(taken)
     last:send "bye"
@@ -36,7 +36,7 @@ t.test("EMFILE in accept is a message; the listener serves again when there is r
       taken[#taken + 1] = assert(listener:accept())
       print "accepted"
     end
-    -- All thirty are served, those too whose handshake was not done when the others were accepted.
+    -- All thirty are served, also those whose handshake was not complete when the others were accepted.
     local served = 1
     for _, s in ipairs(taken) do s:send "bye" s:close() served = served + 1 end
     while served < 30 do
@@ -49,7 +49,7 @@ t.test("EMFILE in accept is a message; the listener serves again when there is r
   ]]
   local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 24; exec " .. t.lio() .. " " .. path))
   local port = tonumber(child:line())
-  t.ok(port, "the child told no port")
+  t.ok(port, "the child wrote no port")
   local clients = {}
   for i = 1, 30 do
     clients[i] = socket.create "tcp"

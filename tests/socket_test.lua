@@ -25,7 +25,7 @@ t.test("connect, accept, send and recv carry bytes both ways", function()
   t.eq(client:recv(), "pong")
 end)
 
-t.test("what would block gives false and no message", function()
+t.test("a call that would block returns false and no message", function()
   local listener <close> = loopback.listener()
   t.eq({ listener:accept() }, { false })
   local a, b = loopback.tcp()
@@ -38,7 +38,7 @@ t.test("what would block gives false and no message", function()
   a:close() b:close()
 end)
 
-t.test("info tells both addresses, the same from either side", function()
+t.test("info returns both addresses, the same from either side", function()
   local a, b = loopback.tcp()
   t.ok(a:info "peer" == b:info "socket")
   t.ok(a:info "socket" == b:info "peer")
@@ -52,7 +52,7 @@ t.test("info tells both addresses, the same from either side", function()
   a:close() b:close()
 end)
 
-t.test("recv gives at most what is asked for, and the rest later", function()
+t.test("recv returns at most the requested bytes, and the rest later", function()
   local a, b = loopback.tcp()
   a:send "0123456789"
   loopback.await(b)
@@ -108,7 +108,7 @@ t.test("sendv writes its pieces in order", function()
   a:close() b:close()
 end)
 
-t.test("a partial sendv tells how much was taken", function()
+t.test("a partial sendv returns how much was taken", function()
   local a, b = loopback.tcp()
   local big = ("v"):rep(4 * 1024 * 1024)
   local sent = a:sendv(big, big, big)
@@ -117,7 +117,7 @@ t.test("a partial sendv tells how much was taken", function()
   a:close() b:close()
 end)
 
-t.test("every byte value goes through, NUL included", function()
+t.test("every byte value is transferred, NUL included", function()
   local a, b = loopback.tcp()
   local all = {}
   for i = 0, 255 do all[#all + 1] = string.char(i) end
@@ -127,7 +127,7 @@ t.test("every byte value goes through, NUL included", function()
   a:close() b:close()
 end)
 
-t.test("10 MB go through unharmed", function()
+t.test("10 MB are transferred unchanged", function()
   local a, b = loopback.tcp()
   local unit = {}
   for i = 0, 999 do unit[#unit + 1] = string.format("%05d\0\255", i) end
@@ -158,7 +158,7 @@ t.test("10 MB go through unharmed", function()
   a:close() b:close()
 end)
 
-t.test("recv never gives more than 1 MiB at once", function()
+t.test("recv never returns more than 1 MiB at once", function()
   local a, b = socket.pair()
   a:option("sndbuf", 4 << 20)
   a:send(("x"):rep(3 << 20))
@@ -168,7 +168,7 @@ t.test("recv never gives more than 1 MiB at once", function()
   a:close() b:close()
 end)
 
-t.test("half-close: the other direction goes on", function()
+t.test("half-close: the other direction continues", function()
   for _, make in ipairs { loopback.tcp, socket.pair } do
     local a, b = make()
     a:send "last words"
@@ -186,7 +186,7 @@ t.test("half-close: the other direction goes on", function()
   end
 end)
 
-t.test("shutdown of reading gives an end of stream, writing goes on", function()
+t.test("shutdown of reading gives an end of stream, and writing works", function()
   local a, b = loopback.tcp()
   t.eq({ a:shutdown "r" }, { true })
   t.eq({ a:recv() }, { nil })
@@ -197,13 +197,13 @@ t.test("shutdown of reading gives an end of stream, writing goes on", function()
   a:close() b:close()
 end)
 
-t.test("shutdown of a socket that is not connected is a message", function()
+t.test("for shutdown of a socket that is not connected the result is a message", function()
   local s <close> = socket.create "tcp"
   t.eq({ s:shutdown() },
     { nil, "shutdown: Transport endpoint is not connected (os error 107)", "closed" })
 end)
 
-t.test("connect to a closed port ends in an event and a status error", function()
+t.test("connect to a closed port gives an event and a status error", function()
   local listener, port = loopback.listener()
   listener:close()
   local s <close> = socket.create "tcp"
@@ -229,7 +229,7 @@ t.test("a reset by the peer in the middle is an error of recv and of send", func
   a:close()
 end)
 
-t.test("writing to a peer that is gone is a message, never SIGPIPE", function()
+t.test("for a write to a peer that has closed the result is a message, without SIGPIPE", function()
   local script = t.write(t.tmp() .. "/pipe.lua", [[
     local socket = require "lio.socket"
     local a, b = socket.pair()
@@ -258,7 +258,7 @@ t.test("a bind to a port in use names the call and the system's text", function(
     { nil, "bind: Cannot assign requested address (os error 99)", "not available" })
 end)
 
-t.test("listen queues 1024 by default, or as many as are asked for", function()
+t.test("listen queues 1024 connections by default, or the requested number", function()
   local s <close> = socket.create "tcp"
   s:bind("127.0.0.1", 0)
   t.eq({ s:listen() }, { true })
@@ -270,7 +270,7 @@ t.test("listen queues 1024 by default, or as many as are asked for", function()
   t.eq(select(3, u:accept()), "EOPNOTSUPP")
 end)
 
-t.test("detach gives the descriptor away and leaves it open", function()
+t.test("detach releases the descriptor and leaves it open", function()
   local a, b = socket.pair()
   local handle = a:detach()
   t.eq(type(handle), "userdata")
@@ -284,7 +284,7 @@ t.test("detach gives the descriptor away and leaves it open", function()
   b:close()
 end)
 
-t.test("fd takes a descriptor over, by lightuserdata or integer, or borrows it", function()
+t.test("fd takes over a descriptor, by lightuserdata or integer, or borrows it", function()
   local a, b = socket.pair()
   local borrowed = socket.fd(a:handle(), true)
   t.eq(borrowed:send "1", 1)
@@ -301,7 +301,7 @@ t.test("fd takes a descriptor over, by lightuserdata or integer, or borrows it",
   b:close()
 end)
 
-t.test("fd refuses what is no socket and leaves it open", function()
+t.test("fd refuses a descriptor that is no socket and leaves it open", function()
   local p = io.popen("cat", "w")
   local number
   local _, before = t.descriptors()
@@ -317,7 +317,7 @@ t.test("fd refuses what is no socket and leaves it open", function()
   p:close()
 end)
 
-t.test("a listener, an accepted and a fresh socket taken by fd know what they are", function()
+t.test("fd detects a listener, an accepted and a new socket", function()
   local listener <close> = loopback.listener()
   local a, b = loopback.connect(listener)
   for s, phase in pairs { [listener] = "listening", [a] = "connected" } do
@@ -386,7 +386,7 @@ t.test("misuse raises and names the argument", function()
   t.raises("lio.socket expected, got lio.selector", s.recv, lio.create())
 end)
 
-t.test("gethostname is the system's", function()
+t.test("gethostname returns the system's name", function()
   local p = io.popen "uname -n"
   t.eq(socket.gethostname(), p:read "l")
   p:close()

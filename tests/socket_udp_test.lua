@@ -1,4 +1,4 @@
--- UDP sockets: datagrams keep their borders, their senders and their length, 0 included.
+-- UDP sockets: datagrams are not merged or split, and keep their sender and their length, 0 included.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -13,7 +13,7 @@ local function bound(protocol, address)
   return s, s:info "socket"
 end
 
-t.test("recvfrom gives data and sender, sendto takes endpoint or host and port", function()
+t.test("recvfrom returns data and sender, sendto takes endpoint or host and port", function()
   local a <close>, from = bound()
   local b <close>, to = bound()
   local ip, port = to:value()
@@ -44,7 +44,7 @@ t.test("a datagram of length 0 is data, not an end", function()
   t.eq(b:recv(), false, "which was there and is taken")
 end)
 
-t.test("a datagram longer than asked for is cut, the next one is whole", function()
+t.test("a datagram of more than the requested bytes is cut, the next one is whole", function()
   local a <close> = bound()
   local b <close>, to = bound()
   a:sendto("0123456789", to)
@@ -54,7 +54,7 @@ t.test("a datagram longer than asked for is cut, the next one is whole", functio
   t.eq((b:recvfrom(4)), "abc")
 end)
 
-t.test("the largest datagram goes through, a larger one is a message", function()
+t.test("the largest datagram is sent; for a larger one the result is a message", function()
   local a <close> = bound()
   local b <close>, to = bound()
   local big = ("\0\1\2\3"):rep(16376) .. "end"
@@ -66,7 +66,7 @@ t.test("the largest datagram goes through, a larger one is a message", function(
     { nil, "sendto: Message too long (os error 90)", "too long" })
 end)
 
-t.test("a connected UDP socket sends, receives and hears of a closed port", function()
+t.test("a connected UDP socket sends, receives and gets the error of a closed port", function()
   local a <close> = bound()
   local b, to = bound()
   t.eq({ a:connect(to) }, { true })
@@ -79,10 +79,10 @@ t.test("a connected UDP socket sends, receives and hears of a closed port", func
   a:send "nobody"
   loopback.await(a)
   t.eq({ a:recv() }, { nil, "recv: Connection refused (os error 111)", "refused" })
-  t.eq({ a:recv() }, { false }, "and goes on working")
+  t.eq({ a:recv() }, { false }, "the socket still works")
 end)
 
-t.test("sending without a destination is a message", function()
+t.test("for a send without a destination the result is a message", function()
   local s <close> = socket.create "udp"
   t.eq({ s:send "x" },
     { nil, "send: Destination address required (os error 89)", "EDESTADDRREQ" })
@@ -120,7 +120,7 @@ t.test("broadcast must be allowed", function()
   t.eq(s:option "broadcast", true)
 end)
 
-t.test("recvfrom on a stream gives data without an endpoint, and nil at the end", function()
+t.test("recvfrom on a stream returns data without an endpoint, and nil at the end", function()
   for _, make in ipairs { socket.pair, loopback.tcp } do
     local a, b = make()
     a:send "data"

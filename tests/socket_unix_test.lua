@@ -4,7 +4,7 @@ local t = require "tests.kit"
 local socket = require "lio.socket"
 local loopback = require "tests.kit.loopback"
 
--- A conversation through a listener at `path`, given as text and as endpoint.
+-- A conversation through a listener at `path`, as text and as endpoint.
 local function converses(path)
   local listener <close> = socket.create "unix"
   t.eq({ listener:bind(path) }, { true })
@@ -32,7 +32,7 @@ t.test("a socket with an abstract name, NULs inside included", function()
   converses("\0lio-test-" .. loopback.pid() .. "\0\1")
 end)
 
-t.test("a path of 107 bytes works, one of 108 is a message", function()
+t.test("a path of 107 bytes works; for one of 108 the result is a message", function()
   local folder = t.tmp() .. "/"
   local path = folder .. ("p"):rep(107 - #folder)
   converses(path)
@@ -42,7 +42,7 @@ t.test("a path of 107 bytes works, one of 108 is a message", function()
   t.eq({ s:connect(path .. "p") }, refused)
 end)
 
-t.test("a path without a listener is a message at once", function()
+t.test("for a path without a listener the result is a message at once", function()
   local s <close> = socket.create "unix"
   local path = t.tmp() .. "/none"
   t.eq({ s:connect(path) }, { nil, "connect: No such file or directory (os error 2)", "not found" })
@@ -54,7 +54,7 @@ t.test("a path without a listener is a message at once", function()
   t.eq(select(3, second:bind(path)), "in use", "the path stays when its socket closes")
 end)
 
-t.test("a full backlog is a message, and there is room again after accept", function()
+t.test("for a full backlog the result is a message, and there is room again after accept", function()
   local path = "\0lio-backlog-" .. loopback.pid()
   local listener <close> = socket.create "unix"
   listener:bind(path)
@@ -95,7 +95,7 @@ t.test("an end that closes with unread data resets the other", function()
   a:close()
 end)
 
-t.test("the calls of inet sockets that make no sense are messages", function()
+t.test("for calls that only inet sockets have the result is a message", function()
   local a, b = socket.pair()
   t.eq(select("#", a:option("nodelay", true)), 3)
   t.is_nil(a:option("nodelay", true))

@@ -1,5 +1,6 @@
--- The report of lost tasks: those that wait for a token which nothing refers to but what they have themselves. Each is
--- reported once and killed; one that can still be woken never is. ltask_coroutine_wait_test has the same in services.
+-- The report of orphaned tasks: a task that waits for a token to which only the task itself has references. Each is
+-- reported once and killed; a task that can still be woken never is. ltask_coroutine_wait_test has the same in
+-- services.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -13,7 +14,7 @@ local c = require "lio.coroutine"
 
 local here <const> = debug.getinfo(1, "S").short_src
 
--- Calls `f` `depth` coroutines further inside.
+-- Calls `f` inside `depth` nested coroutines.
 local function nested(depth, f)
   if depth == 0 then return f() end
   return c.wrap(nested)(depth - 1, f)
@@ -21,7 +22,7 @@ end
 
 local reports
 
--- A test that collects what is reported, as { message, coroutine, traceback }.
+-- A test that collects the reports, as { message, coroutine, traceback }.
 local function lost_test(name, f)
   netkit.test(name, function()
     local on_error = task.on_error
@@ -34,7 +35,7 @@ local function lost_test(name, f)
   end)
 end
 
--- Collections with turns of the loop between.
+-- Runs the collector several times, with rounds of the loop in between.
 local function collect()
   for _ = 1, 6 do
     collectgarbage()
@@ -42,7 +43,7 @@ local function collect()
   end
 end
 
-lost_test("a task that waits for a table which nothing refers to is reported once, and killed", function()
+lost_test("a task that waits for a table without other references is reported once, and killed", function()
   local closed, line = 0, nil
   local before = task.count()
   loop.fork(function()
@@ -61,7 +62,7 @@ lost_test("a task that waits for a table which nothing refers to is reported onc
   t.eq(#reports, 1, "once")
 end)
 
-lost_test("every kind of token that the collector can take is found out", function()
+lost_test("orphaned tasks are found with every kind of token that the collector can take", function()
   local before = task.count()
   loop.fork(function() loop.wait({}) end)
   loop.fork(function() loop.wait(function() return before end) end)
@@ -74,7 +75,7 @@ lost_test("every kind of token that the collector can take is found out", functi
   t.eq(task.count(), before)
 end)
 
-lost_test("a lost chain is closed innermost first, and its report names them all", function()
+lost_test("an orphaned chain of coroutines is closed innermost first, and its report names all of them", function()
   local closed = {}
   local function first_level() local _ = nested(0, loop.wait) return 1 end
   local function level(n)
@@ -90,7 +91,7 @@ lost_test("a lost chain is closed innermost first, and its report names them all
   t.eq(closed, { 0, 1, 2, 3 })
 end)
 
-lost_test("a token that anything refers to keeps its task: a table, an upvalue, the registry, a task", function()
+lost_test("a token with a reference keeps its task: in a table, an upvalue, the registry, a task", function()
   local weak = setmetatable({}, { __mode = "v" })
   local in_table, woken = {}, 0
   local function wait_for(name)
@@ -130,7 +131,7 @@ lost_test("a token that anything refers to keeps its task: a table, an upvalue, 
   t.eq(#reports, 0)
 end)
 
-lost_test("a reference that a weak table has does not count", function()
+lost_test("a reference in a weak table does not count", function()
   local weak = setmetatable({}, { __mode = "kv" })
   loop.fork(function()
     local token = {}
@@ -142,7 +143,7 @@ lost_test("a reference that a weak table has does not count", function()
   t.eq(#reports, 1)
 end)
 
-lost_test("a task whose coroutine is referred to is not lost, and can be woken or killed by it", function()
+lost_test("a task with a reference to its coroutine is not orphaned, and can be woken or killed by it", function()
   local got
   local woken = loop.fork(function() got = loop.wait() end)
   local killed = loop.fork(function() loop.wait({}) end)
@@ -154,7 +155,7 @@ lost_test("a task whose coroutine is referred to is not lost, and can be woken o
   t.eq(got, "woken")
 end)
 
-lost_test("strings, numbers and booleans can always come", function()
+lost_test("a task that waits for a string, a number or a boolean is never orphaned", function()
   local woken = 0
   local tokens = { "text", ("long"):rep(100), 7, 1.5, true, false }
   for _, token in ipairs(tokens) do
@@ -171,7 +172,7 @@ lost_test("strings, numbers and booleans can always come", function()
   t.eq(woken, #tokens)
 end)
 
-lost_test("sockets, sleeps and threads are waited for however often the collector runs", function()
+lost_test("waits for sockets, sleeps and threads continue however often the collector runs", function()
   local results = {}
   local port
   loop.fork(function()
@@ -200,7 +201,7 @@ lost_test("sockets, sleeps and threads are waited for however often the collecto
   t.eq(#reports, 0)
 end)
 
-lost_test("a connect that nobody answers is not lost, and times out", function()
+lost_test("a task in a connect without an answer is not orphaned, and the connect times out", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0, { backlog = 0 }))
   local _, port = listener:address()
   local results = {}
@@ -221,7 +222,7 @@ lost_test("a connect that nobody answers is not lost, and times out", function()
   t.eq(#reports, 0)
 end)
 
-lost_test("tasks that nothing but each other can wake are lost together", function()
+lost_test("tasks that only each other could wake are orphaned together", function()
   local before = task.count()
   for _ = 1, 3 do
     local a, b = {}, {}
@@ -234,7 +235,7 @@ lost_test("tasks that nothing but each other can wake are lost together", functi
   t.eq(task.count(), before)
 end)
 
-lost_test("the __close of a lost task may wake others and fork", function()
+lost_test("the __close of an orphaned task may wake others and fork", function()
   local seen = {}
   loop.fork(function()
     loop.wait "told by the lost"
@@ -254,7 +255,7 @@ lost_test("the __close of a lost task may wake others and fork", function()
   t.eq(#reports, 1)
 end)
 
-lost_test("a wait that ended in time is never reported, nor is the next one of the same task", function()
+lost_test("a task whose wait has ended is never reported, nor is its next wait", function()
   local kept, done = {}, 0
   for i = 1, 50 do
     kept[i] = {}
@@ -281,7 +282,7 @@ local function run_program(code)
   return t.run(t.lio() .. " " .. t.quote(t.write(t.tmp() .. "/script.lua", code)))
 end
 
-t.test("by default a lost task is reported on standard error", function()
+t.test("by default an orphaned task is reported on standard error", function()
   local r = run_program [[
     local loop = require "lio.loop"
     loop.run(function()
@@ -309,7 +310,7 @@ t.test("nothing is reported at the end of a program, of a loop, or after a stop"
         if how == 1 then loop.stop(0) loop.sleep(1000) end
         if how == 2 then error("ends the loop", 0) end
       end)
-      -- The third one is told that nothing is left that could wake anybody.
+      -- The third one fails, as nothing is left that could wake a task.
       print(ok == (how == 1))
       collectgarbage()
     end

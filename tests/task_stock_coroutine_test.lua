@@ -1,5 +1,5 @@
--- What the task core does about coroutines of its own that the plain coroutine library closes or resumes, which a
--- stock interpreter still has beside `lio.coroutine`; and in the executable, that there is no such thing.
+-- The plain coroutine library, which a stock interpreter has beside `lio.coroutine`, closes or resumes coroutines of
+-- the task core; in the executable there is no such library.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -12,18 +12,18 @@ local function run_all()
 end
 
 if coroutine.resume == theirs.resume then
-  t.test("the global coroutine table is ours", function()
+  t.test("the global coroutine table is that of lio.coroutine", function()
     t.ok(coroutine == theirs and package.loaded.coroutine == theirs)
   end)
   return t.finish()
 end
 
-t.test("the global coroutine table is left alone", function()
+t.test("the global coroutine table is not changed", function()
   t.ok(coroutine ~= theirs)
   t.ok(coroutine.wrap ~= theirs.wrap and coroutine.yield == theirs.yield)
 end)
 
-t.test("a wait in a coroutine that the plain library resumed says so", function()
+t.test("a wait in a coroutine that the plain library resumed raises", function()
   local problem
   task.fork(function()
     problem = select(2, coroutine.resume(coroutine.create(function() task.wait "x" end)))
@@ -34,7 +34,7 @@ t.test("a wait in a coroutine that the plain library resumed says so", function(
   t.eq(task.is_waiting "x", false, "nothing is left of the refused wait")
 end)
 
-t.test("so does one further inside, or outside, of a coroutine that ours resumed", function()
+t.test("so does a wait inside, or outside, of a coroutine that lio.coroutine resumed", function()
   local problems = {}
   task.fork(function()
     theirs.wrap(function()
@@ -49,7 +49,7 @@ t.test("so does one further inside, or outside, of a coroutine that ours resumed
   t.eq(task.count(), 0)
 end)
 
-t.test("a coroutine that somebody else closed is no task any more", function()
+t.test("a coroutine that the program closed is no longer a task", function()
   local ran = false
   local waiting = task.fork(function() task.wait "theirs" ran = true end)
   local woken = task.fork(function() task.wait "woken" ran = true end)
@@ -67,7 +67,7 @@ t.test("a coroutine that somebody else closed is no task any more", function()
   t.eq(#task.list(), 0)
 end)
 
-t.test("the token of a coroutine that somebody else closed is free", function()
+t.test("the token of a coroutine that the program closed is free", function()
   local got
   local closed = task.fork(function() task.wait "freed" end)
   run_all()
@@ -80,7 +80,7 @@ t.test("the token of a coroutine that somebody else closed is free", function()
   t.eq(task.count(), 0)
 end)
 
-t.test("a coroutine that somebody else resumes is no task any more", function()
+t.test("a coroutine that the program resumes is no longer a task", function()
   local seen, problem = {}, nil
   local waiting = task.fork(function()
     seen[1] = task.wait "taken"
@@ -101,12 +101,12 @@ t.test("a coroutine that somebody else resumes is no task any more", function()
   t.eq(seen, { "by hand", "end" })
 end)
 
-t.test("a forked coroutine that somebody else resumes first is passed over", function()
+t.test("a forked coroutine that the program resumes first is skipped", function()
   local runs, problem = 0, nil
   local on_error = task.on_error
   task.on_error = function(message) problem = message end
   local co = task.fork(function() runs = runs + 1 end)
-  -- Its own turn comes while it runs; the argument makes its stack look like one that waits to start.
+  -- The core reaches it while it runs; the argument makes its stack appear like one that waits to start.
   local nested = task.fork(function() runs = runs + 1 task.run_ready(1) end)
   t.eq(coroutine.resume(co), true)
   t.eq({ coroutine.resume(nested) }, { true })
@@ -117,7 +117,7 @@ t.test("a forked coroutine that somebody else resumes first is passed over", fun
   t.eq(task.count(), 0)
 end)
 
-t.test("a woken coroutine that somebody else resumes is passed over", function()
+t.test("a woken coroutine that the program resumes is skipped", function()
   local got
   local co = task.fork(function() got = table.pack(task.wait "both") end)
   run_all()
@@ -128,7 +128,7 @@ t.test("a woken coroutine that somebody else resumes is passed over", function()
   t.eq(task.count(), 0)
 end)
 
-t.test("a woken coroutine that the plain library closes is passed over", function()
+t.test("a woken coroutine that the plain library closes is skipped", function()
   local co = task.fork(function() task.wait "closed" end)
   run_all()
   task.wakeup "closed"
@@ -137,7 +137,7 @@ t.test("a woken coroutine that the plain library closes is passed over", functio
   t.eq(task.count(), 0)
 end)
 
--- The event of a connection finds a waiter that is none any more.
+-- The event of a connection is for a coroutine that no longer waits.
 netkit.pair_test("a coroutine that the stock library closes in recv is no task when bytes arrive", function(a, b)
   local before = task.count()
   local reader = loop.fork(function() a:recv() end)
@@ -165,10 +165,10 @@ t.test("a recv whose connection was replaced notices that the plain library resu
   end
 end)
 
--- The review after a cycle of the collector finds first that an inner coroutine was closed. It forgot that the task is
--- queued since then, and gave its coroutine to the next one although it was gone; or the task counted for ever.
+-- The review after a cycle of the collector detects first that an inner coroutine was closed. It forgot that the task
+-- has been queued since then, and gave its released coroutine to the next task; or the task counted for ever.
 for _, kept in ipairs { true, false } do
-  -- Nothing else refers to the token of the second kind: two cycles later it would be reported as lost.
+  -- Nothing else refers to the token of the second kind: two cycles later its task would be reported as orphaned.
   for before = 0, kept and 4 or 1 do
     local token = kept and "on a token that stays" or "on one that only the wait has"
     t.test(("a coroutine closed %d cycles after its wait %s ends its resume"):format(before, token), function()
@@ -199,7 +199,7 @@ for _, kept in ipairs { true, false } do
   end
 end
 
-t.test("a finalizer that runs after the core is gone gets an error", function()
+t.test("a finalizer that runs after the end of the core gets an error", function()
   local script = t.write(t.tmp() .. "/late.lua", [[
     local task
     local _ = setmetatable({}, { __gc = function()

@@ -1,5 +1,5 @@
--- lio.task: order of runs, values of waits, interrupts, kills, errors, the pool of coroutines.
--- The core is driven by hand here (`run_ready`), as a host drives it; tests/loop_test.lua has the loop.
+-- lio.task: order of runs, values of waits, interrupts, kills, errors, the pool of coroutines. The suite drives the
+-- core itself (`run_ready`), as a host does; tests/loop_test.lua has the loop.
 
 local t = require "tests.kit"
 local task = require "lio.task"
@@ -8,7 +8,7 @@ local function run_all()
   while task.run_ready() do end
 end
 
--- What is written to standard error while `f` runs. The core writes there and nowhere else.
+-- Returns the text that is written to standard error while `f` runs. The core writes only there.
 local function errors_of(code)
   local file = t.write(t.tmp() .. "/script.lua", code)
   return t.run(t.lio() .. " " .. t.quote(file))
@@ -34,7 +34,7 @@ t.test("a task forked by a task runs in the next round", function()
   t.eq(seen, { "outer", "inner" })
 end)
 
-t.test("a function's arguments arrive as given, nils included", function()
+t.test("a function gets its arguments unchanged, nils included", function()
   local got
   task.fork(function(...) got = table.pack(...) end, nil, 2, nil, 4, nil)
   run_all()
@@ -60,7 +60,7 @@ t.test("wait returns the values of wakeup, nils included", function()
   end
 end)
 
-t.test("order of wakeups is order of runs", function()
+t.test("tasks run in the order of their wakeups", function()
   local seen = {}
   for i = 1, 4 do
     task.fork(function() task.wait(i) seen[#seen + 1] = i end)
@@ -71,7 +71,7 @@ t.test("order of wakeups is order of runs", function()
   t.eq(seen, { 3, 1, 4, 2 })
 end)
 
-t.test("a wakeup of a token that nobody waits on is nil, and is not kept", function()
+t.test("a wakeup of a token without a waiting task returns nil, and is not kept", function()
   t.is_nil(task.wakeup "nobody")
   local woken = false
   local co = task.fork(function() task.wait("nobody") woken = true end)
@@ -94,7 +94,7 @@ t.test("without a token a task waits on its own coroutine", function()
   t.eq(got, "hello")
 end)
 
-t.test("two waits on one token: the second raises, the first goes on waiting", function()
+t.test("two waits on one token: the second raises, the first continues", function()
   local problem, got
   task.fork(function() got = task.wait "shared" end)
   task.fork(function() problem = select(2, pcall(task.wait, "shared")) end)
@@ -105,7 +105,7 @@ t.test("two waits on one token: the second raises, the first goes on waiting", f
   t.eq(got, 7)
 end)
 
-t.test("a plain yield inside a task gives way to the others", function()
+t.test("a plain yield inside a task lets other tasks run", function()
   local seen = {}
   task.fork(function()
     seen[#seen + 1] = 1
@@ -117,12 +117,12 @@ t.test("a plain yield inside a task gives way to the others", function()
   t.eq(seen, { 1, 2, 3 })
 end)
 
-t.test("a wait outside a task says so and leaves nothing behind", function()
+t.test("a wait outside a task raises and leaves nothing behind", function()
   t.raises("outside a task", task.wait, "x")
   t.eq(task.is_waiting "x", false)
 end)
 
-t.test("a wait under a C function that cannot yield says so and leaves nothing behind", function()
+t.test("a wait below a C function that cannot yield raises and leaves nothing behind", function()
   local problem
   task.fork(function()
     problem = select(2, pcall(string.gsub, "x", "x", function() task.wait "deep" end))
@@ -161,7 +161,7 @@ t.test("killing a waiting task runs its <close> variables and frees the token", 
   t.eq(task.count(), 0)
 end)
 
-t.test("killing a task that was forked or woken but has not run keeps it from running", function()
+t.test("a task that was forked or woken and is killed before it runs does not run", function()
   local ran = {}
   local fresh = task.fork(function() ran[#ran + 1] = "fresh" end)
   t.ok(task.kill(fresh))
@@ -182,7 +182,7 @@ t.test("a task cannot kill itself", function()
   t.ok(problem:find "cannot kill itself", problem)
 end)
 
-t.test("on_abandon hears of waits that end without their waker, and of no others", function()
+t.test("on_abandon is called for waits that end without a wakeup, and only for these", function()
   local heard = {}
   task.on_abandon(function(token) heard[#heard + 1] = token end)
   local a = task.fork(function() task.wait "killed" end)
@@ -219,7 +219,7 @@ t.test("kill_all ends every task, and those that they fork while they end", func
   t.eq(ran, false)
 end)
 
-t.test("a million tasks, one after another, share a handful of coroutines", function()
+t.test("a million tasks, one after another, share a few coroutines", function()
   local made, create = 0, {}
   for _ = 1, 1000000 do
     local co = task.fork(function() end)
@@ -232,7 +232,7 @@ t.test("a million tasks, one after another, share a handful of coroutines", func
   t.ok(made <= 4, made .. " coroutines were made")
 end)
 
-t.test("two tasks that wake each other for ever do not grow the queue's memory", function()
+t.test("the queue's memory does not grow while two tasks wake each other for ever", function()
   local rounds = 0
   for name, other in pairs { ping = "pong", pong = "ping" } do
     task.fork(function()
@@ -253,7 +253,7 @@ t.test("two tasks that wake each other for ever do not grow the queue's memory",
   t.ok(collectgarbage "count" < before + 64, "grew to " .. collectgarbage "count" .. " KiB")
 end)
 
-t.test("an error is logged with its traceback, the others go on", function()
+t.test("an error is logged with its traceback, the other tasks continue", function()
   local r = errors_of [[
     local task = require "lio.task"
     local function broken() error("it broke") end
@@ -275,7 +275,7 @@ t.test("an error is logged with its traceback, the others go on", function()
   t.ok(r.err:find("(error object is a table value)", 1, true), r.err)
 end)
 
-t.test("on_error may be replaced, and may fail itself", function()
+t.test("on_error may be replaced, and may raise", function()
   local r = errors_of [[
     local task = require "lio.task"
     task.on_error = function(message, co) print("mine", message, type(co)) error "twice" end
@@ -287,7 +287,7 @@ t.test("on_error may be replaced, and may fail itself", function()
   t.ok(r.err:find "error in on_error: .*twice", r.err)
 end)
 
-t.test("fork refuses what cannot be called and takes what can", function()
+t.test("fork takes values that can be called, and refuses others", function()
   t.raises("bad argument #1 to 'fork'", task.fork, 5)
   t.raises("bad argument #1 to 'fork'", task.fork, "text")
   local got
@@ -314,14 +314,14 @@ t.test("start runs a task up to its first wait, inside a task it forks", functio
   t.eq(task.count(), 0)
 end)
 
-t.test("run_ready from inside a task raises", function()
+t.test("run_ready raises inside a task", function()
   local problem
   task.fork(function() problem = select(2, pcall(task.run_ready)) end)
   run_all()
   t.ok(problem:find "inside a task", problem)
 end)
 
-t.test("a pooled coroutine keeps nothing of its last task", function()
+t.test("a pooled coroutine keeps no values of its last task", function()
   collectgarbage "incremental"
   local weak = setmetatable({}, { __mode = "v" })
   task.fork(function(held)
@@ -333,7 +333,7 @@ t.test("a pooled coroutine keeps nothing of its last task", function()
   t.is_nil(weak[1])
 end)
 
-t.test("tokens are told apart as raw equality does", function()
+t.test("tokens are compared by raw equality", function()
   local long = ("x"):rep(100)
   local apart = {
     1, 1.5, math.huge, -math.huge, 2 ^ 63, math.mininteger, "1", "", long, long .. "y", true, false,
@@ -354,7 +354,7 @@ t.test("tokens are told apart as raw equality does", function()
   for i in ipairs(apart) do t.eq(got[i], i) end
 end)
 
-t.test("equal values are one token, however they came about", function()
+t.test("equal values are one token, however they were made", function()
   for _, pair in ipairs {
     { 1, 1.0 }, { 0, -0.0 }, { -2 ^ 63, math.mininteger }, { 0.5, 1 / 2 }, { "ab", "a" .. ("b"):rep(1) },
     { ("x"):rep(40), ("x"):rep(20) .. ("x"):rep(20) }, { ("x"):rep(41), ("x"):rep(21) .. ("x"):rep(20) },
@@ -369,7 +369,7 @@ t.test("equal values are one token, however they came about", function()
   end
 end)
 
-t.test("nil and NaN are no tokens", function()
+t.test("nil and NaN cannot be tokens", function()
   local problem
   task.fork(function() problem = select(2, pcall(task.wait, 0 / 0)) end)
   run_all()
@@ -381,7 +381,7 @@ t.test("nil and NaN are no tokens", function()
   t.eq(task.is_waiting(), false)
 end)
 
-t.test("a token is kept alive while somebody waits on it", function()
+t.test("a token is kept while a task waits on it", function()
   local weak = setmetatable({}, { __mode = "v" })
   local got
   task.fork(function()
@@ -396,7 +396,7 @@ t.test("a token is kept alive while somebody waits on it", function()
   t.eq(got, "found")
 end)
 
-t.test("any number of values passes a fork and a wakeup", function()
+t.test("fork and wakeup pass any number of values", function()
   for _, n in ipairs { 15, 16, 17, 40, 5000 } do
     local values = {}
     for i = 1, n do values[i] = i end
@@ -417,7 +417,7 @@ t.test("any number of values passes a fork and a wakeup", function()
   end
 end)
 
-t.test("a wakeup with more values than the waiter's stack takes raises, and the wait goes on", function()
+t.test("a wakeup with more values than the waiting stack takes raises, and the wait continues", function()
   local got
   local deepest = 0
   local function deep(n, least)
@@ -438,7 +438,7 @@ t.test("a wakeup with more values than the waiter's stack takes raises, and the 
   t.eq(got, "one")
 end)
 
-t.test("20,000 forked at once run in order, and the next 20,000 use their coroutines", function()
+t.test("20,000 tasks that are forked at once run in order, and the next 20,000 use their coroutines", function()
   local made, known = 0, {}
   for _ = 1, 3 do
     local last = 0
@@ -460,7 +460,7 @@ t.test("20,000 forked at once run in order, and the next 20,000 use their corout
   t.ok(made <= 20000, made .. " coroutines were made")
 end)
 
-t.test("coroutines that are not needed any more are let go", function()
+t.test("coroutines that are no longer needed are released", function()
   for _ = 1, 5000 do task.fork(function() end) end
   run_all()
   collectgarbage()
@@ -480,7 +480,7 @@ t.test("an interrupt with nil raises nil", function()
   run_all()
   t.eq(task.interrupt "slow", true)
   run_all()
-  -- Lua 5.5 puts a text in the place of a nil.
+  -- Lua 5.5 replaces a nil by a text.
   t.eq(results, table.pack(pcall(error)))
 end)
 
@@ -498,7 +498,7 @@ t.test("an interrupt does not reach the next wait of the same coroutine", functi
   t.eq({ first, second }, { false, "on" })
 end)
 
-t.test("an error in the function of on_abandon is written, and the task is closed all the same", function()
+t.test("an error in the function of on_abandon is written, and the task is still closed", function()
   local r = errors_of [[
     local task = require "lio.task"
     task.on_abandon(function() error "from on_abandon" end)
@@ -559,7 +559,7 @@ t.test("finalizers may fork while the core allocates", function()
   t.eq(task.count(), 0)
 end)
 
-t.test("what cannot be called is an error of the started task", function()
+t.test("a value that cannot be called is an error of the started task", function()
   local r = errors_of [[
     local task = require "lio.task"
     task.start(5)

@@ -1,5 +1,5 @@
--- lio.thread: all, race and timeout: values, failures, what they end, and what is left when who called them
--- is killed.
+-- lio.thread: all, race and timeout: values, failures, the threads that they end, and what is left when their caller is
+-- killed.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -10,7 +10,7 @@ local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
--- A function that waits for the token, and whose end puts its name into `ended`.
+-- Returns a function that waits for the token, and adds its name to `ended` at its end.
 local function waiter(token, ended)
   return function()
     local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = token end })
@@ -21,7 +21,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- all
 
-netkit.test("all answers each one's results, in the order of the list", function()
+netkit.test("all returns the results of each function, in the order of the list", function()
   local ok, list = thread.all {
     function()
       loop.sleep(0.002)
@@ -49,17 +49,17 @@ netkit.test("all takes functions, lists with arguments, and handles", function()
   t.eq(thread.status(living), "dead")
 end)
 
-netkit.test("a list's arguments may have nils between, when it says how many they are", function()
+netkit.test("a list's arguments may contain nils if the list has their number", function()
   local ok, list = thread.all { { select, "#", nil, 2, n = 4 }, { select, "#", 1 } }
   t.eq(ok, true)
   t.eq(list, { pack(2), pack(1) })
 end)
 
-netkit.test("all of an empty list is an empty list", function()
+netkit.test("all returns an empty list for an empty list", function()
   t.eq(pack(thread.all {}), pack(true, {}))
 end)
 
-netkit.test("all starts what it is given at once, in order", function()
+netkit.test("all starts its functions at once, in order", function()
   local seen = {}
   local caller = thread.spawn(thread.all, {
     function() seen[#seen + 1] = 1 loop.sleep(0) end,
@@ -70,7 +70,7 @@ netkit.test("all starts what it is given at once, in order", function()
   t.eq(thread.wait(caller), true)
 end)
 
-netkit.test("all answers the first failure, and kills the others", function()
+netkit.test("all returns the first failure, and kills the others", function()
   local ended = {}
   local object = {}
   local handle = thread.spawn(waiter("handle", ended))
@@ -90,7 +90,7 @@ netkit.test("all answers the first failure, and kills the others", function()
   t.eq(ended, { "first", "handle", "second" })
 end)
 
-netkit.test("all with one that fails at once kills what it has started", function()
+netkit.test("if a function fails at once, all kills those that it has started", function()
   local ended = {}
   local before = counts.now()
   t.eq(pack(thread.all { waiter("early", ended), { error, "at once", 0 }, waiter("late", ended) }),
@@ -99,7 +99,7 @@ netkit.test("all with one that fails at once kills what it has started", functio
   counts.expect(before)
 end)
 
-netkit.test("the first failure in time counts, not in the list", function()
+netkit.test("the first failure in time counts, not that in the list", function()
   loop.fork(function()
     loop.wakeup "fails first"
     loop.wakeup "fails second"
@@ -111,7 +111,7 @@ netkit.test("the first failure in time counts, not in the list", function()
   t.eq(pack(thread.all { { fail, "fails second" }, { fail, "fails first" } }), pack(false, "fails first"))
 end)
 
-netkit.test("a killed one among all is a failure", function()
+netkit.test("for all, a thread that is killed is a failure", function()
   local h = thread.spawn(loop.wait, "all killed")
   local ended = {}
   loop.fork(thread.kill, h)
@@ -175,7 +175,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- race
 
-netkit.test("race answers the first to end, and kills the others", function()
+netkit.test("race returns the results of the first to end, and kills the others", function()
   local ended = {}
   loop.fork(loop.wakeup, "b", "won", nil)
   t.eq(pack(thread.race { waiter("a", ended), waiter("b", ended), waiter("c", ended) }), pack(true, "won", nil))
@@ -184,14 +184,14 @@ netkit.test("race answers the first to end, and kills the others", function()
   t.eq(ended, { "a", "b", "c" })
 end)
 
-netkit.test("race answers the first failure as wait does", function()
+netkit.test("race returns the first failure as wait does", function()
   local ended = {}
   loop.fork(loop.interrupt, "b", "lost")
   t.eq(pack(thread.race { waiter("a", ended), waiter("b", ended) }), pack(false, "lost"))
   t.eq(#ended, 2)
 end)
 
-netkit.test("race is won at once by one that does not wait", function()
+netkit.test("race ends at once for a function that does not wait", function()
   local ended = {}
   local before = counts.now()
   t.eq(pack(thread.race { waiter("a", ended), pack, waiter("c", ended) }), pack(true, pack()))
@@ -209,21 +209,21 @@ netkit.test("race takes functions, lists and handles; a handle that loses is kil
   t.ok(thread.status(h) ~= "waiting", thread.status(h))
 end)
 
-netkit.test("race with one that has ended answers that", function()
+netkit.test("race with a thread that has ended returns its results", function()
   local h = thread.spawn(function() return "before" end)
   local ended = {}
   t.eq(pack(thread.race { waiter("other", ended), h }), pack(true, "before"))
   t.eq(thread.status(h), "dead")
 end)
 
-netkit.test("an empty race raises", function()
+netkit.test("race of an empty list raises", function()
   t.raises("race", thread.race, {})
 end)
 
 -- ---------------------------------------------------------------------------------------------
 -- timeout
 
-netkit.test("timeout answers the function's results when it ends in time", function()
+netkit.test("timeout returns the function's results if it ends in time", function()
   local before = counts.now()
   t.eq(pack(thread.timeout(100, function(...) return ..., nil end, 1, nil)), pack(true, 1, nil))
   t.eq(pack(thread.timeout(100, function(x)
@@ -233,7 +233,7 @@ netkit.test("timeout answers the function's results when it ends in time", funct
   counts.expect(before)
 end)
 
-netkit.test("timeout answers the error when the function fails in time", function()
+netkit.test("timeout returns the error if the function fails in time", function()
   local before = counts.now()
   t.eq(pack(thread.timeout(100, error, "at once")), pack(false, "at once"))
   t.eq(pack(thread.timeout(100, function()
@@ -257,7 +257,7 @@ netkit.test("a function that does not wait has no timeout", function()
   t.eq(pack(thread.timeout(0, function() return "quick" end)), pack(true, "quick"))
 end)
 
-netkit.test("timeouts inside each other: the shorter one ends", function()
+netkit.test("of nested timeouts the shorter one ends", function()
   local inner, ended = nil, {}
   t.eq(pack(thread.timeout(100, function()
     inner = pack(thread.timeout(0.001, waiter("deep", ended)))
@@ -274,12 +274,12 @@ netkit.test("timeouts inside each other: the shorter one ends", function()
   counts.expect(before)
 end)
 
-netkit.test("a function that ends when its time is over, before timeout's caller runs, has ended in time", function()
+netkit.test("a function that ends after its time, but before timeout's caller runs, has ended in time", function()
   loop.timeout(0, function() loop.wakeup("just in time", "result") end)
   t.eq(pack(thread.timeout(0, loop.wait, "just in time")), pack(true, "result"))
 end)
 
-netkit.test("what a function of timeout spawned lives on", function()
+netkit.test("threads that a function of timeout spawned continue", function()
   local child
   thread.timeout(0, function()
     child = thread.spawn(loop.wait, "child of a timeout")
@@ -292,7 +292,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Misuse, and callers that are killed
 
-netkit.test("all, race and timeout name the argument that is wrong", function()
+netkit.test("all, race and timeout name the wrong argument", function()
   t.raises("bad argument #1 to 'thread.all'", thread.all)
   t.raises("bad argument #1 to 'thread.all'", thread.all, 5)
   t.raises("'thread.all'", thread.all, { pack, 5 })
@@ -305,7 +305,7 @@ netkit.test("all, race and timeout name the argument that is wrong", function()
   t.raises("bad argument #2 to 'thread.timeout'", thread.timeout, 1, 5)
 end)
 
-netkit.test("a refused all or race has started nothing", function()
+netkit.test("a refused all or race starts nothing", function()
   local started = 0
   local function start() started = started + 1 end
   t.raises("'thread.all'", thread.all, { start, 5 })
@@ -313,7 +313,7 @@ netkit.test("a refused all or race has started nothing", function()
   t.eq(started, 0)
 end)
 
-netkit.test("all, race and timeout whose caller is killed kill what they spawned, and spare handles", function()
+netkit.test("if the caller is killed, all, race and timeout kill the threads they spawned, but no handles", function()
   local callers <const> = {
     function(ended, h) thread.all { waiter("a", ended), { waiter("b", ended) }, h } end,
     function(ended, h) thread.race { waiter("a", ended), { waiter("b", ended) }, h } end,

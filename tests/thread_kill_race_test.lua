@@ -1,5 +1,5 @@
--- lio.thread: threads that are killed between their wakeup and their run, and threads that are killed with a
--- tree of descendants below them: what they would have got goes to others, and nothing of them is left.
+-- lio.thread: threads that are killed between their wakeup and their run, and threads that are killed with a tree of
+-- descendants: other threads get their results, and nothing of them is left.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -32,14 +32,14 @@ netkit.test("a woken thread that is killed before it runs does not run", functio
   t.is_nil(loop.wakeup "woken, killed")
 end)
 
-netkit.test("killed between a wakeup and its run in accept: the turn passes on", function()
+netkit.test("killed between a wakeup and its run in accept: the next one accepts", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
   for round = 1, 12 do
     local first = thread.spawn(net.accept, listener)
     local second = thread.spawn(net.accept, listener)
     local client = thread.spawn(net.connect, "127.0.0.1", port)
-    -- In some rounds the client's arrival has woken the first, which has not run yet.
+    -- In some rounds the client's connection has woken the first thread, which has not run yet.
     for _ = 1, round % 4 do loop.sleep(0) end
     local killed = thread.kill(first)
     local ok, server = thread.wait(killed and second or first)
@@ -67,7 +67,7 @@ netkit.pair_test("killed between a wakeup and its run in recv: the next reader g
   end
 end)
 
-netkit.test("a waiter killed between the end of what it waits for and its run leaves the result to the next", function()
+netkit.test("if a waiting thread is killed after the other one's end, before it runs, the next gets the result", function()
   local h = thread.spawn(function() return loop.wait "result" end)
   local first = thread.spawn(thread.wait, h)
   local second = thread.spawn(thread.wait, h)
@@ -78,7 +78,7 @@ netkit.test("a waiter killed between the end of what it waits for and its run le
   t.eq(killed, true)
 end)
 
-netkit.test("the only waiter killed before its run leaves the result where it was", function()
+netkit.test("if the only waiting thread is killed before its run, the result is kept", function()
   local h = thread.spawn(function() return loop.wait "result" end)
   local only = thread.spawn(thread.wait, h)
   loop.wakeup("result", "kept")
@@ -89,7 +89,7 @@ netkit.test("the only waiter killed before its run leaves the result where it wa
   t.eq(pack(thread.wait(h)), pack(true, "kept"))
 end)
 
-netkit.test("timeout's caller killed when the time is over, before it runs, leaves nothing", function()
+netkit.test("if timeout's caller is killed after the time, before it runs, nothing is left", function()
   local before = counts.now()
   local ended = 0
   local caller = thread.spawn(function()
@@ -98,7 +98,7 @@ netkit.test("timeout's caller killed when the time is over, before it runs, leav
       loop.wait "for ever"
     end)
   end)
-  -- The timer that is set after the other fires after it, in the same turn or later.
+  -- The timer that is set second fires second, in the same round or later.
   loop.timeout(0, function() thread.kill(caller) end)
   t.ok(thread.wait(caller) ~= nil)
   t.eq(ended, 1)
@@ -110,13 +110,13 @@ end)
 
 local tokens = 0
 
--- Waits for what nobody wakes. A string: its task is not lost, only late.
+-- Waits without a wakeup. The token is a string, so that the task is not orphaned.
 local function wait_for_ever()
   tokens = tokens + 1
   loop.wait("tree " .. tokens)
 end
 
--- What one descendant does: each kind of wait, on what the test has opened.
+-- The functions of the descendants: each kind of wait, on objects that the test has opened.
 local function waits(world)
   return {
     function() loop.sleep(1000) end,
@@ -147,7 +147,7 @@ local function waits(world)
   }
 end
 
--- A node holds its children in a scope, and its own wait; `leaves` tells how many have ended.
+-- A node has its children in a scope, and its own wait; `leaves` counts how many have ended.
 local function grow(world, depth)
   local _ <close> = closing(function() world.ended = world.ended + 1 end)
   world.grown = world.grown + 1
@@ -178,7 +178,7 @@ netkit.test("a killed thread whose descendants wait on timers and sockets leaves
   t.ok(during.descriptors >= before.descriptors + 30, during.descriptors .. " descriptors")
   t.eq(thread.kill(root), true)
   t.eq(world.ended, 15)
-  -- The grandchild was spawned outside of the scope: it lives until it is woken.
+  -- The grandchild was spawned outside of the scope, so it waits until it is woken.
   t.eq(counts.now().tasks, before.tasks + 1)
   loop.wakeup "grandchild"
   before.sockets = nil
@@ -187,11 +187,11 @@ netkit.test("a killed thread whose descendants wait on timers and sockets leaves
   b:close()
   listener:close()
   netkit.settle()
-  -- The descriptors are those of before the test; kit looks at them again.
+  -- The descriptors are those from before the test; the kit checks them again.
   t.eq(counts.now().timers, before.timers)
 end)
 
-netkit.test("the same tree left by an error of its owner, and by the timeout around it", function()
+netkit.test("the same tree, ended by an error of its owner, and by the timeout around it", function()
   local a, b = netkit.pair()
   local _ <close> = netkit.closing(a, b, t.ok(net.listen("127.0.0.1", 0)))
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))

@@ -1,5 +1,5 @@
--- lio.thread: kill, at each kind of wait, and what is left after it: nothing. Counted are tasks, timers,
--- sockets in the loop's selector and descriptors.
+-- lio.thread: after a kill, at each kind of wait, nothing is left: the suite counts tasks, timers, sockets in the
+-- loop's selector and descriptors.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -17,8 +17,8 @@ local function closing(f)
   return setmetatable({}, { __close = f })
 end
 
--- Asserts that `wait`, called in a thread, waits, that a kill ends it there with its <close> variables, and
--- that nothing it held is left.
+-- Checks that `wait`, called in a thread, waits, that a kill ends it there with its <close> variables, and that nothing
+-- of it is left.
 local function kill_at(wait, ...)
   local before = counts.now(true)
   local closed, went_on = 0, false
@@ -40,7 +40,7 @@ local function kill_at(wait, ...)
   counts.expect(before)
 end
 
--- A port whose listener takes no more: who connects to it waits.
+-- A port whose listener has a full queue: a connect to it waits.
 local function full_listener()
   local listener = assert(socket.create "tcp")
   listener:bind("127.0.0.1", 0)
@@ -60,20 +60,20 @@ end
 netkit.test("killed in loop.wait", function()
   kill_at(loop.wait)
   kill_at(loop.wait, "a token")
-  t.is_nil(loop.wakeup "a token", "nobody waits there any more")
+  t.is_nil(loop.wakeup "a token", "no task waits there any longer")
 end)
 
-netkit.test("killed in loop.sleep: the timer is gone", function()
+netkit.test("killed in loop.sleep: its timer is cancelled", function()
   kill_at(loop.sleep, 1000)
 end)
 
-netkit.pair_test("killed in recv: the connection lives, the next reader gets the data", function(a, b)
+netkit.pair_test("killed in recv: the connection stays open, the next reader gets the data", function(a, b)
   kill_at(function() a:recv() end)
   b:send "for the next"
   t.eq(a:recv(), "for the next")
 end)
 
-netkit.pair_test("killed in recv with a time limit: its timer is gone", function(a, b)
+netkit.pair_test("killed in recv with a time limit: its timer is cleared", function(a, b)
   a:timeout(1000)
   local before
   local h = thread.spawn(function()
@@ -135,7 +135,7 @@ netkit.test("killed in resolve", function()
   counts.expect(before)
 end)
 
-netkit.test("killed in thread.wait: the one it waited for lives, and keeps its result for another", function()
+netkit.test("killed in thread.wait: the other thread continues, and keeps its result", function()
   local child = thread.spawn(loop.wait, "waited for")
   kill_at(thread.wait, child)
   kill_at(thread.wait, thread.spawn(function() loop.wait "waited for too" end), child)
@@ -172,13 +172,13 @@ netkit.test("killed inside a metamethod inside a for iterator", function()
   end)
 end)
 
-netkit.test("killed in a yield, which gives way", function()
+netkit.test("killed in a yield, which lets other tasks run", function()
   kill_at(function()
     while true do coroutine.yield() end
   end)
 end)
 
-netkit.test("killed in a generator: the coroutines inside are closed, the innermost first", function()
+netkit.test("killed in a generator: the nested coroutines are closed, the innermost first", function()
   local order = {}
   local function generator(depth)
     return coroutine.wrap(function()
@@ -202,7 +202,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- <close> variables
 
-netkit.test("<close> variables run from the innermost out, with no error, before kill returns", function()
+netkit.test("<close> variables are closed from the innermost out, without an error, before kill returns", function()
   local order = {}
   local h = thread.spawn(function()
     local _ <close> = closing(function(_, e) order[#order + 1] = { "outer", e } end)
@@ -291,9 +291,9 @@ netkit.test("two threads whose <close> variables kill each other both end", func
 end)
 
 -- ---------------------------------------------------------------------------------------------
--- Who may be killed
+-- Threads that can be killed
 
-netkit.test("kill of what has ended tells so, reaped or not", function()
+netkit.test("kill of a thread that has ended returns nil and a message, reaped or not", function()
   local zombie = thread.spawn(function() return "result" end)
   t.eq(pack(thread.kill(zombie)), pack(nil, "already ended"))
   t.eq(pack(thread.wait(zombie)), pack(true, "result"), "its result is not lost")
@@ -303,7 +303,7 @@ netkit.test("kill of what has ended tells so, reaped or not", function()
   t.eq(pack(thread.wait(failed)), pack(false, "x"))
 end)
 
-netkit.test("kill of the running thread, and of one that is running it, raises", function()
+netkit.test("kill of the running thread, and of one that resumes it, raises", function()
   local me, problem, spawner, problem_inside
   me = thread.spawn(function()
     loop.sleep(0)
@@ -321,7 +321,7 @@ netkit.test("kill of the running thread, and of one that is running it, raises",
   t.ok(tostring(problem_inside):find "kill", problem_inside)
 end)
 
-netkit.test("kill of itself from a coroutine inside it raises", function()
+netkit.test("a thread's kill of itself from a nested coroutine raises", function()
   local me, problem
   me = thread.spawn(function()
     loop.sleep(0)
@@ -332,7 +332,7 @@ netkit.test("kill of itself from a coroutine inside it raises", function()
   t.ok(tostring(problem):find "kill", problem)
 end)
 
-netkit.test("kill names an argument that is no thread", function()
+netkit.test("kill raises for an argument that is no thread", function()
   t.raises("bad argument #1 to 'thread.kill'", thread.kill)
   t.raises("bad argument #1 to 'thread.kill'", thread.kill, 5)
   t.raises("bad argument #1 to 'thread.kill'", thread.kill, coroutine.create(print))
@@ -349,7 +349,7 @@ netkit.test("a thread killed from outside the loop's tasks is killed", function(
   t.eq(closed, true)
 end)
 
-netkit.test("a thread that has yet to begin, spawned too deeply to run at once, can be killed", function()
+netkit.test("a thread that has not begun, as too many spawns are nested, can be killed", function()
   local began, deep = false, nil
   local function dig(depth)
     if depth < 100 then return thread.spawn(dig, depth + 1) end

@@ -1,5 +1,5 @@
--- Random operations over threads, scopes, kills, timeouts, waits and coroutines against a model, for some
--- seconds; tests/long/thread_model.lua does a million. A difference names its seed: run that one by hand.
+-- Random operations on threads, scopes, kills, timeouts, waits and coroutines, compared with a model, for some seconds;
+-- tests/long/thread_model.lua does a million. A difference is reported with its seed, for another run.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"

@@ -1,5 +1,5 @@
--- lio.thread: who gets the result when several ask for it. The first who runs has it; whoever was woken by the
--- thread's end has it also when the parent has ended since; and it is not lost with one that was to have it.
+-- lio.thread: which of several waiting tasks gets the result. The first one that runs gets it; a task that was woken by
+-- the thread's end gets it also when the parent has ended since; and the result is not lost with a task that is killed.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -9,12 +9,12 @@ local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
--- A thread that waits for the token and returns what it was woken with.
+-- A thread that waits for the token and returns the values of its wakeup.
 local function sleeper(token)
   return thread.spawn(function() return loop.wait(token) end)
 end
 
-netkit.test("a waiter that came before all has the result, and all learns that", function()
+netkit.test("a task that waits before all gets the result, and all gets 'already waited'", function()
   local h = sleeper "before all"
   local first = thread.spawn(thread.wait, h)
   local second = thread.spawn(thread.all, { h })
@@ -23,7 +23,7 @@ netkit.test("a waiter that came before all has the result, and all learns that",
   t.eq(pack(thread.wait(second)), pack(true, false, "already waited"))
 end)
 
-netkit.test("all that came before a waiter has the result", function()
+netkit.test("an all that waits before a task gets the result", function()
   local h = sleeper "all first"
   local first = thread.spawn(thread.all, { h })
   local second = thread.spawn(thread.wait, h)
@@ -32,7 +32,7 @@ netkit.test("all that came before a waiter has the result", function()
   t.eq(pack(thread.wait(second)), pack(true, nil, "already waited"))
 end)
 
-netkit.test("waiters on one and waiters on many stand in the same line", function()
+netkit.test("tasks that wait for one thread and those that wait for many are in the same queue", function()
   for _, order in ipairs { { 1, 2 }, { 2, 1 } } do
     local h, other = sleeper "line", sleeper "other"
     local waits <const> = { { thread.wait, h }, { thread.wait, other, h } }
@@ -45,7 +45,7 @@ netkit.test("waiters on one and waiters on many stand in the same line", functio
   end
 end)
 
-netkit.test("a wait that ends with its coroutine leaves the result to others", function()
+netkit.test("if a wait ends with its coroutine, another task gets the result", function()
   local h = sleeper "closed wait"
   local co
   local waiter = thread.spawn(function()
@@ -64,7 +64,7 @@ netkit.test("a wait that ends with its coroutine leaves the result to others", f
   t.eq(pack(thread.wait(waiter)), pack(true, false, "coroutine was closed"))
 end)
 
-netkit.test("the same between the end and the waiter's run", function()
+netkit.test("the same between the end and the run of the waiting task", function()
   local h = sleeper "closed late"
   local co
   local waiter = thread.spawn(function()
@@ -79,7 +79,7 @@ netkit.test("the same between the end and the waiter's run", function()
   t.eq(pack(thread.wait(h)), pack(true, "kept"))
 end)
 
-netkit.test("a waiter has the result also when the parent ends before it runs", function()
+netkit.test("a waiting task gets the result also if the parent ends before it runs", function()
   local h
   local parent = thread.spawn(function()
     h = thread.spawn(function()
@@ -95,7 +95,7 @@ netkit.test("a waiter has the result also when the parent ends before it runs", 
   t.eq(pack(thread.wait(waiter)), pack(true, false, "seen"))
 end)
 
-t.test("and what it has seen is not logged", function()
+t.test("an error that a waiting task got is not logged", function()
   local file = t.write(t.tmp() .. "/script.lua", [[
     local loop, thread = require "lio.loop", require "lio.thread"
     loop.run(function()

@@ -1,5 +1,5 @@
--- lio.thread: status, zombies, what the end of a parent does to its children, and what is logged of failures
--- that nobody saw: each once, with its traceback.
+-- lio.thread: status, zombies, the effect of a parent's end on its children, and the log of failures that no task has
+-- waited for: each once, with its traceback.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -8,7 +8,7 @@ local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
--- Runs a program in a process of its own, where what is logged can be read.
+-- Runs a program in a process of its own, whose log can be read.
 local function program(code)
   local file = t.write(t.tmp() .. "/script.lua", [[
     local loop, task, thread = require "lio.loop", require "lio.task", require "lio.thread"
@@ -28,7 +28,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- status, zombies, parents
 
-netkit.test("status tells running, waiting, zombie and dead", function()
+netkit.test("status is running, waiting, zombie or dead", function()
   local me, seen
   me = thread.spawn(function()
     loop.wait "status"
@@ -44,7 +44,7 @@ netkit.test("status tells running, waiting, zombie and dead", function()
   t.eq(thread.status(me), "dead")
 end)
 
-netkit.test("who spawns, and is spawning, is running", function()
+netkit.test("a thread that spawns another one is running", function()
   local outer, seen
   outer = thread.spawn(function()
     loop.sleep(0)
@@ -61,7 +61,7 @@ netkit.test("a failed thread is a zombie too", function()
   t.eq(thread.status(h), "dead")
 end)
 
--- Each parent spawns by calling its argument and then ends, after waits of its own or not.
+-- Each parent spawns by a call of its argument and then ends, with or without waits of its own.
 local parents <const> = {
   ["a forked task"] = function(body)
     loop.fork(body)
@@ -116,7 +116,7 @@ for name, parent in pairs(parents) do
   end)
 end
 
-netkit.test("a thread that ends after its parent, with nobody waiting, is dead at once", function()
+netkit.test("a thread that ends after its parent, without a waiting task, is dead at once", function()
   local h
   thread.wait(thread.spawn(function() h = thread.spawn(loop.wait, "late orphan") end))
   loop.wakeup "late orphan"
@@ -125,7 +125,7 @@ netkit.test("a thread that ends after its parent, with nobody waiting, is dead a
   t.eq(pack(thread.wait(h)), pack(nil, "already waited"))
 end)
 
-t.test("the end of loop.run's function reaps its zombies and leaves its children", function()
+t.test("the end of loop.run's function reaps its zombies and does not end its children", function()
   local zombie, child, status
   netkit.run(function()
     zombie = thread.spawn(function() end)
@@ -139,9 +139,9 @@ t.test("the end of loop.run's function reaps its zombies and leaves its children
 end)
 
 -- ---------------------------------------------------------------------------------------------
--- Failures that nobody saw
+-- Failures that no task has waited for
 
-t.test("a failure that nobody waited for is logged once, with its traceback, when the parent ends", function()
+t.test("a failure that no task has waited for is logged once, with its traceback, when the parent ends", function()
   local r = program [[
     local function broken() error("unseen failure") end
     loop.run(function()
@@ -180,7 +180,7 @@ t.test("a failure after the parent's end is logged, once", function()
   t.eq(r.code, 0)
 end)
 
-t.test("a failure whose handle was lost is logged, once", function()
+t.test("a failure without references to its handle is logged, once", function()
   local r = program [[
     loop.run(function()
       thread.spawn(error, "lost handle")
@@ -191,7 +191,7 @@ t.test("a failure whose handle was lost is logged, once", function()
   t.eq(count(r.err, "lost handle"), 1, r.err)
 end)
 
-t.test("a failure that the collector has told of is not told again by the parent's end", function()
+t.test("a failure that was logged by the collector is not logged again at the parent's end", function()
   local r = program [[
     loop.run(function()
       collectgarbage "stop"
@@ -203,7 +203,7 @@ t.test("a failure that the collector has told of is not told again by the parent
   for i = 1, 4 do t.eq(count(r.err, "told early " .. i), 1, r.err) end
 end)
 
-t.test("an object that nobody saw is logged by its tostring", function()
+t.test("an error object that no task has got is logged by its tostring", function()
   local r = program [[
     loop.run(function()
       thread.spawn(error, setmetatable({}, { __tostring = function() return "as text" end }))
@@ -214,7 +214,7 @@ t.test("an object that nobody saw is logged by its tostring", function()
   t.ok(r.err:find("(error object is a table value)", 1, true), r.err)
 end)
 
-t.test("a failure that somebody saw, a kill and a result are not logged", function()
+t.test("a failure that a task has got, a kill and a result are not logged", function()
   local r = program [[
     loop.run(function()
       local failed = thread.spawn(error, "seen failure")
@@ -231,7 +231,7 @@ t.test("a failure that somebody saw, a kill and a result are not logged", functi
   t.eq(r.err, "")
 end)
 
-t.test("a failure of which the second waiter hears only that it was waited for is not logged", function()
+t.test("a failure is not logged if the second waiting task gets only 'already waited'", function()
   local r = program [[
     loop.run(function()
       local h = thread.spawn(function() loop.wait "go" error("for the first", 0) end)

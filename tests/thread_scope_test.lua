@@ -1,4 +1,4 @@
--- lio.thread's scopes: however a scope is left, nothing of what was spawned in it is left.
+-- lio.thread's scopes: however a block is left, no thread of its scope is left.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -8,7 +8,7 @@ local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
--- A function that waits for ever, and whose end puts its name into `ended`.
+-- Returns a function that waits for ever, and adds its name to `ended` at its end.
 local function forever(name, ended)
   return function()
     local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = name end })
@@ -33,7 +33,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Leaving
 
-netkit.test("scope:spawn runs at once, passes arguments, and answers a handle as spawn does", function()
+netkit.test("scope:spawn runs at once, passes arguments, and returns a handle as spawn does", function()
   local scope <close> = thread.scope()
   local got
   local h = scope:spawn(function(...)
@@ -47,7 +47,7 @@ netkit.test("scope:spawn runs at once, passes arguments, and answers a handle as
   t.raises("bad argument #1 to 'spawn'", scope.spawn, scope, 5)
 end)
 
-netkit.test("leaving a scope by its end cancels all in it", function()
+netkit.test("leaving a scope by its end kills all its threads", function()
   local ended, before = {}, counts.now()
   do
     local scope <close> = thread.scope()
@@ -58,7 +58,7 @@ netkit.test("leaving a scope by its end cancels all in it", function()
   counts.expect(before)
 end)
 
-netkit.test("leaving a scope by break and by goto cancels all in it", function()
+netkit.test("leaving a scope by break and by goto kills all its threads", function()
   local ended, before = {}, counts.now()
   for _ = 1, 2 do
     local scope <close> = thread.scope()
@@ -76,7 +76,7 @@ netkit.test("leaving a scope by break and by goto cancels all in it", function()
   counts.expect(before)
 end)
 
-netkit.test("leaving a scope by return cancels all in it, before the caller goes on", function()
+netkit.test("leaving a scope by return kills all its threads, before the caller continues", function()
   local ended, before = {}, counts.now()
   local function f()
     local scope <close> = thread.scope()
@@ -88,7 +88,7 @@ netkit.test("leaving a scope by return cancels all in it, before the caller goes
   counts.expect(before)
 end)
 
-netkit.test("leaving a scope by an error cancels all in it, and the error goes on", function()
+netkit.test("leaving a scope by an error kills all its threads, and the error is passed on", function()
   local ended, before = {}, counts.now()
   local object = {}
   local ok, e = pcall(function()
@@ -102,7 +102,7 @@ netkit.test("leaving a scope by an error cancels all in it, and the error goes o
   counts.expect(before)
 end)
 
-netkit.test("a killed owner takes its scope along, wherever it waits", function()
+netkit.test("the kill of its owner ends a scope, wherever the owner waits", function()
   local waits <const> = {
     function() loop.wait "owner" end,
     function() loop.sleep(1000) end,
@@ -125,7 +125,7 @@ netkit.test("a killed owner takes its scope along, wherever it waits", function(
   end
 end)
 
-netkit.test("an owner that is no thread but a killed task takes its scope along", function()
+netkit.test("the kill of a task that owns a scope ends the scope too", function()
   local ended, before = {}, counts.now()
   local owner = loop.fork(function()
     local scope <close> = thread.scope()
@@ -150,7 +150,7 @@ t.test("a scope of loop.run's function is left when the loop fails or stops", fu
   end
 end)
 
-netkit.test("a cancelled child that was queued does not run", function()
+netkit.test("a killed child that was queued does not run", function()
   local seen = {}
   do
     local scope <close> = thread.scope()
@@ -164,7 +164,7 @@ netkit.test("a cancelled child that was queued does not run", function()
   t.eq(seen, {})
 end)
 
-netkit.test("the handles of a scope that was left tell killed threads from those that had ended", function()
+netkit.test("the handles of a closed scope distinguish killed threads from those that had ended", function()
   local living, ended, failed
   do
     local scope <close> = thread.scope()
@@ -180,7 +180,7 @@ netkit.test("the handles of a scope that was left tell killed threads from those
   t.eq(pack(thread.kill(living)), pack(nil, "already ended"))
 end)
 
-netkit.test("an error in a <close> variable of a cancelled child does not keep the others from ending", function()
+netkit.test("after an error in a <close> variable of a killed child the others still end", function()
   local ended, before = {}, counts.now()
   local ok = pcall(function()
     local scope <close> = thread.scope()
@@ -197,7 +197,7 @@ netkit.test("an error in a <close> variable of a cancelled child does not keep t
   counts.expect(before)
 end)
 
-netkit.test("a cancelled child whose <close> variable ends the next one does not keep the rest from ending", function()
+netkit.test("if a <close> variable of a killed child ends the next one, the rest still end", function()
   local ended, before = {}, counts.now()
   do
     local scope <close> = thread.scope()
@@ -213,7 +213,7 @@ netkit.test("a cancelled child whose <close> variable ends the next one does not
   counts.expect(before)
 end)
 
-netkit.test("a thread of another parent is not the scope's", function()
+netkit.test("a thread of another parent does not belong to the scope", function()
   local ended = {}
   local outside = thread.spawn(forever("outside", ended))
   local nephew
@@ -234,7 +234,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Nesting
 
-netkit.test("nested scopes: the inner one ends its own only", function()
+netkit.test("of nested scopes the inner one ends only its own threads", function()
   local ended = {}
   local outer <close> = thread.scope()
   outer:spawn(forever("outer", ended))
@@ -246,7 +246,7 @@ netkit.test("nested scopes: the inner one ends its own only", function()
   t.eq(ended, { "inner" })
 end)
 
-netkit.test("an error through nested scopes ends the inner one's first", function()
+netkit.test("an error in nested scopes ends the threads of the inner one first", function()
   local ended, before = {}, counts.now()
   pcall(function()
     local outer <close> = thread.scope()
@@ -259,7 +259,7 @@ netkit.test("an error through nested scopes ends the inner one's first", functio
   counts.expect(before)
 end)
 
-netkit.test("scopes inside threads inside scopes: killing the root leaves nothing, 4 deep", function()
+netkit.test("scopes inside threads inside scopes, 4 deep: after a kill of the root nothing is left", function()
   local ended, before = {}, counts.now()
   local function grow(depth)
     local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = depth end })
@@ -289,13 +289,13 @@ netkit.test("a child may spawn into its parent's scope", function()
       scope:spawn(forever("late sibling", ended))
     end)
     netkit.settle()
-    t.eq(ended, {}, "they live on when the child that spawned them has ended")
+    t.eq(ended, {}, "they continue when the child that spawned them has ended")
   end
   t.eq(sorted(ended), { "late sibling", "sibling" })
   counts.expect(before)
 end)
 
-netkit.test("a scope passed to another thread ends with its owner, with all in it", function()
+netkit.test("a scope that was passed to another thread ends with its owner, with all its threads", function()
   local ended, before = {}, counts.now()
   local stranger
   do
@@ -342,7 +342,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- A closed scope
 
-netkit.test("spawn on a scope that was left raises, and runs nothing", function()
+netkit.test("spawn on a closed scope raises, and runs nothing", function()
   local kept
   do
     local scope <close> = thread.scope()
@@ -353,7 +353,7 @@ netkit.test("spawn on a scope that was left raises, and runs nothing", function(
   t.eq(ran, false)
 end)
 
-netkit.test("spawn while the scope is being left raises, too", function()
+netkit.test("spawn while the scope is being closed raises too", function()
   local problem, before = nil, counts.now()
   do
     local scope <close> = thread.scope()

@@ -1,4 +1,4 @@
--- lio.thread's scopes: scope:wait, and what is logged of failures in a scope. Leaving a scope is in
+-- lio.thread's scopes: scope:wait, and the log of failures in a scope. The end of a scope is in
 -- tests/thread_scope_test.lua.
 
 local t = require "tests.kit"
@@ -8,7 +8,7 @@ local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
-netkit.test("scope:wait is true when all have ended, at once when there is none", function()
+netkit.test("scope:wait returns true when all have ended, at once if there are none", function()
   local scope <close> = thread.scope()
   t.eq(pack(scope:wait()), pack(true))
   local ended = 0
@@ -24,7 +24,7 @@ netkit.test("scope:wait is true when all have ended, at once when there is none"
   t.eq(pack(scope:wait()), pack(true), "again")
 end)
 
-netkit.test("scope:wait waits also for what is spawned meanwhile", function()
+netkit.test("scope:wait waits also for threads that are spawned meanwhile", function()
   local scope <close> = thread.scope()
   local last = false
   scope:spawn(function()
@@ -41,7 +41,7 @@ netkit.test("scope:wait waits also for what is spawned meanwhile", function()
   t.eq(last, true)
 end)
 
-netkit.test("scope:wait waits also for what is spawned when it was woken, and has not run", function()
+netkit.test("scope:wait waits also for threads that are spawned after its wakeup, before it runs", function()
   local scope <close> = thread.scope()
   scope:spawn(loop.wait, "last of all")
   local late = false
@@ -60,7 +60,7 @@ netkit.test("scope:wait waits also for what is spawned when it was woken, and ha
   t.eq(late, true)
 end)
 
-netkit.test("scope:wait answers the error of the first that failed", function()
+netkit.test("scope:wait returns the error of the first thread that failed", function()
   local object = {}
   local scope <close> = thread.scope()
   scope:spawn(function()
@@ -78,7 +78,7 @@ netkit.test("scope:wait answers the error of the first that failed", function()
   t.ok(rawequal(e, object), t.show(e))
 end)
 
-netkit.test("scope:wait answers a failure of before", function()
+netkit.test("scope:wait returns an earlier failure", function()
   local scope <close> = thread.scope()
   scope:spawn(error, "early", 0)
   t.eq(pack(scope:wait()), pack(false, "early"))
@@ -98,7 +98,7 @@ netkit.test("two threads may wait for one scope", function()
   end
 end)
 
-t.test("a failure in a scope that nobody asked for is logged once, one that wait answered is not", function()
+t.test("a failure in a scope is logged once, unless wait has returned it", function()
   local file = t.write(t.tmp() .. "/script.lua", [[
     local loop, thread = require "lio.loop", require "lio.thread"
     loop.run(function()

@@ -1,6 +1,6 @@
--- lio.thread: spawn and wait: order, values, errors, several waiters, bad arguments. Parents, zombies and
--- what is logged are in tests/thread_parent_test.lua, kills in thread_kill_test.lua, scopes in
--- thread_scope_test.lua, all, race and timeout in thread_group_test.lua, services in ltask_thread_test.lua.
+-- lio.thread: spawn and wait: order, values, errors, several waiting tasks, bad arguments. Parents, zombies and the log
+-- are in tests/thread_parent_test.lua, kills in thread_kill_test.lua, scopes in thread_scope_test.lua, all, race and
+-- timeout in thread_group_test.lua, services in ltask_thread_test.lua.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -26,7 +26,7 @@ netkit.test("spawn runs the function at once, until its first wait", function()
   t.eq(seen, { "first", "spawner", "after the wait" })
 end)
 
-netkit.test("arguments and results pass as given, nils included", function()
+netkit.test("arguments and results are passed unchanged, nils included", function()
   for _, values in ipairs { pack(), pack(nil), pack(nil, 1), pack(1, nil), pack(nil, nil, 3, nil) } do
     local got
     local h = thread.spawn(function(...)
@@ -54,7 +54,7 @@ netkit.test("threads run in the order in which they were woken", function()
   t.eq(seen, { 3, 1, 4, 2 })
 end)
 
-netkit.test("a wakeup does not run inside the waker, in a thread neither", function()
+netkit.test("a woken task does not run inside the waker, nor in a thread", function()
   local seen = {}
   thread.spawn(function()
     loop.wait "woken"
@@ -70,7 +70,7 @@ netkit.test("a wakeup does not run inside the waker, in a thread neither", funct
   t.eq(seen, { "waker goes on", "woken" })
 end)
 
-netkit.test("who waits for a thread does not run inside its end", function()
+netkit.test("a task that waits for a thread does not run inside its end", function()
   local seen = {}
   local child = thread.spawn(function()
     local _ <close> = setmetatable({}, { __close = function() seen[#seen + 1] = "end" end })
@@ -90,7 +90,7 @@ netkit.test("who waits for a thread does not run inside its end", function()
   t.eq(seen, { "end", "queued before", "waiter" })
 end)
 
-netkit.test("a thread is a task: it can wait, be woken and fork as any other", function()
+netkit.test("a thread is a task: it can wait, be woken and fork like any other", function()
   local got
   local h = thread.spawn(function()
     local me = task.running()
@@ -102,7 +102,7 @@ netkit.test("a thread is a task: it can wait, be woken and fork as any other", f
   t.eq(got, "from a fork")
 end)
 
-netkit.test("spawns inside each other, 500 deep, all run and all end", function()
+netkit.test("500 nested spawns all run and all end", function()
   local deepest, ended = 0, 0
   local function dig(depth)
     deepest = math.max(deepest, depth)
@@ -117,7 +117,7 @@ netkit.test("spawns inside each other, 500 deep, all run and all end", function(
   t.eq(ended, 500)
 end)
 
-netkit.test("500 spawns inside each other that wait for nothing are done soon, in whatever turn", function()
+netkit.test("500 nested spawns that do not wait end within a few rounds", function()
   local started, handles = 0, {}
   local function dig(depth)
     started = started + 1
@@ -131,7 +131,7 @@ netkit.test("500 spawns inside each other that wait for nothing are done soon, i
   t.eq(#handles, 499)
 end)
 
-netkit.test("spawn takes what can be called and refuses what cannot, naming the argument", function()
+netkit.test("spawn takes values that can be called, and names a wrong argument", function()
   local h = thread.spawn(setmetatable({}, { __call = function(_, x) return x end }), 3)
   t.eq(pack(thread.wait(h)), pack(true, 3))
   t.raises("bad argument #1 to 'thread.spawn'", thread.spawn)
@@ -164,7 +164,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- wait
 
-netkit.test("wait for one thread waits for its end", function()
+netkit.test("wait with one thread waits for its end", function()
   local h = thread.spawn(function()
     for _ = 1, 5 do loop.sleep(0) end
     return "late", nil
@@ -172,7 +172,7 @@ netkit.test("wait for one thread waits for its end", function()
   t.eq(pack(thread.wait(h)), pack(true, "late", nil))
 end)
 
-netkit.test("wait for many answers the first to end; the others can be waited for after it", function()
+netkit.test("wait with many returns the results of the first to end; the others can be waited for later", function()
   local handles = {}
   for i = 1, 3 do
     handles[i] = thread.spawn(function() return loop.wait("many" .. i) end)
@@ -185,7 +185,7 @@ netkit.test("wait for many answers the first to end; the others can be waited fo
   t.eq(pack(thread.wait(handles[1])), pack(true, "first"))
 end)
 
-netkit.test("of several that have ended, wait answers the first argument", function()
+netkit.test("of several threads that have ended, wait takes the first argument", function()
   local handles = {}
   for i = 1, 3 do handles[i] = thread.spawn(function() return i end) end
   t.eq(pack(thread.wait(handles[3], handles[1], handles[2])), pack(true, 3))
@@ -193,7 +193,7 @@ netkit.test("of several that have ended, wait answers the first argument", funct
   t.eq(pack(thread.wait(handles[1])), pack(true, 1))
 end)
 
-netkit.test("of several that end before the waiter runs, wait answers the first that ended", function()
+netkit.test("of several threads that end before the waiting task runs, wait takes the first that ended", function()
   local handles = {}
   for i = 1, 3 do handles[i] = thread.spawn(function() return loop.wait("turn" .. i) end) end
   for _, i in ipairs { 2, 1, 3 } do loop.wakeup("turn" .. i, i) end
@@ -203,14 +203,14 @@ netkit.test("of several that end before the waiter runs, wait answers the first 
   t.eq(pack(thread.wait(handles[3])), pack(true, 3))
 end)
 
-netkit.test("a thread is waited for once: then it is already waited", function()
+netkit.test("the second wait for a thread returns 'already waited'", function()
   local h = thread.spawn(function() return 1 end)
   t.eq(pack(thread.wait(h)), pack(true, 1))
   t.eq(pack(thread.wait(h)), pack(nil, "already waited"))
   t.eq(pack(thread.wait(h)), pack(nil, "already waited"))
 end)
 
-netkit.test("one that was waited for among the arguments answers at once, living ones or not", function()
+netkit.test("wait returns at once if one of the arguments was already waited for", function()
   local living = thread.spawn(loop.wait, "living")
   local reaped = thread.spawn(function() end)
   t.eq(thread.wait(reaped), true)
@@ -221,14 +221,14 @@ netkit.test("one that was waited for among the arguments answers at once, living
   t.eq(pack(thread.wait(living)), pack(true, "well"))
 end)
 
-netkit.test("the same thread may stand among the arguments twice", function()
+netkit.test("the same thread may be an argument twice", function()
   local h = thread.spawn(function() return loop.wait "twice" end)
   loop.wakeup("twice", "once")
   t.eq(pack(thread.wait(h, h)), pack(true, "once"))
   t.eq(pack(thread.wait(h, h)), pack(nil, "already waited"))
 end)
 
-netkit.test("of several waiters the first gets the result, the others learn that it was waited for", function()
+netkit.test("of several waiting tasks the first gets the result, the others get 'already waited'", function()
   local h = thread.spawn(function() return loop.wait "shared" end)
   local results = {}
   local waiters = {}
@@ -242,7 +242,7 @@ netkit.test("of several waiters the first gets the result, the others learn that
   t.eq(results[3], pack(nil, "already waited"))
 end)
 
-netkit.test("a waiter on many that loses one of them is answered, and no longer waits for the rest", function()
+netkit.test("wait with many ends when another task gets the result of one of them", function()
   local a = thread.spawn(function() return loop.wait "lose a" end)
   local b = thread.spawn(function() return loop.wait "lose b" end)
   local first = thread.spawn(function() return pack(thread.wait(a)) end)
@@ -254,7 +254,7 @@ netkit.test("a waiter on many that loses one of them is answered, and no longer 
   t.eq(pack(thread.wait(b)), pack(true, "B"))
 end)
 
-netkit.test("an error is false and the error, as it was raised", function()
+netkit.test("for an error wait returns false and the error, unchanged", function()
   local object = setmetatable({}, { __tostring = function() return "an object" end })
   for _, raised in ipairs { "text", 42, false, object, { 1 } } do
     local h = thread.spawn(function() error(raised, 0) end)
@@ -271,12 +271,12 @@ netkit.test("an error is false and the error, as it was raised", function()
   end
 end)
 
-netkit.test("a message keeps its position, and gains nothing", function()
+netkit.test("an error message keeps its position, and nothing is added", function()
   local _, e = thread.wait(thread.spawn(function() error "it broke" end))
   t.ok(e:find "^[^\n]*thread_test.lua:%d+: it broke$", e)
 end)
 
-netkit.test("a thread that waits for itself raises, alone or among others", function()
+netkit.test("a thread that waits for itself raises, with one or several arguments", function()
   local other = thread.spawn(loop.wait, "self")
   local me, problems
   me = thread.spawn(function()
@@ -290,7 +290,7 @@ netkit.test("a thread that waits for itself raises, alone or among others", func
   t.eq(thread.kill(other), true)
 end)
 
-netkit.test("wait and status name the argument that is no thread", function()
+netkit.test("wait and status raise for an argument that is no thread", function()
   local h = thread.spawn(function() end)
   t.raises("bad argument #1 to 'thread.wait'", thread.wait)
   t.raises("bad argument #1 to 'thread.wait'", thread.wait, 5)
@@ -299,7 +299,7 @@ netkit.test("wait and status name the argument that is no thread", function()
   t.raises("bad argument #3 to 'thread.wait'", thread.wait, h, h, nil, h)
   t.raises("bad argument #1 to 'thread.status'", thread.status)
   t.raises("bad argument #1 to 'thread.status'", thread.status, "x")
-  -- It said "thread expected, got thread".
+  -- The error was "thread expected, got thread".
   t.raises("bad argument #1 to 'thread.status' %(light thread expected, got a coroutine%)$",
     thread.status, coroutine.create(print))
   t.eq(thread.wait(h), true, "a refused call has taken nothing")
@@ -316,7 +316,7 @@ end)
 
 -- ---------------------------------------------------------------------------------------------
 
-netkit.test("threads that have ended and are forgotten keep no memory", function()
+netkit.test("threads that have ended and have no references use no memory", function()
   local function round()
     for _ = 1, 2000 do
       thread.wait(thread.spawn(function() return ("x"):rep(100) end))

@@ -1,5 +1,5 @@
--- Gives lio's objects bee's methods, for bee.select, bee.epoll and bee.socket. An object stays what it is to lio: its
--- type lies in its memory, not in its metatable.
+-- Gives lio's objects bee's methods, for bee.select, bee.epoll and bee.socket. Lio's own calls still take such an
+-- object: its type is in its memory, not in its metatable.
 
 local debug <const> = debug or require "lio.debug"
 

@@ -1,5 +1,5 @@
--- `require "bee.select"`: lio's selector with bee's calls. What differs: `wait` takes milliseconds, `event_add`
--- replaces, `event_del` is always true, and a closed selector may be used again.
+-- `require "bee.select"`: lio's selector with bee's calls. Differences: `wait` takes milliseconds, `event_add` replaces
+-- a registration, `event_del` always returns true, and a closed selector may be used again.
 
 local lio = require "lio"
 local object = require "bee.object"
@@ -17,7 +17,7 @@ local M = {
   SELECT_WRITE = lio.SELECT_WRITE,
 }
 
--- `select.create([max_events])` → a selector, or nil and a message.
+-- `select.create([max_events])` returns a selector, or nil and a message.
 function M.create(max_events)
   local selector, message, code = lio.create(max_events)
   if not selector then return nil, message, code end

@@ -1,4 +1,4 @@
--- `require "bee.socket"`: lio.socket with bee's calls; lio adds a short error code as a third result. What differs:
+-- `require "bee.socket"`: lio.socket with bee's calls; lio adds a short error code as a third result. Differences:
 -- `fd` takes any descriptor, `bind` removes a stale unix socket, and an unknown protocol is an invalid option. Older
 -- versions of bee call the module itself: `socket "tcp"`.
 
@@ -44,7 +44,7 @@ end
 local M = {}
 for name, value in pairs(socket) do M[name] = value end
 M.create = create
--- `socket.fd(handle [, no_ownership])`: an object of any descriptor, a socket's or another's.
+-- `socket.fd(handle [, no_ownership])`: an object for any descriptor, also one that is no socket.
 M.fd = socket._fd_of_any
 
 return setmetatable(M, { __call = function(_, protocol) return create(protocol) end })

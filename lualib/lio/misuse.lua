@@ -1,4 +1,4 @@
--- Errors of the program that calls the library: raised at the program's line, with the name of the call. Used by every
+-- Misuse of the library by a program: errors with the name of the call, raised at the program's line. Used by every
 -- file of the library that checks arguments. Costs nothing until an error is raised.
 
 local debug <const> = debug or require "lio.debug"
@@ -7,17 +7,17 @@ local M = {}
 -- "@lio/", or "@/folder/lualib/lio/" where the files are found by `package.path`.
 local HERE <const> = debug.getinfo(1, "S").source:match "^(.*)misuse%.lua$" or "@lio/"
 local ROOTS <const> = { HERE:gsub("lio/$", ""), "@" }
-local OURS <const> = { lio = true, ltask = true, skynet = true, bee = true }
+local TOP_MODULES <const> = { lio = true, ltask = true, skynet = true, bee = true }
 
--- Whether a chunk's source is a file of the library. A program's own folder may have one of these names too: a file
--- counts when it has been loaded as that module.
+-- Whether a chunk's source is a file of the library. A program's own folder may have one of these names too, so the
+-- file must have been loaded as that module.
 local function is_library(source)
   if source == "=lio" or source == "=?" then return true end
   for _, root in ipairs(ROOTS) do
     if source:sub(1, #root) == root then
       local module = source:sub(#root + 1):match "^(.*)%.lua$"
       module = module and module:gsub("/", ".")
-      if module and OURS[module:match "^[^.]*"] and package.loaded[module] ~= nil then return true end
+      if module and TOP_MODULES[module:match "^[^.]*"] and package.loaded[module] ~= nil then return true end
     end
   end
   return false
@@ -57,7 +57,7 @@ function M.check(call, index, value, kind)
   if type(value) ~= kind then M.argument(call, index, kind, value) end
 end
 
--- The same for a function, or what can be called as one.
+-- The same for a function, or a value that can be called as one.
 function M.check_function(call, index, value)
   if type(value) == "function" then return end
   local meta = getmetatable(value)
@@ -65,27 +65,28 @@ function M.check_function(call, index, value)
   M.argument(call, index, "function", value)
 end
 
--- Raises the message of a C function, which knows itself by another name, as that of the call.
+-- Raises the message of a C function, which has another name, as that of the call.
 local function raise_renamed(call, message)
   error(message:gsub("^bad argument #(%d+) to '[^']*'", ("bad argument #%%1 to '%s'"):format(call), 1),
     level_of_program())
 end
 
--- `relay(call, err)`: raises what a C function that `call` has called by `pcall` raised as an error of the call, at the
--- program's line. What has a position, or is no text, is of code that the C function called: it stays as it is.
+-- `relay(call, err)`: raises the error of a C function, which `call` has called by `pcall`, as an error of the call, at
+-- the program's line. An error that has a position, or is no text, comes from code that the C function called: it is
+-- raised unchanged.
 function M.relay(call, err)
   if type(err) ~= "string" or err:find "^[^\n]-:%d+: " then error(err, 0) end
   raise_renamed(call, err)
 end
 
--- `rename(call, f, …)` → the results of `f`, whose errors are raised as those of the call, at the program's line.
+-- `rename(call, f, …)` returns the results of `f`, whose errors are raised as those of the call, at the program's line.
 function M.rename(call, f, ...)
   local results = table.pack(pcall(f, ...))
   if results[1] then return table.unpack(results, 2, results.n) end
   raise_renamed(call, (tostring(results[2]):gsub("^[^\n]-:%d+: ", "", 1)))
 end
 
--- What calls take, by the names of the metatables.
+-- The kinds of objects that calls take, by the names of their metatables.
 local KINDS <const> = {
   connection = { ["lio.connection"] = true },
   ["datagram socket"] = { ["lio.udp"] = true },
@@ -93,7 +94,7 @@ local KINDS <const> = {
   listener = { ["lio.listener"] = true },
   server = { ["lio.server"] = true },
   socket = { ["lio.socket"] = true },
-  ["port or address"] = { ["lio.socket"] = true }, -- what else it may be is no object
+  ["port or address"] = { ["lio.socket"] = true }, -- the others are no objects
   attempt = { ["lio.attempt"] = true },
   ["connection, listener or datagram socket"] = {
     ["lio.connection"] = true, ["lio.listener"] = true, ["lio.udp"] = true,
@@ -103,13 +104,13 @@ local KINDS <const> = {
   },
 }
 
--- `is_named(value, names)` → whether the name of its metatable is a key of `names`.
+-- `is_named(value, names)` returns whether the name of its metatable is a key of `names`.
 function M.is_named(value, names)
   local meta = getmetatable(value)
   return type(meta) == "table" and names[rawget(meta, "__name")] == true
 end
 
--- `is_kind(value, kind)` → whether it is an object of that kind, one of `KINDS`.
+-- `is_kind(value, kind)` returns whether it is an object of that kind, one of `KINDS`.
 function M.is_kind(value, kind) return M.is_named(value, KINDS[kind]) end
 
 -- `check_kind(call, value, kind)`: raises unless the first argument of a call is one.

@@ -1,13 +1,13 @@
--- Tables of options: names and values are checked when they are given, by the rules of the call that takes them.
--- Used by every call with options.
+-- Tables of options: names and values are checked when a call gets them, by the rules of the call. Used by every call
+-- with options.
 --
--- Rules are a table from the option's name to a rule: what the value must be, in words, and a test.
+-- Rules are a table from the option's name to a rule: what the value must be, in words, and a test for it.
 
 local misuse = require "lio.misuse"
 
 local M = {}
 
--- `rule(wanted, test)` → a rule. `wanted` completes "must be …".
+-- `rule(wanted, test)` returns a rule. `wanted` completes "must be …".
 function M.rule(wanted, test)
   return { wanted = wanted, test = test }
 end
@@ -56,7 +56,7 @@ function M.one_of(...)
   return rule(table.concat(shown, ", ") .. " or " .. last, function(value) return known[value] == true end)
 end
 
--- `either(a, b, …)`: what satisfies one of these rules.
+-- `either(a, b, …)`: a value that satisfies one of these rules.
 function M.either(...)
   local all, shown = { ... }, {}
   for index, one in ipairs(all) do shown[index] = one.wanted end
@@ -68,8 +68,8 @@ function M.either(...)
   end)
 end
 
--- The number of changes that make one word of the other: a character more, less or another one, or two that change
--- places.
+-- The number of changes from one word to the other. A change inserts, removes or replaces a character, or exchanges two
+-- neighbours.
 local function distance(a, b)
   local before, row = nil, {}
   for j = 0, #b do row[j] = j end
@@ -88,7 +88,7 @@ local function distance(a, b)
   return row[#b]
 end
 
--- `nearest(name, rules)` → the known name that differs in a third of its characters at most, or nil.
+-- `nearest(name, rules)` returns the known name that differs least, in a third of its characters at most, or nil.
 function M.nearest(name, rules)
   if #name > 64 then return nil end
   local word, best, best_distance = name:lower(), nil, math.huge
@@ -113,7 +113,7 @@ local function shown(value)
   return "a " .. kind
 end
 
--- `unknown(call, name, rules [, what])`: raises for a name that the call does not know.
+-- `unknown(call, name, rules [, what])`: raises for a name that is not in the rules.
 function M.unknown(call, name, rules, what)
   what = what or "option"
   if type(name) ~= "string" then misuse.raise(("%s: %s names are strings, got %s"):format(call, what, shown(name))) end
@@ -122,15 +122,16 @@ function M.unknown(call, name, rules, what)
   misuse.raise(("%s: %s '%s' is unknown%s"):format(call, what, name, hint))
 end
 
--- `wrong(call, name, wanted, value [, what])`: raises for an option's value.
+-- `wrong(call, name, wanted, value [, what])`: raises for the value of an option.
 function M.wrong(call, name, wanted, value, what)
   misuse.raise(("%s: %s '%s' must be %s, got %s"):format(call, what or "option", name, wanted, shown(value)))
 end
 
--- The table that callers without options get; it is never written to.
+-- The result for callers without options; it is never changed.
 local NONE <const> = {}
 
--- Options with those that a metatable gives, as a table without one: they are read once, and checked as any other.
+-- Options with those that a metatable provides, as a table without one: they are read once, and checked like the
+-- others.
 local function with_inherited(options, rules)
   if getmetatable(options) == nil then return options end
   local all = {}
@@ -141,9 +142,9 @@ local function with_inherited(options, rules)
   return all
 end
 
--- `check(call, index, options, rules)` → the options, or an empty table for nil. Raises at the program's line for an
--- unknown name and for a wrong value. `call` is named as the program writes it, as in "net.connect"; `index` is the
--- argument's.
+-- `check(call, index, options, rules)` returns the options, or an empty table for nil. Raises at the program's line for
+-- an unknown name and for a wrong value. `call` is the name as the program writes it, such as "net.connect"; `index`
+-- that of the argument.
 function M.check(call, index, options, rules)
   if options == nil then return NONE end
   if type(options) ~= "table" then

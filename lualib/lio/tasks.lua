@@ -1,4 +1,4 @@
--- `lio.tasks()`: what each task of this VM is doing. For people who look after a program, not for its logic.
+-- `lio.tasks()`: what each task of this VM is doing. For the operators of a program, not for its logic.
 
 local debug <const> = debug or require "lio.debug"
 local task = require "lio.task"
@@ -12,7 +12,7 @@ local function traceback(members)
   return table.concat(lines, "\n")
 end
 
--- What a token stands for, as the modules say that are loaded.
+-- What a task waits for that waits on a token, by the modules that are loaded.
 local function describe(token, co)
   for _, name in ipairs { "lio.loop", "lio.thread" } do
     local module = package.loaded[name]
@@ -32,9 +32,9 @@ local function waits_for(co, kind, value)
   if kind == "session" then return "a message" end
 end
 
--- `lio.tasks()` → a list of `{ thread = coroutine, age = seconds, status = "running" | "ready" | "waiting",
--- waits_for = what or nil, traceback = text }`, the oldest first. The traceback begins with the innermost
--- of the coroutines that are resuming each other.
+-- `lio.tasks()` returns a list of `{ thread = coroutine, age = seconds, status = "running" | "ready" | "waiting",
+-- waits_for = text or nil, traceback = text }`, the oldest first. The traceback begins with the innermost of the
+-- coroutines that are resuming each other.
 return function()
   local list = {}
   for _, co in ipairs(task.list()) do

@@ -11,6 +11,7 @@
 local debug <const> = debug or require "lio.debug"
 local http = require "lio.http"
 local connection = require "lio.web.connection"
+local drivers = require "lio.net.driver"
 local misuse = require "lio.misuse"
 local mounting = require "lio.web.mount"
 local next_of = require("lio.web.middleware").next_of
@@ -292,11 +293,15 @@ local function parse_address(call, where, opts)
 end
 
 -- → the server that gives the listener's connections to the app, and what web/connection.lua has for it.
-local function serve(self, net, listener)
-  local serving = connection.serving(self, net)
-  local server = net.keep(listener, serving)
+local function serve(self, driver, listener)
+  local backend = connection.serving(self, driver)
+  local server = driver:serve(listener, backend)
   table.insert(self.servers, server)
-  return server, serving
+  return server, backend
+end
+
+local function driver_in_use()
+  return drivers.of(require("lio.net").instance)
 end
 
 local function cannot_listen(addr, port, message)
@@ -309,15 +314,15 @@ local function of_listener(opts)
 end
 
 local function listen(self, call, where, opts)
-  local net = require("lio.net").instance
-  if net.check_loop then net.check_loop("app:" .. call, 2) end
+  local driver = driver_in_use()
+  driver:check_loop("app:%s", call)
   local addr, port = parse_address(call, where, opts)
-  local listener, message = net.listen(addr, port, of_listener(opts))
+  local listener, message = driver.net.listen(addr, port, of_listener(opts))
   if not listener then
     return nil, cannot_listen(addr, port, message)
   end
-  local server, serving = serve(self, net, listener)
-  listener.on_exhausted = serving.shed
+  local server, backend = serve(self, driver, listener)
+  listener.on_exhausted = backend.shed
   server.url = address_text(listener)
   -- Of several workers the one that started them has said it.
   if not M.worker() then warn_of_debug(self, listener) end
@@ -337,7 +342,9 @@ end
 -- way, such as one end of a pair. `server:stop(grace)` ends it.
 function App:server()
   check_app(self, "server")
-  return (serve(self, require("lio.net").instance))
+  local driver = driver_in_use()
+  driver:check_loop "app:server"
+  return (serve(self, driver))
 end
 
 local function announce(url)
@@ -367,8 +374,7 @@ function App:run(where, opts)
   check_app(self, "run")
   opts = options.check("app:run", 2, opts, OF_RUN)
   local loop = require "lio.loop"
-  local net = require("lio.net").instance
-  if net.check_loop then net.check_loop("app:run", 2) end
+  driver_in_use():check_loop "app:run"
   local count = opts.workers or 1
   if count > 1 then
     local workers = require "lio.web.workers"

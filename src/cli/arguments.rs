@@ -143,7 +143,7 @@ impl Command {
         let own = usize::from(self.program != Program::Service);
         let first = self.script.map_or(self.arguments.len(), |index| index + own);
         match self.program {
-            Program::Service => pieces.push_back(Piece::Embedded("lio.system", first)),
+            Program::Service => pieces.push_back(Piece::Embedded("lio.service.boot", first)),
             Program::Serve => pieces.push_back(Piece::Embedded("lio.serve", first)),
             Program::Script if self.script.is_some() || pieces.is_empty() => {
                 let name = self.script.map(|index| self.arguments[index].clone());

@@ -28,7 +28,7 @@ const MISSES: Function = Function::new(|call: &mut Call<'_>| Ok(reload::misses(c
 
 /// Makes `require`, `loadfile` and `dofile` of a watched VM report what they load.
 pub(super) const INSTALL: Function = Function::new(|_: &mut Call<'_>| {
-    let code = reload::is_watched().then(|| compiled("lio.loads"));
+    let code = reload::is_watched().then(|| compiled("lio.watch_hooks"));
     let run = Next::call(2, then(|_, _| Ok(())), 0);
     Ok(Maybe(code.flatten().map(|text| run.pushing((Chunk::Text(text, c"=lio"), WATCH, MISSES)))))
 });

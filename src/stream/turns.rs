@@ -1,5 +1,5 @@
 //! Who has a turn to read or to write on a stream. Whoever calls `recv` or `send` while another task waits in one queues up,
-//! in books that `lualib/lio/net/turn.lua` keeps; a `recv` that waits and has nobody behind it needs no book.
+//! in books that `lualib/lio/net/wait_queue.lua` keeps; a `recv` that waits and has nobody behind it needs no book.
 
 /// Who has the turn to read.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

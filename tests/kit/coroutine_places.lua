@@ -1,9 +1,9 @@
--- What the coroutine_*_test suites share: Lua's coroutine library as it is meant to behave, tried in
--- every place where a program can use it. `kit.behaviour` runs one test per place.
--- A behaviour gets the coroutine table `c` and what is known of the place. In the places "that wait" each
--- coroutine under test, and each that resumes it, waits at the scheduler before its first step, before each
--- resume and after each yield; nothing of that may be seen by the behaviour.
--- Invariant: the same behaviours hold for the stock library, which proves the list itself.
+-- For the coroutine_*_test suites: the behaviour of the coroutine library in Lua's manual, tried in every place where a
+-- program can use it. `kit.behaviour` runs one test per place.
+-- A behaviour gets the coroutine table `c` and the description of the place. In the places "that wait" each coroutine
+-- under test, and each that resumes it, waits at the scheduler before its first step, before each resume and after each
+-- yield; the behaviour must not notice that.
+-- Invariant: the stock library has the same behaviours, which proves that the list is right.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -12,10 +12,10 @@ local transparent = require "lio.coroutine"
 
 local kit = {}
 
--- Waits that have happened, and those that were refused where Lua cannot yield.
+-- How many waits have happened, and how many were refused where Lua cannot yield.
 local waits, refused = 0, 0
 
--- A wait of no length; refused below C functions that cannot yield, which is no business of the behaviour.
+-- A wait of no length. Below C functions that cannot yield it is refused, which does not concern the behaviour.
 local function pause()
   local ok, problem = pcall(loop.sleep, 0)
   if ok then
@@ -32,7 +32,7 @@ local function after_pause(...)
   return ...
 end
 
--- Bodies that begin with a wait. What is no function goes through, for the library's own complaint.
+-- Bodies that begin with a wait. A value that is no function is passed on, so that the library raises its own error.
 local function waits_first(f)
   if type(f) ~= "function" then return f end
   return function(...)
@@ -72,7 +72,7 @@ local function in_waited_task(f)
   end, 60)
 end
 
--- Each level has yielded and waited before the behaviour runs in the innermost one.
+-- Each level yields and waits before the behaviour runs in the innermost one.
 local function in_nested(f)
   local problem
   local function level(n)
@@ -106,8 +106,8 @@ kit.places = {
   { name = "in coroutines that wait", c = waiting, run = in_nested, waits = true },
 }
 
---- One test per place: `f(c, place)`. `opts.refuses`: the behaviour resumes or yields below C functions
--- that cannot be suspended, so waits are refused there.
+--- Makes one test per place: `f(c, place)`. `opts.refuses`: the behaviour resumes or yields below C functions that
+-- cannot be suspended, so waits are refused there.
 function kit.behaviour(name, f, opts)
   for _, place in ipairs(kit.places) do
     t.test(name .. " [" .. place.name .. "]", function()
@@ -118,7 +118,7 @@ function kit.behaviour(name, f, opts)
   end
 end
 
---- Ends the suite, after a test that the places "that wait" did wait.
+--- Ends the suite, after a test that the places "that wait" have waited.
 function kit.finish()
   t.test("the places that wait have waited", function()
     t.ok(waits > 200, waits .. " waits")
@@ -126,17 +126,17 @@ function kit.finish()
   t.finish()
 end
 
---- A value whose end as a `<close>` variable calls `f(value, err)`.
+--- Returns a value that calls `f(value, err)` when it is closed as a `<close>` variable.
 function kit.guard(f)
   return setmetatable({}, { __close = f })
 end
 
---- The line it is called from.
+--- Returns the line of its caller.
 function kit.line()
   return debug.getinfo(2, "l").currentline
 end
 
---- 1, 2, … n.
+--- Returns 1, 2, … n.
 function kit.many(n)
   local list = {}
   for i = 1, n do list[i] = i end
@@ -146,7 +146,7 @@ end
 --- Whether this is Lua 5.5, whose `close` also takes the running coroutine.
 kit.is_55 = _VERSION ~= "Lua 5.4"
 
---- What an error without a value arrives as.
+--- The error value that a program catches for an error without a value.
 kit.no_error = select(2, pcall(error))
 
 return kit

@@ -1,6 +1,6 @@
--- What the suites of lio.task, lio.loop and lio.net share: a loop with a deadline, and connected pairs.
--- Called by tests/task_test.lua, loop_test.lua and net_*_test.lua. Invariant: a test that hangs ends after
--- its deadline, and its failure shows where every task waits.
+-- For the suites of lio.task, lio.loop and lio.net: a loop with a deadline, and connected pairs. Used by
+-- tests/task_test.lua, loop_test.lua and net_*_test.lua. Invariant: a test that hangs ends after its deadline, and its
+-- failure shows where every task waits.
 
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -10,17 +10,17 @@ local t = require "tests.kit"
 
 local netkit = {}
 
--- The resolver opens the loop's waker once per process: before any test counts descriptors.
+-- The resolver opens the loop's waker once per process, here before any test counts descriptors.
 loop.run(function() net.resolve "localhost" end)
 
 local function where_tasks_wait()
-  local lines = { "the test's deadline passed; these tasks were left:" }
+  local lines = { "the test's deadline has passed; these tasks were left:" }
   for _, co in ipairs(task.list()) do lines[#lines + 1] = debug.traceback(co, "task:") end
   return table.concat(lines, "\n")
 end
 
---- Runs `f` as the loop's main task, `seconds` (default 60: only what hangs takes that long) at most. Returns what it
--- returned.
+--- Runs `f` as the loop's main task, `seconds` at most (default 60: only a test that hangs takes that long). Returns
+-- its results.
 function netkit.run(f, seconds)
   local late
   local results = table.pack(loop.run(function()
@@ -42,12 +42,12 @@ function netkit.run(f, seconds)
   return table.unpack(results, 1, results.n)
 end
 
---- A test whose body is the main task of a loop.
+--- Makes a test whose body is the main task of a loop.
 function netkit.test(name, f, opts)
   t.test(name, function() netkit.run(f, opts and opts.seconds) end, opts)
 end
 
---- A value whose going out of scope closes all that is given.
+--- Returns a value that closes all arguments when it goes out of scope.
 function netkit.closing(...)
   local list = { ... }
   return setmetatable({}, { __close = function()
@@ -55,7 +55,7 @@ function netkit.closing(...)
   end })
 end
 
---- Two TCP connections, connected to each other through 127.0.0.1 (or `addr`).
+--- Returns two TCP connections, connected to each other through 127.0.0.1 (or `addr`).
 function netkit.pair(addr)
   local listener <close> = t.ok(net.listen(addr or "127.0.0.1", 0))
   local _, port = listener:address()
@@ -63,7 +63,7 @@ function netkit.pair(addr)
   return client, assert(net.accept(listener))
 end
 
---- A test of two connected connections, which are closed afterwards.
+--- Makes a test of two connected connections, which are closed afterwards.
 function netkit.pair_test(name, f, opts)
   netkit.test(name, function()
     local a, b = netkit.pair()
@@ -72,14 +72,14 @@ function netkit.pair_test(name, f, opts)
   end, opts)
 end
 
---- A port of 127.0.0.1 on which nobody listens.
+--- Returns a port of 127.0.0.1 without a listener.
 function netkit.dead_port()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
   return port
 end
 
---- Forks `f(...)`; the returned function waits for its end and returns its results.
+--- Forks `f(...)`. Returns a function that waits for its end and returns its results.
 function netkit.promise(f, ...)
   local results, waiter
   loop.fork(function(...)
@@ -95,7 +95,7 @@ function netkit.promise(f, ...)
   end
 end
 
---- Lets the other tasks and I/O go on for a few rounds, so that forked calls are where they wait.
+--- Lets other tasks and I/O run for a few rounds, so that forked calls reach their waits.
 function netkit.settle()
   for _ = 1, 3 do loop.sleep(0) end
 end

@@ -9,7 +9,7 @@ local M = { lines = kit.lines }
 
 local use <const> = "local skynet = require 'skynet' "
 
--- `serve()` answers "lua" messages with what the function of the command's name in `CMD` returns.
+-- `serve()` answers "lua" messages with the results of the function in `CMD` that the command names.
 local serve <const> = ([[
   local CMD = {}
   local function serve()
@@ -24,7 +24,7 @@ M.text_protocol = ([[
     name = "text", id = skynet.PTYPE_TEXT, pack = function(text) return text end, unpack = skynet.tostring,
   } ]]):gsub("\n", " ")
 
--- kit.test of tests/kit/ltask_system.lua, with skynet's words in all sources.
+-- kit.test of tests/kit/ltask_system.lua, with the Skynet API in all sources.
 function M.test(name, spec)
   for service, source in pairs(spec.services or {}) do spec.services[service] = use .. serve .. source end
   if spec.main then spec.main = use .. spec.main end

@@ -7,24 +7,11 @@ local t = require "tests.kit"
 
 local counts = {}
 
--- What the loop keeps to itself, found by name among the upvalues of its functions.
-local function find(name, f, depth)
-  for i = 1, 255 do
-    local found, value = debug.getupvalue(f, i)
-    if not found then return nil end
-    if found == name then return value end
-    if depth > 0 and type(value) == "function" and debug.getinfo(value, "S").what == "Lua" then
-      value = find(name, value, depth - 1)
-      if value ~= nil then return value end
-    end
-  end
-end
+local driver = require("lio.net.driver").of(loop.net)
+local timers, selector = driver.timers, driver.selector
 
-local timers = assert(find("timers", loop.sleep, 0), "lio.loop has no timers")
-local selector = assert(find("selector", loop.run, 3), "lio.loop has no selector")
-
---- What is there now: `tasks` that have not ended, `timers`, `sockets` in the selector, and, when `all` is
--- given, open `descriptors`.
+--- Returns a table with the numbers of `tasks` that have not ended, `timers`, `sockets` in the selector and, if `all`
+-- is true, open `descriptors`.
 function counts.now(all)
   return {
     tasks = task.count(),
@@ -34,8 +21,8 @@ function counts.now(all)
   }
 end
 
---- Waits until the counts are those of `before`, as the loop lets go of some at its next turn; raises with
--- what differs after a hundred turns. In a task.
+--- Waits until the counts are those of `before`, as the loop releases some objects in its next round; raises with the
+-- difference after a hundred rounds. In a task.
 function counts.expect(before)
   for _ = 1, 100 do
     collectgarbage()

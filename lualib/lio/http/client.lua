@@ -203,8 +203,7 @@ end
 
 -- Makes the request of a call such as "http.get", whose options are checked.
 local function perform(self, call, opts)
-  local check_loop = self.pool:net().check_loop
-  if check_loop then check_loop(("http.client: %s request"):format(opts.method or "GET"), 2) end
+  self.pool:driver():check_loop("http.client: %s request", opts.method or "GET")
   local ok, request, message, code = pcall(prepare, self, opts)
   if not ok then misuse.raise(call .. ": " .. tostring(request)) end
   if not request then return nil, message, code end

@@ -1,11 +1,11 @@
--- Runs a program's file in a service, as the executable runs it: `arg` and `...` hold its arguments, `print` writes
--- to standard output and not to the log, and an error is told with its traceback. Called by the services that
--- own a loop, in a task.
+-- Runs a program's file in a service, as the executable runs it: `arg` and `...` hold its arguments, `print` writes to
+-- standard output and not to the log, and an error is written with its traceback. Called in a task by the services that
+-- own a loop.
 
 local debug <const> = debug or require "lio.debug"
 local M = {}
 
--- A script's output is its own, not the log's.
+-- Writes to standard output: a script's output does not belong in the log.
 local function print_line(...)
   local list = table.pack(...)
   for i = 1, list.n do list[i] = tostring(list[i]) end
@@ -21,8 +21,8 @@ local function traceback(message)
   return debug.traceback(message, 2)
 end
 
--- `run(name, load, …)` → whether the program ended without an error, which was written. `load()` gives its function, or
--- nil and a message; `name` is `arg[0]`.
+-- `run(name, load, …)` returns whether the program ended without an error; an error is written to standard error.
+-- `load()` returns its function, or nil and a message; `name` is `arg[0]`.
 function M.run(name, load, ...)
   rawset(_G, "print", print_line)
   rawset(_G, "arg", { [0] = name, ... })

@@ -1,21 +1,24 @@
--- Threads of `lio.thread`: handles, who waits for them, kills, and parents. Used by the files of this folder.
+-- Threads of `lio.thread`: handles, the tasks that wait for them, kills, and parents. Used by the files of this folder.
 --
--- A thread that has ended is a zombie until somebody waits for it, or until its parent ends: the task or
--- thread that spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or
--- a table of its own; `parents` finds it by the task's coroutine.
--- Who waits is told of an end also when there is no memory left: what may raise comes before the wakeups, which
--- allocate nothing, and `end_anyway` does what a raise has left undone.
--- Invariants: `t.co` is set while the thread lives; `t.ended` when who waits has been told; `t.result` is there from
--- its end until it is reaped. Who waits on the thread itself came first; the others have tickets, in order. A thread
--- with a collector has no other reference: its end calls the collector, and leaves no result to reap.
+-- A thread that has ended is a zombie until a task waits for it, or until its parent ends: the task or thread that
+-- spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or a table of its own; `parents`
+-- has it by the task's coroutine. Waiting tasks are woken at the end of a thread also when there is no memory left:
+-- code that may raise comes before the wakeups, which allocate nothing, and `end_after_raise` does the rest if it has
+-- raised. Invariants: `t.co` is set until the thread ends; `t.ended` when the tasks that wait have been woken;
+-- `t.result` from its end until it is reaped. The first task that waits, waits on the thread itself; the others have
+-- tickets, in order. A thread with a collector has no other reference: its end calls the collector, and leaves no
+-- result to reap.
 
 local debug <const> = debug or require "lio.debug"
+local failure = require "lio.thread.failure"
 local task = require "lio.task"
 
 local wait <const>, wakeup <const> = task.wait, task.wakeup
 local current <const>, is_waiting <const> = task.current, task.is_waiting
 local pack <const>, unpack <const> = table.pack, table.unpack
 local remove <const> = table.remove
+local end_parent <const> = failure.end_parent
+
 local REAPED <const> = "already waited"
 local NO_MEMORY <const> = "not enough memory"
 -- Results that are made beforehand.
@@ -26,20 +29,18 @@ local EXHAUSTED <const> = { false, NO_MEMORY, n = 2 }
 local M = {}
 
 local Thread = { __name = "lio.thread" }
--- Of a thread that failed with nobody waiting: the collector must not take it without a word.
-local Failed = { __name = "lio.thread" }
+local Failed <const> = failure.Failed
 
--- Coroutine → record. Weak: a thread that nobody can wake must not be kept by it.
+-- The record of a parent, by its coroutine. Weak, so that it keeps no thread that can never be woken.
 local parents = setmetatable({}, { __mode = "k" })
-local failures = 0 -- so far; numbers them
-local nobody = {} -- the parent of what is spawned outside of any task
+local NO_TASK <const> = {} -- the parent of threads that are spawned outside of any task
 
 local function is_thread(value)
   local meta = getmetatable(value)
   return meta == Thread or meta == Failed
 end
 
--- What is no light thread; a value of Lua's type "thread" is a coroutine.
+-- Raises unless the value is a light thread; Lua's type "thread" is a coroutine.
 local function check(t, at, call)
   if is_thread(t) then return end
   local kind = type(t)
@@ -51,81 +52,32 @@ local function check_function(f, at, call)
   if type(f) ~= "function" then require("lio.misuse").check_function(call, at, f) end
 end
 
--- Logs the error of a thread that nobody waited for.
-local function complain(t)
-  local message = t.trace or t.result[2]
-  t.trace = nil
-  local ltask = package.loaded.ltask
-  if ltask and ltask.log then
-    ltask.log.error(tostring(message))
-  else
-    task.on_error(message)
-  end
-end
-
-function Failed.__gc(t)
-  if t.result and not t.told then
-    t.told = true
-    complain(t)
-  end
-end
-
--- A parent has ended: its zombies are reaped.
-local function end_parent(parent)
-  parent.ended = true
-  local failed = parent.failed
-  if not failed then return end
-  parent.failed = nil
-  local list = {}
-  for t in pairs(failed) do
-    if t.result and not t.told and not t.waited then list[#list + 1] = t end
-  end
-  table.sort(list, function(a, b) return failed[a] < failed[b] end)
-  for _, t in ipairs(list) do
-    t.told = true
-    complain(t)
-  end
-end
-
-local function note_failure(t, waited)
-  setmetatable(t, Failed)
-  local parent = t.parent
-  if parent.ended then
-    if waited then return end
-    t.told = true
-    return complain(t)
-  end
-  parent.failed = parent.failed or setmetatable({}, { __mode = "k" })
-  failures = failures + 1
-  parent.failed[t] = failures
-end
-
--- The result of a thread that has ended; whoever gets it is the last.
+-- The result of a thread that has ended; it has none afterwards.
 local function reap(t)
   local result = t.result
   t.result = false
-  if t.trace then t.trace = nil end
+  if t.traceback then t.traceback = nil end
   if not result then return nil, REAPED end
   return unpack(result, 1, result.n)
 end
 
--- The same for one that comes when the thread has ended.
+-- The same for a task that did not wait before the end.
 local function reap_late(t)
   if t.parent.ended then return nil, REAPED end
   return reap(t)
 end
 
--- Wakes those who wait, in order: the first to run has the result. So it is not lost with one that is
--- killed before it runs. `t.waited`: a waiter was woken. A ticket is removed after its wakeup, so that this can be
+-- Wakes the tasks that wait, in order: the first one that runs gets the result, so that it is not lost with a task that
+-- is killed before it runs. `t.waited`: a task was woken. A ticket is removed after its wakeup, so that this can be
 -- called again after a raise.
-local function wake(t)
+local function wake_waiting(t)
   t.waited = wakeup(t) or t.waited
   local tickets = t.tickets
   while tickets and tickets[1] do
     local ticket = tickets[1]
     if ticket.collect then
       ticket:collect(t, not t.waited and t.result or TAKEN)
-      if not t.waited then t.result, t.trace = false, nil end
+      if not t.waited then t.result, t.traceback = false, nil end
       t.waited = true
     else
       t.waited = wakeup(ticket, t) or t.waited
@@ -136,7 +88,7 @@ local function wake(t)
   t.ended = true
 end
 
-local function tell(t, ok, ...)
+local function deliver(t, ok, ...)
   local collector = t.collector
   -- A collector whose caller was killed in the meantime receives nothing: a failure is reported like any other.
   if collector and not collector.ended then
@@ -145,12 +97,12 @@ local function tell(t, ok, ...)
     return
   end
   t.result = t.killed and KILLED or pack(ok, ...)
-  wake(t)
-  if not ok and not t.killed and t.result then note_failure(t, t.waited) end
+  wake_waiting(t)
+  if not ok and not t.killed and t.result then failure.record(t, t.waited) end
 end
 
--- The end of a thread has raised, for want of memory, before all who wait were told. Allocates nothing.
-local function end_anyway(t)
+-- The end of a thread has raised, for lack of memory, before all tasks that wait were woken. Allocates nothing.
+local function end_after_raise(t)
   if t.scope then t.scope:forget(t, false, NO_MEMORY) end
   local collector = t.collector
   if collector then
@@ -158,7 +110,7 @@ local function end_anyway(t)
     t.waited, t.ended = true, true
   else
     if not t.waited then t.result = t.killed and KILLED or EXHAUSTED end
-    wake(t)
+    wake_waiting(t)
   end
 end
 
@@ -168,7 +120,7 @@ local function finish(t, ...)
   t.done = true
   local scope = t.scope
   if scope then scope:forget(t, ...) end
-  tell(t, ...)
+  deliver(t, ...)
   if co then parents[co] = nil end
   if t.failed then end_parent(t) end
 end
@@ -178,33 +130,33 @@ local function kill_off(t)
   finish(t, false, "killed")
 end
 
--- The thread's coroutine ends, in whichever way.
+-- The thread's coroutine ends, in whatever way.
 function Thread.__close(t)
   if not t.done then
     kill_off(t)
   elseif not t.ended then
-    end_anyway(t)
+    end_after_raise(t)
   end
 end
 
 Failed.__close = Thread.__close
 
 -- Called at the end of tasks that have a record without being a thread, and of those that failed: a thread among these
--- has raised while it ended, and is done with here, where a service's limit of memory does not count.
+-- has raised while it ended, and ends here, where a service's limit of memory does not apply.
 task.on_end(function(co)
   local parent = parents[co]
   parents[co] = nil
   if not parent then return end
   if is_thread(parent) and not parent.ended then
     parent.done = true
-    end_anyway(parent)
+    end_after_raise(parent)
   end
   end_parent(parent)
 end)
 
-local function trace(message)
+local function keep_traceback(message)
   local t = parents[current()]
-  if t and type(message) == "string" then t.trace = debug.traceback(message, 2) end
+  if t and type(message) == "string" then t.traceback = debug.traceback(message, 2) end
   return message
 end
 
@@ -213,20 +165,20 @@ local function run(t, f, ...)
   t.co, t.begun = co, true
   parents[co] = t
   local guard <close> = t
-  finish(t, xpcall(f, trace, ...))
+  finish(t, xpcall(f, keep_traceback, ...))
   return guard and nil
 end
 
 local function start(t, f, ...)
   local co = task.spawn(run, t, f, ...)
-  -- Nested too deeply to run at once: it has yet to begin.
+  -- Nested too deeply to run at once: it begins later.
   if not t.done then t.co = co end
   return t
 end
 
 local function parent_of_new()
   local co = current()
-  if not co then return nobody end
+  if not co then return NO_TASK end
   local parent = parents[co]
   if not parent then
     parent = {}
@@ -236,7 +188,7 @@ local function parent_of_new()
   return parent
 end
 
--- A thread that has yet to run. Its fields are there from the begin, so that the table does not grow.
+-- A thread that has not run yet. It has all fields from the beginning, so that the table does not grow.
 local function new(parent, scope, before)
   return setmetatable({
     parent = parent,
@@ -252,8 +204,8 @@ local function new(parent, scope, before)
   }, Thread)
 end
 
--- `thread.spawn(f, …)` → the thread, which runs `f(…)`: at once, until its first wait. (More than 32
--- inside each other: later.) Its parent is the running task; one that ends does not kill its threads.
+-- `thread.spawn(f, …)` returns a thread, which runs `f(…)` at once, until its first wait. (If more than 32 are nested,
+-- it begins later.) Its parent is the running task; a parent that ends does not kill its threads.
 function M.spawn(f, ...)
   check_function(f, 1, "thread.spawn")
   return start(new(parent_of_new()), f, ...)
@@ -265,7 +217,7 @@ local function add_ticket(t, ticket)
     t.tickets = { ticket }
     return
   end
-  -- Those whose waiter was killed stay behind.
+  -- Tickets of tasks that were killed are still there.
   if #tickets % 16 == 0 then
     local left = {}
     for _, other in ipairs(tickets) do
@@ -306,9 +258,9 @@ local function wait_for_first(...)
   return reap(ended)
 end
 
--- `thread.wait(t1, …)` → true and the results, or false and the error, of the first of them to end;
--- false, "killed"; nil, "already waited" when somebody else had that, or its parent has ended. Of those
--- that have ended already, the first in the list.
+-- `thread.wait(t1, …)` waits for the first of the threads to end; of those that have ended already, it takes the first
+-- in the list. Returns true and its results, or false and its error; false, "killed"; nil, "already waited" when
+-- another task had the result, or its parent has ended.
 function M.wait(t, ...)
   if ... or not is_thread(t) then return wait_for_first(t, ...) end
   if t.done then return reap_late(t) end
@@ -318,26 +270,26 @@ function M.wait(t, ...)
   return reap(t)
 end
 
--- `thread.kill(t)` → true: it is closed at its wait, and its `<close>` variables have run. nil,
+-- `thread.kill(t)` returns true: the thread was closed at its wait, and its `<close>` variables have run; or nil,
 -- "already ended". Raises for a thread that runs.
 function M.kill(t)
   check(t, 1, "kill")
   if t.done then return nil, "already ended" end
   local killed = task.kill(t.co)
-  -- One that had not begun has no `<close>` variable that would say so.
+  -- A thread that had not begun has no `<close>` variable that records its end.
   if not t.done and not t.begun then kill_off(t) end
   if killed then return true end
   return nil, "already ended"
 end
 
--- Kills a thread that lives; one that is in the middle of a call as soon as it is not.
+-- Kills a thread unless it has ended; if it is in the middle of a call, as soon as that has ended.
 local function kill_soon(t)
   if t.done then return end
   if task.is_idle(t.co) then M.kill(t) else task.fork(kill_soon, t) end
 end
 
--- `thread.status(t)` → "running"; "waiting": also for its turn; "zombie": it has ended, and nobody has
--- waited for it; "dead".
+-- `thread.status(t)` returns "running"; "waiting", also when it is ready to run; "zombie": it has ended, and no task
+-- has waited for it; "dead".
 function M.status(t)
   check(t, 1, "status")
   if t.done then

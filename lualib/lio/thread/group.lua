@@ -51,12 +51,12 @@ local function kill_all(threads)
   for _, t in ipairs(threads) do kill_soon(t) end
 end
 
--- What `all` waits on: how many threads are left, and their packed results by their places in the list. `failed`
--- is the place of the first that failed.
+-- What `all` waits on: how many threads are left, and their packed results by their places in the list. `failed` is the
+-- place of the first thread that failed.
 local All = {}
 All.__index = All
 
--- What may raise comes first; who calls tries again then, with an error, which needs no memory.
+-- Code that may raise comes first; if it does, the caller calls again with an error, which needs no memory.
 function All:collect(place, ok, ...)
   if ok then
     self.results[place] = pack(...)
@@ -67,7 +67,7 @@ function All:collect(place, ok, ...)
   if self.failed or self.left == 0 then wakeup(self) end
 end
 
--- A thread that the caller of `all` has made, with its places in the list; the first of them is its result's.
+-- A thread that the caller of `all` has spawned, with its places in the list; the first of them gets its result.
 local Given = {}
 Given.__index = Given
 
@@ -89,7 +89,7 @@ local function add_given(all, t, place)
   all.left = all.left + 1
 end
 
--- Each thread that was given is waited for; those that have ended are collected now, in order.
+-- Waits for each thread that was given; those that have ended are collected now, in order.
 local function wait_for_given(all, threads)
   for _, t in ipairs(threads) do
     local given = all.given[t]
@@ -105,7 +105,7 @@ function All:__close()
   for t, given in pairs(self.given or {}) do drop_tickets({ t }, given) end
 end
 
--- Starts the functions; → the threads of the list.
+-- Starts the functions. Returns the threads of the list.
 local function start_collected(scope, all, list)
   local threads = {}
   for at, one in ipairs(list) do
@@ -126,9 +126,9 @@ local function start_collected(scope, all, list)
   return threads
 end
 
--- `thread.all{ f1, … }` → true and the list of their packed results (`table.pack`), when all have ended;
--- false and the error of the first that failed: then the others are killed. Elements are functions,
--- `{ f, arguments… }` and threads.
+-- `thread.all{ f1, … }` returns true and the list of their packed results (`table.pack`) when all have ended; or false
+-- and the error of the first that failed, and the others are killed. Elements are functions, `{ f, arguments… }` and
+-- threads.
 function M.all(list)
   check_list(list, "all")
   local scope <close> = new_scope()
@@ -144,7 +144,7 @@ function M.all(list)
   return true, all.results
 end
 
--- `thread.race{ f1, … }` → as `wait` for the first to end; the others are killed.
+-- `thread.race{ f1, … }` returns as `wait` for the first to end; the others are killed.
 function M.race(list)
   check_list(list, "race")
   if #list == 0 then misuse.raise "thread.race: the list is empty" end
@@ -155,7 +155,7 @@ function M.race(list)
   return unpack(result, 1, result.n)
 end
 
--- Calls `f` after so many seconds, in the VM's loop or by the scheduler's clock. → what takes it back.
+-- Calls `f` after that time, in the VM's loop or by the scheduler's clock. Returns a function that cancels it.
 local function after(seconds, f)
   local loop = package.loaded["lio.loop"]
   local ltask = package.loaded.ltask
@@ -173,9 +173,8 @@ end
 
 local LATE <const> = {}
 
-
--- `thread.timeout(seconds, f, …)` → true and the results of `f(…)`, or false and its error; nil, "timeout"
--- when it has not ended after that time: then it is killed. A service's clock has centiseconds.
+-- `thread.timeout(seconds, f, …)` returns true and the results of `f(…)`, or false and its error; nil, "timeout" when
+-- it has not ended after that time, and it is killed. A service's clock has centiseconds.
 function M.timeout(seconds, f, ...)
   misuse.check_seconds("thread.timeout", 1, seconds)
   check_function(f, 2, "thread.timeout")

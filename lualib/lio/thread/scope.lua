@@ -1,5 +1,5 @@
 -- Scopes of `lio.thread`: threads that do not outlive a block.
--- Invariant: the threads of a scope are chained by `before` and `after`, the oldest first, while they live.
+-- Invariant: the threads of a scope that have not ended are linked by `before` and `after`, the oldest first.
 
 local task = require "lio.task"
 local core = require "lio.thread.core"
@@ -17,7 +17,7 @@ local Scope = { __name = "lio.scope" }
 Scope.__index = Scope
 local WAIT <const> = { __name = "lio.scope.wait" }
 
--- A thread of the scope has ended. Allocates nothing but stack, and may be called again after a raise.
+-- A thread of the scope has ended. Allocates only stack, and may be called again after a raise.
 function Scope:forget(t, ok, err)
   if t.linked then
     t.linked = false
@@ -47,7 +47,7 @@ local function check_scope(self, call)
   if getmetatable(self) ~= Scope then require("lio.misuse").argument("scope:" .. call, 1, "scope", self) end
 end
 
--- `scope:spawn(f, …)` → a thread that does not outlive the scope; see `thread.spawn`.
+-- `scope:spawn(f, …)` returns a thread that does not outlive the scope; see `thread.spawn`.
 function Scope:spawn(f, ...)
   check_scope(self, "spawn")
   check_function(f, 1, "spawn")
@@ -55,14 +55,15 @@ function Scope:spawn(f, ...)
   return start(add(self), f, ...)
 end
 
--- The same for the caller's use alone: `collector:collect(place, ok, …)` is called at its end.
+-- The same for a thread that has no other reference: `collector:collect(place, ok, …)` is called at its end.
 function M.collect(self, collector, place, f, ...)
   local t = add(self)
   t.collector, t.place = collector, place
   return start(t, f, ...)
 end
 
--- `scope:wait()`: until all its threads have ended. → true; false and the error of the first that failed.
+-- `scope:wait()`: waits until all its threads have ended. Returns true, or false and the error of the first that
+-- failed.
 function Scope:wait()
   check_scope(self, "wait")
   while self.count > 0 do
@@ -71,13 +72,12 @@ function Scope:wait()
     wait(token)
   end
   if not self.problem then return true end
-  for t in pairs(self.failed or {}) do t.told = true end
+  for t in pairs(self.failed or {}) do t.reported = true end
   return false, self.reason
 end
 
--- `scope:close()`: kills the threads that are left, the oldest first, and waits for them: at the end of the
--- block of `local scope <close>`, in whichever way it is left. One that is in the middle of this very call
--- is killed as soon as it is not.
+-- `scope:close()`: kills the threads that are left, the oldest first: at the end of the block of `local scope <close>`,
+-- in whatever way it is left. A thread that makes this call is killed as soon as the call has ended.
 function Scope:close()
   check_scope(self, "close")
   if self.ended then return end
@@ -86,7 +86,7 @@ function Scope:close()
   while t do
     local after = t.after
     kill_soon(t)
-    -- What a `<close>` variable did in between may have ended the next one.
+    -- A `<close>` variable may have ended the next one.
     t = after and (after.scope and after or self.first)
   end
   end_parent(self)
@@ -94,12 +94,12 @@ end
 
 Scope.__close = Scope.close
 
--- What a token of this file stands for, for `lio.tasks`.
+-- `describe(token)`: what a task waits for that waits on a token of this file, for `lio.tasks`.
 function M.describe(token)
   if getmetatable(token) == WAIT then return "the threads of a scope" end
 end
 
--- `thread.scope()` → a scope, for `local scope <close> = thread.scope()`.
+-- `thread.scope()` returns a scope, for `local scope <close> = thread.scope()`.
 function M.scope()
   return setmetatable({ count = 0, waiters = {}, problem = false, reason = false }, Scope)
 end

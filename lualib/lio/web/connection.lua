@@ -1,4 +1,5 @@
--- Serves an app's requests: `serving(app, net)` gives what `net.keep` needs for one listener.
+-- Serves an app's requests: `serving(app, driver)` makes the backend of one listener's server
+-- (lio/net/server.lua).
 --
 -- Connections, requests and answers are native (`http.server`, whose machine is src/http/server). A task calls
 -- `http.serve`, which calls the handlers and answers with what they return; the functions in here do what only some
@@ -142,7 +143,7 @@ end
 
 -- The same in a task that others start: behind it comes another one for what is left when a handler waits.
 local function serve_behind(serving)
-  if serving.server:due() > 1 then serving.net.start(serve_behind, serving) end
+  if serving.server:due() > 1 then serving.driver.scheduler.start(serve_behind, serving) end
   serve_due(serving)
 end
 
@@ -151,22 +152,23 @@ Serving.__index = Serving
 
 -- Serves what is due.
 function Serving:serve()
-  local net, server = self.net, self.server
-  if not net.starts then
-    for _ = 1, server:due() do net.start(serve_due, self) end
+  local scheduler, server = self.driver.scheduler, self.server
+  if not scheduler.starts_at_once then
+    for _ = 1, server:due() do scheduler.start(serve_due, self) end
   else
-    while server:due() > 0 do net.start(serve_due, self) end
+    while server:due() > 0 do scheduler.start(serve_due, self) end
   end
 end
 
 -- The same in a task.
 function Serving:serve_soon()
-  if not self.net.starts then return self:serve() end
-  if self.server:due() > 0 then self.net.start(serve_behind, self) end
+  local scheduler = self.driver.scheduler
+  if not scheduler.starts_at_once then return self:serve() end
+  if self.server:due() > 0 then scheduler.start(serve_behind, self) end
 end
 
 -- The loop is about to wait.
-function Serving:flush()
+function Serving:before_wait()
   local id, before = next(self.unflushed)
   while id do
     self.unflushed[id] = nil
@@ -174,21 +176,21 @@ function Serving:flush()
     id, before = next(self.unflushed)
   end
   local seconds = self.server:flush()
-  if seconds then self.net.timers:set(self.timer, seconds) end
+  if seconds then self.driver.timers:set(self.timer, seconds) end
   if self.closed then self:leave() end
 end
 
 -- The server has been stopped: the loop forgets it with its last connection.
 function Serving:leave()
   if self.server:count() > 0 then return end
-  self.net.leave_loop(self)
-  self.net.timers:free(self.timer)
+  self.driver:remove_hooks(self)
+  self.driver.timers:free(self.timer)
 end
 
 -- The loop has gone through its events.
-function Serving:arrived()
+function Serving:after_events()
   local due, look = self.server:arrived()
-  if look then self.net.ready(self.socket, READ) end
+  if look then self.driver:dispatch(self.socket, READ) end
   if due then self:serve() end
 end
 
@@ -197,47 +199,56 @@ function Serving:expired()
   if self.server:expire() then self:serve() end
 end
 
--- What one listener's server needs, see `keeper` in lio/net/serve.lua.
-function M.serving(app, net)
-  local server = http.server(app.settings, app.routes, net.selector)
-  local serving = setmetatable({ app = app, net = net, server = server, stopping = false, unflushed = {} }, Serving)
-  serving.timer = net.timers:create(serving)
+-- The backend of one listener's server, see lio/net/server.lua.
+function M.serving(app, driver)
+  local server = http.server(app.settings, app.routes, driver.selector)
+  local serving = setmetatable({
+    app = app, driver = driver, server = server, stopping = false, unflushed = {},
+  }, Serving)
+  serving.timer = driver.timers:create(serving)
   exchanges.serve(serving)
-  net.join_loop(serving)
+  driver:add_hooks(serving)
 
-  local keeper = {}
-  function serving.left() keeper.left() end
-  function keeper.count() return server:count() end
-  function keeper.is_full() return server:is_full() end
+  local backend = {}
+  function serving.left() backend.on_leave() end
+  function backend.count() return server:count() end
+  function backend.is_full() return server:is_full() end
 
-  -- Somebody waits for a connection to leave: `keeper.left` is called then.
-  function keeper.watch() server:watch() end
+  -- `on_leave` is called when the next connection leaves.
+  function backend.notify_leave() server:watch() end
 
-  function keeper.listen(_, socket)
+  function backend.listen(_, socket)
     serving.socket = socket
     server:listen(socket)
   end
 
-  function keeper.accept(_, all)
-    local more, message, code = server:accept(all)
+  function backend.accept()
+    local more, message, code = server:accept()
     serving:serve_soon()
     return more, message, code
   end
 
-  function keeper.admit(_, c)
+  function backend.accept_waiting()
+    local more = server:accept(true)
+    serving:serve_soon()
+    return more
+  end
+
+  function backend.admit(_, c)
+    driver:forget(c)
     server:admit(c)
     serving:serve_soon()
   end
 
-  function keeper.release() end
+  function backend.release() end
 
   -- A stop: what has arrived by now is answered, then connections close as they fall idle.
-  function keeper.stop()
+  function backend.stop()
     serving.stopping = true
     server:stop()
     -- Lets the loop take what the system holds. Where another process listens by now, clients have the time to
     -- learn from an answer that the connection ends.
-    net.rest(watched and watched.is_replaced() and 1 or 0.05)
+    driver:sleep(watched and watched.is_replaced() and 1 or 0.05)
     server:settle()
     for _, exchange in pairs(serving.exchanges) do
       -- These have no end of their own.
@@ -247,7 +258,7 @@ function M.serving(app, net)
   end
 
   -- The end of a stop: who waits on a connection learns that it is closed.
-  function keeper.close()
+  function backend.close()
     server:close()
     serving.closed = true
     serving:serve_soon()
@@ -256,9 +267,9 @@ function M.serving(app, net)
 
   -- Out of descriptors: connections that have had an answer and are idle for a while make room for
   -- those that wait, a few at a time.
-  function keeper.shed() server:shed() end
+  function backend.shed() server:shed() end
 
-  return keeper
+  return backend
 end
 
 return M

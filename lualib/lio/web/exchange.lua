@@ -30,7 +30,7 @@ local Exchange = {
 
 -- From now on the exchanges of this server are found.
 function M.serve(serving)
-  local kind = { app = serving.app, net = serving.net, serving = serving, server = serving.server }
+  local kind = { app = serving.app, driver = serving.driver, serving = serving, server = serving.server }
   for name, value in pairs(Exchange) do kind[name] = value end
   serving.kind = { __index = kind }
   serving.exchanges = {}
@@ -69,12 +69,12 @@ function M.serving(res) return servings[res[1]] end
 -- Waits until the connection may be read ("read"), or takes more ("write"). → true, "timeout" or "closed".
 function Exchange:wait(what)
   if not self.server:wait(self.id, what) then return "closed" end
-  local ticket = self.net.ticket()
+  local ticket = self.driver:new_token()
   local waiting = self.waiting or {}
   self.waiting = waiting
   waiting[what] = waiting[what] or {}
   table.insert(waiting[what], ticket)
-  return self.net.park(ticket)
+  return self.driver:wait(ticket)
 end
 
 -- Wakes the tasks that wait for `what`.
@@ -82,7 +82,7 @@ function Exchange:wake(what, reason)
   local tickets = self.waiting and self.waiting[what]
   if not tickets then return end
   self.waiting[what] = nil
-  for _, ticket in ipairs(tickets) do self.net.unpark(ticket, reason) end
+  for _, ticket in ipairs(tickets) do self.driver:wake(ticket, reason) end
 end
 
 -- Sends what is queued, and `data` behind it, of which `taken` bytes are gone. → whether the peer still takes it; else

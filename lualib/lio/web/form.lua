@@ -169,7 +169,7 @@ local function multipart(req, exchange, options, kind, body)
   local self = setmetatable({
     req = req,
     exchange = exchange,
-    net = exchange.net,
+    driver = exchange.driver,
     options = options,
     parser = parser,
     pull = source(parser, body),

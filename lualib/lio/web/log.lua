@@ -149,7 +149,7 @@ local function add(self, line, serving)
   self.size = self.size + #line + 1
   if self.size >= FULL or serving.stopping then return self:flush() end
   if self.timer then return end
-  self.timer = serving.net.timers:add(DELAY, self)
+  self.timer = serving.driver.timers:add(DELAY, self)
 end
 
 -- What a line is made of; also what a format function gets.

@@ -144,7 +144,7 @@ end
 -- Another file system needs a copy; others have their turn meanwhile.
 local function copy(part, path, replace)
   local target = http.spool(path:match("^(.*/)[^/]*$") or ".")
-  local net, offset = part.form.net, 0
+  local driver, offset = part.form.driver, 0
   local ok, message, code
   repeat
     local piece
@@ -152,7 +152,7 @@ local function copy(part, path, replace)
     if not piece then break end
     offset = offset + #piece
     ok, message, code = target:write(piece)
-    if ok and offset % (16 * PIECE) == 0 then net.rest(0) end
+    if ok and offset % (16 * PIECE) == 0 then driver:sleep(0) end
   until not ok or piece == ""
   if ok then ok, message, code = target:link(path, replace) end
   target:close()

@@ -156,7 +156,7 @@ function Request:take_over()
   if server:is_answered(id) then misuse.raise "req:take_over: the request is answered already" end
   exchange:send()
   exchange.taken = true
-  return exchange.net.take_in(server:hand_over(id))
+  return exchange.driver:register(server:hand_over(id))
 end
 
 http.kind(getters, Request)

@@ -80,11 +80,11 @@ function Events:wait(seconds)
   misuse.check_optional_seconds("wait", 1, seconds)
   if self.closed then return nil, "closed" end
   if self.waiting then misuse.raise "events:wait: another task waits on this stream" end
-  local net = self.net
-  self.waiting = net.ticket()
+  local driver = self.driver
+  self.waiting = driver:new_token()
   -- Also when the task is killed.
   local _ <close> = setmetatable({}, { __close = function() self.waiting = nil end })
-  local reason = net.park(self.waiting, seconds)
+  local reason = driver:wait(self.waiting, seconds)
   if reason == "timeout" then return false, "timeout" end
   return nil, "closed"
 end
@@ -105,8 +105,8 @@ function Events:finish()
   if self.closed then return end
   self.closed = true
   if self.exchange.events == self then self.exchange.events = false end
-  if self.timer then self.net.timers:free(self.timer) end
-  if self.waiting then self.net.unpark(self.waiting, "closed") end
+  if self.timer then self.driver.timers:free(self.timer) end
+  if self.waiting then self.driver:wake(self.waiting, "closed") end
 end
 
 -- The client is gone.
@@ -121,7 +121,7 @@ function Events:expired()
   -- Who does not read what there is needs no ping on top.
   local exchange = self.exchange
   if exchange.server:queued(exchange.id) == 0 then self:comment() end
-  if not self.closed then self.net.timers:set(self.timer, self.ping) end
+  if not self.closed then self.driver.timers:set(self.timer, self.ping) end
 end
 
 local OPTIONS <const> = {
@@ -140,7 +140,7 @@ return function(res, opts)
   opts = options.check("res:sse", 1, opts, OPTIONS)
   local ping = ping_of(opts)
   local exchange = exchanges.of(res)
-  local net, server = exchange.net, exchange.server
+  local driver, server = exchange.driver, exchange.server
   res:header("Content-Type", "text/event-stream")
   if not res:get_header "cache-control" then res:header("Cache-Control", "no-cache") end
   -- nginx would hold events back.
@@ -148,7 +148,7 @@ return function(res, opts)
   local self = setmetatable({
     res = res,
     exchange = exchange,
-    net = net,
+    driver = driver,
     ping = ping,
     closed = false,
   }, Events)
@@ -160,8 +160,8 @@ return function(res, opts)
   exchange.events = self
   if not server:wait(exchange.id, "end") then self:gone() end
   if ping and not self.closed then
-    self.timer = net.timers:create(self)
-    net.timers:set(self.timer, ping)
+    self.timer = driver.timers:create(self)
+    driver.timers:set(self.timer, ping)
   end
   res:on_end(function() self:finish() end)
   if opts.retry then self:send(nil, nil, nil, opts.retry) end

@@ -9,6 +9,8 @@ local loop = require "lio.loop"
 local ltask = require "ltask"
 local socket = require "lio.socket"
 
+local driver <const> = require("lio.net.driver").of(loop.net)
+
 local M = {}
 
 -- Bytes of a session that may wait here when the tunnel sends without waiting for the answers.
@@ -24,7 +26,7 @@ Session.__index = Session
 
 -- Asks the tunnel; it has `patience` seconds for an answer. → whether it answered, and what.
 function Session:ask(name, ...)
-  local timers = loop.net.timers
+  local timers = driver.timers
   timers:set(self.alarm, self.tunnel.patience)
   local ok, result, message = pcall(ltask.call, self.tunnel.address, name, ...)
   timers:clear(self.alarm)
@@ -44,7 +46,7 @@ function Session:forget()
   tunnel.sessions[self.id] = nil
   tunnel.count = tunnel.count - 1
   self.c:close()
-  loop.net.timers:free(self.alarm)
+  driver.timers:free(self.alarm)
   if tunnel.count == 0 and tunnel.drained then loop.wakeup(tunnel.drained) end
 end
 
@@ -86,7 +88,7 @@ local function begin(tunnel, id)
     return nil, "too many sessions"
   end
   local self = setmetatable({ id = id, c = c, tunnel = tunnel, waiting = 0, ended = false, told = false }, Session)
-  self.alarm = net.timers:create(self)
+  self.alarm = driver.timers:create(self)
   tunnel.sessions[id] = self
   tunnel.count = tunnel.count + 1
   self.task = loop.fork(carry, self)

@@ -18,10 +18,11 @@ local M = {}
 local Connection = {}
 Connection.__index = Connection
 
--- `new(net, c, options)` → the connection on the stream `c`. `options`: `headers`, `fields` (limits).
-function M.new(net, c, options)
+-- `new(driver, c, options)` → the connection on the stream `c`. `options`: `headers`, `fields` (limits).
+function M.new(driver, c, options)
   local self = setmetatable({
-    net = net,
+    driver = driver,
+    net = driver.net,
     c = c,
     x = http.answers(c, options.headers, options.fields),
     uses = 0,
@@ -32,18 +33,18 @@ function M.new(net, c, options)
     broken = false,
     interim = 0,
   }, Connection)
-  net.attend(c, self)
+  driver:set_event_handler(c, self)
   return self
 end
 
 -- The loop has events.
-function Connection:ready(events)
+function Connection:on_events(events)
   if self.idle then
     if not self.x:is_quiet() then self:close() end
   elseif self.both and events & (READ | WRITE) ~= 0 then
-    self.net.wake_reader(self.c, true)
+    self.driver:wake_reader(self.c, true)
   else
-    self.net.ready(self.c, events)
+    self.driver:dispatch(self.c, events)
   end
 end
 
@@ -58,7 +59,7 @@ function Connection:close()
   self.gone, self.broken = true, true
   self.net.close(self.c)
   if self.timer then
-    self.net.timers:free(self.timer)
+    self.driver.timers:free(self.timer)
     self.timer = nil
   end
   if self.on_close then self.on_close(self) end
@@ -82,7 +83,7 @@ function Connection:wait(seconds, timing, both, what)
     if not seconds or left < seconds then seconds = left end
   end
   self.both = both
-  local reason = self.net.wait_armed(self.c, false, seconds)
+  local reason = self.driver:wait_readable(self.c, seconds)
   self.both = false
   if reason == "timeout" then return expired(what) end
   if reason == "closed" then return nil, "closed", "closed" end
@@ -196,7 +197,7 @@ local function go_on_sending(self, timing, request)
   local guard = setmetatable({}, { __close = function()
     if self.sending then self:close() end
   end })
-  self.net.start(function()
+  self.driver.scheduler.start(function()
     local _ <close> = guard
     local rest = self.rest
     if rest and not send_behind(self, timing, rest) then return end
@@ -262,10 +263,10 @@ end
 -- `hand_over()` → the stream, which is somebody else's from now on: the pool has a place free.
 function Connection:hand_over()
   self.gone, self.broken = true, true
-  self.net.attend(self.c)
+  self.driver:set_event_handler(self.c)
   self.net.timeout(self.c)
   if self.timer then
-    self.net.timers:free(self.timer)
+    self.driver.timers:free(self.timer)
     self.timer = nil
   end
   if self.on_close then self.on_close(self) end

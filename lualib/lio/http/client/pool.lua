@@ -6,6 +6,7 @@
 -- who waited longest.
 
 local connection = require "lio.http.client.connection"
+local drivers = require "lio.net.driver"
 local now <const> = require("lio").now
 
 local READ <const> = 1
@@ -28,12 +29,12 @@ function M.new(options)
   }, Pool)
 end
 
-local function net_of(pool)
-  return pool.options.net or require("lio.net").instance
+-- `pool:driver()` → the driver of the instance of `lio.net` that its connections are made by.
+function Pool:driver()
+  local net = self.options.net or require("lio.net").instance
+  if net ~= self.net then self.net, self.known_driver = net, drivers.of(net) end
+  return self.known_driver
 end
-
--- `pool:net()` → the instance of `lio.net` that its connections are made by.
-Pool.net = net_of
 
 local function host_of(pool, key)
   local host = pool.hosts[key]
@@ -51,7 +52,7 @@ local function grant(pool, host, what)
     host.waiting[host.first] = nil
     host.first = host.first + 1
     ticket.granted = what
-    if net_of(pool).unpark(ticket, what) then return true end
+    if pool:driver():wake(ticket, what) then return true end
     ticket.granted = nil
   end
   host.first, host.last = 1, 0
@@ -93,7 +94,7 @@ local function take_idle(pool, host)
     if not conn then return nil end
     if conn.x:is_quiet() then
       forget_idle(pool, conn)
-      conn.net.timers:clear(conn.timer)
+      conn.driver.timers:clear(conn.timer)
       pool.reused = pool.reused + 1
       return conn
     end
@@ -103,8 +104,8 @@ end
 
 -- Waits for a connection or a place. → connection, true for a place; nil, message, code.
 local function wait_turn(pool, host, seconds)
-  local net = net_of(pool)
-  local ticket = net.ticket()
+  local driver = pool:driver()
+  local ticket = driver:new_token()
   local _ <close> = setmetatable({}, { __close = function()
     local what = ticket.granted
     -- Its task was killed between the grant and its turn.
@@ -116,7 +117,7 @@ local function wait_turn(pool, host, seconds)
   end })
   host.last = host.last + 1
   host.waiting[host.last] = ticket
-  local what = net.park(ticket, seconds)
+  local what = driver:wait(ticket, seconds)
   ticket.granted = nil
   if what == "timeout" then return nil, "waiting for a connection: timeout", "timeout" end
   if what == "closed" then return nil, "closed", "closed" end
@@ -125,19 +126,19 @@ end
 
 -- Opens a connection in a place that is taken already.
 local function open(pool, host, place, seconds)
-  local net, opened = net_of(pool), false
+  local driver, opened = pool:driver(), false
   local _ <close> = setmetatable({}, { __close = function()
     if not opened then free_place(pool, host) end
   end })
   if seconds and seconds <= 0 then return nil, "connect: timeout", "timeout" end
-  local c, message, code = net.connect(place.addr, place.port, { timeout = seconds })
+  local c, message, code = driver.net.connect(place.addr, place.port, { timeout = seconds })
   if not c then return nil, message, code end
   if pool.closed then
     c:close()
     return nil, "closed", "closed"
   end
   opened = true
-  return adopt(pool, host, connection.new(net, c, pool.options))
+  return adopt(pool, host, connection.new(driver, c, pool.options))
 end
 
 local function seconds_left(timing, until_)
@@ -189,7 +190,7 @@ function Pool:release(conn)
   conn.idle = true
   host.idle[#host.idle + 1] = conn
   self.idle_count = self.idle_count + 1
-  local timers = conn.net.timers
+  local timers = conn.driver.timers
   conn.timer = conn.timer or timers:create(conn)
   timers:set(conn.timer, options.idle_timeout)
   -- So that the loop tells when the server ends it.
@@ -209,7 +210,7 @@ end
 function Pool:close()
   self.closed = true
   for _, host in pairs(self.hosts) do
-    for at = host.first, host.last do net_of(self).unpark(host.waiting[at], "closed") end
+    for at = host.first, host.last do self:driver():wake(host.waiting[at], "closed") end
     host.first, host.last, host.waiting = 1, 0, {}
   end
   local list = {}

@@ -1,0 +1,54 @@
+-- Whether anything runs the loop of this VM: `loop.run`, or the main loop of a service. If not, a task that waits for
+-- I/O or a timer would never be woken, so in a service calls that wait raise. Part of `lio.loop`.
+
+local misuse = require "lio.misuse"
+
+local M = {
+  is_running = false, -- `loop.run` is active
+  is_service = false, -- a service owns the loop
+}
+
+-- What the error of a call suggests, besides another service.
+local INSTEAD <const> = {
+  ["loop.sleep"] = "ltask.sleep(centiseconds) waits here; or ",
+  ["loop.timeout"] = "ltask.timeout(centiseconds, f) works here; or ",
+}
+for name in ("listen accept connect udp resolve serve"):gmatch "%a+" do
+  INSTEAD["net." .. name] = "net.remote(io) has the calls of a service that owns one; or "
+end
+
+-- `check(call, …)`: raises in a service that owns no loop. `call` is the name of the call for the message, with further
+-- arguments as for `string.format`.
+function M.check(call, ...)
+  if M.is_running or M.is_service then return end
+  local ltask = package.loaded.ltask
+  if not (ltask and ltask.call) then return end
+  call = call:format(...)
+  misuse.raise(("%s: this service owns no loop, so neither I/O nor a timer of lio.loop can wake its tasks; %srun this "
+    .. "in a service that owns a loop: `lio --service script.lua`, or the service 'lio' with the script as its "
+    .. "argument")
+    :format(call, INSTEAD[call] or ""))
+end
+
+-- `guard(net)`: in a service, calls of the network that wait, or let other code wait, are checked until the service is
+-- known to own the loop. Returns a function that ends that.
+function M.guard(net)
+  local unchecked = {}
+  local ltask = package.loaded.ltask
+  if ltask and ltask.call then
+    for name in ("listen accept connect udp resolve serve wrap"):gmatch "%a+" do
+      local f = net[name]
+      unchecked[name] = f
+      net[name] = function(...)
+        M.check("net." .. name)
+        return f(...)
+      end
+    end
+  end
+  return function()
+    for name, f in pairs(unchecked) do net[name] = f end
+    unchecked = {}
+  end
+end
+
+return M

@@ -1,0 +1,72 @@
+-- The signals of `lio.loop`: a watcher for each one that has a handler, or that ends the loop. Invariant: a signal is
+-- watched while it has a handler, and SIGINT and SIGTERM while `loop.run` is active.
+
+local misuse = require "lio.misuse"
+local signal = require "lio.signal"
+local task = require "lio.task"
+
+local ENDING <const> = { "SIGINT", "SIGTERM" }
+
+local Signals = {}
+Signals.__index = Signals
+
+local M = {}
+
+-- `new(driver, default_handler)`: `default_handler(name)` runs as a task for a signal without a handler.
+function M.new(driver, default_handler)
+  return setmetatable({
+    driver = driver,
+    default_handler = default_handler,
+    handlers = {}, -- name: function
+    watchers = {}, -- name: `lio.signal` watcher
+    watcher_count = 0,
+  }, Signals)
+end
+
+function Signals:watch(name)
+  if self.watchers[name] then return end
+  local watcher = assert(misuse.rename("signal", signal.open, name))
+  self.watchers[name] = watcher
+  self.watcher_count = self.watcher_count + 1
+  self.driver:watch(watcher, function()
+    if watcher:take() then task.fork(self.handlers[name] or self.default_handler, name) end
+  end)
+end
+
+function Signals:unwatch(name)
+  local watcher = self.watchers[name]
+  if not watcher then return end
+  self.watchers[name] = nil
+  self.watcher_count = self.watcher_count - 1
+  self.driver:unwatch(watcher)
+  watcher:close()
+end
+
+-- `signals:set(name, f, is_running)`: the handler of a signal; nil: none.
+function Signals:set(name, f, is_running)
+  self.handlers[name] = f
+  if f then
+    self:watch(name)
+  elseif not (is_running and (name == "SIGINT" or name == "SIGTERM")) then
+    self:unwatch(name)
+  end
+end
+
+-- `signals:has_handlers()`: whether a signal can wake a task of the program.
+function Signals:has_handlers()
+  return next(self.handlers) ~= nil
+end
+
+-- `signals:start()`: `loop.run` begins.
+function Signals:start()
+  for _, name in ipairs(ENDING) do self:watch(name) end
+end
+
+-- `signals:stop()`: `loop.run` ends, and all handlers with it.
+function Signals:stop()
+  for _, name in ipairs(ENDING) do self:unwatch(name) end
+  for name in pairs(self.handlers) do self:unwatch(name) end
+  self.handlers = {}
+end
+
+return M

@@ -1,0 +1,243 @@
+-- Connections: `recv`, `send`, `close`, `wrap` and the waits for a peer. Part of `lio.net`.
+--
+-- A call tries first. If it would block, the connection is armed, and the task waits in the wait queue of its direction
+-- until the call has ended. With the tasks of `lio.task`, `recv` and `send` are native, and only calls that queue
+-- behind another task, and the rest of a `send`, run here.
+
+local misuse = require "lio.misuse"
+local stream = require "lio.stream"
+
+local READ <const>, END <const> = 1, 4
+
+local Connection <const> = stream.methods
+-- Named as the calls whose arguments they check.
+local recv <const>, send <const>, release <const> = Connection.take, Connection.put, Connection.release
+local is_closed <const> = Connection.is_closed
+
+local M = {}
+
+-- The calls that connections have as methods.
+local METHODS <const> = {
+  "recv", "send", "sendfile", "close", "shutdown", "timeout", "peer", "sock", "option", "wait_readable",
+  "wait_closed", "transfer",
+}
+
+stream.metatable.__close = function(c) c:close() end
+
+-- A VM has one driver as a rule, and its calls are the methods. If there are more, a method finds the driver of the
+-- connection: `first`, unless `owners` has another one.
+local first
+local owners = setmetatable({}, { __mode = "k" })
+
+-- `driver_of(c)`: the driver that a connection belongs to.
+function M.driver_of(c)
+  return owners[c] or first
+end
+
+-- `adopt(driver, c)`: the connection belongs to the driver. Returns the connection.
+function M.adopt(driver, c)
+  if driver ~= first then owners[c] = driver end
+  return c
+end
+
+-- `make_methods(driver)`: called when the driver has all its calls.
+function M.make_methods(driver)
+  if not first then
+    first = driver
+    for _, name in ipairs(METHODS) do Connection[name] = driver.net[name] end
+    return
+  end
+  for _, name in ipairs(METHODS) do
+    Connection[name] = function(c, ...) return (owners[c] or first).net[name](c, ...) end
+  end
+end
+
+-- Receiving ------------------------------------------------------------------------------------------
+
+-- The rest of a `recv` that would have blocked. The queue is that for reading.
+local function recv_blocked(queue, c, ...)
+  while true do
+    local reason = queue:wait_ready(c)
+    if reason == "timeout" or reason == "closed" then
+      queue:release(c)
+      return nil, reason, nil, reason
+    end
+    local value, message, partial, code = recv(c, ...)
+    if value ~= false then
+      queue:release(c)
+      if value or not message then return value end
+      return nil, message, partial, code
+    end
+  end
+end
+
+-- These two make no tail calls, which would remove the names from the messages about arguments.
+local function recv_once(c, ...)
+  local value, message, partial, code = recv(c, ...)
+  return value, message, partial, code
+end
+
+local function send_once(c, ...)
+  local done, message, partial, code = send(c, 0, ...)
+  return done, message, partial, code
+end
+
+-- Calls `f` while the caller holds the connection; misuse, which raises, releases it.
+local function while_held(queue, c, f, ...)
+  local result = table.pack(pcall(f, c, ...))
+  if result[1] == false then
+    queue:release(c)
+    error(result[2], 0)
+  end
+  return table.unpack(result, 2, result.n)
+end
+
+-- `recv` while another task holds the connection.
+local function recv_queued(queue, c, ...)
+  local problem = queue:acquire(c)
+  if problem then return nil, problem, nil, problem end
+  local value, message, partial, code = while_held(queue, c, recv_once, ...)
+  if value == false then return recv_blocked(queue, c, ...) end
+  queue:release(c)
+  if value or not message then return value end
+  return nil, message, partial, code
+end
+
+-- `recv(c)` returns the bytes that there are, nil at the end of the stream. `recv(c, n)`: exactly n bytes. `recv(c,
+-- "line" [, limit])`, `recv(c, "until", delimiter [, limit])`: up to the newline or delimiter, without it. `recv(c,
+-- "all" [, limit])`: up to the end. Limits in bytes; for longer data the result is `nil, "too long"`. Failures: `nil,
+-- message, partial, code`. After a timeout or "too long", the received bytes stay buffered.
+local function make_recv(queue)
+  local holders <const> = queue.holders
+  return function(c, ...)
+    if holders[c] then return recv_queued(queue, c, ...) end
+    local value, message, partial, code = recv(c, ...)
+    if value then return value end
+    if value == false then return recv_blocked(queue, c, ...) end
+    if not message then return nil end
+    return nil, message, partial, code
+  end
+end
+
+-- Sending --------------------------------------------------------------------------------------------
+
+-- The rest of a `send` of which `sent` bytes are sent. The queue is that for writing.
+local function send_rest(queue, c, sent, ...)
+  while true do
+    local reason = queue:wait_ready(c)
+    if reason == "timeout" or reason == "closed" then
+      queue:release(c)
+      return nil, reason, sent, reason
+    end
+    local done, message, partial, code = send(c, sent, ...)
+    if done == true or not done then
+      queue:release(c)
+      if done then return true end
+      return nil, message, partial, code
+    end
+    sent = done
+  end
+end
+
+-- `send` while another task holds the connection.
+local function send_queued(queue, c, ...)
+  local problem = queue:acquire(c)
+  if problem then return nil, problem, 0, problem end
+  local done, message, partial, code = while_held(queue, c, send_once, ...)
+  if done and done ~= true then return send_rest(queue, c, done, ...) end
+  queue:release(c)
+  if done then return true end
+  return nil, message, partial, code
+end
+
+-- `send(c, data, …)` returns true when the system has taken all strings, in as few system calls as possible; else
+-- `nil, message, sent, code`. Messages of concurrent senders are not mixed.
+local function make_send(queue)
+  local holders <const> = queue.holders
+  return function(c, ...)
+    if holders[c] then return send_queued(queue, c, ...) end
+    local done, message, partial, code = send(c, 0, ...)
+    if done == true then return true end
+    if not done then return nil, message, partial, code end
+    return send_rest(queue, c, done, ...)
+  end
+end
+
+-- The native `recv` and `send`, with the functions that they call when a task has to queue or to wait for more room.
+local function native_calls(driver)
+  local reads <const>, writes <const> = driver.read_queue, driver.write_queue
+  return stream.waiting(driver.timers, {
+    recv_queued = function(c, ...) return recv_queued(reads, c, ...) end,
+    release = function(c) reads:release(c) end,
+    send_queued = function(c, ...) return send_queued(writes, c, ...) end,
+    send_rest = function(c, sent, ...) return send_rest(writes, c, sent, ...) end,
+  })
+end
+
+-- Waiting for the peer -------------------------------------------------------------------------------
+
+local function wait_closed(queue, c, seconds)
+  while not is_closed(c) do
+    if c:is_over() then return true end
+    local armed, message, code = c:arm(END)
+    if not armed then return nil, message, code end
+    local reason
+    if queue.holders[c] then reason = queue:acquire(c, seconds) end
+    if not reason then
+      -- The end may have come while another task held the connection.
+      reason = c:is_over() or queue:wait_ready(c, seconds)
+      queue:release(c)
+    end
+    if reason == "timeout" then return nil, reason, reason end
+  end
+  return nil, "closed", "closed"
+end
+
+-- `install(driver)`: makes the calls of this file.
+function M.install(driver)
+  local net <const> = driver.net
+  if driver.is_native then
+    net.recv, net.send = native_calls(driver)
+  else
+    net.recv, net.send = make_recv(driver.read_queue), make_send(driver.write_queue)
+  end
+
+  -- `wait_readable(c [, seconds])`: waits until there may be something to read, and reads nothing. Returns true; nil
+  -- and "timeout" or "closed".
+  function net.wait_readable(c, seconds)
+    misuse.check_kind("wait_readable", c, "connection")
+    misuse.check_optional_seconds("wait_readable", 2, seconds)
+    if is_closed(c) then return nil, "closed", "closed" end
+    if c:buffered() > 0 then return true end
+    local armed, message, code = c:arm(READ)
+    if not armed then return nil, message, code end
+    local reason = driver:wait_readable(c, seconds)
+    if reason == "timeout" or reason == "closed" then return nil, reason, reason end
+    return true
+  end
+
+  -- `wait_closed(c [, seconds])`: waits until the peer ends its side or the connection fails. Returns as the above.
+  function net.wait_closed(c, seconds)
+    misuse.check_kind("wait_closed", c, "connection")
+    misuse.check_optional_seconds("wait_closed", 2, seconds)
+    return wait_closed(driver.end_queue, c, seconds)
+  end
+
+  -- `close(x)` returns true. Idempotent. All tasks that wait on `x` get `nil, "closed"`.
+  function net.close(x)
+    misuse.check_kind("close", x, "connection, listener, datagram socket or attempt")
+    if type(x) == "table" then return x:close() end
+    if release(x) then driver:forget(x) end
+    return true
+  end
+
+  -- `wrap(socket)` returns a connection that has taken over a connected `lio.socket`, or `false, message, code`.
+  function net.wrap(s)
+    misuse.check_kind("wrap", s, "socket")
+    local c, message, code = stream.new(driver.selector, s)
+    if not c then return false, message, code end
+    return M.adopt(driver, c)
+  end
+end
+
+return M

@@ -1,0 +1,296 @@
+-- The driver of an instance of `lio.net`: the loop that its calls run on. Used by the code that runs the loop
+-- (`lio.loop`, lio/service.lua) and by protocol code (`lio.webserver`, `lio.http.client`); programs use `driver.net`.
+--
+-- A round of the loop (`step`) sends what is queued, waits for I/O until the next timer, and wakes the tasks whose
+-- sockets are ready. Invariant: an event for which no task waits is dropped, as every call tries before it waits, and
+-- arms its socket when it does.
+
+local broadcast = require "lio.net.broadcast"
+local connect = require "lio.net.connect"
+local connection = require "lio.net.connection"
+local listen = require "lio.net.listen"
+local option = require "lio.net.option"
+local schedulers = require "lio.net.scheduler"
+local sendfile = require "lio.net.sendfile"
+local serve = require "lio.net.serve"
+local server = require "lio.net.server"
+local stream = require "lio.stream"
+local timer = require "lio.timer"
+local transfer = require "lio.net.transfer"
+local udp = require "lio.net.udp"
+local wait_queue = require "lio.net.wait_queue"
+
+local READ <const>, WRITE <const>, END <const> = 1, 2, 4
+
+local now <const> = require("lio").now
+local send <const>, is_closed <const>, mark <const> = stream.methods.put, stream.methods.is_closed, stream.book
+local holder_of <const>, next <const>, type <const> = wait_queue.holder_of, next, type
+
+local M = {}
+
+-- Fields for other files: `net` (the calls for programs), `selector`, `timers` (a `lio.timer` queue; the value of a
+-- timer is an object with a method `expired`), `scheduler` (see net/scheduler.lua), `round_time` (seconds of `lio.now`
+-- when the last round had its events), and the wait queues `read_queue`, `write_queue` and `end_queue`.
+local Driver = {}
+Driver.__index = Driver
+
+-- The round of the loop ------------------------------------------------------------------------------
+
+local function flush(driver)
+  local unflushed = driver.unflushed
+  local c, before = next(unflushed)
+  while c do
+    unflushed[c] = nil
+    if before ~= true then before() end
+    -- If the system takes a part only, the rest follows when there is room, or with what a task sends.
+    if not is_closed(c) and send(c, 0) == 0 then driver.flushing[c] = true end
+    c, before = next(unflushed)
+  end
+end
+
+local function run_deferred(deferred)
+  while deferred[1] do table.remove(deferred)() end
+end
+
+-- Makes the function for one round. It runs in every round, so the objects that it needs are upvalues.
+local function make_step(driver)
+  local selector <const>, timers <const>, hooks <const> = driver.selector, driver.timers, driver.hooks
+  local unflushed <const>, deferred <const> = driver.unflushed, driver.deferred
+  local next_event <const>, guard <const> = stream.pump(selector, driver.is_native)
+  return function(seconds)
+    for index = #hooks, 1, -1 do hooks[index]:before_wait() end
+    local due = timers:next()
+    if due and (not seconds or due < seconds) then seconds = due end
+    if next(unflushed) then flush(driver) end
+    selector:wait(seconds)
+    -- Before the events: the time that their handling takes must count from here.
+    driver.round_time = now()
+    for x, events in next_event, nil, nil, guard do
+      -- A table is the event handler of its connection.
+      if type(x) == "table" then x:on_events(events) else driver:dispatch(x, events) end
+    end
+    for index = #hooks, 1, -1 do hooks[index]:after_events() end
+    if deferred[1] then run_deferred(deferred) end
+    if due then
+      local value, id = timers:expire()
+      while id do
+        driver.on_timer(value, id)
+        value, id = timers:expire()
+      end
+    end
+  end
+end
+
+-- Making ---------------------------------------------------------------------------------------------
+
+-- The tokens of `new_token`, which are also the values of their timers.
+local function token_class(wakeup)
+  local Token = { stands_for = "its turn" }
+  Token.__index = Token
+  function Token:expired() wakeup(self, "timeout") end
+  return Token
+end
+
+local drivers = setmetatable({}, { __mode = "k" }) -- by the table of calls
+
+-- `new(selector, scheduler)`: a driver, as documented for `net.new`.
+function M.new(selector, scheduler)
+  local driver = setmetatable({
+    net = {},
+    selector = selector,
+    timers = scheduler.timers or timer.new(),
+    round_time = now(),
+    is_native = schedulers.is_native(scheduler),
+    watched = {}, -- descriptor: function
+    hooks = {}, -- of `add_hooks`
+    unflushed = {}, -- connection: true, or a function to call before its queue is sent
+    flushing = {}, -- connections whose queue was sent in part: the rest follows when there is room
+    deferred = {}, -- functions of `defer`
+  }, Driver)
+  driver.scheduler = schedulers.complete(driver, scheduler)
+  driver.on_timer = function(value) driver:fire(value) end
+  driver.Token = token_class(driver.scheduler.wakeup)
+  driver.read_queue = wait_queue.new(driver, "reading")
+  driver.write_queue = wait_queue.new(driver, "writing")
+  driver.end_queue = wait_queue.new(driver, "the end")
+  for _, topic in ipairs { connection, option, listen, connect, udp, serve, transfer, sendfile, broadcast } do
+    topic.install(driver)
+  end
+  driver.net.step = make_step(driver)
+  connection.make_methods(driver)
+  drivers[driver.net] = driver
+  return driver
+end
+
+-- `of(net)`: the driver of an instance, or of the module `lio.net`.
+function M.of(net)
+  return drivers[net] or drivers[net.instance]
+end
+
+-- Running the loop -----------------------------------------------------------------------------------
+
+-- `driver:step([seconds])`: one round. Waits for I/O until the next timer, `seconds` at most.
+function Driver:step(seconds)
+  self.net.step(seconds)
+end
+
+-- `driver:dispatch(x, events)`: wakes the tasks that wait for these events of a socket: 1 reading, 2 writing, 4 the
+-- peer's end, or a sum of these.
+function Driver:dispatch(x, events)
+  local wakeup <const> = self.scheduler.wakeup
+  if events & READ ~= 0 and not wakeup(x, true) then
+    local f = self.watched[x]
+    if f then f() end
+  end
+  if events & WRITE ~= 0 then
+    local token = self.write_queue.tokens[x]
+    if not (token and wakeup(token, true)) and self.flushing[x] then
+      self.flushing[x] = nil
+      self.unflushed[x] = self.unflushed[x] or true
+    end
+  end
+  if events & END ~= 0 then
+    local token = self.end_queue.tokens[x]
+    if token then wakeup(token, true) end
+  end
+end
+
+-- `driver:is_resolving()`: whether a name's addresses are being resolved, so that a task may be woken without I/O.
+function Driver:is_resolving()
+  return self.resolver:is_resolving()
+end
+
+-- `driver:watch(descriptor, f)`: calls `f` whenever the descriptor is readable.
+function Driver:watch(descriptor, f)
+  self.watched[descriptor] = f
+  return self.selector:event_add(descriptor, READ)
+end
+
+-- `driver:unwatch(descriptor)`: ends that.
+function Driver:unwatch(descriptor)
+  self.watched[descriptor] = nil
+  return self.selector:event_del(descriptor)
+end
+
+-- `driver:fire(value)`: what a timer with this value does, unless that is of the code that runs the loop. A value that
+-- is no table is a token.
+function Driver:fire(value)
+  if type(value) == "table" then return value:expired() end
+  self.scheduler.wakeup(value, "timeout")
+end
+
+-- `driver:set_timer_handler(f)`: `f(value, id)` is called for each timer of shared `timers` that fires. It passes
+-- values that are not its own to `fire`.
+function Driver:set_timer_handler(f)
+  self.on_timer = f
+end
+
+-- `driver:describe(token)`: what a task waits for that waits on the token, for `lio.tasks`; nil when it is no token of
+-- this driver.
+function Driver:describe(token)
+  local meta = getmetatable(token)
+  return type(meta) == "table" and rawget(meta, "stands_for") or wait_queue.describe(self, token)
+end
+
+-- Protocol code --------------------------------------------------------------------------------------
+
+-- `driver:check_loop(call, …)`: raises if nothing runs the loop, as in a service that owns none: a wait would never
+-- end. `call` is the name of the call for the message, with further arguments as for `string.format`.
+function Driver:check_loop(call, ...)
+  self.scheduler.check(call, ...)
+end
+
+-- `driver:set_event_handler(c, handler)`: from now on the loop calls `handler:on_events(events)` for a connection,
+-- which must not wait and passes events that it does not want to `dispatch`; nil: events wake tasks again.
+function Driver:set_event_handler(c, handler)
+  return self.selector:set_udata(c, handler or c)
+end
+
+-- `driver:add_hooks(hooks)`: the loop calls `hooks:before_wait()` before each wait and `hooks:after_events()` after the
+-- events of a round. Neither may wait. For protocol code that serves many connections natively.
+function Driver:add_hooks(hooks)
+  table.insert(self.hooks, hooks)
+end
+
+-- `driver:remove_hooks(hooks)`: ends that.
+function Driver:remove_hooks(hooks)
+  for index, other in ipairs(self.hooks) do
+    if other == hooks then return table.remove(self.hooks, index) end
+  end
+end
+
+-- `driver:defer(f)`: calls `f` once, after the events of this round. For event handlers, so that the work for all
+-- events of a round is done together.
+function Driver:defer(f)
+  self.deferred[#self.deferred + 1] = f
+end
+
+-- `driver:flush_later(c [, before])`: sends what is queued on a connection before the loop waits next, so that small
+-- writes share a system call. `before()` is called just before that, to queue more.
+function Driver:flush_later(c, before)
+  mark(c)
+  self.unflushed[c] = before or self.unflushed[c] or true
+end
+
+-- `driver:register(c)`: the loop reports the events of a connection that no loop had before. Returns the connection.
+function Driver:register(c)
+  stream.register(self.selector, c)
+  return connection.adopt(self, c)
+end
+
+-- `driver:forget(x)`: a socket is closed, or another owner's. All tasks that wait for it get "closed".
+function Driver:forget(x)
+  wait_queue.forget(self, x)
+  self.unflushed[x], self.flushing[x] = nil, nil
+end
+
+-- `driver:wait_readable(c [, seconds])`: waits until a connection that the caller has armed for reading is readable, or
+-- until it is free if another task holds it. `seconds` replaces the connection's time limit. Returns true, or
+-- "timeout", "closed", or the reason of `wake_reader`.
+function Driver:wait_readable(c, seconds)
+  local queue <const>, reason = self.read_queue, true
+  if holder_of(queue, c) then
+    local problem = queue:acquire(c, seconds)
+    if problem then return problem end
+  else
+    reason = queue:wait_ready(c, seconds)
+  end
+  queue:release(c)
+  return reason
+end
+
+-- `driver:wake_reader(c, reason)`: wakes the task that waits to read from a connection. Returns whether one did.
+function Driver:wake_reader(c, reason)
+  return self.scheduler.wakeup(c, reason) == true
+end
+
+-- `driver:new_token()`: what one task waits on, by `wait`.
+function Driver:new_token()
+  return setmetatable({}, self.Token)
+end
+
+-- `driver:wait(token [, seconds])`: waits for `wake`, at most that long. Returns the value of `wake`, or "timeout".
+function Driver:wait(token, seconds)
+  local id = seconds and self.timers:add(math.max(seconds, 0), token)
+  local value = self.scheduler.wait(token)
+  if id then self.timers:cancel(id) end
+  return value
+end
+
+-- `driver:wake(token, value)`: ends the wait on a token. Returns whether a task waited.
+function Driver:wake(token, value)
+  return self.scheduler.wakeup(token, value) == true
+end
+
+-- `driver:sleep(seconds)`: waits, as a task.
+function Driver:sleep(seconds)
+  self:wait(self:new_token(), seconds)
+end
+
+-- `driver:serve(listener, backend)`: a server, as `net.serve` returns it, whose connections are held and served by the
+-- backend; see lio/net/server.lua.
+function Driver:serve(listener, backend)
+  return server.start(self, listener, backend)
+end
+
+return M

@@ -1,0 +1,111 @@
+-- The calls of a `lio.net.remote` instance that open something: `listen`, `connect`, `udp`, `wrap`, and those for
+-- handles.
+
+local check_options <const> = require "lio.net.connect_options"
+local ltask = require "ltask"
+local misuse = require "lio.misuse"
+local objects = require "lio.net.remote.object"
+local requests = require "lio.net.remote.request"
+
+local ask_for_new <const>, finish <const> = requests.ask_for_new, requests.finish
+local Connection <const>, Listener <const>, Udp <const> = objects.Connection, objects.Listener, objects.Udp
+
+local M = {}
+
+-- What another task can close while a connect is under way: the service has it by the number.
+local Attempt = { __name = "lio.attempt" }
+Attempt.__index = Attempt
+
+M.Attempt = Attempt
+
+local attempt_count = 0
+
+function Attempt:close()
+  self.closed = true
+  if self.is_connecting then ltask.fork(pcall, ltask.call, self.io, "cancel", self.number) end
+  return true
+end
+
+Attempt.__close = Attempt.close
+
+-- A request with a socket of this VM, which the service takes over by its descriptor.
+local function give_socket(io, socket, name, ...)
+  if type(socket) ~= "userdata" or not socket.detach then misuse.argument(name, 1, "socket", socket) end
+  local descriptor = socket:detach()
+  local ok, handle, message, code = pcall(ltask.call, io, name, descriptor, ...)
+  if not ok then
+    require "lio.socket".fd(descriptor):close()
+    return finish(io, false, handle)
+  end
+  return handle, message, code
+end
+
+-- Connects with an attempt, which another task may close.
+local function connect_attempt(io, addr, port, opts)
+  local attempt = opts.attempt
+  if attempt.closed then return false, "closed", "closed" end
+  attempt.is_connecting = true
+  local c, message, code = objects.new(Connection, io,
+    ask_for_new(io, "connect", addr, port, { timeout = opts.timeout, attempt = attempt.number }))
+  attempt.is_connecting = false
+  if c and attempt.closed then
+    c:close()
+    return false, "closed", "closed"
+  end
+  return c, message, code
+end
+
+local function check_handle(call, handle)
+  if math.type(handle) ~= "integer" then misuse.argument(call, 1, "handle", handle) end
+end
+
+local function add_handle_calls(net, io)
+  -- `net.connection(handle)` returns the connection of a handle that another service has given to this one.
+  function net.connection(handle)
+    check_handle("connection", handle)
+    return objects.connection(io, handle)
+  end
+
+  -- `net.listener(handle)` returns the listener of a handle, to accept from a listener of another service.
+  function net.listener(handle)
+    check_handle("listener", handle)
+    return objects.new(Listener, io, handle)
+  end
+end
+
+-- `install(net, io)`: makes the calls of this file, for the service `io`.
+function M.install(net, io)
+  add_handle_calls(net, io)
+
+  function net.listen(addr, port, opts)
+    if type(addr) == "userdata" then
+      return objects.new(Listener, io, give_socket(io, addr, "listen", port, opts))
+    end
+    return objects.new(Listener, io, ask_for_new(io, "listen", addr, port, opts))
+  end
+
+  function net.wrap(socket)
+    return objects.new(Connection, io, give_socket(io, socket, "wrap"))
+  end
+
+  function net.attempt()
+    attempt_count = attempt_count + 1
+    return setmetatable({ io = io, number = attempt_count }, Attempt)
+  end
+
+  function net.connect(addr, port, opts)
+    opts = check_options(opts)
+    if opts.attempt then return connect_attempt(io, addr, port, opts) end
+    return objects.new(Connection, io, ask_for_new(io, "connect", addr, port, opts))
+  end
+
+  function net.udp(...)
+    return objects.new(Udp, io, ask_for_new(io, "udp", ...))
+  end
+
+  function net.resolve(...)
+    return finish(io, pcall(ltask.call, io, "resolve", ...))
+  end
+end
+
+return M

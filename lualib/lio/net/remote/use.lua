@@ -1,0 +1,176 @@
+-- The calls of `lio.net.remote` that use a connection, listener or datagram socket. They find the service by the
+-- object, so they are the same in every instance, and the methods of the objects.
+
+local ltask = require "ltask"
+local misuse = require "lio.misuse"
+local objects = require "lio.net.remote.object"
+local receive <const> = require "lio.net.remote.receive"
+local requests = require "lio.net.remote.request"
+local send <const> = require "lio.net.remote.send"
+
+local ask <const>, ask_for_new <const> = requests.ask, requests.ask_for_new
+local check <const> = objects.check
+local Connection <const>, Listener <const>, Udp <const> = objects.Connection, objects.Listener, objects.Udp
+local sub <const> = string.sub
+
+-- How many bytes of a file one message has.
+local PIECE <const> = 256 * 1024
+
+local M = {}
+
+-- Accepting ------------------------------------------------------------------------------------------
+
+function M.accept(listener)
+  check("accept", listener, Listener, "listener")
+  if listener.closed then return false, "closed", "closed" end
+  return objects.new(Connection, listener.io, ask_for_new(listener.io, "accept", listener.handle))
+end
+
+function M.take_waiting(listener)
+  check("take_waiting", listener, Listener, "listener")
+  if listener.closed then return nil end
+  return objects.new(Connection, listener.io, ask_for_new(listener.io, "take_waiting", listener.handle)) or nil
+end
+
+-- Receiving ------------------------------------------------------------------------------------------
+
+function M.recv(c, ...)
+  check("recv", c, Connection, "connection")
+  return receive(c, ...)
+end
+
+function M.wait_readable(c, seconds)
+  check("wait_readable", c, Connection, "connection")
+  if c.ahead and not c.closed then return true end
+  return ask(c, "wait_readable", seconds)
+end
+
+function M.buffered(c)
+  check("buffered", c, Connection, "connection")
+  local here = c.ahead and #c.ahead - c.ahead_at + 1 or 0
+  return here + (ask(c, "buffered") or 0)
+end
+
+function M.is_over(c)
+  check("is_over", c, Connection, "connection")
+  return c.closed or ask(c, "is_over") ~= false
+end
+
+-- Sending --------------------------------------------------------------------------------------------
+
+function M.send(c, ...)
+  check("send", c, Connection, "connection")
+  return send(c, ...)
+end
+
+local function send_pieces(c, file, left)
+  while not left or left > 0 do
+    local data = file:read(left and math.min(left, PIECE) or PIECE)
+    if not data then return true end
+    local ok, message, sent, code = send(c, data)
+    if not ok then return nil, message, sent, code end
+    if left then left = left - #data end
+  end
+  return true
+end
+
+-- Waits until the messages of other tasks are sent. Returns true, or as `send`.
+local function send_waiting(c)
+  if not (c.sending or c.outbox[1]) then return true end
+  return send(c)
+end
+
+-- A file of this VM is sent in pieces; a file by its path is sent by the service of the connection.
+function M.sendfile(c, file, offset, length)
+  check("sendfile", c, Connection, "connection")
+  if type(file) == "string" then
+    local ok, message, sent, code = send_waiting(c)
+    if not ok then return nil, message, sent, code end
+    c.outlet = false
+    return ask(c, "sendfile", file, offset, length)
+  end
+  local is_object = type(file) == "userdata" or type(file) == "table"
+  if not is_object or not file.read or not file.seek then misuse.argument("sendfile", 2, "path or file", file) end
+  if offset ~= nil and not math.tointeger(offset) then misuse.argument("sendfile", 3, "integer", offset) end
+  if length ~= nil and not math.tointeger(length) then misuse.argument("sendfile", 4, "integer", length) end
+  if offset and offset < 0 then misuse.bad("sendfile", 3, "offset must not be negative") end
+  if offset then file:seek("set", offset) end
+  return send_pieces(c, file, length)
+end
+
+function M.shutdown(c, how)
+  check("shutdown", c, Connection, "connection")
+  if how ~= "r" then
+    local ok, message, _, code = send_waiting(c)
+    if not ok then return nil, message, code end
+  end
+  c.outlet = false
+  return ask(c, "shutdown", how)
+end
+
+-- Moving ---------------------------------------------------------------------------------------------
+
+-- Makes a request that gives a connection to another service, with the bytes that were read ahead. A task that reads or
+-- sends at the moment gets "closed" from its own request.
+local function part_with(c, request, service, ...)
+  c.outlet = false
+  local unread = c.ahead and sub(c.ahead, c.ahead_at)
+  local result, message, code = ask(c, request, service, unread, ...)
+  if result or code ~= "denied" then c.ahead = nil end
+  if result or code == "closed" then c.closed = true end
+  return result, message, code
+end
+
+-- `give(c, service)` returns the handle, which is that service's now: `net.connection(handle)` there.
+function M.give(c, service)
+  check("give", c, Connection, "connection")
+  local ok, message, code = part_with(c, "give", service)
+  if not ok then return nil, message, code end
+  return c.handle
+end
+
+function M.transfer(c, service, ...)
+  check("transfer", c, Connection, "connection")
+  if math.type(service) ~= "integer" then misuse.argument("transfer", 2, "service", service) end
+  local result, message, code = part_with(c, "move", service, ...)
+  if result == true then return true end
+  if not result then return nil, message, code end
+  return objects.connection(service, result)
+end
+
+-- Other calls ----------------------------------------------------------------------------------------
+
+for _, name in ipairs { "timeout", "option", "sock", "peer", "wait_closed", "recvfrom", "sendto" } do
+  M[name] = function(x, ...) return ask(x, name, ...) end
+end
+
+-- By class: the calls that are its methods.
+local METHODS <const> = {
+  [Connection] = {
+    "recv", "send", "sendfile", "shutdown", "timeout", "peer", "sock", "option", "wait_readable", "wait_closed",
+    "buffered", "is_over", "transfer", "give",
+  },
+  [Listener] = { "accept", "take_waiting" },
+  [Udp] = { "recvfrom", "sendto", "timeout", "option" },
+}
+
+for class, names in pairs(METHODS) do
+  for _, name in ipairs(names) do class[name] = M[name] end
+end
+
+function Listener:timeout(seconds) return ask(self, "timeout", seconds) end
+
+for class, kind in pairs { [Listener] = "listener", [Udp] = "datagram socket" } do
+  function class:address()
+    check("address", self, class, kind)
+    return ask(self, "sock")
+  end
+end
+
+-- In our scheduler every service has a request by which the service with the loop detects its death. In another one,
+-- this is that request; see net/requests/owners.lua.
+if not package.loaded["ltask.core"] then
+  pcall(ltask.dispatch, { ["lio.net.watch"] = function() ltask.wait {} end })
+end
+
+return M

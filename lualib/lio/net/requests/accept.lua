@@ -1,0 +1,107 @@
+-- Requests that accept: `accept`, `put_back`, `take_waiting`. Part of lio/net/requests. Every service may accept from a
+-- listener; the connection belongs to the service that accepted it.
+--
+-- A listener's entry has `askers`, the requests that wait, in order, and `accepted`, connections that no request has
+-- taken. Invariant: while requests wait, one task of this service accepts (`is_accepting`), so that a request that ends
+-- early loses no connection.
+
+local M = {}
+
+-- Gives a result of `net.accept` to the request that has waited longest, unless its service has died.
+local function hand_over(context, entry, c, message, code)
+  while entry.askers[1] do
+    local asker = table.remove(entry.askers, 1)
+    if not asker.owner.dead and context.ltask.wakeup(asker, c, message, code) then return end
+  end
+  if not c then return end
+  if context.handles.entries[entry.handle] == entry then
+    table.insert(entry.accepted, c)
+  else
+    c:close()
+  end
+end
+
+-- Accepts while requests wait.
+local function accept_for_askers(accepting)
+  local context, entry = accepting.context, accepting.entry
+  while entry.askers[1] do
+    local c, message, code = context.net.accept(entry.object)
+    if c or code ~= "timeout" then hand_over(context, entry, c, message, code) end
+    if code == "closed" then
+      while entry.askers[1] do hand_over(context, entry, c, message, code) end
+    end
+  end
+end
+
+local function end_accepting(accepting)
+  accepting.entry.is_accepting = false
+end
+
+local function start_accepting(context, entry)
+  entry.is_accepting = true
+  local owners = context.handles.owners
+  context.ltask.fork(owners.run_internal, owners, accept_for_askers, end_accepting,
+    { context = context, entry = entry })
+end
+
+local function remove_asker(entry, asker)
+  for at, other in ipairs(entry.askers) do
+    if other == asker then return table.remove(entry.askers, at) end
+  end
+end
+
+local function wait_for_connection(context, entry, owner)
+  local ltask, timers = context.ltask, context.driver.timers
+  local asker = { owner = owner }
+  function asker.expired() ltask.wakeup(asker, false, "timeout", "timeout") end
+  table.insert(entry.askers, asker)
+  owner:add(asker, function() ltask.wakeup(asker, false, "closed", "closed") end)
+  local timer = entry.accept_limit and timers:add(entry.accept_limit, asker)
+  if not entry.is_accepting then start_accepting(context, entry) end
+  local c, message, code = ltask.wait(asker)
+  owner:remove(asker)
+  if timer then timers:cancel(timer) end
+  if not c then remove_asker(entry, asker) end
+  return c, message, code
+end
+
+-- `install(S, context)`: see net/requests.lua.
+function M.install(S, context)
+  local handles <const> = context.handles
+
+  -- `accept(listener)` returns a handle, or `false, message, code`.
+  function S.accept(handle)
+    local owner = handles:owner()
+    local entry, message, code = handles:find("accept", handle, "listener")
+    if not entry then return false, message, code end
+    entry.askers, entry.accepted = entry.askers or {}, entry.accepted or {}
+    local c = table.remove(entry.accepted, 1)
+    if not c then c, message, code = wait_for_connection(context, entry, owner) end
+    if not c then return false, message, code end
+    if owner.dead then
+      hand_over(context, entry, c)
+      return false, "closed", "closed"
+    end
+    return handles:register(owner, c, "connection")
+  end
+
+  -- `put_back(listener, h)`: the next request that accepts gets a connection whose task was killed meanwhile.
+  function S.put_back(listener, handle)
+    local entry = handles:find("accept", listener, "listener")
+    local c = handles:find("accept", handle, "connection", handles.caller())
+    if not c then return false end
+    handles:unregister(c)
+    if entry then hand_over(context, entry, c.object) else c.object:close() end
+    return true
+  end
+
+  -- `take_waiting(listener)` returns a handle of a connection that the system has accepted already, or nil.
+  function S.take_waiting(handle)
+    local owner = handles:owner()
+    local entry = handles:find("take_waiting", handle, "listener", handles.caller())
+    local c = entry and (entry.accepted and table.remove(entry.accepted, 1) or entry.object:take_waiting())
+    if c then return (handles:register(owner, c, "connection")) end
+  end
+end
+
+return M

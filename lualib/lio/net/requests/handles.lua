@@ -1,0 +1,92 @@
+-- The handles of a service that owns a loop: integers for connections, listeners and datagram sockets. Part of
+-- lio/net/requests.
+--
+-- An entry has `handle`, `object`, `kind` ("connection", "listener" or "udp") and `owner`. Invariant: a handle is not
+-- used again for another object, and when its owner dies it is closed, which ends the requests that wait on it.
+
+local owners = require "lio.net.requests.owners"
+
+local M = {}
+
+local Handles = {}
+Handles.__index = Handles
+
+-- `bad_argument(call, index, text)`: raises for misuse, which the service library raises in the caller. There is no
+-- line of the program in this service.
+function M.bad_argument(call, index, text)
+  error(("bad argument #%d to '%s' (%s)"):format(index, call, text), 0)
+end
+
+local function close_entry(entry)
+  entry.handles.entries[entry.handle] = nil
+  entry.owner:remove(entry)
+  entry.object:close()
+  if entry.accepted then
+    for _, c in ipairs(entry.accepted) do c:close() end
+  end
+end
+
+-- `new(ltask)`: `caller()` of the result is the service that the current request comes from; nil when it wants no
+-- answer, and the scheduler has no sender then.
+function M.new(ltask)
+  local core = package.loaded["ltask.core"]
+  return setmetatable({
+    owners = owners.new(ltask),
+    entries = {},
+    last = 0,
+    caller = core and core.current or function() return ltask.current_session().from end,
+  }, Handles)
+end
+
+-- `handles:owner()`: the record of the service that the current request comes from.
+function Handles:owner()
+  return self.owners:of(self.caller())
+end
+
+-- `handles:register(owner, object, kind)`: the handle for an object. If the owner has died meanwhile, it closes the
+-- object and returns nil, "closed", "closed".
+function Handles:register(owner, object, kind)
+  if owner.dead then
+    object:close()
+    return nil, "closed", "closed"
+  end
+  local handle = self.last + 1
+  self.last = handle
+  local entry = { handles = self, handle = handle, object = object, kind = kind, owner = owner }
+  self.entries[handle] = entry
+  owner:add(entry, close_entry)
+  return handle
+end
+
+-- `handles:unregister(entry)`: the handle is closed, its object is not.
+function Handles:unregister(entry)
+  self.entries[entry.handle] = nil
+  entry.owner:remove(entry)
+end
+
+-- `handles.close(entry)`: closes a handle and its object.
+Handles.close = close_entry
+
+-- `handles:give(entry, service)`: the handle belongs to another service from now on.
+function Handles:give(entry, service)
+  entry.owner:remove(entry)
+  entry.owner = self.owners:of(service)
+  entry.owner:add(entry, close_entry)
+end
+
+-- `handles:find(call, handle, kind, caller)`: the entry of a handle that the caller owns; nil, message, code. If `kind`
+-- is nil, any kind will do; if `caller` is nil, any owner.
+function Handles:find(call, handle, kind, caller)
+  if math.type(handle) ~= "integer" then
+    M.bad_argument(call, 1, (kind or "handle") .. " expected, got " .. type(handle))
+  end
+  local entry = self.entries[handle]
+  if not entry then return nil, "closed", "closed" end
+  if caller and entry.owner.id ~= caller then
+    return nil, call .. ": the handle belongs to another service", "denied"
+  end
+  if kind and entry.kind ~= kind then M.bad_argument(call, 1, kind .. " expected, got " .. entry.kind) end
+  return entry
+end
+
+return M

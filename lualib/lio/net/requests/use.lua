@@ -1,0 +1,144 @@
+-- Requests that use a handle, and `resolve`. Part of lio/net/requests. Results are those of the calls of `lio.net` with
+-- the same names.
+
+local M = {}
+
+-- Calls whose failures are `nil, message, code`, by the kind of their handle.
+local CALLS <const> = {
+  connection = { "shutdown", "peer", "wait_readable", "wait_closed" },
+  udp = { "recvfrom", "sendto" },
+}
+
+local function install_receiving(S, context)
+  local net <const>, handles <const>, driver <const> = context.net, context.handles, context.driver
+  local caller <const> = handles.caller
+
+  -- `recv(h, …)`: as `net.recv`.
+  function S.recv(handle, ...)
+    local entry, message, code = handles:find("recv", handle, "connection", caller())
+    if not entry then return nil, message, nil, code end
+    return net.recv(entry.object, ...)
+  end
+
+  -- `read(h, unread, …)`: as `recv`, for `lio.net.remote`, which reads ahead. `unread` are bytes that it got earlier
+  -- and could not use. The second result are the bytes that are buffered beyond the first.
+  function S.read(handle, unread, ...)
+    local entry, message, code = handles:find("recv", handle, "connection", caller())
+    if not entry then return nil, message, unread, code end
+    local c = entry.object
+    if unread then c:unread(unread) end
+    local value, partial
+    value, message, partial, code = net.recv(c, ...)
+    if value == nil then return nil, message, partial, code end
+    return value, not c:is_closed() and c:buffered() > 0 and c:take() or nil
+  end
+
+  -- `stop_read(h)`: the caller's `read` that waits ends with "timeout", and received bytes stay buffered.
+  function S.stop_read(handle)
+    local entry = handles:find("recv", handle, "connection", caller())
+    return entry ~= nil and driver:wake_reader(entry.object, "timeout")
+  end
+
+  -- `buffered(h)`, `is_over(h)`: as the methods of a connection; for a closed one 0 and true.
+  function S.buffered(handle)
+    local entry = handles:find("buffered", handle, "connection", caller())
+    return entry and entry.object:buffered() or 0
+  end
+
+  function S.is_over(handle)
+    local entry = handles:find("is_over", handle, "connection", caller())
+    return not entry or entry.object:is_over()
+  end
+end
+
+local function install_sending(S, context)
+  local net <const>, handles <const> = context.net, context.handles
+  local caller <const> = handles.caller
+
+  -- `send(h, data, …)`: as `net.send`.
+  function S.send(handle, ...)
+    local entry, message, code = handles:find("send", handle, "connection", caller())
+    if not entry then return nil, message, 0, code end
+    return net.send(entry.object, ...)
+  end
+
+  -- `put(h, …)`: as `send`, for `lio.net.remote`. Returns true and the number of the connection's outlet.
+  function S.put(handle, ...)
+    local entry, message, code = handles:find("send", handle, "connection", caller())
+    if not entry then return nil, message, 0, code end
+    local c = entry.object
+    local done, sent
+    done, message, sent, code = net.send(c, ...)
+    if not done then return nil, message, sent, code end
+    return true, c:outlet()
+  end
+
+  -- `sendfile(h, path [, offset [, length]])`: as `net.sendfile`.
+  function S.sendfile(handle, ...)
+    local entry, message, code = handles:find("sendfile", handle, "connection", caller())
+    if not entry then return nil, message, 0, code end
+    return net.sendfile(entry.object, ...)
+  end
+end
+
+local function install_settings(S, context)
+  local net <const>, handles <const> = context.net, context.handles
+  local caller <const> = handles.caller
+
+  -- `timeout(h, read_seconds, write_seconds)`, `option(h, name [, value])`: as in `lio.net`.
+  function S.timeout(handle, ...)
+    local entry, message, code = handles:find("timeout", handle, nil, caller())
+    if not entry then return nil, message, code end
+    if entry.kind == "listener" then entry.accept_limit = (...) end
+    return net.timeout(entry.object, ...)
+  end
+
+  function S.option(handle, ...)
+    local entry, message, code = handles:find("option", handle, nil, caller())
+    if not entry then return nil, message, code end
+    return net.option(entry.object, ...)
+  end
+
+  -- `sock(h)` returns the address, port and family of this side; of a listener too, for every service.
+  function S.sock(handle)
+    local entry, message, code = handles:find("sock", handle)
+    if not entry then return nil, message, code end
+    if entry.kind == "connection" then return net.sock(entry.object) end
+    return entry.object:address()
+  end
+
+  -- `close(h)` returns true. Idempotent; requests that wait on the handle end with "closed".
+  function S.close(handle)
+    local entry, message, code = handles:find("close", handle, nil, caller())
+    if entry then
+      handles.close(entry)
+      return true
+    end
+    if code == "closed" then return true end
+    return nil, message, code
+  end
+end
+
+-- `install(S, context)`: see net/requests.lua.
+function M.install(S, context)
+  local net <const>, handles <const> = context.net, context.handles
+  install_receiving(S, context)
+  install_sending(S, context)
+  install_settings(S, context)
+  for kind, names in pairs(CALLS) do
+    for _, name in ipairs(names) do
+      S[name] = function(handle, ...)
+        local entry, message, code = handles:find(name, handle, kind, handles.caller())
+        if not entry then return nil, message, code end
+        return net[name](entry.object, ...)
+      end
+    end
+  end
+
+  -- `resolve(name [, seconds])`: as `net.resolve`.
+  function S.resolve(...)
+    return net.resolve(...)
+  end
+end
+
+return M

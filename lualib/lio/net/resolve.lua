@@ -1,0 +1,124 @@
+-- Host names: `resolve`. Part of `lio.net`. Names are resolved off the thread (`lio.resolver`); answers are cached.
+-- Invariant: a name has one query under way at most, in `pending`; tasks that ask for it meanwhile wait for that one.
+
+local misuse = require "lio.misuse"
+local native = require "lio.resolver"
+
+local now <const> = require("lio").now
+
+local CACHE_SECONDS <const> = 30
+local MAX_CACHED <const> = 1000
+
+local M = {}
+
+-- The names that one driver resolves. While queries are pending it is a hook of the driver, for their answers.
+local Resolver = {}
+Resolver.__index = Resolver
+
+-- What a task waits on, also the value of the timer that ends the wait.
+local Token = { stands_for = "the address of a name" }
+Token.__index = Token
+
+function Token:expired()
+  self.wakeup(self, "timeout")
+end
+
+local function new_resolver(driver)
+  return setmetatable({
+    driver = driver,
+    queries = {}, -- by id: `{ name, tokens }`
+    pending = {}, -- the same by name
+    pending_count = 0,
+    cache = {}, -- by name: `{ addresses, expiry }`
+    cached_count = 0,
+  }, Resolver)
+end
+
+-- `resolver:is_resolving()`: whether an answer is pending.
+function Resolver:is_resolving()
+  return self.pending_count > 0
+end
+
+local function remember(self, name, addresses)
+  if self.cached_count >= MAX_CACHED then self.cache, self.cached_count = {}, 0 end
+  if not self.cache[name] then self.cached_count = self.cached_count + 1 end
+  self.cache[name] = { addresses = addresses, expiry = now() + CACHE_SECONDS }
+end
+
+function Resolver.before_wait() end
+
+-- Takes the answers that have arrived.
+function Resolver:after_events()
+  while true do
+    local id, addresses, message = self.lookups:answer()
+    if not id then return end
+    local query = self.queries[id]
+    self.queries[id], self.pending[query.name] = nil, nil
+    self.pending_count = self.pending_count - 1
+    if self.pending_count == 0 then self.driver:remove_hooks(self) end
+    if addresses then remember(self, query.name, addresses) end
+    for _, token in ipairs(query.tokens) do
+      self.driver.scheduler.wakeup(token, addresses, message)
+    end
+  end
+end
+
+-- The query for a name, which starts unless one is pending; nil, message, code.
+local function query_for(self, name)
+  local query = self.pending[name]
+  if query then return query end
+  if not self.lookups then
+    local waker, message, code = self.driver.selector:waker()
+    if not waker then return nil, message, code end
+    self.lookups = native.new(waker)
+  end
+  local id, message, code = self.lookups:query(name)
+  if not id then return nil, message, code end
+  query = { name = name, tokens = {} }
+  self.queries[id], self.pending[name] = query, query
+  if self.pending_count == 0 then self.driver:add_hooks(self) end
+  self.pending_count = self.pending_count + 1
+  return query
+end
+
+local function copy(list)
+  return table.move(list, 1, #list, 1, {})
+end
+
+-- `resolver:look_up(name [, seconds [, attempt]])`: as `net.resolve`, for a name. The attempt (net/connect.lua) can be
+-- closed meanwhile.
+function Resolver:look_up(name, seconds, attempt)
+  local known = self.cache[name]
+  if known and known.expiry > now() then return copy(known.addresses) end
+  local query, problem, code = query_for(self, name)
+  if not query then return nil, problem, code end
+  local scheduler, timers = self.driver.scheduler, self.driver.timers
+  local token = setmetatable({ wakeup = scheduler.wakeup }, Token)
+  table.insert(query.tokens, token)
+  local timer = seconds and timers:add(math.max(seconds, 0), token)
+  if attempt then attempt.token = token end
+  local addresses, message = scheduler.wait(token)
+  if timer then timers:cancel(timer) end
+  if addresses == "closed" then return nil, "closed", "closed" end
+  if addresses == "timeout" then return nil, "resolve: " .. name .. ": timeout", "timeout" end
+  if addresses then return copy(addresses) end
+  return nil, "resolve: " .. name .. ": " .. message, "unresolved"
+end
+
+-- `install(driver)`: makes the call of this file.
+function M.install(driver)
+  local resolver = new_resolver(driver)
+  driver.resolver = resolver
+
+  -- `resolve(name [, seconds])` returns the addresses of a name as a list of texts, in the order of preference; or
+  -- `nil, message, code`. The result for a numeric address is that address. `seconds`: how long to wait at most.
+  function driver.net.resolve(name, seconds)
+    misuse.check("resolve", 1, name, "string")
+    misuse.check_optional_seconds("resolve", 2, seconds)
+    local numeric = native.is_numeric(name)
+    if numeric then return { numeric } end
+    return resolver:look_up(name, seconds)
+  end
+end
+
+return M

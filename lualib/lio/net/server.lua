@@ -1,0 +1,203 @@
+-- Servers: the accept loop that programs would otherwise write, and its graceful stop. What `net.serve` and
+-- `driver:serve` return.
+--
+-- A backend holds the connections of a server and serves them. It is an object with the methods
+--   `admit(c)`        serves a connection
+--   `release(c)`      forgets a connection that another owner has taken over
+--   `count()`         how many connections it has
+--   `is_full()`       whether no connection is to be accepted now
+--   `notify_leave()`  requests a call of `backend.on_leave`, which the server sets, when the next connection leaves
+--   `stop()`, `close()`  a stop begins; a stop ends: closes the connections that are left
+-- A backend that accepts by itself also has
+--   `listen(socket)`  the socket it accepts from
+--   `accept()`        true: it has accepted, or has no room; false: no peer waits, and the socket is armed; else nil,
+--                     message, code
+--   `accept_waiting()`  accepts a peer that waits, also without room, and returns whether there was one
+--
+-- What a server needs of its driver is `net`, `scheduler`, `timers` and `sleep`, and for such a backend `accept_by`;
+-- net/remote.lua has a driver without a loop.
+
+local misuse = require "lio.misuse"
+
+-- How many seconds accepting pauses after a failure, so that it does not loop at full speed.
+local PAUSE <const> = 0.1
+
+local M = {}
+
+local Methods = {}
+
+-- A server's `count` is that of its backend.
+local Server = { __name = "lio.server" }
+
+function Server.__index(server, key)
+  if key == "count" then return server.backend:count() end
+  return Methods[key]
+end
+
+-- Accepting ------------------------------------------------------------------------------------------
+
+local function accept_next(server)
+  local backend, listener = server.backend, server.listener
+  if backend.accept then return server.driver.accept_by(listener, backend) end
+  local c, message, code = server.driver.net.accept(listener)
+  if c then backend:admit(c) end
+  return c, message, code
+end
+
+local function report_and_pause(server, message)
+  io.stderr:write("lio: ", message, "\n")
+  server.driver:sleep(PAUSE)
+end
+
+local function accept_loop(server)
+  local backend = server.backend
+  if backend.listen then backend:listen(server.listener.socket) end
+  while not server.stopping do
+    if backend:is_full() then
+      backend:notify_leave()
+      server.driver.scheduler.wait(server)
+    else
+      local accepted, message, code = accept_next(server)
+      if not accepted then
+        if code == "closed" then return end
+        report_and_pause(server, message)
+      end
+    end
+  end
+end
+
+local function accept_others(server, listener)
+  while not server.stopping and not listener.closed do
+    if server.backend:is_full() then
+      server.driver:sleep(PAUSE)
+    else
+      local c, message, code = server.driver.net.accept(listener)
+      if c then
+        if not server:admit(c) then c:close() end
+      elseif code ~= "closed" then
+        report_and_pause(server, message)
+      end
+    end
+  end
+end
+
+-- `server:accept_from(listener)`: serves the connections of another listener as well, until that is closed or the
+-- server stops.
+function Methods:accept_from(listener)
+  self.others = self.others or {}
+  self.others[listener] = true
+  self.driver.scheduler.fork(function()
+    accept_others(self, listener)
+    self.others[listener] = nil
+  end)
+end
+
+-- `server:admit(c)` returns true: serves a connection that was not accepted by the server; false when the server stops
+-- or is full.
+function Methods:admit(c)
+  misuse.check_kind("admit", self, "server")
+  if type(c) ~= "userdata" and type(c) ~= "table" then misuse.argument("admit", 1, "connection", c) end
+  if self.stopping or self.backend:is_full() then return false end
+  self.backend:admit(c)
+  return true
+end
+
+-- `server:release(c)`: the server forgets a connection, which another owner has taken over.
+function Methods:release(c)
+  misuse.check_kind("release", self, "server")
+  self.backend:release(c)
+end
+
+-- Stopping -------------------------------------------------------------------------------------------
+
+-- A connection has left. The accept loop waits on the server when that is full.
+local function on_leave(server)
+  local wakeup <const> = server.driver.scheduler.wakeup
+  wakeup(server)
+  if not server.drained then return end
+  if server.count == 0 then wakeup(server.drained) else server.backend:notify_leave() end
+end
+
+-- Waits until no connection is left, `grace` seconds at most.
+local function drain(server, grace)
+  local scheduler, timers = server.driver.scheduler, server.driver.timers
+  local token = {}
+  server.drained = token
+  server.backend:notify_leave()
+  local id = timers:add(grace, { expired = function() scheduler.wakeup(token) end })
+  scheduler.wait(token)
+  timers:cancel(id)
+  server.drained = nil
+end
+
+-- Closes a listener. Clients in the system's queue, which would get a reset, are served like the others.
+local function close_listener(server, listener)
+  for c in listener.take_waiting, listener do server.backend:admit(c) end
+  listener:close()
+end
+
+-- `server:stop([grace_seconds = 0])`: stops accepting, waits that long for the connections to end, then closes those
+-- that are left. Called from a task. A second call does nothing.
+function Methods:stop(grace)
+  misuse.check_kind("stop", self, "server")
+  misuse.check_optional_seconds("stop", 1, grace)
+  if self.stopping then return end
+  self.stopping = true
+  local listener, backend, wakeup <const> = self.listener, self.backend, self.driver.scheduler.wakeup
+  if listener then
+    if backend.accept_waiting then
+      while not listener.closed and backend:accept_waiting() do end
+    end
+    close_listener(self, listener)
+  end
+  for other in pairs(self.others or {}) do close_listener(self, other) end
+  if self.forget_stop then self.forget_stop() end
+  wakeup(self)
+  backend:stop()
+  if self.count > 0 and (grace or 0) > 0 then drain(self, grace) end
+  backend:close()
+  self.ended = true
+  for token in pairs(self.waiters) do wakeup(token) end
+end
+
+-- `server:wait()`: returns when the server has been stopped. Called from a task.
+function Methods:wait()
+  misuse.check_kind("wait", self, "server")
+  while not self.ended do
+    local token = {}
+    self.waiters[token] = true
+    self.driver.scheduler.wait(token)
+    self.waiters[token] = nil
+  end
+end
+
+-- What a stop of the loop waits for, as a text; nil when no connection is left, as the server is about to end.
+local function remaining(server)
+  local count = server.count
+  if count == 0 then return nil end
+  local text = ("%d connection%s"):format(count, count == 1 and "" or "s")
+  if not server.name then return text end
+  return text .. " of " .. server.name
+end
+
+-- Starting -------------------------------------------------------------------------------------------
+
+-- `start(driver, listener, backend)`: a server. Without a listener, connections come by `server:admit` only.
+function M.start(driver, listener, backend)
+  local server = setmetatable({ driver = driver, listener = listener, backend = backend, waiters = {} }, Server)
+  function backend.on_leave() on_leave(server) end
+  if listener then
+    local address, port, family = listener:address()
+    server.name = family == "unix" and "unix:" .. address or ("%s:%d"):format(address, port)
+  end
+  local scheduler = driver.scheduler
+  if scheduler.on_stop then
+    server.forget_stop = scheduler.on_stop(function(grace) server:stop(grace) end, function()
+      return remaining(server)
+    end)
+  end
+  if listener then scheduler.fork(accept_loop, server) end
+  return server
+end
+
+return M

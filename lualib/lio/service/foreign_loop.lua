@@ -1,0 +1,116 @@
+-- `lio.loop` in a service of an ltask that is not ours: the same calls on ltask's own coroutines and timers, so that
+-- the same script, `lio.net` and `lio.webserver` run there. Called by lio/service.lua.
+--
+-- Invariant: only calls that every ltask has are used. So there is no `kill`, signals belong to the program that hosts
+-- the service, and a `run` inside the service is an ordinary call.
+
+local drivers = require "lio.net.driver"
+local lio = require "lio"
+local net = require "lio.net"
+
+local GRACE <const> = 10 -- seconds
+
+local function centiseconds(seconds)
+  return math.max(0, math.ceil(seconds * 100))
+end
+
+local function add_timers(loop, ltask)
+  local timeouts, last = {}, 0
+
+  -- `loop.sleep(seconds)`.
+  function loop.sleep(seconds)
+    ltask.sleep(centiseconds(seconds))
+  end
+
+  -- `loop.timeout(seconds, f)` returns an id for `cancel`.
+  function loop.timeout(seconds, f)
+    last = last + 1
+    local id = last
+    timeouts[id] = f
+    ltask.timeout(centiseconds(seconds), function()
+      if not timeouts[id] then return end
+      timeouts[id] = nil
+      f()
+    end)
+    return id
+  end
+
+  -- `loop.cancel(id)` returns whether the timeout had not fired.
+  function loop.cancel(id)
+    local known = timeouts[id] ~= nil
+    timeouts[id] = nil
+    return known
+  end
+end
+
+local function add_stop(loop, ltask)
+  local hooks, running = {}, 0
+
+  -- `loop.on_stop(f)` returns a function that removes the hook. `f(grace_seconds)` runs when the service quits.
+  function loop.on_stop(f)
+    hooks[f] = true
+    return function() hooks[f] = nil end
+  end
+
+  -- `loop.stop([grace_seconds])`: runs the stop hooks; `is_running` until they have returned.
+  function loop.stop(grace)
+    for hook in pairs(hooks) do
+      hooks[hook] = nil
+      running = running + 1
+      ltask.fork(function()
+        pcall(hook, grace or loop.grace)
+        running = running - 1
+      end)
+    end
+  end
+
+  function loop.is_running() return running > 0 end
+
+  loop.is_stopping = loop.is_running
+
+  function loop.was_signalled() return false end
+end
+
+local function add_driver(loop, ltask)
+  local driver = drivers.new(assert(lio.create()), {
+    wait = ltask.wait,
+    wakeup = ltask.wakeup,
+    fork = ltask.fork,
+    running = loop.running,
+    on_stop = loop.on_stop,
+  })
+  loop.net = driver.net
+
+  function loop.drives() return true end
+
+  function loop.describe(token) return driver:describe(token) end
+
+  -- `loop.run(f, …)` returns the results of `f`: the service runs already.
+  function loop.run(f, ...) return f(...) end
+
+  -- `loop.attach(descriptor, take)` returns two functions, idle and poll, as that of `lio.loop`.
+  function loop.attach(descriptor, take)
+    driver:watch(descriptor, take)
+    local step <const> = driver.net.step
+    return function() step(nil) end, function() step(0) end
+  end
+end
+
+-- `foreign_loop(ltask)`: the module, which is `lio.loop` in this VM from now on.
+return function(ltask)
+  local loop = {
+    grace = GRACE,
+    fork = ltask.fork,
+    wait = ltask.wait,
+    wakeup = ltask.wakeup,
+    interrupt = ltask.interrupt,
+    running = ltask.running or coroutine.running,
+    now = lio.now,
+  }
+  add_timers(loop, ltask)
+  add_stop(loop, ltask)
+  add_driver(loop, ltask)
+  net.use(loop.net)
+  package.loaded["lio.loop"] = loop
+  return loop
+end

@@ -1,0 +1,60 @@
+-- Errors of threads that no task waits for: they are logged when their parent ends, or when the collector takes the
+-- thread. Part of `lio.thread`.
+--
+-- A parent is the handle of a thread, a scope, or a table for another task. Its `failed` is the set of its threads that
+-- failed, by the number of the failure. Invariant: an error is logged once, and not if a task has got the result.
+
+local task = require "lio.task"
+
+local M = {}
+
+-- The metatable of a thread that has failed; core.lua adds to it.
+local Failed = { __name = "lio.thread" }
+M.Failed = Failed
+
+local count = 0 -- of all failures so far
+
+local function log(t)
+  t.reported = true
+  local message = t.traceback or t.result[2]
+  t.traceback = nil
+  local ltask = package.loaded.ltask
+  if ltask and ltask.log then
+    ltask.log.error(tostring(message))
+  else
+    task.on_error(message)
+  end
+end
+
+function Failed.__gc(t)
+  if t.result and not t.reported then log(t) end
+end
+
+-- `record(t, waited)`: the thread has failed; `waited`: a task that waited was woken.
+function M.record(t, waited)
+  setmetatable(t, Failed)
+  local parent = t.parent
+  if parent.ended then
+    if not waited then log(t) end
+    return
+  end
+  parent.failed = parent.failed or setmetatable({}, { __mode = "k" })
+  count = count + 1
+  parent.failed[t] = count
+end
+
+-- `end_parent(parent)`: a parent has ended; the errors of its threads that no task has waited for are logged, in order.
+function M.end_parent(parent)
+  parent.ended = true
+  local failed = parent.failed
+  if not failed then return end
+  parent.failed = nil
+  local list = {}
+  for t in pairs(failed) do
+    if t.result and not t.reported and not t.waited then list[#list + 1] = t end
+  end
+  table.sort(list, function(a, b) return failed[a] < failed[b] end)
+  for _, t in ipairs(list) do log(t) end
+end
+
+return M

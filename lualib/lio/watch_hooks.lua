@@ -1,0 +1,56 @@
+-- Makes a VM under `lio --watch` report the files that it loads: by `require` (Lua and C modules), `loadfile` and
+-- `dofile`; and the files where `require` has searched for a module and found none. Run once per VM, before any code of
+-- the program, with the functions that report a file and a missing file (src/modules/reload.rs). Invariant: a file is
+-- reported before it is read, also when it does not load. A missing file is reported as missing even if it has appeared
+-- by then, so that the supervisor restarts the program.
+
+local report_file, report_missing = ...
+local load_file <const>, do_file <const> = loadfile, dofile
+local searchpath <const> = package.searchpath
+
+local function report_found(name, path)
+  local file = type(path) == "string" and searchpath(name, path)
+  if file then report_file(file) end
+  return file
+end
+
+-- Searchers that find nothing, and report what the next searcher will find.
+local function before_lua(name) report_found(name, package.path) end
+
+local function before_c(name)
+  if report_found(name, package.cpath) then return end
+  local root = name:match "^([^.]+)%."
+  if root then report_found(root, package.cpath) end
+end
+
+-- The searcher for built-in modules is between Lua's two searchers for files, and reports nothing.
+table.insert(package.searchers, #package.searchers - 1, before_c)
+table.insert(package.searchers, 2, before_lua)
+
+local function report_all_missing(name, templates)
+  if type(templates) ~= "string" then return end
+  local file = name:gsub("%.", package.config:sub(1, 1))
+  for template in templates:gmatch "[^;]+" do
+    report_missing((template:gsub("%?", (file:gsub("%%", "%%%%")))))
+  end
+end
+
+-- The last searcher is called only for a module that no other one has found.
+table.insert(package.searchers, function(name)
+  report_all_missing(name, package.path)
+  report_all_missing(name, package.cpath)
+end)
+
+local function report_argument(path)
+  if type(path) == "string" and path ~= "" then report_file(path) end
+end
+
+function loadfile(path, ...) -- luacheck: ignore
+  report_argument(path)
+  return load_file(path, ...)
+end
+
+function dofile(path) -- luacheck: ignore
+  report_argument(path)
+  return do_file(path)
+end

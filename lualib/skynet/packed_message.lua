@@ -1,0 +1,53 @@
+-- Packed messages: pointers with sizes, which `skynet.pack` makes, and strings of the same bytes. Used by
+-- lualib/skynet.lua, skynet.message and skynet.protocol.
+--
+-- Invariant: a pointer has one owner. A function that takes a message frees it, also when it raises.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+
+local M = {}
+
+-- Returns the bytes of a message, which is taken.
+local function take_bytes(msg, sz)
+  local ok, text = pcall(core.bytes, msg, sz)
+  ltask.remove(msg, sz)
+  if not ok then error(text, 0) end
+  return text
+end
+
+-- `packstring(…)`: returns the values as a string, for `unpack` in this process.
+function M.packstring(...)
+  return take_bytes(ltask.pack(...))
+end
+
+-- `trash(msg, sz)`: frees a message of `pack`. Ignores strings and nil.
+function M.trash(msg, sz)
+  if type(msg) == "userdata" then ltask.remove(msg, sz) end
+end
+
+-- `tostring(msg, sz)`: returns the bytes of a message, which is not freed; for other values their text, for nil the
+-- empty string.
+function M.tostring(msg, sz)
+  if msg == nil then return "" end
+  if type(msg) ~= "userdata" then return tostring(msg) end
+  return core.bytes(msg, sz)
+end
+
+-- `take(msg, sz)`: returns the values of a message, which is taken.
+function M.take(msg, sz)
+  if type(msg) == "userdata" then return ltask.unpack_remove(msg, sz) end
+  return ltask.unpack(msg)
+end
+
+-- `take_string(msg, sz)`: returns a message as a string; it is taken.
+function M.take_string(msg, sz)
+  if msg == nil then return "" end
+  if type(msg) == "string" then return msg end
+  if type(msg) ~= "userdata" then
+    error(("a message is a string or what pack gave, not a %s"):format(type(msg)), 0)
+  end
+  return take_bytes(msg, sz)
+end
+
+return M
