@@ -224,7 +224,7 @@ t.test("a loop ends by itself when the coroutines that waited have been closed",
   t.eq(task.count(), 0)
 end)
 
-netkit.pair_test("killing a task in nested reads closes the variables of its coroutines, innermost first", function(a, b)
+netkit.pair_test("killing a task in nested reads closes its <close> variables, innermost first", function(a, b)
   local log = {}
   local function level(n)
     local _ <close> = kit.guard(function() log[#log + 1] = n end)

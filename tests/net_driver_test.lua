@@ -88,7 +88,7 @@ netkit.pair_test("a function of flush_later runs before the queue is sent", func
   t.eq(called, true)
 end)
 
-netkit.pair_test("a wait for a connection ends when it is ready, when it is woken, and after its seconds", function(a, b)
+netkit.pair_test("a wait for a connection ends when it is ready or woken, and after its seconds", function(a, b)
   t.ok(b:arm(1))
   t.eq(driver:wait_readable(b, 0.01), "timeout")
   t.ok(b:arm(1))

@@ -67,7 +67,7 @@ netkit.pair_test("killed between a wakeup and its run in recv: the next reader g
   end
 end)
 
-netkit.test("if a waiting thread is killed after the other one's end, before it runs, the next gets the result", function()
+netkit.test("if a waiting thread is killed before it runs with a result, the next one gets the result", function()
   local h = thread.spawn(function() return loop.wait "result" end)
   local first = thread.spawn(thread.wait, h)
   local second = thread.spawn(thread.wait, h)
