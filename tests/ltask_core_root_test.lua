@@ -259,7 +259,7 @@ kit.test("an error whose text closes the coroutine that makes it ends the servic
 })
 
 -- The service with that id was destroyed, with the requests that waited for it.
-kit.test("init_service refuses an id that was not opened or has a service, which lives on", {
+kit.test("init_service refuses an id that was not opened or has a service, which continues", {
   services = { echo = [[
     while true do
       local from, session, type, what = raw.next()

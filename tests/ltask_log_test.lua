@@ -281,7 +281,7 @@ kit.test("tracebacks and errors have the lines and names of the service library"
 
 -- The message that there are lines to write was refused like the others, and it is sent only once until the log is
 -- empty.
-kit.test("the log goes on after the logger's mailbox was full", {
+kit.test("the log continues after the logger's mailbox was full", {
   services = { own_logger = [[
     local core = require "ltask.core"
     local S, written = {}, 0

@@ -148,7 +148,7 @@ netkit.test("all inside all, inside a thread", function()
   t.eq(list, { pack(3), pack(21), pack(201) })
 end)
 
--- The error went to `all`, whose caller was gone, and was lost.
+-- The error was passed to `all`, whose caller had been killed, and was lost.
 for _, inner in ipairs { "a thread", "a thread of a scope" } do
   netkit.test("a function of all that has its caller killed by " .. inner .. " and then fails is reported", function()
     local reported, on_error = {}, task.on_error
