@@ -159,14 +159,15 @@ end
 
 -- The text with `filler` for unknown operands, and the line in the file of each of its lines.
 local function assemble(text, filler, line_of)
-  local parts, lines = {}, {}
-  for _, token in ipairs(text) do
-    local part = token and token.text or filler
-    for i = 0, select(2, part:gsub("\n", "")) do
-      local line = #lines + (i > 0 and 1 or #lines == 0 and 1 or 0)
-      lines[line] = token and line_of(token.line + i) or lines[line] or 0
+  local parts, lines = {}, { 0 }
+  for i, token in ipairs(text) do
+    parts[i] = token and token.text or filler
+    if token then
+      -- A quoted string is on one line of the file, whatever its escapes.
+      local step = token.source:find "^%[" and 1 or 0
+      lines[#lines] = line_of(token.line)
+      for line = 1, select(2, token.text:gsub("\n", "")) do lines[#lines + 1] = line_of(token.line + line * step) end
     end
-    parts[#parts + 1] = part
   end
   return table.concat(parts), lines
 end
