@@ -156,7 +156,7 @@ local function gather()
   all["lio.Request"] = request.Request
   all["lio.Response"] = methods_of(seen.res)
   all["skynet.Request"] = methods_of(require "skynet".request())
-  all["lio.Part"] = require "lio.web.part".Part
+  all["lio.Part"] = require "lio.web.form_part".Part
   return all, seen
 end
 

@@ -75,7 +75,7 @@ local SETTINGS <const> = {
 
 local selectors = setmetatable({}, { __mode = "k" })
 
--- A server with one connection, whose peer has sent `bytes`: what `lio.http` gives lualib/lio/web/connection.lua. → the
+-- A server with one connection, whose peer has sent `bytes`: what `lio.http` gives lualib/lio/web/app_server.lua. → the
 -- server; what closes all; the peer's end.
 function kit.server(routes, bytes)
   local s, far, sel = kit.connection()

@@ -6,11 +6,11 @@
 --   app:run(8080)
 --
 -- An app is a table of routes and middleware. Each connection is one task that answers its requests in
--- turn (web/connection.lua); handlers get a request (web/request.lua) and a response (web/response.lua).
+-- turn (web/app_server.lua); handlers get a request (web/request.lua) and a response (web/response.lua).
 
 local debug <const> = debug or require "lio.debug"
 local http = require "lio.http"
-local connection = require "lio.web.connection"
+local connection = require "lio.web.app_server"
 local drivers = require "lio.net.driver"
 local misuse = require "lio.misuse"
 local mounting = require "lio.web.mount"
@@ -292,7 +292,7 @@ local function parse_address(call, where, opts)
   return addr, port
 end
 
--- → the server that gives the listener's connections to the app, and what web/connection.lua has for it.
+-- → the server that gives the listener's connections to the app, and what web/app_server.lua has for it.
 local function serve(self, driver, listener)
   local backend = connection.serving(self, driver)
   local server = driver:serve(listener, backend)

@@ -11,7 +11,7 @@ local setmetatable <const> = setmetatable
 
 local M = {}
 
--- What web/connection.lua has for each server.
+-- What web/app_server.lua has for each server.
 local servings = setmetatable({}, { __mode = "k" })
 
 local Exchange = {
@@ -63,7 +63,7 @@ function M.of_request(req)
   return find(server, id, req)
 end
 
--- `serving(res)` → what web/connection.lua has for the server of a response.
+-- `serving(res)` → what web/app_server.lua has for the server of a response.
 function M.serving(res) return servings[res[1]] end
 
 -- Waits until the connection may be read ("read"), or takes more ("write"). → true, "timeout" or "closed".

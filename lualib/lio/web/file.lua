@@ -10,7 +10,7 @@ local http = require "lio.http"
 local lio = require "lio"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
-local drop_body_fields <const> = require("lio.web.failure").drop_body_fields
+local drop_body_fields <const> = require("lio.web.handler_error").drop_body_fields
 local exchange_of <const> = exchanges.of
 
 -- Where a response keeps its server, by which number that knows its request, and the request itself.

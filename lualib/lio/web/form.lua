@@ -4,11 +4,11 @@
 -- temporary files, when the request has been answered. Invariant: nothing is read before it is needed, and
 -- of a file no more than one piece is in memory.
 
-local failure = require "lio.web.failure"
+local failure = require "lio.web.handler_error"
 local http = require "lio.http"
 local misuse = require "lio.misuse"
 local rules = require "lio.options"
-local new_part <const> = require "lio.web.part".new
+local new_part <const> = require "lio.web.form_part".new
 
 local M = {}
 

@@ -1,4 +1,4 @@
--- Middleware around a handler: what `app:use` was given, in its order. Called by web/connection.lua for the app
+-- Middleware around a handler: what `app:use` was given, in its order. Called by web/app_server.lua for the app
 -- that listens, and by web/mount.lua for apps mounted in it; `req.path` is relative to the app in question.
 -- webserver.lua uses `next_of` for the handlers of one route.
 --
@@ -6,8 +6,8 @@
 -- the code behind `next()` runs and finds the answer in `res`.
 
 local exchanges = require "lio.web.exchange"
-local failure = require "lio.web.failure"
-local frames = require "lio.web.frame"
+local failure = require "lio.web.handler_error"
+local frames = require "lio.web.mount_scope"
 
 local caught <const> = failure.caught
 local leave_to <const> = frames.leave_to

@@ -3,12 +3,12 @@
 -- The routes of a mounted app are also routes of the app above, with the prefix before them, so one look-up
 -- finds them and 404, 405 and OPTIONS see them all. What runs for one of them is wrapped: it makes
 -- `req.path` relative, and runs the middleware of the mounted app. Called by webserver.lua,
--- web/lookup.lua and web/connection.lua.
+-- web/routing.lua and web/app_server.lua.
 
 local http = require "lio.http"
 local misuse = require "lio.misuse"
 local wrap <const> = require("lio.web.middleware").wrap
-local frames <const> = require "lio.web.frame"
+local frames <const> = require "lio.web.mount_scope"
 
 local enter <const>, leave <const> = frames.enter, frames.leave
 

@@ -442,7 +442,7 @@ function Response:take_refusal()
   local problem = exchange and exchange.problem
   if problem and self.body == nil and self.code == nil and not self.mode then
     self.code, self.body = problem[1], problem[2] .. "\n"
-    require("lio.web.failure").drop_body_fields(self)
+    require("lio.web.handler_error").drop_body_fields(self)
   end
 end
 

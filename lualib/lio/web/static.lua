@@ -3,7 +3,7 @@
 
 local file = require "lio.file"
 local http = require "lio.http"
-local failure = require "lio.web.failure"
+local failure = require "lio.web.handler_error"
 local files = require "lio.web.file"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
@@ -87,7 +87,7 @@ function Site:answer_directory(app, req, res, path)
     if files.STATUS[code] == 503 then return refuse(app, req, res, more, code) end
     return not_found(app, req, res)
   end
-  local page = require("lio.web.listing")
+  local page = require("lio.web.directory_listing")
   res:header("Content-Type", "text/html; charset=utf-8")
   return res:send(page(req.path, path, entries, more, self.hidden))
 end

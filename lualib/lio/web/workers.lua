@@ -135,7 +135,7 @@ function M.start(addr, port, opts, module, count, limits, shown)
   shown(sockets[1])
   calls = calls + 1
   local source, chunkname = core.embedded "lio.web.worker"
-  local keeper, keeper_name = core.embedded "lio.web.keeper"
+  local keeper, keeper_name = core.embedded "lio.web.worker_supervisor"
   local exclusive, peers = {}, {}
   for i = 1, count do
     local s = sockets[i] or sockets[1]

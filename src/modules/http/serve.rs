@@ -1,6 +1,6 @@
 //! `http.serve`: takes work from a server, calls the handlers, and gives their answers back. What returns a body and has
 //! done no more than set status, fields and type is answered here; all else is concluded by
-//! lualib/lio/web/connection.lua.
+//! lualib/lio/web/app_server.lua.
 
 use super::machine::Machine;
 use super::request::{Request, SERVER};

@@ -1,10 +1,10 @@
 -- What follows when a handler, middleware or `on_error` raises: an entry in the log, and an answer.
 --
--- Called by web/connection.lua for the outermost function of a request, and by web/middleware.lua for what
+-- Called by web/app_server.lua for the outermost function of a request, and by web/middleware.lua for what
 -- `next()` runs. Invariant: the log has one entry per error; values in it cannot begin a line of their own.
 
 local debug <const> = debug or require "lio.debug"
-local frames = require "lio.web.frame"
+local frames = require "lio.web.mount_scope"
 
 local M = {}
 
@@ -137,7 +137,7 @@ end
 -- The library's own answer for an error.
 function M.plain(self, req, res, problem)
   start_anew(res)
-  res:take(require("lio.web.page").failure(req, problem, self.app.settings.debug))
+  res:take(require("lio.web.error_page").failure(req, problem, self.app.settings.debug))
 end
 
 -- Has the app's `on_error` answer. → whether there is one, and it did.

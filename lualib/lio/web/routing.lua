@@ -1,5 +1,5 @@
 -- The handler for a request that the routes could not settle at once: constraints, 404, 405, OPTIONS.
--- Called by web/connection.lua; reads the app and the request, changes neither.
+-- Called by web/app_server.lua; reads the app and the request, changes neither.
 
 local mounting = require "lio.web.mount"
 
@@ -19,8 +19,8 @@ end
 
 -- An answer of the server's own. What middleware has said of a body is not true of this one.
 local function brief(req, res, ...)
-  require("lio.web.failure").drop_body_fields(res)
-  return require("lio.web.page").brief(req, ...)
+  require("lio.web.handler_error").drop_body_fields(res)
+  return require("lio.web.error_page").brief(req, ...)
 end
 
 local function not_found(req, res)

@@ -8,9 +8,9 @@
 
 local http = require "lio.http"
 local watched <const> = require "lio.watched"
-local find_handler <const> = require "lio.web.lookup"
+local find_handler <const> = require "lio.web.routing"
 local exchanges = require "lio.web.exchange"
-local failure = require "lio.web.failure"
+local failure = require "lio.web.handler_error"
 local wrap <const> = require("lio.web.middleware").wrap
 require "lio.web.request"
 local response = require "lio.web.response"

@@ -1,5 +1,5 @@
 -- Where a request is among mounted apps: each that works on it has a frame, in which `req.path` and others are
--- relative to its prefix. Called by web/mount.lua, web/middleware.lua and web/failure.lua.
+-- relative to its prefix. Called by web/mount.lua, web/middleware.lua and web/handler_error.lua.
 --
 -- Invariant: leaving a frame gives the request the values that it had when the frame was entered.
 

@@ -1,5 +1,5 @@
 -- What the server says by itself: short texts, or JSON for clients that want nothing else; and the page that
--- `debug = true` shows for a handler that raised. Called by web/connection.lua and web/lookup.lua.
+-- `debug = true` shows for a handler that raised. Called by web/app_server.lua and web/routing.lua.
 
 local http = require "lio.http"
 
@@ -106,7 +106,7 @@ dt{color:var(--dim)}dd{margin:0 0 .4rem;overflow-wrap:anywhere}em{color:var(--di
 dd{margin:0}}
 ]]
 
--- `of(req, problem)` → the page for an error, as web/failure.lua has caught it.
+-- `of(req, problem)` → the page for an error, as web/handler_error.lua has caught it.
 function M.of(req, problem)
   local message = problem.message
   local trace = problem.text:sub(#message + 1):gsub("^\n", "")
