@@ -384,9 +384,9 @@ t.test("after its request a part can be used no more, but what was moved stays",
     return "x"
   end, form(part("f", "1", "a")))
   for _, call in ipairs { "read", "stream", "open", "keep" } do
-    t.raises(call .. ": the part is gone", kept[call], kept)
+    t.raises(call .. ": the part is closed", kept[call], kept)
   end
-  t.raises("move: the part is gone", kept.move, kept, "x")
+  t.raises("move: the part is closed", kept.move, kept, "x")
   kept:close()
 end)
 

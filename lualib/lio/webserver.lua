@@ -10,7 +10,7 @@
 
 local debug <const> = debug or require "lio.debug"
 local http = require "lio.http"
-local connection = require "lio.web.app_server"
+local app_servers = require "lio.web.app_server"
 local drivers = require "lio.net.driver"
 local misuse = require "lio.misuse"
 local mounting = require "lio.web.mount"
@@ -292,12 +292,12 @@ local function parse_address(call, where, opts)
   return addr, port
 end
 
--- → the server that gives the listener's connections to the app, and what web/app_server.lua has for it.
+-- Returns the server that gives the listener's connections to the app, and its backend.
 local function serve(self, driver, listener)
-  local backend = connection.serving(self, driver)
-  local server = driver:serve(listener, backend)
+  local app_server = app_servers.new(self, driver)
+  local server = driver:serve(listener, app_server)
   table.insert(self.servers, server)
-  return server, backend
+  return server, app_server
 end
 
 local function driver_in_use()
@@ -321,8 +321,8 @@ local function listen(self, call, where, opts)
   if not listener then
     return nil, cannot_listen(addr, port, message)
   end
-  local server, backend = serve(self, driver, listener)
-  listener.on_exhausted = backend.shed
+  local server, app_server = serve(self, driver, listener)
+  listener.on_exhausted = function() app_server:shed() end
   server.url = address_text(listener)
   -- Of several workers the one that started them has said it.
   if not M.worker() then warn_of_debug(self, listener) end

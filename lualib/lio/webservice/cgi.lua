@@ -6,6 +6,8 @@ local METHODS <const> = {
   GET = "get", HEAD = "head", POST = "post", PUT = "put", PATCH = "patch", DELETE = "delete", OPTIONS = "options",
 }
 
+local allow_value <const> = require "lio.web.allow"
+
 local M = {}
 
 local function is_there(name)
@@ -48,15 +50,11 @@ local function exported(module, method)
 end
 
 local function allowed(module)
-  local set = { OPTIONS = true }
+  local methods = {}
   for method in pairs(METHODS) do
-    if exported(module, method) then set[method] = true end
+    if exported(module, method) then methods[method] = true end
   end
-  if set.GET then set.HEAD = true end
-  local names = {}
-  for name in pairs(set) do names[#names + 1] = name end
-  table.sort(names)
-  return table.concat(names, ", ")
+  return allow_value(methods)
 end
 
 local function headers_of(req)

@@ -3,6 +3,7 @@
 -- have neither spaces nor control characters, nor anything else that must be escaped.
 
 local http = require "lio.http"
+local percent_decode <const> = require "lio.http.percent_decode"
 
 local M = {}
 
@@ -14,10 +15,6 @@ local function escape_rest(text)
   return (text:gsub("%%(%x?%x?)", function(digits)
     if #digits < 2 then return "%25" .. digits end
   end))
-end
-
-local function decode(text)
-  return (text:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end))
 end
 
 -- RFC 3986 section 5.2.4.
@@ -61,7 +58,7 @@ local function split_userinfo(authority)
   local userinfo, rest = authority:match "^(.*)@([^@]*)$"
   if not userinfo then return authority end
   local user, password = userinfo:match "^([^:]*):?(.*)$"
-  return rest, decode(user), decode(password)
+  return rest, percent_decode(user), percent_decode(password)
 end
 
 local Url = {}
