@@ -53,7 +53,7 @@ t.test("debug on an address that others can reach is one warning for all workers
   local port = math.tointeger(tonumber(child:expect "^lio: serving http://0%.0%.0%.0:(%d+)/$"))
   loop.run(function() close_all((meet_all(port))) end)
   child:kill()
-  t.eq(child:all(), "lio: warning: debug = true shows tracebacks and source lines to everyone who reaches "
+  t.eq(child:all(), "lio: warning: debug = true shows tracebacks and source lines to every client that reaches "
     .. ("http://0.0.0.0:%d/\n"):format(port))
   t.eq(child:close(), 0)
 end)
@@ -245,7 +245,7 @@ end)
 t.test("a program without a file is told that workers need one", function()
   local r = t.run(t.lio() .. [[ -e 'require("lio.webserver").new():run("127.0.0.1:0", { workers = 2 })' ]])
   t.eq(r.code, 1)
-  t.ok(r.err:find("app:run: several workers run the program's file, and this program is none", 1, true), r.err)
+  t.ok(r.err:find("app:run: several workers run the program's file, and this program has none", 1, true), r.err)
 end)
 
 -- How many sockets of a process more than one of its selectors watches.

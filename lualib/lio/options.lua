@@ -19,6 +19,7 @@ end
 
 M.any = rule("a value", function() return true end)
 M.boolean = of_type("boolean", "true or false")
+M.is_false = rule("false", function(value) return value == false end)
 M.string = of_type("string", "a string")
 M.table = of_type("table", "a table")
 M.callable = rule("a function", function(value)
@@ -157,6 +158,11 @@ function M.check(call, index, options, rules)
     if not one.test(value) then M.wrong(call, name, one.wanted, value) end
   end
   return options
+end
+
+-- `to_integer(value)` returns a number without its fraction, for native code, which has no infinity.
+function M.to_integer(value)
+  return math.tointeger(value // 1) or math.maxinteger
 end
 
 return M

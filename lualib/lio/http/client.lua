@@ -18,9 +18,7 @@ local M = {}
 -- Of a followed answer, so many bytes are read to keep its connection.
 local DISCARD_MOST <const> = 64 * 1024
 
-local seconds <const> = options.either(options.seconds, options.rule("false for no limit", function(value)
-  return value == false
-end))
+local seconds <const> = options.either(options.seconds, options.rule("false for no limit", options.is_false.test))
 local count <const> = options.number(0)
 
 -- Options of a client and of each of its requests.
@@ -179,11 +177,6 @@ local function follow(self, request, most)
   end
 end
 
--- A limit in bytes for the answers' own calls, which know no infinity and no fraction.
-local function whole(limit)
-  return math.tointeger(limit // 1) or math.maxinteger
-end
-
 local function prepare(self, opts)
   local request, message = requests.new(opts, { base = self.base, headers = self.options.headers })
   if not request then return nil, "url: " .. message, "url" end
@@ -191,7 +184,7 @@ local function prepare(self, opts)
   request.decode = option(self, opts, "decode")
   request.socket = option(self, opts, "socket")
   -- A stream is only bounded when its own request says so.
-  request.limit = whole(opts.limit or (opts.stream and math.maxinteger or self.options.limit))
+  request.limit = options.to_integer(opts.limit or (opts.stream and math.maxinteger or self.options.limit))
   request.history = {}
   local proxy = option(self, opts, "proxy")
   if proxy then
@@ -229,7 +222,7 @@ end
 
 local function check_client(self, call)
   if getmetatable(self) ~= Client then
-    misuse.raise(("client:%s: call it with a colon, as in client:%s(…)"):format(call, call))
+    misuse.no_colon("client", call)
   end
 end
 

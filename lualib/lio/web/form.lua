@@ -35,11 +35,6 @@ local function default_dir()
   return "/var/tmp"
 end
 
--- A limit as an integer: the parser accepts no infinity.
-local function to_integer(value)
-  return math.tointeger(value // 1) or math.maxinteger
-end
-
 -- Checks the argument of `req:form`. Returns a table with every limit.
 local function read_options(opts, app_body)
   if type(opts) == "number" then opts = { body = opts } end
@@ -48,7 +43,7 @@ local function read_options(opts, app_body)
   for name, value in pairs(M.defaults) do chosen[name] = value end
   for name, value in pairs(options.check("req:form", 1, opts, OPTIONS)) do chosen[name] = value end
   for name, value in pairs(chosen) do
-    if type(value) == "number" then chosen[name] = to_integer(value) end
+    if type(value) == "number" then chosen[name] = options.to_integer(value) end
   end
   chosen.part_headers = math.max(1, math.min(chosen.part_headers, 1 << 30))
   return chosen

@@ -70,7 +70,7 @@ end
 
 local function check_open(part, call)
   if getmetatable(part) ~= Part then
-    misuse.raise(("part:%s: call it with a colon, as in part:%s(…)"):format(call, call))
+    misuse.no_colon("part", call)
   end
   if part.closed then misuse.raise(("part:%s: the part is closed, as its request has ended"):format(call)) end
 end

@@ -67,7 +67,7 @@ end
 -- Raises unless `req` is a request and `limit` a number of bytes, or nil.
 local function check(req, call, limit)
   if type(req) ~= "userdata" or not pcall(head.field, req, "") then
-    misuse.raise(("req:%s: call it with a colon, as in req:%s(…)"):format(call, call))
+    misuse.no_colon("req", call)
   end
   if limit == nil then return end
   misuse.check(call, 1, limit, "number")

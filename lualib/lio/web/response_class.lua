@@ -23,7 +23,7 @@ local M = { Response = Response }
 -- Raises unless `res` is a response. `call` is the method's name.
 local function check_self(res, call)
   if getmetatable(res) == Response then return end
-  misuse.raise(("res:%s: call it with a colon, as in res:%s(…)"):format(call, call))
+  misuse.no_colon("res", call)
 end
 M.check_self = check_self
 

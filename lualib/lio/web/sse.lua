@@ -119,7 +119,7 @@ function Events:expired()
 end
 
 local OPTIONS <const> = {
-  ping = options.either(options.seconds, options.rule("false", function(value) return value == false end)),
+  ping = options.either(options.seconds, options.is_false),
   retry = options.integer(0),
 }
 

@@ -18,7 +18,7 @@ local CACHE <const>, CACHE_FILE <const> = 8 * 1024 * 1024, 64 * 1024
 local OPTIONS <const> = {
   list = options.boolean, index = options.string, hidden = options.boolean, max_age = files.max_age,
   immutable = options.boolean, cache_control = options.string, precompressed = options.boolean,
-  cache = options.either(options.rule("false", function(value) return value == false end), options.integer(0)),
+  cache = options.either(options.is_false, options.integer(0)),
   cache_file = options.integer(0),
 }
 

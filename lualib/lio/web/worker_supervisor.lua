@@ -1,6 +1,6 @@
--- Keeps the system of web/workers.lua alive until its last worker has ended, and ends it then, whatever other services
--- there are. Argument: how many workers; exclusive services have the addresses behind root's.
--- When a worker is held up, by an endless loop say, it asks the others to accept for it, until it goes on.
+-- A service that keeps the system of web/workers.lua running until its last worker has ended, and ends it then,
+-- whatever other services exist. If a worker is blocked, by an endless loop for example, it requests the others to
+-- accept connections for that one. Argument: the number of workers, whose addresses follow root's.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -8,11 +8,12 @@ local count = ...
 
 local ROOT <const> = 1
 
-core.system_calls().held = function(id, is_held)
+-- The scheduler calls this when a worker has not returned to its loop for a while, and when it has returned.
+core.system_calls().held = function(id, is_blocked)
   local index = id - ROOT
   if index < 1 or index > count then return end
   for i = 1, count do
-    if i ~= index then ltask.send(ROOT + i, "cover", index, is_held) end
+    if i ~= index then ltask.send(ROOT + i, "accept_for", index, is_blocked) end
   end
 end
 core.held_reader()
