@@ -20,7 +20,7 @@ local http_client = require "lio.http.client"
 local INTERNAL <const> = {}
 for name in ([[ lio.serve
   lio.stream lio.http lio.outlet lio.resolver lio.task.core lio.tasks lio.service ltask.core
-  lio.watch_hooks lio.watched lio.misuse lio.options lio.debug lio.panics bee.object
+  lio.defer lio.watch_hooks lio.watched lio.misuse lio.options lio.debug lio.panics bee.object
   ltask.exclusive_loop ltask.loader ltask.logger ltask.logline ltask.more ltask.quit ltask.request
   ltask.service ltask.timer skynet.debug skynet.errors skynet.inspect skynet.launch skynet.manager skynet.message
   skynet.names skynet.packing skynet.protocol skynet.registry skynet.request skynet.response skynet.select

@@ -393,8 +393,8 @@ t.test("debug on an address that others can reach is a warning, elsewhere it is 
         server:stop(0)
       end)
     end)
-    local want = case[3] and "lio: warning: debug = true shows tracebacks and source lines to every client that reaches "
-      .. case[3]:format(port) .. "\n" or ""
+    local want = case[3] and "lio: warning: debug = true shows tracebacks and source lines to every client that "
+      .. "reaches " .. case[3]:format(port) .. "\n" or ""
     t.eq(log, want, case[1])
   end
 end)

@@ -24,7 +24,7 @@ local Exchange = {
   file = false,
   end_hooks = false,
   taken_over = false, -- the program owns the connection
-  peer_closed = false, -- the peer accepts no more bytes
+  peer_closed = false, -- the peer has closed, or does not read
   aborted = false, -- the response cannot be completed
   event_stream = false, -- server-sent events
   waiting = false, -- lists of tokens of tasks, by what they wait for
@@ -143,8 +143,7 @@ function Exchange:read(f, limit)
   return self:continue_reading(f, limit, f(self.server, self.id, limit))
 end
 
--- `keep_file(f)`: the file of the response, which is closed at the end of the request. Closes the one before; nil: no
--- more than that.
+-- `keep_file(f)`: the file of the response, or nil. Closes the previous one; `f` is closed at the end of the request.
 function Exchange:keep_file(f)
   if self.file then self.file:close() end
   self.file = f or false

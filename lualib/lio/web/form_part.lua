@@ -69,9 +69,7 @@ function M.new(form, name, filename, headers)
 end
 
 local function check_open(part, call)
-  if getmetatable(part) ~= Part then
-    misuse.no_colon("part", call)
-  end
+  if getmetatable(part) ~= Part then misuse.no_colon("part", call) end
   if part.closed then misuse.raise(("part:%s: the part is closed, as its request has ended"):format(call)) end
 end
 

@@ -66,9 +66,7 @@ end
 
 -- Raises unless `req` is a request and `limit` a number of bytes, or nil.
 local function check(req, call, limit)
-  if type(req) ~= "userdata" or not pcall(head.field, req, "") then
-    misuse.no_colon("req", call)
-  end
+  if type(req) ~= "userdata" or not pcall(head.field, req, "") then misuse.no_colon("req", call) end
   if limit == nil then return end
   misuse.check(call, 1, limit, "number")
   if math.type(limit) ~= "integer" or limit < 0 then

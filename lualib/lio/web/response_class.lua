@@ -22,8 +22,7 @@ local M = { Response = Response }
 
 -- Raises unless `res` is a response. `call` is the method's name.
 local function check_self(res, call)
-  if getmetatable(res) == Response then return end
-  misuse.no_colon("res", call)
+  if getmetatable(res) ~= Response then misuse.no_colon("res", call) end
 end
 M.check_self = check_self
 

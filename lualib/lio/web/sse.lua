@@ -1,9 +1,10 @@
--- Server-sent events: `res:sse([opts])` returns a stream with `send`, `comment`, `wait` and `close` (HTML Living
--- Standard, section 9.2).
+-- Server-sent events: `res:sse([opts])` returns a stream with `send`, `comment`, `wait` and `close` (HTML Standard,
+-- section 9.2).
 --
 -- The native server reports when the client has closed; no task waits for that. From then on, and when the server
 -- stops, every call returns nil and "closed", so the loop of a handler ends.
 
+local defer = require "lio.defer"
 local exchanges = require "lio.web.exchange"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
@@ -83,7 +84,7 @@ function Events:wait(seconds)
   local driver = self.driver
   self.waiting = driver:new_token()
   -- Also if the task is killed.
-  local _ <close> = setmetatable({}, { __close = function() self.waiting = nil end })
+  local _ <close> = defer(function() self.waiting = nil end)
   local reason = driver:wait(self.waiting, seconds)
   if reason == "timeout" then return false, "timeout" end
   return nil, "closed"

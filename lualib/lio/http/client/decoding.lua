@@ -1,25 +1,24 @@
--- Content codings of answers, undone (RFC 9110 section 8.4). Part of `lio.http.client`.
+-- Decodes the content codings of responses (RFC 9110 section 8.4). Part of `lio.http.client`.
 
 local compress = require "lio.compress"
 
 local M = {}
 
--- What the client can decode, as Accept-Encoding says it.
+-- The codings that the client decodes, as the value of Accept-Encoding.
 M.ACCEPTED = "gzip, deflate, br"
 
 local KNOWN <const> = { gzip = true, ["x-gzip"] = true, deflate = true, br = true }
--- A chain of codings multiplies what little input can mean.
+-- In a chain of codings a little input can decode to a lot.
 local MOST_CODINGS <const> = 3
--- Bytes that one piece may become.
+-- How many bytes one piece may decode to.
 local MOST_AT_ONCE <const> = 64 * 1024 * 1024
 
 local Chain = {}
 Chain.__index = Chain
 
--- Passes `data` through the decoders from `at` on. → data; nil, message, code.
-local function pass(self, at, method, data)
-  for index = at, #self do
-    local decoder = self[index]
+-- Calls a method of each decoder with the result of the one before. Returns data; or nil, message, code.
+local function pass(self, method, data)
+  for _, decoder in ipairs(self) do
     local message, code
     data, message, code = decoder[method](decoder, data)
     if not data then return nil, "decoding the body: " .. message, code end
@@ -28,15 +27,15 @@ local function pass(self, at, method, data)
 end
 
 function Chain:write(data)
-  return pass(self, 1, "write", data)
+  return pass(self, "write", data)
 end
 
 function Chain:finish()
-  return pass(self, 1, "finish", "")
+  return pass(self, "finish", "")
 end
 
--- `of(value, limit)` → decoder for a body with this Content-Encoding; nil when there is nothing to decode, or a
--- coding that is unknown, in which case the program gets the body as it is. `limit`: bytes of the whole body.
+-- `of(value, limit)` returns the decoder for a body with this Content-Encoding; nil if there is no coding, or an
+-- unknown one: then the program gets the body as it is. `limit`: bytes of the whole body.
 function M.of(value, limit)
   if not value then return nil end
   local chain = {}
