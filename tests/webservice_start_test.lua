@@ -100,16 +100,16 @@ test("what is wrong with the table is named", [[
   say(why(web, "start"))
 ]], function(out)
   local want = {
-    "start: a table expected, not a number",
-    "start: field 'port' must be from 0 to 65535, not nil",
-    "start: field 'port' must be an integer, not a string",
-    "start: field 'port' must be from 0 to 65535, not 65536",
-    "start: field 'port' must be an integer, not a float",
+    "bad argument #1 to 'start' (table expected, got number)",
+    "start: field 'port' is missing",
+    "start: field 'port' must be an integer from 0 to 65535, got \"80\"",
+    "start: field 'port' must be an integer from 0 to 65535, got 65536",
+    "start: field 'port' must be an integer from 0 to 65535, got 1.5",
     "start: field 'adr' is unknown (did you mean 'addr'?)",
-    "start: field 'addr' must be a string, not an integer",
-    "start: field 'mode' must be \"direct\" or \"redirect\", not \"both\"",
-    "start: field 'cgi' must have strings by path",
-    "start: field 'route' must have strings by path",
+    "start: field 'addr' must be a string, got 1",
+    "start: field 'mode' must be \"direct\" or \"redirect\", got \"both\"",
+    "start: field 'cgi' must be a table of strings by path, as in { [\"/x\"] = ",
+    "start: field 'route' must be a table of strings by path, as in { [\"/x\"] = ",
     "start: cgi['/:id']: a path without",
     "are for one path",
     "start: field 'tunnel' is for mode = \"redirect\"",
@@ -118,7 +118,7 @@ test("what is wrong with the table is named", [[
     "start: cgi['x']: cannot load 'nothing': ",
     "start: cgi['x']: cannot load 'parts|no': module 'parts.no' not found, and 'parts' has no field 'no'",
     "start: cgi['x']: cannot load 'broken': ",
-    "start: a table expected, not a nil",
+    "bad argument #1 to 'start' (table expected, got nil)",
   }
   local lines = kit.lines(out)
   for i, line in ipairs(want) do t.ok(lines[i] and lines[i]:find(line, 1, true), lines[i]) end
