@@ -1,5 +1,5 @@
--- Faults that the web server of the game engine this API began with has, and that must not come back.
--- Each test is named after what broke. Those of static files, listings and the redirect mode come with them.
+-- Faults of the web server of the game engine that this API comes from, which must not occur here.
+-- Each test is named after the fault. Those of static files, listings and the redirect mode are in their suites.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -15,7 +15,7 @@ local function echo(options)
   return app
 end
 
-t.test("/%zz killed the task without an answer and leaked the connection", function()
+t.test("/%zz killed the task without a response and leaked the connection", function()
   http.with(echo(), function(open, server)
     for _, path in ipairs { "/%zz", "/%", "/%4", "/a%g0" } do
       local c = open()
@@ -28,7 +28,7 @@ t.test("/%zz killed the task without an answer and leaked the connection", funct
   end)
 end)
 
-t.test("a NUL in a path cut it short, so that the type was picked from what is not the file", function()
+t.test("a NUL in a path cut it short, so that the type was that of another name than the file's", function()
   http.with(echo(), function(open)
     t.eq(open():ask("GET /a\0.txt HTTP/1.1\r\nHost: x\r\n\r\n").status, 400)
     t.eq(open():request("GET", "/a%00.txt").body, "/a\0.txt", "decoded, it is a byte like any other")
@@ -73,7 +73,7 @@ t.test("a key without = swallowed the next", function()
   end)
 end)
 
-t.test("there was no keep-alive, and no Connection: close either", function()
+t.test("keep-alive and Connection: close were both missing", function()
   http.with(echo(), function(open)
     local c = open()
     t.is_nil(c:request("GET", "/").headers.connection)
@@ -82,7 +82,7 @@ t.test("there was no keep-alive, and no Connection: close either", function()
   end)
 end)
 
-t.test("without a length a pipelined request became the body", function()
+t.test("without a length, a pipelined request was taken for the body", function()
   http.with(echo(), function(open)
     local c = open()
     c:send "POST / HTTP/1.1\r\nHost: x\r\n\r\nGET /second HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -91,7 +91,7 @@ t.test("without a length a pipelined request became the body", function()
   end)
 end)
 
-t.test("HEAD sent a body, which the client took for the next answer", function()
+t.test("HEAD sent a body, which the client took for the next response", function()
   http.with(echo(), function(open)
     local c = open()
     c:send "HEAD /a HTTP/1.1\r\nHost: x\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -112,7 +112,7 @@ t.test("HTTP/1.0 got chunks", function()
   end)
 end)
 
-t.test("what does not exist was 403", function()
+t.test("a file that does not exist was 403", function()
   local app = web.new()
   app:get("/a", function() return "x" end)
   http.with(app, function(open)
@@ -120,7 +120,7 @@ t.test("what does not exist was 403", function()
   end)
 end)
 
-t.test("malformed request lines were closed upon silently", function()
+t.test("after malformed request lines the connection was closed without a response", function()
   http.with(echo(), function(open)
     for _, line in ipairs { "nonsense", "GET", "GET /", "GET / HTTP/x", "GET nothing HTTP/1.1" } do
       local c = open()
@@ -163,7 +163,7 @@ t.test("chunk extensions were refused", function()
   end)
 end)
 
-t.test("an upload of 8 MB took 18 s, and nobody else was served meanwhile", function()
+t.test("an upload of 8 MB took 18 s, and no other client was served meanwhile", function()
   http.with(echo { body = 2 ^ 30 }, function(open)
     local function upload(megabytes, chunked)
       local c, other = open(), open()
@@ -192,8 +192,8 @@ t.test("an upload of 8 MB took 18 s, and nobody else was served meanwhile", func
       return os.clock() - began
     end
     for _, chunked in ipairs { false, true } do
-      -- Each is four times the one before; at O(n²) the last takes sixteen times as long.
-      -- CPU seconds, which do not count what else the machine does.
+      -- Each body is four times as long as the one before: at O(n²) the last takes sixteen times as long.
+      -- CPU time, which does not include other programs of the machine.
       upload(1, chunked)
       local small, large = upload(2, chunked), upload(8, chunked)
       t.ok(large < small * 10 + 0.5, ("2 MB took %.2f s of CPU, 8 MB %.2f s"):format(small, large))
@@ -201,7 +201,7 @@ t.test("an upload of 8 MB took 18 s, and nobody else was served meanwhile", func
   end)
 end)
 
-t.test("an aborted download kept what it had open until the collector ran", function()
+t.test("an aborted download kept its files open until the collector ran", function()
   local app, closed = web.new(), 0
   app:get("/", function(_, res)
     local source <close> = setmetatable({}, { __close = function() closed = closed + 1 end })
@@ -224,7 +224,7 @@ t.test("an aborted download kept what it had open until the collector ran", func
   end)
 end)
 
-t.test("half-open requests used up the server for good", function()
+t.test("half-open requests used up the server permanently", function()
   local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 64; exec " .. t.lio() .. " " .. t.quote(
     t.write(t.tmp() .. "/server.lua", [[
       local app = require("lio.webserver").new { header_time = 0.1 }

@@ -53,7 +53,7 @@ local function test(name, main, out, more)
   kit.both(name, spec)
 end
 
-test("start returns the URL and the port, and a second one says that the service serves", [[
+test("start returns the URL and the port, and a second one raises an error with the URL", [[
   local url, port = ltask.call(web, "start", { port = 0, cgi = { x = "cgi" } })
   say(url == "http://127.0.0.1:" .. port .. "/")
   say(get(port, "/x/1") == "1 by " .. web)
@@ -61,7 +61,7 @@ test("start returns the URL and the port, and a second one says that the service
   say(get(port, "/x/2") == "2 by " .. web)
 ]], { "true", "true", "true", "true" })
 
-test("two services in one system serve by themselves, and each quits alone", [[
+test("two services in one system are independent, and each quits alone", [[
   local other = ltask.spawn "lio.webservice"
   local _, one = ltask.call(web, "start", { port = 0, cgi = { x = "cgi" } })
   local _, two = ltask.call(other, "start", { port = 0, cgi = { ["/y"] = "parts|api" } })
@@ -72,7 +72,7 @@ test("two services in one system serve by themselves, and each quits alone", [[
   t.eq(out, "true\ttrue\tNot Found\n\nrefused\ttrue\n")
 end })
 
-test("a start for a busy port fails with an error that says so, and another may follow", [[
+test("a start for a port in use raises an error that names it, and another start may follow", [[
   local _, port = ltask.call(web, "start", { port = 0 })
   local other = ltask.spawn "lio.webservice"
   say(why(other, "start", { port = port }):gsub(":%d+", ":N") .. "")
@@ -87,7 +87,7 @@ test("a start for a busy port fails with an error that says so, and another may 
   t.eq(kit.lines(out)[4], "true")
 end)
 
-test("what is wrong with the table is named", [[
+test("an error names the wrong field", [[
   for _, conf in ipairs {
     7, {}, { port = "80" }, { port = 65536 }, { port = 1.5 }, { port = 0, adr = "x" }, { port = 0, addr = 1 },
     { port = 0, mode = "both" }, { port = 0, cgi = { "x" } }, { port = 0, route = { ["/x"] = 1 } },
@@ -125,7 +125,7 @@ test("what is wrong with the table is named", [[
   t.eq(#lines, #want)
 end)
 
-test("quit answers what is in work, closes the listener, and ends the service", [[
+test("quit answers the requests in progress, closes the listener, and ends the service", [[
   ltask.register "main"
   local _, port = ltask.call(web, "start", { port = 0, cgi = { x = "cgi" } })
   local client = ltask.spawn("client", port)
@@ -149,7 +149,7 @@ test("quit answers what is in work, closes the listener, and ends the service", 
   ]],
 } })
 
-test("quit may come before any start", [[
+test("quit may be sent before start", [[
   ltask.call(web, "quit")
   gone(web)
   say((pcall(ltask.call, web, "start", { port = 0 })))
