@@ -43,7 +43,7 @@ impl<'b> RequestHead<'b> {
         self.head.path(self.bytes)
     }
 
-    /// The raw path that routes are looked up by, see [`Head::route_path`].
+    /// Returns the raw path that the router matches, see [`Head::route_path`].
     pub(crate) fn route_path(self) -> &'b [u8] {
         self.head.route_path(self.bytes)
     }
