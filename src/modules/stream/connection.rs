@@ -1,14 +1,14 @@
-//! What a `lio.connection` is.
+//! The object `lio.connection`.
 
 use crate::stream::Stream;
 use crate::task::Tasks;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// A stream as Lua holds it.
+/// A stream that is a Lua object.
 pub(crate) struct Connection {
     stream: Stream,
-    /// The VM's tasks, once one has waited in a `recv`.
+    /// The VM's tasks; set at the first wait of a task in `recv`.
     pub(super) tasks: Option<Rc<Tasks>>,
 }
 

@@ -1,7 +1,7 @@
-//! `lio.stream`: the calls of a connection that move bytes, and those that wait for that.
+//! `lio.stream`: the calls of a connection that transfer bytes, with and without waiting.
 //!
-//! Invariant: `Stream::turns` tells who has a turn. It is `Here` from the wait of a `recv` of this file until that call
-//! ends, and the token of that wait is the stream itself.
+//! Invariant: `Stream::turns` records the owner of each turn. The turn to read is `Here` from the wait of a `recv` of
+//! this file until that call ends; the token of that wait is the stream itself.
 
 use super::connection::Connection;
 use crate::event::clock::monotonic_nanos;
@@ -22,7 +22,7 @@ const PASS_ON: i32 = upvalue(3);
 const TIMERS: i32 = upvalue(4);
 const REST: i32 = upvalue(3);
 
-/// So many strings of one `put` are gathered on the stack.
+/// The most strings of one `put` that are gathered on the stack.
 const FEW: usize = 8;
 
 impl Lender for Connection {
@@ -35,17 +35,17 @@ impl Lender for Connection {
 }
 
 results! {
-    /// What a `recv` comes to.
+    /// The result of a `recv`.
     enum Reply {
-        /// What was asked for.
+        /// The requested data.
         Bytes(Lent<Connection>),
-        /// The end.
+        /// The end of the stream.
         End(Nil),
-        /// It would block.
+        /// The call would block.
         Blocked(bool),
-        /// Nothing, or the part that came.
+        /// A failure, with the data received so far.
         Failed(Failed<Option<Lent<Connection>>>),
-        /// Nothing is left: the call that this one runs in, as a finalizer, is handing it over.
+        /// A failure without data: this call runs in a finalizer during the call that returns the data.
         Overtaken(Failed<&'static str>),
     }
 }
@@ -105,7 +105,7 @@ impl<P> Failed<P> {
     }
 }
 
-/// The size or limit at `index`.
+/// Reads the size or limit at `index`.
 fn whole(stack: &Stack, index: i32, high: i64, what: &str) -> Result<usize, Fault> {
     Ok(stack.integer_in(index, 0..=high, what)? as usize)
 }
@@ -114,7 +114,7 @@ fn limit(stack: &Stack, index: i32) -> Result<usize, Fault> {
     if stack.is_none(index) { Ok(usize::MAX) } else { whole(stack, index, i64::MAX, "limit") }
 }
 
-/// What the arguments from the second on ask for.
+/// Reads the form from the arguments, from the second on.
 fn form(stack: &Stack) -> Result<Form<'_>, Fault> {
     match stack.kind(2) {
         Kind::None | Kind::Nil => return Ok(Form::Any),
@@ -136,7 +136,7 @@ fn form(stack: &Stack) -> Result<Form<'_>, Fault> {
     }
 }
 
-/// A failure, which hands over what is buffered.
+/// Returns a failure with the buffered bytes.
 #[cold]
 fn failed(stream: &mut Stream, why: Why) -> Reply {
     if stream.has_lent() {
@@ -166,8 +166,8 @@ fn received(stream: &mut Stream, form: Form<'_>) -> Reply {
     }
 }
 
-/// What was to be handed over when memory was short is there again; what a call is handing over, in which a
-/// finalizer calls this, is not.
+/// Ends a loan. Bytes that could not be returned because memory was short are put back. But bytes that an outer call is
+/// returning, while this call runs in a finalizer, are not.
 #[cold]
 fn settle_loan(stream: &mut Stream, stack: &Stack) {
     if !stack.may_be_finalizer() {
@@ -175,8 +175,8 @@ fn settle_loan(stream: &mut Stream, stack: &Stack) {
     }
 }
 
-/// `s:take([form …])` → a string; `false` would block, the stream is armed; `nil` at the end for the
-/// form without arguments; else `nil, message, partial, code`. The forms are those of `net.recv`.
+/// `s:take([form …])`: returns a string; `false` if it would block, with the stream armed; `nil` at the end for the
+/// form without arguments; otherwise `nil, message, partial, code`. The forms are those of `net.recv`.
 fn take(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let (stream, stack) = call.split::<Connection>(1)?;
     let form = form(stack)?;
@@ -188,12 +188,12 @@ fn take(call: &mut Call<'_>) -> Result<Reply, Fault> {
 
 pub(crate) const TAKE: Function = Function::new(take);
 
-/// The connection at argument 1, and the values of the call.
+/// Returns the connection at argument 1, and the values of the call.
 fn connection<'c>(call: &'c mut Call<'_>, name: &'static str) -> Result<(&'c mut Connection, &'c mut Stack), Fault> {
     call.split::<Connection>(1).map_err(|fault| fault.in_call(name, 0))
 }
 
-/// Calls one of the functions of Lua's with the arguments of this call; its results are the call's.
+/// Calls a Lua function, an upvalue, with the arguments of this call, and returns its results.
 #[cold]
 fn in_lua<R>(call: &mut Call<'_>, function: i32) -> Result<Next<R>, Fault> {
     let count = call.count();
@@ -208,7 +208,7 @@ fn returned(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::rest(outcome.first))
 }
 
-/// `c:recv([form …])`, as `net.recv`: a string; `nil` at the end; `nil, message, partial, code`.
+/// `c:recv([form …])`, as `net.recv`: returns a string; `nil` at the end; or `nil, message, partial, code`.
 fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
     let (stream, stack) = connection(call, "recv")?;
     if stream.turns.reading != Reading::Free {
@@ -221,7 +221,7 @@ fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
         1 => Form::Any,
         _ => form(stack).map_err(|fault| fault.in_call("recv", 0))?,
     };
-    // Mostly what came last was all there was.
+    // Usually the last read has got all available data.
     if matches!(form, Form::Any) && stream.is_dry() {
         let turn = take_turn(stream);
         return wait(call, turn);
@@ -235,13 +235,13 @@ fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
     }
 }
 
-/// A turn to read that a `recv` of this file has.
+/// A turn to read of a `recv` of this file.
 struct Turn {
-    /// The tasks of which the running one waits; none before the first wait on this connection.
+    /// The tasks, one of which waits; `None` before the first wait on this connection.
     tasks: Option<Rc<Tasks>>,
-    /// What its wait is on.
+    /// The token of the wait.
     token: Token,
-    /// Whether that ends after a while.
+    /// Whether the wait has a time limit.
     is_limited: bool,
 }
 
@@ -255,13 +255,13 @@ impl Turn {
     }
 }
 
-/// The call has the turn to read from now on.
+/// Takes the turn to read for this call.
 fn take_turn(connection: &mut Connection) -> Turn {
     connection.turns.reading = Reading::Here;
     Turn::of(connection)
 }
 
-/// The tasks of the function, which the connection knows from now on.
+/// Returns the tasks of the function, and stores them in the connection.
 #[cold]
 fn introduce(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
     let tasks = tasks(call)?;
@@ -269,7 +269,7 @@ fn introduce(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
     Ok(tasks)
 }
 
-/// The running task, in `recv`, which has the turn, waits until the stream is ready.
+/// Suspends the running task, which has the turn to read, until the stream is ready.
 fn wait(call: &mut Call<'_>, turn: Turn) -> Result<Next<Reply>, Fault> {
     let tasks = match turn.tasks {
         Some(tasks) => tasks,
@@ -288,7 +288,7 @@ fn wait(call: &mut Call<'_>, turn: Turn) -> Result<Next<Reply>, Fault> {
     Ok(Next::yields(0, then(resumed), 0))
 }
 
-/// Sets the timer of a limited turn to the nanosecond that `until` gives, or clears it.
+/// Sets the timer of a turn with a time limit to the nanosecond that `until` returns, or clears it.
 #[cold]
 fn set_alarm(call: &mut Call<'_>, until: impl FnOnce(Alarm) -> Option<u64>) -> Result<(), Fault> {
     let limit = call.object::<Connection>(1)?.turns.limit;
@@ -311,7 +311,7 @@ fn refused(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
     tasks(call)?.refuse(call, "wait")
 }
 
-/// The turn to read ends, and `next` follows: the next that queues has the turn, which Lua's books tell.
+/// Ends the turn to read. Lua code gives it to the next task in the queue; then `next` runs.
 #[cold]
 fn end_turn<R>(call: &mut Call<'_>, next: &'static Then) -> Result<Next<R>, Fault> {
     let (stream, _) = connection(call, "recv")?;
@@ -321,15 +321,15 @@ fn end_turn<R>(call: &mut Call<'_>, next: &'static Then) -> Result<Next<R>, Faul
     Ok(Next::call(1, next, 0))
 }
 
-/// The rest of a `recv` that waited. Behind its arguments lies what the waker said.
+/// Continues a `recv` after its wait. The values of the waker follow its arguments.
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> {
     let ends = match call.string(outcome.first) {
         Some(b"timeout") => Some(Word::Timeout),
         Some(b"closed") => Some(Word::Closed),
         _ => None,
     };
-    // Also where the turn was handed on, as after an interrupt. A program may have put another value in the place of the
-    // connection, which knows the tasks.
+    // This holds also if the turn was passed on, as after an interrupt. A program may have replaced the connection,
+    // which stores the tasks, by another value.
     let known = call.as_object::<Connection>(1).and_then(|connection| connection.tasks.as_ref());
     let tasks = known.map_or_else(|| own_tasks(call), Ok)?;
     tasks.check_open()?;
@@ -337,7 +337,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         return Err(Fault::value(call.count()));
     }
     let (stream, stack) = connection(call, "recv")?;
-    // What was asked for is read from the arguments, if there are any.
+    // The form is read from the arguments, if there are any.
     if outcome.first > 2 {
         stack.drop_to(outcome.first - 1);
     }
@@ -345,7 +345,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     let reply = match (ends, queued) {
         (Some(word), false) => Reply::Failed(Failed::word(word, None)),
         (None, false) => received(stream, form_again(stack, outcome.first - 1)?),
-        // Looked at once more when the turn was passed on, since Lua code runs meanwhile.
+        // The stream is read again after the turn was passed on, because Lua code runs in between.
         (None, true) => {
             let form = form_again(stack, outcome.first - 1)?;
             match stream.is_closed() || !matches!(stream.receive(form), Ok(Received::WouldBlock)) {
@@ -376,7 +376,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     }
 }
 
-/// The form that a `recv` with `count` arguments was called with.
+/// Reads the form of a `recv` that was called with `count` arguments.
 fn form_again(stack: &Stack, count: i32) -> Result<Form<'_>, Fault> {
     match count {
         1 => Ok(Form::Any),
@@ -401,17 +401,17 @@ fn closed(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
 pub(crate) const RECV: Function = Function::new(recv);
 
 results! {
-    /// What a `send` comes to.
+    /// The result of a `send`.
     pub(super) enum Sent {
         Done(bool),
-        /// So many bytes are gone; the stream is armed.
+        /// The number of bytes sent so far; the stream is armed.
         Part(i64),
         Failed(Failed<i64>),
     }
 }
 
-/// Sends what is queued and the strings from argument `first` on, of which `sent` bytes are gone. A misuse has the
-/// number that the caller of `net.send` counts, where the first is the second.
+/// Sends the queue and the strings from argument `first` on, of which `sent` bytes were sent before. Argument numbers
+/// in errors are those of `net.send`, where the first string is argument 2.
 #[inline]
 fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) -> Result<Sent, Fault> {
     let last = stack.count();
@@ -435,7 +435,7 @@ fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) 
     if stream.is_closed() {
         return Ok(Sent::Failed(Failed::word(Word::Closed, sent as i64)));
     }
-    // Nothing to add means that somebody only flushes, and may not come back.
+    // Without strings the call only flushes the queue, and the caller may not call again.
     let begun = if sent == 0 && count > 0 { stream.begin_message() } else { Ok(true) };
     let done = match begun {
         Ok(true) => stream.send(pieces, &mut sent),
@@ -448,9 +448,9 @@ fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) 
     })
 }
 
-/// `s:put(sent, data, …)`: sends what is queued and the strings, of which `sent` bytes are gone already.
-/// `true` when all is taken by the system; the new `sent` when it would block, or when others have to
-/// get their turn, the stream being armed; `nil, message, sent, code` on failure.
+/// `s:put(sent, data, …)`: sends the queue and the strings, of which `sent` bytes were sent before. Returns `true` if
+/// the system has accepted everything; the new `sent` if it would block or other tasks must run first, with the stream
+/// armed; or `nil, message, sent, code`.
 fn put(call: &mut Call<'_>) -> Result<Sent, Fault> {
     let (stream, stack) = call.split::<Connection>(1)?;
     let sent = stack.integer_in(2, 0..=i64::MAX, "sent")? as usize;
@@ -459,7 +459,7 @@ fn put(call: &mut Call<'_>) -> Result<Sent, Fault> {
 
 pub(crate) const PUT: Function = Function::new(put);
 
-/// `c:send(data, …)`, as `net.send`: `true`; `nil, message, sent, code`.
+/// `c:send(data, …)`, as `net.send`: returns `true`, or `nil, message, sent, code`.
 fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
     let (stream, stack) = connection(call, "send")?;
     if stream.turns.writes {
