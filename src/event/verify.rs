@@ -1,7 +1,7 @@
-//! The second look at sources that are believed ready: one poll(2) for all of them.
+//! The check of remembered readiness: one poll(2) for all sources.
 //!
-//! Called by the selector before a wait, for level-triggered sources that were delivered and not proven over since.
-//! Answers come in the order in which the doubts were pushed.
+//! Called by the selector before a wait, for level-triggered sources whose events were delivered, and whose calls have
+//! not proved that the condition has ended. The results are in the order in which the sources were added.
 
 use super::interest::{CLOSED, ERROR, HANG_UP, READ, WRITE};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -9,13 +9,13 @@ use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
-/// End of the peer's side; where poll(2) does not report it, reading does.
+/// The end of the peer's side. If poll(2) does not report it, a read does.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const PEER_CLOSED: PollFlags = PollFlags::RDHUP;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const PEER_CLOSED: PollFlags = PollFlags::empty();
 
-/// Sources to be checked, in reusable memory.
+/// The sources to check, in reusable memory.
 #[derive(Default)]
 pub(super) struct Doubts {
     owners: Vec<Rc<dyn AsFd>>,
@@ -28,8 +28,9 @@ impl Doubts {
         self.owners.push(owner);
     }
 
-    /// What holds for each, `None` for one that is not open; then there are no doubts. Nothing at all when there were
-    /// none, or when the system cannot tell: then what is believed stands.
+    /// Checks all sources and removes them. Returns the readiness of each source, or `None` for a source that is not
+    /// open. The result is `None` if there are no sources, or if the check fails; the remembered readiness is then
+    /// kept.
     pub(super) fn answers(&mut self) -> Option<impl Iterator<Item = Option<u8>> + '_> {
         if self.owners.is_empty() {
             return None;
@@ -60,7 +61,7 @@ fn question(owner: &dyn AsFd) -> PollFd<'_> {
     PollFd::from_borrowed_fd(owner.as_fd(), PollFlags::IN | PollFlags::OUT | PEER_CLOSED)
 }
 
-/// Has the system answer at once.
+/// Calls poll(2) without a wait.
 fn ask(list: &mut [PollFd<'_>]) -> rustix::io::Result<usize> {
     loop {
         match poll(list, Some(&Timespec::default())) {
@@ -70,7 +71,7 @@ fn ask(list: &mut [PollFd<'_>]) -> rustix::io::Result<usize> {
     }
 }
 
-/// The memory of a list, for another one: collecting without a change of layout allocates nothing.
+/// Returns the memory of a list for another one. Collecting elements of the same layout allocates nothing.
 fn emptied<'new>(mut list: Vec<PollFd<'_>>) -> Vec<PollFd<'new>> {
     list.clear();
     list.into_iter().map(|_| unreachable!()).collect()
@@ -97,7 +98,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn each_doubt_is_answered_once_in_memory_that_is_kept() {
+    fn each_source_is_checked_once_in_reused_memory() {
         let (near, far) = UnixStream::pair().unwrap();
         let source = |end| Source::new(Held::Own(OwnedFd::from(end).into()), Kind::Other);
         let (near, far) = (source(near), source(far));
