@@ -1,5 +1,5 @@
-//! A folder that is served. For each request the file is opened, or at least looked up: so an answer's bytes, length and
-//! validators are of one moment.
+//! A folder that is served. Each request opens the file, or at least reads its metadata, so the bytes, length and
+//! validators of a response belong to the same state of the file.
 
 use super::cache::Cache;
 use super::copies::{Absent, Accepted, find_copy, is_copy, path_of};
@@ -10,31 +10,32 @@ use crate::file::{Facts, Kind, OpenFile, Refusal, read_at};
 use crate::http::server::Clock;
 use bytes::Bytes;
 
-/// Up to so many bytes of a file are read at once; the system sends longer ones. lualib/lio/web/file.lua has the same.
+/// The most bytes of a file that are read at once; the kernel sends longer ones. lualib/lio/web/file.lua has the same
+/// value.
 const READ_MOST: u64 = 32 * 1024;
 
-/// How a folder is served.
+/// The options of a served folder.
 #[derive(Default)]
 pub(crate) struct Options {
     /// Whether names that begin with a dot are served.
     pub(crate) hidden: bool,
-    /// Whether compressed copies are.
+    /// Whether compressed copies are served.
     pub(crate) precompressed: bool,
     /// The value of `Cache-Control`.
     pub(crate) cache_control: Option<Box<[u8]>>,
-    /// How many bytes are kept in all, and of one file; 0: none.
+    /// The most bytes cached in all, and of one file; 0: none.
     pub(crate) cache: usize,
     pub(crate) cache_file: usize,
 }
 
-/// A folder's options, and what is known of its files.
+/// The options of a folder, and the cached state of its files.
 pub(crate) struct Site {
     options: Options,
     absent: Absent,
     cache: Cache,
 }
 
-/// What is sent for a file: itself, or a copy of it.
+/// The representation of a file: the file itself, or a copy of it.
 pub(crate) struct Representation {
     path: Vec<u8>,
     pub(crate) facts: Facts,
@@ -42,7 +43,7 @@ pub(crate) struct Representation {
     /// The media type, without a charset.
     kind: &'static str,
     coding: Option<&'static str>,
-    /// Whether another client may get other bytes.
+    /// Whether another client may get a different representation.
     varies: bool,
 }
 
@@ -56,7 +57,8 @@ impl Site {
         Site { absent: Absent::default(), cache: Cache::new(options.cache, options.cache_file), options }
     }
 
-    /// The path below the folder that the raw tail of a request's path names; `None` when that is no file's, or hidden.
+    /// Returns the path below the folder for the raw tail of a request's path; `None` if it cannot name a file, or is
+    /// hidden.
     pub(crate) fn path(&self, tail: &[u8]) -> Option<Vec<u8>> {
         let mut path = Vec::new();
         uri::percent_decode(tail, false, &mut path).ok()?;
@@ -65,10 +67,10 @@ impl Site {
         is_served.then_some(path)
     }
 
-    /// What is sent for the file at `path` to a client that takes these codings.
+    /// Finds the representation of the file at `path` for a client that accepts these codings.
     ///
     /// # Errors
-    /// What hinders the opening of the file. A directory is given as its error.
+    /// The reason why the file cannot be opened. A directory is returned as an error, opened.
     pub(crate) fn find(
         &mut self, folder: &mut Folder, path: Vec<u8>, accepted: Accepted, clock: Clock,
     ) -> Result<Representation, Result<OpenFile, Refusal>> {
@@ -92,7 +94,7 @@ impl Site {
         Ok(Representation { path, facts, content, kind, coding: None, varies })
     }
 
-    /// The facts of what is at a path, and its content; `None` where only the facts are kept.
+    /// Returns the metadata of the file at a path, and its content; `None` if only the metadata is cached.
     fn get(&mut self, folder: &mut Folder, path: &[u8]) -> Result<(Facts, Option<Content>), Refusal> {
         if let Some(known) = self.cache.facts(path) {
             match folder.look_up(path) {
@@ -104,7 +106,7 @@ impl Site {
         Ok((*file.facts(), Some(Content::File(file))))
     }
 
-    /// The compressed copy of a file that the client likes best: its path, facts, content and coding.
+    /// Returns the compressed copy of a file that the client prefers: its path, metadata, content and coding.
     fn find_copy(
         &mut self, folder: &mut Folder, path: &[u8], original: &Facts, accepted: Accepted, clock: Clock,
     ) -> Option<(Vec<u8>, Facts, Content, &'static str)> {
@@ -117,7 +119,7 @@ impl Site {
                 continue;
             };
             if is_copy(&facts, original) {
-                // So that the file need not be opened to compare it with its copy.
+                // This way the file need not be opened to compare it with its copy.
                 if self.cache.takes(original, clock.unix) && self.cache.facts(path).is_none() {
                     self.cache.put(path, original, None);
                 }
@@ -128,7 +130,7 @@ impl Site {
         None
     }
 
-    /// The compressed copy of a file that the client likes best, opened, and its coding; `now` in nanoseconds.
+    /// Opens the compressed copy of a file that the client prefers, and returns it with its coding. `now`: nanoseconds.
     pub(crate) fn open_copy(
         &mut self, folder: &mut Folder, path: &[u8], original: &Facts, accepted: Accepted, now: u64,
     ) -> Option<(OpenFile, &'static str)> {
@@ -143,8 +145,8 @@ impl Site {
         found
     }
 
-    /// The bytes of a representation that answer a request, when they are few: its content, or one part; `None` when they
-    /// are not, or cannot be read.
+    /// Returns the bytes of a representation that a request gets, if they are few: its content, or one range. `None` if
+    /// they are not few, or cannot be read.
     pub(crate) fn load(&mut self, found: &Representation, choice: &Choice, clock: Clock) -> Option<Bytes> {
         let (first, length) = match choice {
             Choice::Whole => (0, found.facts.size),
@@ -167,7 +169,7 @@ impl Site {
         if length <= READ_MOST { read(file, first, length) } else { None }
     }
 
-    /// Hands over the fields of an answer but its length.
+    /// Passes the fields of the response to `add`, without its length.
     pub(crate) fn each_field(
         &self, found: &Representation, validators: &Validators, choice: &Choice,
         mut add: impl FnMut(&'static [u8], &[u8]),
@@ -199,12 +201,12 @@ impl Site {
 }
 
 impl Representation {
-    /// Its validators; `now` in seconds since the epoch.
+    /// Returns its validators. `now`: seconds since the Unix epoch.
     pub(crate) fn validators(&self, now: u64) -> Validators {
         Validators::of(&self.facts, self.coding, now)
     }
 
-    /// The file that the client has asked for, if it was opened to be sent.
+    /// Returns the requested file itself, if it was opened for sending.
     pub(crate) fn into_original(self) -> Option<OpenFile> {
         match self {
             Representation { content: Content::File(file), coding: None, .. } => Some(file),
@@ -213,7 +215,7 @@ impl Representation {
     }
 }
 
-/// A part of a file; `None` when it is not there as a whole.
+/// Reads a part of a file; `None` if it cannot be read completely.
 fn read(file: &OpenFile, first: u64, length: u64) -> Option<Bytes> {
     let length = usize::try_from(length).ok()?;
     let mut bytes = Vec::new();

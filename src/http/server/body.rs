@@ -1,4 +1,4 @@
-//! Bodies of requests as handlers read them: whole, or in pieces.
+//! Bodies of requests, read by handlers as a whole or in pieces.
 
 use super::connection::{Expects, NextRequest, State};
 use super::work::Filled;
@@ -7,35 +7,35 @@ use crate::codec::http1::body::Run;
 use crate::codec::http1::status::Reject;
 use crate::codec::http1::write;
 
-/// How much of a body is read.
+/// The part of a body to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum How {
-    /// All that is left of it.
+    /// The rest of the body.
     Whole,
-    /// What has come.
+    /// The data that has arrived.
     Piece,
 }
 
-/// What reading a body came to.
+/// The result of reading a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Read {
-    /// Bytes of it are in the caller's buffer: all that was left, or at least one.
+    /// The caller's buffer has the rest of the body, or at least one byte of it.
     Data,
-    /// There is no more.
+    /// The body is complete.
     End,
-    /// More has to come, which the connection is armed for.
+    /// More data is needed; the connection is armed for reading.
     Pending,
-    /// The peer ended before the body did.
+    /// The peer has closed before the end of the body.
     Truncated,
-    /// The framing is broken, or the body is over the limit.
+    /// The framing is malformed, or the body exceeds the limit.
     Refused(Reject),
     Failed,
-    /// The request is over.
+    /// The request has ended.
     Late,
 }
 
 impl<T: Transport> Server<T> {
-    /// Reads the body of a request into `out`, whose bytes are replaced; `limit`: how many bytes the whole body may have.
+    /// Reads the body of a request into `out`, whose bytes are replaced. `limit`: the most bytes of the whole body.
     pub(crate) fn read_body(&mut self, id: RequestId, limit: u64, how: How, out: &mut Vec<u8>) -> Read {
         out.clear();
         if self.in_work(id).is_none() {
@@ -59,7 +59,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// No request follows on the connection.
+    /// Closes the connection after this request.
     fn close_behind(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.next = NextRequest::None;
@@ -68,7 +68,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Reads what is there; `None` when that is not enough.
+    /// Reads the available data; `None` if that is not enough.
     fn read_there(&mut self, slot: usize, limit: u64, how: How, out: &mut Vec<u8>) -> Result<Option<Read>, Reject> {
         if let Some(handling) = self.connections[slot].handling() {
             handling.body.check(limit)?;
@@ -80,7 +80,7 @@ impl<T: Transport> Server<T> {
         };
         loop {
             let bytes = self.landing.bytes(slot, &connection.input);
-            // One that is announced comes as a whole, or not yet.
+            // A body with an announced length is returned as a whole, or not yet.
             if how == How::Whole
                 && let Some(left) = handling.body.left()
                 && left > bytes.len() as u64
@@ -88,7 +88,7 @@ impl<T: Transport> Server<T> {
                 return Ok(None);
             }
             let run = handling.body.next(bytes);
-            // A chunk's size may be among what came, without any of its data.
+            // The bytes may contain a chunk's size without any of its data.
             handling.body.check(limit)?;
             let consume = match run? {
                 Run::Data { data, consume } => {
@@ -125,7 +125,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Lets a client that waits for `100 Continue` go on, if nothing of the body has come (RFC 9110 section 10.1.1).
+    /// Sends `100 Continue` to a client that waits for it, unless bytes of the body have arrived (RFC 9110 section
+    /// 10.1.1).
     fn invite(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
@@ -139,7 +140,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// The section of fields behind the chunked body of a request, once that was read; empty when there is none.
+    /// Returns the trailer section of a request's chunked body after it was read; empty if there is none.
     pub(crate) fn trailers(&mut self, id: RequestId) -> &[u8] {
         self.handling(id).and_then(|handling| handling.has_rare()).map_or(&[], |rare| &rare.trailers)
     }

@@ -1,4 +1,4 @@
-//! How requests and connections end; a stop.
+//! The end of requests and connections; stopping the server.
 
 use super::connection::{Answer, Client, NextRequest, Peer, State, Waits};
 use super::settings::{Clock, LINGER};
@@ -6,26 +6,26 @@ use super::work::{Filled, Why, Work};
 use super::{Phase, RequestId, Server, Transport};
 use crate::codec::http1::body::Incoming;
 
-/// What becomes of a connection when a request of it is over.
+/// What happens to a connection after a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
-    /// It goes on, if the answer did not say otherwise.
+    /// It persists, unless the response has announced its end.
     Kept,
-    /// The answer was cut short: it closes when what is queued has gone out.
+    /// The response was cut short: the connection closes after the queue is sent.
     Cut,
 }
 
-/// A connection that was handed over.
+/// A connection that was detached from the server.
 pub(crate) struct HandedOver<T> {
     pub(crate) transport: T,
-    /// What was read and not used.
+    /// The unread bytes.
     pub(crate) input: Vec<u8>,
-    /// What is still to be sent.
+    /// The unsent bytes.
     pub(crate) output: Vec<u8>,
 }
 
 impl<T: Transport> Server<T> {
-    /// The request is over. [`Server::next`] goes on with its connection.
+    /// Ends a request. [`Server::next`] continues with its connection.
     #[inline]
     pub(crate) fn end(&mut self, id: RequestId, how: End) {
         if self.in_work(id).is_none() {
@@ -58,7 +58,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// What the client has sent, and may send, does not count any more.
+    /// Discards the bytes that the client has sent, and ignores further ones.
     #[cold]
     fn forget_input(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
@@ -67,7 +67,7 @@ impl<T: Transport> Server<T> {
         self.landing.consume(slot, &mut connection.input, usize::MAX);
     }
 
-    /// Closes a connection, once no handler works on it; the tasks that wait on one are told.
+    /// Closes a connection, after its handler has ended. Tasks that wait on it are resumed.
     pub(super) fn close(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         let id = connection.request(slot);
@@ -83,7 +83,7 @@ impl<T: Transport> Server<T> {
         self.fail(slot);
     }
 
-    /// The connection leaves.
+    /// Closes a connection and removes it.
     pub(super) fn remove(&mut self, slot: usize) {
         let mut connection = self.take_out(slot);
         connection.transport.close();
@@ -93,7 +93,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Takes a connection out of the books.
+    /// Removes a connection from the server's tables.
     fn take_out(&mut self, slot: usize) -> super::Connection<T> {
         self.free_timer(slot);
         self.landing.forget(slot);
@@ -104,8 +104,9 @@ impl<T: Transport> Server<T> {
         connection
     }
 
-    /// No request is to follow, and all is sent. Where the client may still be sending, closing at once would reset the
-    /// connection under the answer (RFC 9112 section 9.6): what comes is read and dropped for a moment.
+    /// Closes a connection without a further request, after everything is sent. If the client may still be sending, an
+    /// immediate close would reset the connection before the client has read the response (RFC 9112 section 9.6).
+    /// Therefore received bytes are read and discarded for a short time.
     pub(super) fn close_gently(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
         let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
@@ -123,7 +124,7 @@ impl<T: Transport> Server<T> {
         self.discard_rest(slot);
     }
 
-    /// Drops what a client still sends.
+    /// Discards the bytes that a client still sends.
     pub(super) fn discard_rest(&mut self, slot: usize) {
         loop {
             let connection = &mut self.connections[slot];
@@ -136,7 +137,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// The connection of a request is the caller's from now on.
+    /// Detaches the connection of a request from the server and gives it to the caller.
     pub(crate) fn hand_over(&mut self, id: RequestId) -> Option<HandedOver<T>> {
         self.take_head(id);
         self.in_work(id)?;
@@ -148,25 +149,26 @@ impl<T: Transport> Server<T> {
         Some(HandedOver { transport, input, output: output.unwrap_or_default() })
     }
 
-    /// The task that handled a request was killed: its client would wait for ever.
+    /// Closes the connection of a request whose task was killed; otherwise its client would wait forever.
     pub(crate) fn abandon(&mut self, id: RequestId) {
         if self.in_work(id).is_some() {
             self.remove(id.slot());
         }
     }
 
-    /// A stop begins: what has arrived is answered, and the last answer of a connection says that it closes.
+    /// Begins to stop: requests that have arrived are handled, and the last response of each connection announces its
+    /// end.
     pub(crate) fn stop(&mut self) {
         self.phase = self.phase.max(Phase::Stopping);
     }
 
-    /// Connections that are idle close, and others when they would fall idle.
+    /// Closes idle connections, and others as soon as they would become idle.
     pub(crate) fn settle_down(&mut self) {
         self.phase = Phase::Settled;
         self.close_where(|state| matches!(state, State::Idle));
     }
 
-    /// All connections close; tasks that wait on one are told.
+    /// Closes all connections. Tasks that wait on them are resumed.
     pub(crate) fn close_all(&mut self) {
         self.close_where(|_| true);
     }
@@ -179,8 +181,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// The answer to a request that is being dispatched during a stop says that the connection closes, if nothing has come
-    /// behind it. Behind a body the end shows when the connection falls idle.
+    /// Announces the end of the connection in the response to a request that is dispatched during a stop, if no bytes
+    /// have arrived after it. After a body, the connection is closed when it becomes idle.
     #[cold]
     pub(super) fn end_with_last(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];

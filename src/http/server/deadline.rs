@@ -1,5 +1,5 @@
-//! When a connection is acted on, whatever it does. Its timer is moved only when it would fire too late, and set again
-//! when it has fired too early: so a connection that goes from request to request makes no call of the timer queue.
+//! The deadlines of connections. A connection's timer is moved only if it would fire too late, and set again if it has
+//! fired too early. So a connection that gets one request after another does not call the timer queue.
 
 use super::connection::State;
 use super::settings::{Clock, Time};
@@ -9,7 +9,7 @@ use crate::codec::http1::status::Reject;
 use crate::event::timers::Queue;
 
 impl<T: Transport> Server<T> {
-    /// The connection is acted on at `due`.
+    /// Sets the deadline of a connection to `due`.
     #[inline]
     pub(super) fn act_by(&mut self, slot: usize, due: Time) {
         let deadline = &mut self.connections[slot].deadline;
@@ -44,12 +44,12 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// When [`Server::expire`] is to be called; `None`: never, as things stand.
+    /// Returns the time at which [`Server::expire`] is to be called; `None` if there is no deadline.
     pub(crate) fn next_deadline(&mut self) -> Option<Time> {
         self.deadlines.next_due()
     }
 
-    /// Acts on the connections whose time is over. What is to be done for others [`Server::next`] tells.
+    /// Handles connections whose deadline has passed. The resulting work for others is returned by [`Server::next`].
     pub(crate) fn expire(&mut self, clock: Clock) {
         while let Some((timer, _)) = self.deadlines.expire(clock.now) {
             let slot = self.timed[Queue::slot(timer)];
@@ -85,7 +85,7 @@ impl<T: Transport> Server<T> {
                 self.set_wait_deadline(slot);
             }
             State::Head { .. } => {
-                let reject = Reject::new(408, "the request comes in too slowly");
+                let reject = Reject::new(408, "the request arrives too slowly");
                 self.refuse(slot, reject, clock);
                 self.enqueue(slot);
             }
@@ -102,8 +102,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Until when a body has to come that a handler waits for: a while, and longer for each byte that came, counting
-    /// only the time that was spent waiting.
+    /// Returns the deadline of a body for which a handler waits: a fixed time, extended for each byte received. Only
+    /// the time spent waiting counts.
     fn body_due(&self, slot: usize) -> Option<Time> {
         let connection = &self.connections[slot];
         let State::Handling(handling) = &connection.state else {
@@ -114,7 +114,7 @@ impl<T: Transport> Server<T> {
         let there = self.landing.bytes(slot, &connection.input).len();
         let received = handling.body.received() + there as u64;
         let earned = received as f64 / self.settings.body_rate * 1e9;
-        // A rate of 0 asks for nothing.
+        // A rate of 0 sets no limit.
         let earned = if earned.is_nan() { Time::MAX } else { earned as Time };
         let span = self.settings.body_time.saturating_add(earned);
         Some(since.saturating_add(span.saturating_sub(rare.waited)))

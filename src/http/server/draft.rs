@@ -1,26 +1,26 @@
-//! What a handler has set of a response's head before that goes out.
+//! The fields that a handler has set before its response.
 
 use crate::codec::http1::write::{BadField, Role, Seen, check_field};
 
-/// Fields in the order in which they were set: lines that were checked, ready to be sent.
+/// Fields in the order in which they were set, as checked lines that are ready to be sent.
 #[derive(Default, Debug)]
 pub(crate) struct Draft {
     text: Vec<u8>,
     lines: Vec<Line>,
-    /// What middleware has set, which an error does not forget.
+    /// The fields set by middleware, which an error response keeps.
     kept: Option<Box<(Vec<u8>, Vec<Line>)>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Line {
     start: u32,
-    /// Offset behind the name, and behind the line's CRLF.
+    /// Offset after the name, and after the line's CRLF.
     colon: u32,
     end: u32,
     role: Role,
 }
 
-/// The fields that describe a body, lower case and sorted: an error's answer has another.
+/// The fields that describe a body, in lower case and sorted. An error response has a different body.
 const OF_BODY: [&[u8]; 13] = [
     b"accept-ranges",
     b"cache-control",
@@ -41,13 +41,16 @@ impl Draft {
     /// Adds a field.
     ///
     /// # Errors
-    /// For one that cannot be sent; then nothing has changed.
+    /// The field cannot be sent; the draft is unchanged.
     pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadField> {
         self.append(name, value, check(name, value)?);
         Ok(())
     }
 
-    /// Sets a field, in the place of all of that name; it comes last.
+    /// Sets a field. It replaces all fields with that name, and becomes the last one.
+    ///
+    /// # Errors
+    /// As [`Draft::add`].
     pub(crate) fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadField> {
         let role = check(name, value)?;
         if !self.lines.is_empty() {
@@ -80,7 +83,7 @@ impl Draft {
         &self.text[line.colon as usize + 2..line.end as usize - 2]
     }
 
-    /// Keeps the lines that `stays` says.
+    /// Keeps the lines for which `stays` returns true.
     fn retain(&mut self, stays: impl Fn(&Self, Line) -> bool) {
         if self.lines.iter().all(|line| stays(self, *line)) {
             return;
@@ -94,12 +97,12 @@ impl Draft {
         (self.text, self.lines) = (rest.text, rest.lines);
     }
 
-    /// Removes all fields of a name.
+    /// Removes all fields with this name.
     pub(crate) fn remove(&mut self, name: &[u8]) {
         self.retain(|draft, line| !draft.name(line).eq_ignore_ascii_case(name));
     }
 
-    /// The value of the first field of a name.
+    /// Returns the value of the first field with this name.
     pub(crate) fn get(&self, name: &[u8]) -> Option<&[u8]> {
         let found = self.lines.iter().find(|line| self.name(**line).eq_ignore_ascii_case(name));
         found.map(|line| self.value(*line))
@@ -113,29 +116,29 @@ impl Draft {
         });
     }
 
-    /// Remembers what is set now, in the place of what was remembered before.
+    /// Saves the current fields; they replace those saved before.
     pub(crate) fn keep(&mut self) {
         self.kept = Some(Box::new((self.text.clone(), self.lines.clone())));
     }
 
-    /// Only what was remembered is set from now on.
+    /// Restores the saved fields.
     pub(crate) fn restore(&mut self) {
         (self.text, self.lines) = self.kept.as_deref().cloned().unwrap_or_default();
     }
 
-    /// Forgets all but what was kept.
+    /// Removes all fields except the saved ones.
     pub(crate) fn forget(&mut self) {
         self.text.clear();
         self.lines.clear();
     }
 
-    /// Forgets all.
+    /// Removes all fields, including the saved ones.
     pub(crate) fn clear(&mut self) {
         self.forget();
         self.kept = None;
     }
 
-    /// Writes the lines that are to be sent to `out`. → what all of them tell
+    /// Writes the lines to be sent to `out`. Returns the properties of all lines.
     pub(super) fn write(&self, out: &mut Vec<u8>) -> Seen {
         let mut seen = Seen::default();
         if self.lines.iter().all(|line| line.role == Role::Plain) {
@@ -170,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_set_again_comes_last() {
+    fn a_field_that_is_set_again_becomes_the_last() {
         let mut draft = Draft::default();
         draft.add(b"A", b"1").unwrap();
         draft.add(b"B", b"2").unwrap();
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_changes_nothing() {
+    fn a_field_that_cannot_be_sent_changes_nothing() {
         let mut draft = Draft::default();
         draft.set(b"A", b"1").unwrap();
         assert_eq!(draft.set(b"A", b"1\r\nB: 2"), Err(BadField::Value));
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_says_itself_is_noted_and_left_out() {
+    fn fields_that_the_server_sets_are_recorded_and_left_out() {
         let mut draft = Draft::default();
         draft.add(b"Connection", b"close").unwrap();
         draft.add(b"Content-Length", b"12").unwrap();
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_forgets_all_but_what_was_kept() {
+    fn restoring_keeps_only_the_saved_fields() {
         let mut draft = Draft::default();
         draft.add(b"X-Trace", b"1").unwrap();
         draft.keep();

@@ -1,23 +1,24 @@
-//! Where reads of all connections land, and what a connection keeps of them.
+//! The landing buffer, into which all connections read, and the bytes that a connection keeps.
 //!
-//! Invariant: the bytes of a connection that were read and not consumed lie in one place, in order: in the landing
-//! buffer, when that has them, else in the connection's own input.
+//! Invariant: the bytes of a connection that were read and not consumed are in one place, in order: either in the
+//! landing buffer or in the connection's own input.
 
 use super::transport::Transport;
 use crate::stream::queue::Moved;
 use bytes::{Buf, BytesMut};
 use std::io;
 
-/// A message of 64 KiB comes in one read, and by what is left of the room is known to be all there is.
+/// The size of the buffer in bytes. A message of 64 KiB arrives in one read, and the free space left shows that all
+/// available data was read.
 const ROOM: usize = 64 * 1024 + 512;
 
-/// A read gets at least so much room.
+/// The least free space for a read, in bytes.
 const LEAST: usize = 4 * 1024;
 
-/// The slot of nobody.
+/// The owner of an empty buffer.
 const NOBODY: usize = usize::MAX;
 
-/// The buffer that reads land in. It holds bytes of one connection at most.
+/// The buffer. It contains bytes of at most one connection.
 pub(super) struct Landing {
     room: Box<[u8]>,
     start: usize,
@@ -30,17 +31,17 @@ impl Landing {
         Landing { room: Box::default(), start: 0, end: 0, owner: NOBODY }
     }
 
-    /// The slot of the connection that it has bytes of, unless that is `slot`.
+    /// Returns the slot of the connection whose bytes it contains, unless that is `slot`.
     pub(super) fn other_owner(&self, slot: usize) -> Option<usize> {
         (self.owner != slot && self.owner != NOBODY).then_some(self.owner)
     }
 
-    /// What was read of the connection at `slot`, whose own bytes are `input`.
+    /// Returns the unread bytes of the connection at `slot`, whose own input is `input`.
     pub(super) fn bytes<'b>(&'b self, slot: usize, input: &'b BytesMut) -> &'b [u8] {
         if self.owner == slot { &self.room[self.start..self.end] } else { input }
     }
 
-    /// Drops the first `count` of these, or all when there are fewer.
+    /// Removes the first `count` of these bytes, or all if there are fewer.
     #[inline]
     pub(super) fn consume(&mut self, slot: usize, input: &mut BytesMut, count: usize) {
         if self.owner == slot {
@@ -60,21 +61,22 @@ impl Landing {
         (self.start, self.end, self.owner) = (0, 0, NOBODY);
     }
 
-    /// What it has goes to `input`, that of its owner.
+    /// Moves the bytes to `input`, which belongs to their owner.
     #[cold]
     pub(super) fn spill(&mut self, input: &mut BytesMut) {
         input.extend_from_slice(&self.room[self.start..self.end]);
         self.clear();
     }
 
-    /// The connection at `slot` is gone.
+    /// Discards the bytes of the connection at `slot`, which is closed.
     pub(super) fn forget(&mut self, slot: usize) {
         if self.owner == slot {
             self.clear();
         }
     }
 
-    /// Reads once for the connection at `slot`; nobody else owns it. → as [`Transport::receive`]
+    /// Reads once for the connection at `slot`; no other connection may own the buffer. Returns the result of
+    /// [`Transport::receive`].
     #[inline]
     pub(super) fn fill<T: Transport>(
         &mut self, slot: usize, input: &mut BytesMut, from: &mut T,

@@ -1,4 +1,4 @@
-//! From what was read to the next request.
+//! From the bytes read to the next request.
 
 use super::connection::{Client, Handling, State};
 use super::settings::{Clock, DISCARD_MOST};
@@ -10,19 +10,19 @@ use crate::codec::http1::status::Reject;
 use crate::codec::uri;
 use crate::http::router::routes::RouteId;
 
-/// What is among the bytes that were read.
+/// The content of the bytes read so far.
 pub(super) enum Look {
-    /// The head of a request, with its route when that tells by itself.
+    /// The head of a request, with its route if that is known without testing constraints.
     Request(Option<RouteId>),
     Refused(Reject),
-    /// No request is to follow.
+    /// No request follows.
     Over,
-    /// More has to be read.
+    /// More bytes are needed.
     More,
 }
 
 impl<T: Transport> Server<T> {
-    /// Looks for the next request of a connection that no handler works on.
+    /// Searches for the next request of a connection without a handler.
     #[inline]
     pub(super) fn look(&mut self, slot: usize, clock: Clock) -> Look {
         if matches!(self.connections[slot].state, State::Discarding { .. })
@@ -56,7 +56,7 @@ impl<T: Transport> Server<T> {
                 Look::More
             }
             Err(reject) => {
-                // Nothing is known of this request, and the one before it does not count.
+                // This request is unknown, and the settings of the previous one do not apply.
                 connection.client = Client::MayGoOn;
                 connection.state = State::Idle;
                 Look::Refused(reject)
@@ -64,7 +64,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// The path has escapes that mean nothing. All else of the request is known, so that the refusal suits it.
+    /// Refuses a path with malformed escapes. The rest of the request is valid, so the refusal takes it into account.
     #[cold]
     fn refuse_path(&mut self, slot: usize) -> Look {
         let stamp = self.stamp();
@@ -77,7 +77,7 @@ impl<T: Transport> Server<T> {
         Look::Refused(Reject::bad("malformed percent-encoding in the path"))
     }
 
-    /// Drops what has come of the body of an answered request. → `None` when nothing of it is left
+    /// Discards the received part of the body of the last request. Returns `None` if the body is complete.
     #[cold]
     fn discard_body(&mut self, slot: usize) -> Option<Look> {
         let connection = &mut self.connections[slot];
@@ -106,7 +106,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// The head of a request that is still where it was read; `None` when it was taken.
+    /// Returns the head of a request that is still in the input; `None` if it was taken.
     pub(crate) fn head(&mut self, id: RequestId) -> Option<RequestHead<'_>> {
         let connection = in_work(&mut self.connections, id)?;
         if connection.handling()?.head_left == 0 {
@@ -122,7 +122,7 @@ impl<T: Transport> Server<T> {
         Some(RequestHead { head, bytes: &bytes[..head.head_len] })
     }
 
-    /// The head of a request was copied, and is dropped here.
+    /// Removes the head of a request from the input, after it was copied.
     pub(crate) fn take_head(&mut self, id: RequestId) {
         if let Some(connection) = in_work(&mut self.connections, id)
             && let Some(handling) = connection.handling()
@@ -132,14 +132,15 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// The route of a request is to have one made from now on, whatever its handler takes: somebody else needed it.
+    /// From now on creates a request object for the route of this request, even if its handler takes none, because
+    /// other code needed it.
     pub(crate) fn needs_request(&mut self, id: RequestId) {
         if let Some(route) = self.route(id) {
             self.routes.borrow_mut().needs_request(route);
         }
     }
 
-    /// The route of a request; `None` when that does not tell by itself.
+    /// Returns the route of a request; `None` if Lua code has to determine it.
     pub(crate) fn route(&mut self, id: RequestId) -> Option<RouteId> {
         self.handling(id)?.route
     }

@@ -1,4 +1,5 @@
-//! Answers: as a whole, or in pieces behind their head. Length, date and persistence are right by themselves.
+//! Responses: as a whole, or as a head followed by pieces of the body. Length, date and keep-alive are set
+//! automatically.
 
 use super::connection::{Answer, Connection, Expects, NextRequest, State};
 use super::draft::Draft;
@@ -13,7 +14,7 @@ use crate::stream::queue::Sent;
 use bytes::Bytes;
 use slab::Slab;
 
-/// An answer as a whole, beside what its draft has.
+/// A whole response, in addition to the fields of its draft.
 #[derive(Debug)]
 pub(crate) struct Response<'a> {
     /// 200 to 599.
@@ -22,7 +23,7 @@ pub(crate) struct Response<'a> {
     pub(crate) body: Body<'a>,
 }
 
-/// The media type of a body, unless a field names one.
+/// The media type of a body; ignored if a field sets it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind<'a> {
     Text,
@@ -35,32 +36,32 @@ pub(crate) enum Kind<'a> {
 pub(crate) enum Body<'a> {
     None,
     Bytes(&'a [u8]),
-    /// Bytes that stand in many queues.
+    /// Bytes that many queues share.
     Shared(Bytes),
 }
 
-/// What answering came to.
+/// The result of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Responded {
-    /// All of it is queued.
+    /// The whole response is queued.
     Done,
-    /// The body is long. So many bytes of it are gone; the caller sends the rest, see [`Server::send`].
+    /// The body is long, and this number of its bytes are sent. The caller sends the rest, see [`Server::send`].
     Rest(usize),
-    /// An answer was begun before, or the request is over: nothing happened.
+    /// A response was begun before, or the request has ended; the call has no effect.
     Late,
 }
 
-/// What is queued after a piece was.
+/// The state of the queue after a piece was added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Queued {
     pub(crate) bytes: usize,
-    /// The peer takes no more.
+    /// The peer receives nothing from now on.
     pub(crate) failed: bool,
 }
 
 #[cfg(test)]
 impl<'a> Response<'a> {
-    /// An answer 200 with a text.
+    /// A response 200 with a text.
     pub(crate) const fn text(body: &'a [u8]) -> Self {
         Response { status: 200, kind: Kind::Text, body: Body::Bytes(body) }
     }
@@ -88,8 +89,8 @@ impl<'a> Kind<'a> {
 }
 
 impl<T: Transport> Connection<T> {
-    /// Decides whether it stays open after the answer whose head is being written. It cannot when the client holds back
-    /// a body that nobody asked for, or when too much of one is left.
+    /// Decides about keep-alive after the response whose head is being written. The connection closes if the client
+    /// still waits to send an unread body, or if the unread rest of a body is too long.
     #[inline]
     fn settle(&mut self, landing: &Landing, slot: usize, close: bool) -> Persistence {
         let State::Handling(handling) = &mut self.state else {
@@ -111,7 +112,7 @@ impl<T: Transport> Connection<T> {
         Persistence { keep_alive: self.next == NextRequest::Follows, version: handling.version }
     }
 
-    /// The head of a whole answer is queued. → whether a body follows
+    /// Records that the head of a whole response is queued. Returns whether a body follows.
     #[inline]
     fn end_head(&mut self) -> bool {
         self.body_from = Some(self.sent + self.queued() as u64);
@@ -123,7 +124,7 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// The connection of a request whose answer is open, and its draft, if it has one.
+/// Returns the connection of a request without a response so far, and its draft, if it has one.
 #[inline]
 fn open<T: Transport>(
     connections: &mut Slab<Connection<T>>, id: RequestId,
@@ -134,7 +135,7 @@ fn open<T: Transport>(
 }
 
 impl<T: Transport> Server<T> {
-    /// Queues the answer to a request.
+    /// Queues the response to a request.
     #[inline]
     pub(crate) fn respond(&mut self, id: RequestId, response: Response<'_>, clock: Clock) -> Responded {
         let Some((connection, draft)) = open(&mut self.connections, id) else {
@@ -164,7 +165,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// An answer with a status, fields or a type of its own.
+    /// Queues a response with its own status, fields or media type.
     fn respond_set(
         &mut self, slot: usize, response: Response<'_>, draft: Option<Box<Draft>>, clock: Clock,
     ) -> Responded {
@@ -182,13 +183,13 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Writes a head with the fields of `draft`, which is kept to be used again. `frame` says how its body is framed, and
-    /// of which type it is.
+    /// Writes a head with the fields of `draft`, which is then reused. `frame` returns the framing and the media type
+    /// of the body.
     fn write_head<'k>(
         &mut self, slot: usize, status: u16, draft: Option<Box<Draft>>, clock: Clock,
         frame: impl FnOnce(&Seen) -> (Framing, Option<&'k [u8]>),
     ) -> Framing {
-        // What has to be known of the fields before the head's end is written.
+        // The properties of the fields must be known before the end of the head is written.
         let mut lines = std::mem::take(&mut self.scratch);
         lines.clear();
         let seen = draft.as_ref().map_or_else(Seen::default, |draft| draft.write(&mut lines));
@@ -230,7 +231,8 @@ impl<T: Transport> Server<T> {
         Responded::Done
     }
 
-    /// A long body is sent from where it is. Of one that is not too long what the system does not take is copied.
+    /// Sends a long body without a copy. If it is at most [`AT_ONCE`] bytes long, the part that the system does not
+    /// accept is copied.
     fn send_long(&mut self, slot: usize, body: &[u8]) -> Responded {
         let mut taken = 0;
         self.connections[slot].weigh(body.len());
@@ -248,8 +250,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Queues the head of an answer whose body follows in pieces. → how these are framed; `None` when an answer was begun
-    /// before, or the request is over
+    /// Queues the head of a response whose body follows in pieces. Returns the framing of the pieces; `None` if a
+    /// response was begun before, or the request has ended.
     pub(crate) fn start(&mut self, id: RequestId, status: u16, kind: Kind<'_>, clock: Clock) -> Option<Framing> {
         let (connection, draft) = open(&mut self.connections, id)?;
         let handling = connection.handling()?;
@@ -267,8 +269,8 @@ impl<T: Transport> Server<T> {
         Some(pieces)
     }
 
-    /// Queues a piece of a body that was started; `None` when there is none. How much of it is to be sent is the caller's to
-    /// count.
+    /// Queues a piece of a body that was started; `None` if there is no such body. The caller ensures that the total
+    /// length is right.
     pub(crate) fn chunk(&mut self, id: RequestId, data: &[u8]) -> Option<Queued> {
         let handling = self.handling(id)?;
         let Answer::Pieces(pieces) = handling.answer else {
@@ -282,7 +284,7 @@ impl<T: Transport> Server<T> {
         self.queued(id)
     }
 
-    /// The body that was started is complete. `trailers`: field lines behind it, where it is chunked.
+    /// Completes the body that was started. `trailers`: field lines after it, if it is chunked.
     pub(crate) fn finish(&mut self, id: RequestId, trailers: &[u8]) -> Option<Queued> {
         let handling = self.handling(id)?;
         let Answer::Pieces(pieces) = handling.answer else {
@@ -299,7 +301,7 @@ impl<T: Transport> Server<T> {
         self.queued(id)
     }
 
-    /// Appends to a queue that somebody else flushes, unless the peer takes nothing.
+    /// Appends to a queue that is flushed later, unless the peer has failed.
     fn append(&mut self, slot: usize, write: impl FnOnce(&mut Vec<u8>)) {
         if self.connections[slot].peer != super::connection::Peer::Failed {
             self.queue(slot).append(write);
@@ -307,7 +309,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Queues a range of a file behind the head of an answer in pieces; false when there is none.
+    /// Queues a range of a file as a piece of a body that was started. Returns false if there is no such body.
     pub(crate) fn push_file(&mut self, id: RequestId, file: T::File, offset: u64, length: u64) -> bool {
         let answer = self.handling(id).map(|handling| &handling.answer);
         let is_begun = matches!(answer, Some(Answer::Pieces(Framing::Length(_) | Framing::UntilClose)));
@@ -317,7 +319,7 @@ impl<T: Transport> Server<T> {
         is_begun
     }
 
-    /// Queues an answer that refuses what the connection asked for; the connection closes behind it.
+    /// Queues a response that refuses the request; the connection closes after it.
     #[cold]
     pub(super) fn refuse(&mut self, slot: usize, reject: Reject, clock: Clock) {
         let connection = &mut self.connections[slot];

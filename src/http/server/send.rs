@@ -1,4 +1,4 @@
-//! What is queued goes out; waits of handlers for their connection.
+//! Sending the queue; waits of handlers for their connection.
 
 use super::connection::{Flush, Peer, State};
 use super::settings::Clock;
@@ -12,12 +12,12 @@ impl<T: Transport> Server<T> {
         self.connections[slot].queue(&mut self.queues)
     }
 
-    /// Sends what is queued.
+    /// Sends the queue.
     pub(super) fn flush_queue(&mut self, slot: usize) -> io::Result<Sent> {
         self.send_queue(slot, &[], &mut 0)
     }
 
-    /// Sends what is queued and then `borrowed`, of which `taken` bytes are gone.
+    /// Sends the queue and then `borrowed`, of which `taken` bytes were sent before.
     #[inline]
     pub(super) fn send_queue(&mut self, slot: usize, borrowed: &[u8], taken: &mut usize) -> io::Result<Sent> {
         if !borrowed.is_empty() {
@@ -40,7 +40,7 @@ impl<T: Transport> Server<T> {
         sent
     }
 
-    /// Keeps a queue that is empty.
+    /// Keeps an empty queue for reuse.
     #[inline]
     pub(super) fn spare_queue(&mut self, queue: Box<Queue<T::File>>) {
         if self.queues.len() < SPARE {
@@ -48,7 +48,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// The connection's queue goes out before the loop waits, whatever its handler does.
+    /// Marks a connection, so that its queue is sent before the loop waits, whatever its handler does.
     #[inline]
     pub(super) fn note_unflushed(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
@@ -58,7 +58,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Sends what is queued of connections whose handlers work. To be called before the loop waits.
+    /// Sends the queues of connections whose requests are being handled. Must be called before the loop waits.
     pub(crate) fn flush(&mut self) {
         while let Some(slot) = self.unflushed.pop() {
             let Some(connection) = self.connections.get_mut(slot) else {
@@ -71,7 +71,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Sends what is queued of a connection whose handler works; goes on when the peer takes more.
+    /// Sends the queue of a connection whose request is being handled. The rest is sent when the peer can receive it.
     pub(super) fn flush_handled(&mut self, slot: usize) {
         let armed = match self.flush_queue(slot) {
             Ok(Sent::All) => return,
@@ -84,7 +84,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// The peer takes no more: what is queued is dropped.
+    /// Discards the queue, because the peer receives nothing.
     pub(super) fn fail(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.peer = Peer::Failed;
@@ -94,8 +94,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Sends what is queued, and behind it `borrowed`, of which `taken` bytes are gone already; moves `taken` on. `None`
-    /// when the peer takes no more, or the request is over.
+    /// Sends the queue, and then `borrowed`, of which `taken` bytes were sent before; updates `taken`. `None` if the
+    /// peer receives nothing, or the request has ended.
     pub(crate) fn send(&mut self, id: RequestId, borrowed: &[u8], taken: &mut usize) -> Option<Sent> {
         self.in_work(id).filter(|connection| connection.peer != Peer::Failed)?;
         let slot = id.slot();
@@ -106,8 +106,8 @@ impl<T: Transport> Server<T> {
         sent
     }
 
-    /// A task of the request's handler waits from now on. `clock` is the time now. → whether there will be a
-    /// [`super::Work::Resume`]: not when the connection is over
+    /// Begins a wait of a task of the request's handler. `clock` is the current time. Returns whether a
+    /// [`super::Work::Resume`] will follow; false if the connection has failed.
     pub(crate) fn wait(&mut self, id: RequestId, what: Interest, clock: Clock) -> bool {
         let write_time = self.settings.write_time;
         let Some(connection) = self.in_work(id) else {
@@ -133,14 +133,14 @@ impl<T: Transport> Server<T> {
         true
     }
 
-    /// Bytes of memory that are queued on the connection of a request, and whether the peer takes any.
+    /// Returns the number of unsent bytes of the connection of a request, and whether the peer has failed.
     pub(crate) fn queued(&mut self, id: RequestId) -> Option<super::Queued> {
         let connection = self.in_work(id)?;
         Some(super::Queued { bytes: connection.queued(), failed: connection.peer == Peer::Failed })
     }
 
-    /// Bytes of the latest answer of a request's connection behind its head, framing included; without `queued` only
-    /// those that the peer was sent. 0 once the next request is dispatched.
+    /// Returns the number of bytes of the latest response of a request's connection after its head, including framing.
+    /// Without `queued`, only sent bytes are counted. 0 after the next request is dispatched.
     pub(crate) fn sent(&self, id: RequestId, queued: bool) -> u64 {
         let connection = self.connections.get(id.slot());
         let Some(connection) = connection.filter(|connection| connection.current == id.stamp()) else {

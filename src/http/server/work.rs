@@ -1,4 +1,4 @@
-//! What is to be done next, from events and answers to requests.
+//! The next work of the server, from events and responses to requests.
 
 use super::connection::{Client, Handling, NextRequest, Peer, Place, State, Waits};
 use super::request::Look;
@@ -8,44 +8,44 @@ use crate::codec::http1::body::Incoming;
 use crate::http::router::routes::{RouteId, Takes};
 use crate::stream::queue::{Moved, Sent};
 
-/// What whoever drives the server has to do.
+/// Work for the driver of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
-    /// A request is to be handled.
+    /// Handle a request.
     Dispatch { id: RequestId, plan: Plan },
-    /// A task that waits on a request is to go on.
+    /// Resume a task that waits on a request.
     Resume { id: RequestId, why: Why },
-    /// A connection has left, for which somebody waits.
+    /// A connection has closed, for which the driver waits.
     Room,
-    /// Nothing now.
+    /// There is no work now.
     Idle,
 }
 
-/// Who handles a request.
+/// How the handler of a request is determined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Plan {
-    /// The route's own handler.
+    /// Call the route's own handler.
     Handle { route: RouteId, takes: Takes },
-    /// That has to be found out: there is middleware, or the route alone does not tell.
+    /// Lua code has to determine it: there is middleware, or the route is not known.
     Choose { route: Option<RouteId> },
 }
 
-/// Why a task goes on.
+/// The reason why a task is resumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
     Readable,
     Writable,
-    /// The peer has ended its side.
+    /// The peer has closed its sending side.
     PeerEnded,
-    /// The body has come in too slowly.
+    /// The body has arrived too slowly.
     ReadTimeOut,
-    /// The peer has taken nothing for too long.
+    /// The peer has received nothing for too long.
     WriteTimeOut,
     /// The connection is closed.
     Closed,
 }
 
-/// What filling came to.
+/// The result of a read.
 pub(super) enum Filled {
     Some,
     End,
@@ -54,12 +54,12 @@ pub(super) enum Filled {
 }
 
 impl<T: Transport> Server<T> {
-    /// How many connections have something to do; about, since some may have ended since.
+    /// The number of connections that have work. It is approximate, because some may have closed.
     pub(crate) fn due(&self) -> usize {
         self.due.len() + usize::from(self.current.is_some()) + self.told.len()
     }
 
-    /// What is to be done next.
+    /// Returns the next work.
     #[inline]
     pub(crate) fn next(&mut self, clock: Clock) -> Work {
         if !self.told.is_empty()
@@ -79,7 +79,7 @@ impl<T: Transport> Server<T> {
         self.told.pop_front().unwrap_or(Work::Idle)
     }
 
-    /// The connection has something to do.
+    /// Adds a connection to the queue of those that have work.
     #[inline]
     pub(super) fn enqueue(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
@@ -89,7 +89,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// A connection has events.
+    /// Reports events of a connection.
     #[inline]
     pub(crate) fn ready(&mut self, id: ConnectionId, events: Readiness, clock: Clock) {
         let slot = id.slot();
@@ -105,7 +105,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Those that a handler's connection has events for go on.
+    /// Resumes the tasks of a handler for which its connection has events.
     #[cold]
     fn wake(&mut self, slot: usize, events: Readiness, clock: Clock) {
         let connection = &mut self.connections[slot];
@@ -126,14 +126,14 @@ impl<T: Transport> Server<T> {
                 self.told.push_back(Work::Resume { id, why: Why::Writable });
             }
         }
-        // Nobody waits, and what is queued goes on.
+        // No task waits to write, so the server sends the queue.
         if waits.write.is_none() && events.write && !self.connections[slot].is_flushed() {
             self.flush_handled(slot);
         }
         self.set_wait_deadline(slot);
     }
 
-    /// Goes on with a connection that no handler works on, until there is a request, or it has to wait.
+    /// Advances a connection without a handler until there is a request, or the connection has to wait.
     #[inline]
     fn advance(&mut self, slot: usize, clock: Clock) -> Option<Work> {
         loop {
@@ -153,7 +153,7 @@ impl<T: Transport> Server<T> {
             let looks = connection.next == NextRequest::Follows && connection.queued() < QUEUE_MOST;
             let has_bytes = !self.landing.bytes(slot, &connection.input).is_empty();
             if looks && (has_bytes || matches!(connection.state, State::Discarding { .. })) {
-                // One that pipelines without end must not keep others from their turn.
+                // A client that pipelines without end must not take the turns of others.
                 if connection.burst >= BURST && has_bytes {
                     connection.burst = 0;
                     self.give_way(slot, clock);
@@ -184,7 +184,7 @@ impl<T: Transport> Server<T> {
                 self.close_gently(slot, clock);
                 return None;
             }
-            // A request may be among what was read already.
+            // The bytes read so far may contain a request.
             if !looks {
                 continue;
             }
@@ -202,8 +202,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Reads once, unless it is known that nothing is there, or others are to get their turn: then the connection is
-    /// armed for reading.
+    /// Reads once. If it is certain that nothing is available, or if other connections must get their turn, arms the
+    /// connection for reading instead.
     #[inline]
     pub(super) fn fill(&mut self, slot: usize) -> Filled {
         let mut connection = &mut self.connections[slot];
@@ -234,7 +234,7 @@ impl<T: Transport> Server<T> {
         if connection.transport.arm(Interest::Read).is_ok() { Filled::WouldBlock } else { Filled::Failed }
     }
 
-    /// Nothing is to be done for the connection until it has events, which it is armed for.
+    /// Lets the connection wait for the events for which it is armed.
     #[inline]
     fn rest(&mut self, slot: usize, clock: Clock) {
         let settings = &self.settings;
@@ -248,14 +248,14 @@ impl<T: Transport> Server<T> {
             State::Handling(_) | State::Lingering => return,
         };
         let falls_idle = self.phase == Phase::Settled && matches!(connection.state, State::Idle);
-        // The system may refuse to tell of its events: it would wait for ever.
+        // If the system refused the registration, the connection would wait forever.
         if falls_idle || !connection.transport.is_watched() {
             return self.close(slot);
         }
         self.act_by(slot, due);
     }
 
-    /// Waits until the peer takes more.
+    /// Lets the connection wait until the peer receives more.
     fn block(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
         let body = match &mut connection.state {
@@ -269,7 +269,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Sends what is queued, and goes on in the next round.
+    /// Sends the queue, and continues in the next round.
     fn give_way(&mut self, slot: usize, clock: Clock) {
         match self.flush_queue(slot) {
             Ok(Sent::Short) | Err(_) => self.close(slot),
@@ -277,7 +277,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Begins the request that was found.
+    /// Begins the request whose head was parsed.
     #[inline]
     fn dispatch(&mut self, slot: usize, route: Option<RouteId>) -> Work {
         let stamp = self.stamp();
@@ -312,7 +312,7 @@ impl<T: Transport> Server<T> {
 }
 
 impl State {
-    /// That of a connection whose request is answered, of whose body that is left.
+    /// Returns the state of a connection after a response; `body` is the unread rest of the request's body.
     pub(super) fn after(body: Incoming) -> State {
         if body.is_done() { State::Idle } else { State::Discarding { body, since: None } }
     }
