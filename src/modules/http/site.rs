@@ -1,5 +1,5 @@
-//! A folder that is served, `http.site`: small files are answered in one call. lualib/lio/web/static.lua does the rest:
-//! directories, what is not there, several ranges, long files, and requests that middleware has a say in.
+//! `http.site`: a served folder. Small files are sent in one call. lualib/lio/web/static.lua handles directories,
+//! missing files, several ranges, long files, and requests with middleware.
 
 use super::files::{Copied, copied};
 use super::machine::{Handle, Machine};
@@ -14,7 +14,7 @@ use crate::lua::{Call, Either, Fault, Field, Function, FunctionTable, Maybe, New
 use crate::modules::file::refused;
 use std::rc::Rc;
 
-/// The parameter of the route that is the path below the prefix.
+/// The route parameter that contains the path below the prefix.
 const REST: &str = "rest";
 
 impl Object for Site {
@@ -25,8 +25,8 @@ impl Object for Site {
 
 const FOLDER: Field<Site> = Field::new(1);
 
-/// `http.site(folder, options)` → a site, by these options of `app:static`: `hidden`, `precompressed`, `cache_control`,
-/// `cache` and `cache_file`.
+/// `http.site(folder, options)`: returns a site with these options of `app:static`: `hidden`, `precompressed`,
+/// `cache_control`, `cache` and `cache_file`.
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     call.object::<Folder>(1)?;
     let hidden = call.raw_field(2, "hidden")?;
@@ -45,18 +45,19 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     Ok::<_, Fault>(NewWith::new(site, [(FOLDER, 1)]))
 });
 
-/// What became of a request: whether the answer is queued; or it is Lua's, with what was opened, or from the beginning.
+/// The result for a request: whether the response is queued; or Lua code responds, with the opened file or from the
+/// beginning.
 type Answered = Maybe<Either<bool, New<OpenFile>>>;
 
-/// Where an answer is given, to which request, and the path that it asks for.
+/// The server, the request, and the requested path.
 type Asked = (Rc<Machine>, RequestId, Vec<u8>);
 
 fn opened(file: OpenFile) -> Answered {
     Maybe(Some(Either::Other(New::of(file))))
 }
 
-/// `site:answer(req)` → true when the answer is queued; a file or directory that was opened, which the caller
-/// answers with; `nil, message, code` when it cannot be opened; nil when the caller has to look from the beginning.
+/// `site:answer(req)`: responds to a request. Returns true if the response is queued; an opened file or directory, with
+/// which the caller responds; `nil, message, code` if it cannot be opened; or nil if the caller has to begin again.
 fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
     let Some((machine, id, path)) = asked(call)? else {
         return Ok(Maybe(None));
@@ -92,13 +93,13 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
     Ok(Maybe(Some(Either::One(server.respond(id, response, clock) == Responded::Done))))
 }
 
-/// Lua answers.
+/// Leaves the response to Lua code.
 fn pass(found: Representation) -> Answered {
     found.into_original().map_or(Maybe(None), opened)
 }
 
-/// What the request at argument 2 asks of the site at 1; `None` when that is not so simple. Middleware, or a handler that
-/// has looked at the request or has set something, may have a say.
+/// Returns the path that the request at argument 2 asks of the site at 1; `None` if Lua code has to respond: there is
+/// middleware, or a handler has read the request or changed the response.
 fn asked(call: &mut Call<'_>) -> Result<Option<Asked>, Fault> {
     let known = request::is_known(call, 2)?;
     let server = call.field(2, SERVER)?;
@@ -122,7 +123,7 @@ fn asked(call: &mut Call<'_>) -> Result<Option<Asked>, Fault> {
     Ok(path.map(|(id, path)| (machine, id, path)))
 }
 
-/// `site:compressed(path, file, req)` → as `http.compressed`; that there is none is remembered for a moment.
+/// `site:compressed(path, file, req)`: as `http.compressed`. A missing copy is cached as missing for a short time.
 fn compressed(call: &mut Call<'_>) -> Result<Copied, Fault> {
     let path = call.bytes(2)?.to_vec();
     let facts = *call.object::<OpenFile>(3)?.facts();
