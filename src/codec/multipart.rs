@@ -31,7 +31,7 @@ pub(crate) struct Limits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// More bytes are needed. Unconsumed bytes are only those that cannot be interpreted yet.
-    Hungry,
+    More,
     /// A part begins: [`Multipart::part`] returns its headers.
     Part,
     /// Data of the current part, never empty: [`Multipart::bytes`] contains it until the next call.
@@ -114,7 +114,7 @@ impl Multipart {
         })
     }
 
-    /// Adds the next bytes of the body. The caller does so after [`Event::Hungry`], so that the buffer stays small.
+    /// Adds the next bytes of the body. The caller does so after [`Event::More`], so that the buffer stays small.
     pub(crate) fn feed(&mut self, piece: &[u8]) {
         if self.state == State::Epilogue {
             return;
@@ -166,7 +166,7 @@ impl Multipart {
                     }
                 }
                 State::Headers { searched } => {
-                    return Ok(if self.headers(searched)? { Event::Part } else { Event::Hungry });
+                    return Ok(if self.headers(searched)? { Event::Part } else { Event::More });
                 }
                 State::Epilogue => {
                     self.start = self.buffer.len();
@@ -174,7 +174,7 @@ impl Multipart {
                 }
                 _ => {
                     if !self.boundary_line()? {
-                        return Ok(Event::Hungry);
+                        return Ok(Event::More);
                     }
                 }
             }
@@ -201,7 +201,7 @@ impl Multipart {
             }
             None => {
                 self.start = self.buffer.len() - self.held_back();
-                if self.start > start { Event::Data(start..self.start) } else { Event::Hungry }
+                if self.start > start { Event::Data(start..self.start) } else { Event::More }
             }
         }
     }
@@ -226,7 +226,7 @@ impl Multipart {
             return Some(self.content());
         }
         if rest.len() < needle.len() && needle.starts_with(rest) {
-            return Some(Event::Hungry);
+            return Some(Event::More);
         }
         self.start += 2;
         self.state = State::Data;

@@ -100,18 +100,18 @@ impl Incoming {
         let Rest::Chunked(decoder) = &mut self.rest else {
             return Ok(Run::More { consume: 0 });
         };
-        let step = decoder.next(bytes);
-        let step = step.inspect_err(|reject| self.rest = Rest::Broken(Box::new(*reject)))?;
-        let consume = step.consumed;
-        if let Some(data) = step.data {
+        let decoded = decoder.next(bytes);
+        let decoded = decoded.inspect_err(|reject| self.rest = Rest::Broken(Box::new(*reject)))?;
+        let consume = decoded.consumed;
+        if let Some(data) = decoded.data {
             self.received += data.len() as u64;
             return Ok(Run::Data { data, consume });
         }
-        if !step.done {
+        if !decoded.done {
             return Ok(Run::More { consume });
         }
         self.rest = Rest::Done;
-        Ok(Run::End { consume, trailers: step.trailers.unwrap_or_default() })
+        Ok(Run::End { consume, trailers: decoded.trailers.unwrap_or_default() })
     }
 
     /// Ends a body whose peer has closed its sending side. All received bytes must have been passed to `next`. Returns

@@ -27,7 +27,7 @@ const MAX_DIGITS: u8 = 16;
 
 /// The result of one call. Ranges are offsets into the slice that was passed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct Decoded {
     /// The number of bytes that are no longer needed. Pass the rest, followed by new bytes, to the next call.
     pub(crate) consumed: usize,
     /// A run of body data, never empty; it ends at or before `consumed`.
@@ -46,7 +46,7 @@ enum State {
     /// White space before an extension; a `;` must follow.
     BeforeExtension { value: u64, length: u32 },
     /// Within the extensions.
-    Extension { value: u64, length: u32, place: Place },
+    Extension { value: u64, length: u32, position: Position },
     /// Before the line feed of a chunk line.
     SizeFeed { value: u64 },
     /// Before `left` bytes of data, at least one.
@@ -64,7 +64,7 @@ enum State {
 /// A position in an extension (RFC 9112 section 7.1.1): `;name`, `;name=value` or `;name="value"`, with white space
 /// around `;` and `=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Position {
     /// After the `;`, before a name.
     Start,
     Name,
@@ -82,33 +82,33 @@ enum Place {
     AfterValue,
 }
 
-impl Place {
+impl Position {
     /// Returns the position after `byte`, or `None` if `byte` is not allowed here.
-    fn behind(self, byte: u8) -> Option<Place> {
+    fn after(self, byte: u8) -> Option<Position> {
         // Bytes outside ASCII have no meaning and do no harm.
         let is_token = fields::is_token_byte(byte) || byte >= 0x80;
         Some(match (self, byte) {
-            (Place::Quoted, b'"') => Place::Closed,
-            (Place::Quoted, b'\\') => Place::Escaped,
-            (Place::Quoted | Place::Escaped, b'\t' | 0x20..=0x7e | 0x80..) => Place::Quoted,
-            (Place::Quoted | Place::Escaped, _) => return None,
-            (Place::Start, b' ' | b'\t') => Place::Start,
-            (Place::BeforeValue, b' ' | b'\t') => Place::BeforeValue,
-            (Place::Name | Place::AfterName, b' ' | b'\t') => Place::AfterName,
-            (_, b' ' | b'\t') => Place::AfterValue,
-            (Place::Start | Place::Name, _) if is_token => Place::Name,
-            (Place::BeforeValue | Place::Value, _) if is_token => Place::Value,
-            (Place::BeforeValue, b'"') => Place::Quoted,
-            (Place::Name | Place::AfterName, b'=') => Place::BeforeValue,
-            (Place::Start | Place::BeforeValue, _) => return None,
-            (_, b';') => Place::Start,
+            (Position::Quoted, b'"') => Position::Closed,
+            (Position::Quoted, b'\\') => Position::Escaped,
+            (Position::Quoted | Position::Escaped, b'\t' | 0x20..=0x7e | 0x80..) => Position::Quoted,
+            (Position::Quoted | Position::Escaped, _) => return None,
+            (Position::Start, b' ' | b'\t') => Position::Start,
+            (Position::BeforeValue, b' ' | b'\t') => Position::BeforeValue,
+            (Position::Name | Position::AfterName, b' ' | b'\t') => Position::AfterName,
+            (_, b' ' | b'\t') => Position::AfterValue,
+            (Position::Start | Position::Name, _) if is_token => Position::Name,
+            (Position::BeforeValue | Position::Value, _) if is_token => Position::Value,
+            (Position::BeforeValue, b'"') => Position::Quoted,
+            (Position::Name | Position::AfterName, b'=') => Position::BeforeValue,
+            (Position::Start | Position::BeforeValue, _) => return None,
+            (_, b';') => Position::Start,
             _ => return None,
         })
     }
 
     /// Whether the line may end here.
     fn is_whole(self) -> bool {
-        matches!(self, Place::Name | Place::Value | Place::Closed)
+        matches!(self, Position::Name | Position::Value | Position::Closed)
     }
 }
 
@@ -142,24 +142,24 @@ impl Chunked {
     /// # Errors
     /// 400 for malformed input, 431 for trailers of more than 8 KiB or 64 fields. The decoder must not be used after an
     /// error.
-    pub(crate) fn next(&mut self, buf: &[u8]) -> Result<Step, Reject> {
+    pub(crate) fn next(&mut self, buf: &[u8]) -> Result<Decoded, Reject> {
         let mut at = 0;
         loop {
             match self.state {
                 State::Data { left } => return Ok(self.data(buf, at, left)),
                 State::Trailers { searched } => return self.trailer(buf, at, searched),
-                State::Done => return Ok(Step { consumed: at, done: true, ..Step::default() }),
+                State::Done => return Ok(Decoded { consumed: at, done: true, ..Decoded::default() }),
                 _ => (),
             }
             let Some(&byte) = buf.get(at) else {
-                return Ok(Step { consumed: at, ..Step::default() });
+                return Ok(Decoded { consumed: at, ..Decoded::default() });
             };
             self.state = self.framing_byte(byte)?;
             at += 1;
         }
     }
 
-    fn data(&mut self, buf: &[u8], at: usize, left: u64) -> Step {
+    fn data(&mut self, buf: &[u8], at: usize, left: u64) -> Decoded {
         let there = (buf.len() - at) as u64;
         let run = there.min(left);
         self.state = match left - run {
@@ -167,7 +167,7 @@ impl Chunked {
             left => State::Data { left },
         };
         let end = at + run as usize;
-        Step { consumed: end, data: (run > 0).then_some(at..end), ..Step::default() }
+        Decoded { consumed: end, data: (run > 0).then_some(at..end), ..Decoded::default() }
     }
 
     /// Returns the state after `byte`, which belongs to a chunk line or to the end of a chunk.
@@ -183,15 +183,15 @@ impl Chunked {
             }
             (State::Size { digits: 0, .. }, _) => Err(Reject::bad("malformed chunk size")),
             (State::Size { value, .. }, b'\r') => self.announce(value),
-            (State::Extension { value, place, .. }, b'\r') if place.is_whole() => self.announce(value),
-            (State::Size { value, .. }, b';') => self.extension(value, 0, Place::Start),
+            (State::Extension { value, position, .. }, b'\r') if position.is_whole() => self.announce(value),
+            (State::Size { value, .. }, b';') => self.extension(value, 0, Position::Start),
             (State::Size { value, .. }, b' ' | b'\t') => Ok(State::BeforeExtension { value, length: 1 }),
-            (State::BeforeExtension { value, length }, b';') => self.extension(value, length, Place::Start),
+            (State::BeforeExtension { value, length }, b';') => self.extension(value, length, Position::Start),
             (State::BeforeExtension { value, length }, b' ' | b'\t') if length < MAX_EXTENSION => {
                 Ok(State::BeforeExtension { value, length: length + 1 })
             }
-            (State::Extension { value, length, place }, _) => match place.behind(byte) {
-                Some(place) => self.extension(value, length, place),
+            (State::Extension { value, length, position }, _) => match position.after(byte) {
+                Some(position) => self.extension(value, length, position),
                 None => Err(Reject::bad("malformed chunk extension")),
             },
             (State::SizeFeed { value: 0 }, b'\n') => Ok(State::Trailers { searched: 0 }),
@@ -203,14 +203,14 @@ impl Chunked {
         }
     }
 
-    /// Counts one more byte of extensions, after which the position is `place`.
-    fn extension(&mut self, value: u64, length: u32, place: Place) -> Result<State, Reject> {
+    /// Counts one more byte of extensions, after which the position is `position`.
+    fn extension(&mut self, value: u64, length: u32, position: Position) -> Result<State, Reject> {
         self.extensions += 1;
         let allowed = self.total.saturating_add(EXTENSION_ALLOWANCE);
         if length >= MAX_EXTENSION || self.extensions > allowed {
             return Err(Reject::bad("chunk extensions too long"));
         }
-        Ok(State::Extension { value, length: length + 1, place })
+        Ok(State::Extension { value, length: length + 1, position })
     }
 
     /// Returns the state after a chunk line, and adds its size to the total, which stays in the range of Lua integers.
@@ -222,15 +222,15 @@ impl Chunked {
 
     /// Parses the trailer section once it is complete. Until then it stays in the buffer, because it is small and the
     /// caller gets it in one piece.
-    fn trailer(&mut self, buf: &[u8], at: usize, searched: usize) -> Result<Step, Reject> {
+    fn trailer(&mut self, buf: &[u8], at: usize, searched: usize) -> Result<Decoded, Reject> {
         let text = &buf[at..];
         let mut found = [Field::default(); MAX_TRAILER_FIELDS];
         let section = fields::parse_grown(text, searched, MAX_TRAILERS, MAX_TRAILER_FIELDS, &mut found)?;
         let Section::Complete { end, .. } = section else {
             self.state = State::Trailers { searched: text.len() };
-            return Ok(Step { consumed: at, ..Step::default() });
+            return Ok(Decoded { consumed: at, ..Decoded::default() });
         };
         self.state = State::Done;
-        Ok(Step { consumed: at + end, data: None, trailers: Some(at..at + end), done: true })
+        Ok(Decoded { consumed: at + end, data: None, trailers: Some(at..at + end), done: true })
     }
 }

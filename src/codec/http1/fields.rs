@@ -112,7 +112,7 @@ pub(crate) fn parse_section(
     let parsed = httparse::parse_headers(&buf[at..], &mut usual[..max.min(USUAL_FIELDS)]);
     let section = match parsed {
         Err(httparse::Error::TooManyHeaders) if max > USUAL_FIELDS => parse_many(buf, at, max, out)?,
-        other => settle(buf, at, max, other, out)?,
+        other => finish_section(buf, at, max, other, out)?,
     };
     if section == Section::Partial && buf.len() < whole {
         return Err(Reject::new(431, "header section too large"));
@@ -138,13 +138,15 @@ const BARE_LF: Reject = Reject::bad("line feed without carriage return");
 fn parse_many(buf: &[u8], at: usize, max: usize, out: &mut [Field]) -> Result<Section, Reject> {
     let mut many = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let parsed = httparse::parse_headers(&buf[at..], &mut many[..max]);
-    settle(buf, at, max, parsed, out)
+    finish_section(buf, at, max, parsed, out)
 }
 
 type Parsed<'h, 'b> = httparse::Result<(usize, &'h [httparse::Header<'b>])>;
 
 #[inline]
-fn settle(buf: &[u8], at: usize, max: usize, parsed: Parsed<'_, '_>, out: &mut [Field]) -> Result<Section, Reject> {
+fn finish_section(
+    buf: &[u8], at: usize, max: usize, parsed: Parsed<'_, '_>, out: &mut [Field],
+) -> Result<Section, Reject> {
     let Ok(httparse::Status::Complete((length, headers))) = parsed else {
         return unfinished(&buf[at..], max, parsed);
     };

@@ -16,7 +16,7 @@ use super::status::Reject;
 use line::Line;
 use target::Target;
 
-pub(crate) use framing::{Coding, Message};
+pub(crate) use framing::{Coding, MessageFields};
 pub(crate) use line::Method;
 pub(crate) use target::TargetForm;
 

@@ -5,7 +5,7 @@
 
 use super::body::Framing;
 use super::fields::{self, Fields, Section, Span};
-use super::head::{Coding, Message, Progress};
+use super::head::{Coding, MessageFields, Progress};
 use super::status::Reject;
 
 /// The most bytes of a status line.
@@ -13,7 +13,7 @@ const MAX_LINE: usize = 8192;
 
 /// The property of the request that affects the framing of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum RequestKind {
     /// HEAD: the response has no body.
     Head,
     /// Any other method.
@@ -45,7 +45,7 @@ pub(crate) struct Head {
 /// # Errors
 /// The reason why the response cannot be read. The status distinguishes an exceeded limit (431) from a malformed head.
 pub(crate) fn parse(
-    buf: &[u8], asked: Asked, (limit, max): (usize, usize), progress: &mut Progress, table: &mut Fields,
+    buf: &[u8], request: RequestKind, (limit, max): (usize, usize), progress: &mut Progress, table: &mut Fields,
 ) -> Result<Option<Head>, Reject> {
     if !progress.is_due(buf) {
         return Ok(None);
@@ -60,11 +60,11 @@ pub(crate) fn parse(
         progress.put_off(buf.len(), line.end + limit);
         return Ok(None);
     };
-    let mut facts = Message::default();
+    let mut message = MessageFields::default();
     for field in &table[..count] {
-        facts.note(field.name.of(buf), field.value.of(buf))?;
+        message.read(field.name.of(buf), field.value.of(buf))?;
     }
-    let framing = facts.framing(asked, &line)?;
+    let framing = message.framing(request, &line)?;
     Ok(Some(Head {
         status: line.status,
         reason: line.reason,
@@ -72,7 +72,7 @@ pub(crate) fn parse(
         field_count: count,
         head_len: end,
         framing,
-        keep_alive: facts.persists(&line, framing),
+        keep_alive: message.persists(&line, framing),
     }))
 }
 
@@ -123,9 +123,9 @@ fn parse_line(buf: &[u8]) -> Result<Option<Line>, Reject> {
     }))
 }
 
-impl Message {
+impl MessageFields {
     /// Decides the framing of the body (RFC 9112 section 6.3).
-    fn framing(&self, asked: Asked, line: &Line) -> Result<Framing, Reject> {
+    fn framing(&self, request: RequestKind, line: &Line) -> Result<Framing, Reject> {
         if self.coding != Coding::Absent {
             if self.length.is_some() {
                 return Err(Reject::bad("Content-Length with Transfer-Encoding"));
@@ -137,7 +137,7 @@ impl Message {
                 return Err(Reject::bad("unknown transfer coding"));
             }
         }
-        let is_bare = asked == Asked::Head || matches!(line.status, 100..=199 | 204 | 304);
+        let is_bare = request == RequestKind::Head || matches!(line.status, 100..=199 | 204 | 304);
         Ok(match (is_bare, self.coding, self.length) {
             (true, _, _) => Framing::None,
             (false, Coding::Chunked, _) => Framing::Chunked,

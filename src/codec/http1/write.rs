@@ -54,7 +54,7 @@ impl Role {
 
 /// The properties of a response that the handler's fields determine.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct HandlerFields {
     pub(crate) content_type: bool,
     pub(crate) date: bool,
     /// The connection ends with this response.
@@ -63,10 +63,10 @@ pub(crate) struct Seen {
     pub(crate) length: Option<u64>,
 }
 
-impl Seen {
+impl HandlerFields {
     /// Records a field. Returns whether it is to be sent.
     #[inline]
-    pub(crate) fn note(&mut self, role: Role, value: &[u8]) -> bool {
+    pub(crate) fn record(&mut self, role: Role, value: &[u8]) -> bool {
         match role {
             Role::Plain => {}
             Role::ContentType => self.content_type = true,
@@ -120,7 +120,7 @@ pub(crate) struct ResponseHead<'h> {
     /// Field lines that were checked with [`check_field`].
     pub(crate) lines: &'h [u8],
     /// The properties that `lines` and the omitted fields determine.
-    pub(crate) seen: Seen,
+    pub(crate) fields: HandlerFields,
     /// The media type of the body; ignored if a field sets it.
     pub(crate) kind: Option<&'h [u8]>,
     pub(crate) framing: Framing,
@@ -134,7 +134,7 @@ impl ResponseHead<'_> {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         start(out, self.status);
         out.extend_from_slice(self.lines);
-        if let Some(kind) = self.kind.filter(|_| !self.seen.content_type) {
+        if let Some(kind) = self.kind.filter(|_| !self.fields.content_type) {
             content_type(out, kind);
         }
         match self.framing {
@@ -142,7 +142,7 @@ impl ResponseHead<'_> {
             Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
             Framing::UntilClose | Framing::None => {}
         }
-        if !self.seen.date {
+        if !self.fields.date {
             date(out, self.date);
         }
         connection(out, self.persists);
@@ -252,7 +252,7 @@ pub(crate) struct Persistence {
 /// Appends the head of a response 200 as [`start`], [`content_type`] (not for an empty body), [`content_length`],
 /// [`date`], [`connection`] and [`finish`] do together, and reserves memory for the body after it.
 #[inline]
-pub(crate) fn plain(out: &mut Vec<u8>, kind: Kind, length: usize, persists: Persistence, date: &[u8; 29]) {
+pub(crate) fn plain(out: &mut Vec<u8>, kind: DefaultType, length: usize, persists: Persistence, date: &[u8; 29]) {
     let begin = match length {
         0 => EMPTY,
         _ => kind.head(),
@@ -273,7 +273,7 @@ const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: ";
 
 /// The default media type of a value that a handler returns.
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum DefaultType {
     Text,
     Json,
 }
@@ -284,12 +284,12 @@ macro_rules! head_with {
     };
 }
 
-impl Kind {
+impl DefaultType {
     /// Returns the response head up to its length.
     fn head(self) -> &'static [u8] {
         match self {
-            Kind::Text => head_with!("text/plain; charset=utf-8"),
-            Kind::Json => head_with!("application/json"),
+            DefaultType::Text => head_with!("text/plain; charset=utf-8"),
+            DefaultType::Json => head_with!("application/json"),
         }
     }
 

@@ -23,9 +23,9 @@ pub(crate) struct Form {
 
 /// The result of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum FormEvent {
     /// More of the body is needed: [`Form::feed`].
-    Hungry,
+    More,
     /// A part begins: [`Form::part`].
     Part,
     /// Data of the current part: [`Form::bytes`] contains it until the next call.
@@ -63,20 +63,20 @@ impl Form {
     }
 
     /// Advances to the next part. The rest of the current part is skipped.
-    pub(crate) fn next(&mut self) -> Result<Step, Reject> {
+    pub(crate) fn next(&mut self) -> Result<FormEvent, Reject> {
         self.ahead = None;
         loop {
             match self.event()? {
-                Event::Hungry => return Ok(Step::Hungry),
+                Event::More => return Ok(FormEvent::More),
                 Event::Part => {
                     self.within = true;
                     self.taken = 0;
                     self.collected.clear();
-                    return Ok(Step::Part);
+                    return Ok(FormEvent::Part);
                 }
                 Event::Data(_) => {}
                 Event::PartEnd => self.within = false,
-                Event::Done => return Ok(Step::End),
+                Event::Done => return Ok(FormEvent::End),
             }
         }
     }
@@ -85,18 +85,18 @@ impl Form {
     ///
     /// # Errors
     /// As [`Form::next`], and 413 if the part is larger.
-    pub(crate) fn piece(&mut self, limit: u64) -> Result<Step, Reject> {
+    pub(crate) fn piece(&mut self, limit: u64) -> Result<FormEvent, Reject> {
         if !self.within {
-            return Ok(Step::End);
+            return Ok(FormEvent::End);
         }
         let data = match self.ahead.take() {
             Some(data) => data,
             None => match self.event()? {
-                Event::Hungry => return Ok(Step::Hungry),
+                Event::More => return Ok(FormEvent::More),
                 Event::Data(data) => data,
                 _ => {
                     self.within = false;
-                    return Ok(Step::End);
+                    return Ok(FormEvent::End);
                 }
             },
         };
@@ -106,41 +106,41 @@ impl Form {
             self.refused = Some(reject);
             return Err(reject);
         }
-        Ok(Step::Data(data))
+        Ok(FormEvent::Data(data))
     }
 
     /// Returns the next data of the current part without consuming it.
-    pub(crate) fn peek(&mut self) -> Result<Step, Reject> {
-        let step = self.piece(u64::MAX)?;
-        if let Step::Data(data) = &step {
+    pub(crate) fn peek(&mut self) -> Result<FormEvent, Reject> {
+        let event = self.piece(u64::MAX)?;
+        if let FormEvent::Data(data) = &event {
             self.taken -= data.len() as u64;
             self.ahead = Some(data.clone());
         }
-        Ok(step)
+        Ok(event)
     }
 
     /// Passes the available data of the current part to `take`. Then the part is complete, or more of the body is
     /// needed.
     pub(crate) fn drain<E: From<Reject>>(
         &mut self, limit: u64, mut take: impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<Step, E> {
+    ) -> Result<FormEvent, E> {
         loop {
             match self.piece(limit)? {
-                Step::Data(data) => take(&self.parser.bytes()[data])?,
-                step => return Ok(step),
+                FormEvent::Data(data) => take(&self.parser.bytes()[data])?,
+                event => return Ok(event),
             }
         }
     }
 
     /// Collects the available data of the current part. Once the part is complete, [`Form::text`] returns it.
-    pub(crate) fn collect(&mut self, limit: u64) -> Result<Step, Reject> {
+    pub(crate) fn collect(&mut self, limit: u64) -> Result<FormEvent, Reject> {
         let mut collected = std::mem::take(&mut self.collected);
-        let step = self.drain(limit, |data| {
+        let event = self.drain(limit, |data| {
             collected.extend_from_slice(data);
             Ok(())
         });
         self.collected = collected;
-        step
+        event
     }
 
     /// Ends the body.
@@ -159,7 +159,7 @@ impl Form {
         self.parser.part()
     }
 
-    /// The buffer that [`Step::Data`] points into.
+    /// The buffer that [`FormEvent::Data`] points into.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.parser.bytes()
     }

@@ -22,7 +22,7 @@ fn parse_in(kind: &[u8], limits: Limits, wire: &[u8], cuts: &[usize]) -> Result<
     let mut cuts = cuts.iter().copied().chain([wire.len()]);
     loop {
         match parser.next()? {
-            Event::Hungry => match cuts.next() {
+            Event::More => match cuts.next() {
                 Some(end) => {
                     parser.feed(&wire[start..end]);
                     start = end;
@@ -275,7 +275,7 @@ fn the_buffer_does_not_grow_with_a_part() {
     parser.feed(b"--B\r\nContent-Disposition: form-data; name=x\r\n\r\n");
     assert_eq!(parser.next(), Ok(Event::Part));
     for _ in 0..10_000 {
-        assert_eq!(parser.next(), Ok(Event::Hungry));
+        assert_eq!(parser.next(), Ok(Event::More));
         parser.feed(b"12345678\r\n--12345678");
         while let Ok(Event::Data(_)) = parser.next() {}
         assert!(parser.bytes().len() < 100);
@@ -293,7 +293,7 @@ fn the_work_is_linear_in_the_bytes_fed() {
         for byte in nearly.repeat(count).as_bytes() {
             loop {
                 examined += parser.bytes().len();
-                if parser.next() == Ok(Event::Hungry) {
+                if parser.next() == Ok(Event::More) {
                     break;
                 }
             }

@@ -10,7 +10,7 @@ mod tests;
 use crate::codec::http1::body::{self, Run};
 use crate::codec::http1::fields::Fields;
 use crate::codec::http1::head::Progress;
-use crate::codec::http1::response_head::{self, Asked, Head};
+use crate::codec::http1::response_head::{self, Head, RequestKind};
 use crate::codec::http1::status::Reject;
 use crate::stream::{Filled, Stream};
 use std::io;
@@ -80,7 +80,7 @@ pub(crate) struct ResponseHead {
 /// The state of the responses of one connection.
 pub(crate) struct Responses {
     limits: (usize, usize),
-    asked: Asked,
+    request: RequestKind,
     progress: Progress,
     body: body::Incoming,
     /// Whether bytes of a response have arrived since the last request.
@@ -98,7 +98,7 @@ impl Responses {
     pub(crate) fn new(limits: (usize, usize)) -> Self {
         Responses {
             limits,
-            asked: Asked::Other,
+            request: RequestKind::Other,
             progress: Progress::default(),
             body: body::Incoming::NONE,
             begun: false,
@@ -110,8 +110,8 @@ impl Responses {
     }
 
     /// Begins a new request.
-    pub(crate) fn expect(&mut self, asked: Asked) {
-        *self = Responses { asked, keep_alive: self.keep_alive, awaits_head: true, ..Responses::new(self.limits) };
+    pub(crate) fn expect(&mut self, request: RequestKind) {
+        *self = Responses { request, keep_alive: self.keep_alive, awaits_head: true, ..Responses::new(self.limits) };
     }
 
     /// Reads the next head, of an interim response or of the final one. `table` is used temporarily.
@@ -124,7 +124,7 @@ impl Responses {
             if !buffered.is_empty() {
                 self.begun = true;
                 let (progress, limits) = (&mut self.progress, self.limits);
-                match response_head::parse(buffered, self.asked, limits, progress, table) {
+                match response_head::parse(buffered, self.request, limits, progress, table) {
                     Ok(Some(head)) => return Ok(Found::There(self.take(input, &head))),
                     Ok(None) => {}
                     Err(reject) => return Ok(self.refuse(reject)),

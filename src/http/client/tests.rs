@@ -2,7 +2,7 @@
 
 use super::{Found, Input, Responses};
 use crate::codec::http1::fields::NO_FIELDS;
-use crate::codec::http1::response_head::Asked;
+use crate::codec::http1::response_head::RequestKind;
 use crate::codec::http1::section;
 use crate::stream::Filled;
 use proptest::prelude::*;
@@ -50,7 +50,7 @@ const LIMITS: (usize, usize) = (1000, 10);
 /// could not be read.
 fn read(input: &mut Pieces, limit: u64) -> (Vec<u16>, Result<Vec<u8>, String>, Responses) {
     let mut responses = Responses::new(LIMITS);
-    responses.expect(Asked::Other);
+    responses.expect(RequestKind::Other);
     let (mut statuses, mut table) = (Vec::new(), NO_FIELDS);
     while statuses.last().is_none_or(|&status| status < 200) {
         match responses.head(input, &mut table).expect("no error") {

@@ -1,6 +1,6 @@
 //! The fields that a handler has set before its response.
 
-use crate::codec::http1::write::{BadField, Role, Seen, check_field};
+use crate::codec::http1::write::{BadField, HandlerFields, Role, check_field};
 
 /// Fields in the order in which they were set, as checked lines that are ready to be sent.
 #[derive(Default, Debug)]
@@ -139,18 +139,18 @@ impl Draft {
     }
 
     /// Writes the lines to be sent to `out`. Returns the properties of all lines.
-    pub(super) fn write(&self, out: &mut Vec<u8>) -> Seen {
-        let mut seen = Seen::default();
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> HandlerFields {
+        let mut fields = HandlerFields::default();
         if self.lines.iter().all(|line| line.role == Role::Plain) {
             out.extend_from_slice(&self.text);
-            return seen;
+            return fields;
         }
         for line in &self.lines {
-            if seen.note(line.role, self.value(*line)) {
+            if fields.record(line.role, self.value(*line)) {
                 out.extend_from_slice(&self.text[line.start as usize..line.end as usize]);
             }
         }
-        seen
+        fields
     }
 }
 
@@ -206,9 +206,9 @@ mod tests {
         draft.add(b"Content-Type", b"a/b").unwrap();
         assert_eq!(draft.get(b"connection"), Some(&b"close"[..]));
         let mut out = Vec::new();
-        let seen = draft.write(&mut out);
+        let fields = draft.write(&mut out);
         assert_eq!(out, b"Content-Type: a/b\r\n");
-        assert!(seen.close && seen.content_type && seen.length == Some(12));
+        assert!(fields.close && fields.content_type && fields.length == Some(12));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{RequestId, SPARE, Server, Transport, in_work};
 use crate::codec::http1::body::Framing;
 use crate::codec::http1::head::Method;
 use crate::codec::http1::status::Reject;
-use crate::codec::http1::write::{self, Persistence, ResponseHead, Seen};
+use crate::codec::http1::write::{self, HandlerFields, Persistence, ResponseHead};
 use crate::stream::queue::Sent;
 use bytes::Bytes;
 use slab::Slab;
@@ -80,8 +80,8 @@ impl Body<'_> {
 impl<'a> Kind<'a> {
     fn name(self) -> Option<&'a [u8]> {
         match self {
-            Kind::Text => Some(write::Kind::Text.name()),
-            Kind::Json => Some(write::Kind::Json.name()),
+            Kind::Text => Some(write::DefaultType::Text.name()),
+            Kind::Json => Some(write::DefaultType::Json.name()),
             Kind::Given(name) => Some(name),
             Kind::None => None,
         }
@@ -143,8 +143,8 @@ impl<T: Transport> Server<T> {
         };
         let slot = id.slot();
         let plain = match (&response, &draft) {
-            (Response { status: 200, kind: Kind::Text, .. }, None) => Some(write::Kind::Text),
-            (Response { status: 200, kind: Kind::Json, .. }, None) => Some(write::Kind::Json),
+            (Response { status: 200, kind: Kind::Text, .. }, None) => Some(write::DefaultType::Text),
+            (Response { status: 200, kind: Kind::Json, .. }, None) => Some(write::DefaultType::Json),
             _ => None,
         };
         let (Some(kind), Body::Bytes(body)) = (plain, &response.body) else {
@@ -172,8 +172,8 @@ impl<T: Transport> Server<T> {
         let (status, length, kind) = (response.status, response.body.length(), response.kind.name());
         let handling = self.connections[slot].handling();
         let is_head = handling.is_some_and(|handling| handling.method == Method::Head);
-        self.write_head(slot, status, draft, clock, |seen| {
-            let framing = Framing::of_whole(status, is_head, length, seen.length);
+        self.write_head(slot, status, draft, clock, |fields| {
+            let framing = Framing::of_whole(status, is_head, length, fields.length);
             let bodied = framing != Framing::None && length > 0 && !write::body_is_empty(status);
             (framing, kind.filter(|_| bodied))
         });
@@ -187,20 +187,20 @@ impl<T: Transport> Server<T> {
     /// of the body.
     fn write_head<'k>(
         &mut self, slot: usize, status: u16, draft: Option<Box<Draft>>, clock: Clock,
-        frame: impl FnOnce(&Seen) -> (Framing, Option<&'k [u8]>),
+        frame: impl FnOnce(&HandlerFields) -> (Framing, Option<&'k [u8]>),
     ) -> Framing {
         // The properties of the fields must be known before the end of the head is written.
         let mut lines = std::mem::take(&mut self.scratch);
         lines.clear();
-        let seen = draft.as_ref().map_or_else(Seen::default, |draft| draft.write(&mut lines));
+        let fields = draft.as_ref().map_or_else(HandlerFields::default, |draft| draft.write(&mut lines));
         if let Some(draft) = draft {
             self.spare_draft(draft);
         }
-        let (framing, kind) = frame(&seen);
+        let (framing, kind) = frame(&fields);
         let connection = &mut self.connections[slot];
-        let persists = connection.settle(&self.landing, slot, seen.close || framing == Framing::UntilClose);
+        let persists = connection.settle(&self.landing, slot, fields.close || framing == Framing::UntilClose);
         let date = self.date.get(clock.unix);
-        let head = ResponseHead { status, lines: &lines, seen, kind, framing, persists, date };
+        let head = ResponseHead { status, lines: &lines, fields, kind, framing, persists, date };
         connection.queue(&mut self.queues).append(|out| head.write(out));
         self.scratch = lines;
         framing
@@ -259,7 +259,7 @@ impl<T: Transport> Server<T> {
         let slot = id.slot();
         let bodied = write::body_allowed(status) && !write::body_is_empty(status);
         let kind = kind.name().filter(|_| bodied);
-        let frame = |seen: &Seen| (Framing::of_pieces(status, is_head, version, seen.length), kind);
+        let frame = |fields: &HandlerFields| (Framing::of_pieces(status, is_head, version, fields.length), kind);
         let framing = self.write_head(slot, status, draft, clock, frame);
         let pieces = if is_head || !bodied { Framing::None } else { framing };
         let connection = &mut self.connections[slot];

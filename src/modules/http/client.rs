@@ -4,7 +4,7 @@
 use super::fields::{strings, table};
 use super::limit::{NO_LIMIT, limit};
 use crate::codec::http1::fields::{Fields, MAX_FIELDS, NO_FIELDS};
-use crate::codec::http1::response_head::Asked;
+use crate::codec::http1::response_head::RequestKind;
 use crate::codec::http1::section;
 use crate::codec::http1::status::Reject;
 use crate::http::client::{Data, Found, ResponseHead, Responses};
@@ -104,8 +104,8 @@ fn parts<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Responses, &'c mut Strea
 
 /// `x:expect(is_head)`: begins a request, HEAD or another.
 fn expect(call: &mut Call<'_>) -> Result<(), Fault> {
-    let asked = if call.is_true(2) { Asked::Head } else { Asked::Other };
-    parts(call)?.0.expect(asked);
+    let request = if call.is_true(2) { RequestKind::Head } else { RequestKind::Other };
+    parts(call)?.0.expect(request);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use super::limit::{NO_LIMIT, limit};
 use super::machine::{Handle, request};
 use crate::codec::http1::status::Reject;
 use crate::codec::multipart::Limits;
-use crate::codec::multipart::form::{Form, Step};
+use crate::codec::multipart::form::{Form, FormEvent};
 use crate::file::spool::Spool;
 use crate::http::server::{How, Intent, Read};
 use crate::lua::{
@@ -48,7 +48,7 @@ type PartValues = (&'static str, Vec<u8>, Option<Vec<u8>>, Value);
 results! {
     /// The result of a call.
     enum Reply {
-        Hungry(bool),
+        More(bool),
         Done(bool),
         Parser(New<Parser>),
         Part(PartValues),
@@ -72,12 +72,12 @@ impl From<io::Error> for Reply {
     }
 }
 
-/// Converts a step: `false` if more bytes are needed, `nil, status, reason` if it is refused, otherwise the result of
+/// Converts a event: `false` if more bytes are needed, `nil, status, reason` if it is refused, otherwise the result of
 /// `reply`.
-fn reply<E: Into<Reply>>(step: Result<Step, E>, reply: impl FnOnce(Step) -> Reply) -> Result<Reply, Fault> {
-    Ok(match step {
-        Ok(Step::Hungry) => Reply::Hungry(false),
-        Ok(step) => reply(step),
+fn reply<E: Into<Reply>>(event: Result<FormEvent, E>, reply: impl FnOnce(FormEvent) -> Reply) -> Result<Reply, Fault> {
+    Ok(match event {
+        Ok(FormEvent::More) => Reply::More(false),
+        Ok(event) => reply(event),
         Err(refusal) => refusal.into(),
     })
 }
@@ -131,7 +131,7 @@ fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
             parser.form.feed(body);
             Reply::Done(true)
         }
-        Read::Pending => Reply::Hungry(false),
+        Read::Pending => Reply::More(false),
         Read::End => finished(&mut parser.form),
         Read::Refused(reject) => reject.into(),
         Read::Truncated | Read::Late => Reject::bad("closed").into(),
@@ -144,9 +144,9 @@ fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
 /// bytes are needed; `nil, status, reason` if it is refused.
 fn next(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let form = form(call)?;
-    let step = form.next();
-    reply(step, |step| match step {
-        Step::Part => {
+    let event = form.next();
+    reply(event, |event| match event {
+        FormEvent::Part => {
             let part = form.part();
             let name = part.disposition.name.to_vec();
             let filename = part.disposition.filename.as_ref().map(|name| name.to_vec());
@@ -161,8 +161,8 @@ fn next(call: &mut Call<'_>) -> Result<Reply, Fault> {
 fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let parser = call.object_mut::<Parser>(1)?;
-    reply(parser.form.piece(limit), |step| match step {
-        Step::Data(range) => {
+    reply(parser.form.piece(limit), |event| match event {
+        FormEvent::Data(range) => {
             parser.loan = Loan::Data(range);
             Reply::Bytes(Lent::by(1))
         }
@@ -173,8 +173,8 @@ fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
 /// `m:peek()`: returns true if the current part has data, nil if it has none; `false` if more bytes are needed; `nil,
 /// status, reason` if it is refused. To be called before any of its data is read.
 fn peek(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    reply(form(call)?.peek(), |step| match step {
-        Step::Data(_) => Reply::Done(true),
+    reply(form(call)?.peek(), |event| match event {
+        FormEvent::Data(_) => Reply::Done(true),
         _ => Reply::End(Nil),
     })
 }

@@ -21,16 +21,16 @@ pub(super) struct Facts {
 
 /// The fields read so far.
 #[derive(Default)]
-struct Seen {
+struct RequestFields {
     host: Option<Span>,
     has_upgrade: bool,
     expects: bool,
-    message: Message,
+    message: MessageFields,
 }
 
 /// What the fields that are common to requests and responses say about the message.
 #[derive(Default)]
-pub(crate) struct Message {
+pub(crate) struct MessageFields {
     pub(crate) length: Option<u64>,
     pub(crate) coding: Coding,
     pub(crate) is_close: bool,
@@ -38,13 +38,13 @@ pub(crate) struct Message {
     is_upgrade: bool,
 }
 
-impl Message {
+impl MessageFields {
     /// Reads one field.
     ///
     /// # Errors
     /// 400 if it is malformed or contradicts an earlier field.
     #[inline]
-    pub(crate) fn note(&mut self, name: &[u8], value: &[u8]) -> Result<(), Reject> {
+    pub(crate) fn read(&mut self, name: &[u8], value: &[u8]) -> Result<(), Reject> {
         match name.len() {
             10 if name.eq_ignore_ascii_case(b"connection") => {
                 for option in members(value) {
@@ -85,33 +85,33 @@ pub(crate) enum Coding {
 /// 400; 417 for an unknown expectation; 501 for an unknown transfer coding.
 #[inline]
 pub(super) fn decide(buf: &[u8], fields: &[Field], version: u8) -> Result<Facts, Reject> {
-    let mut seen = Seen::default();
+    let mut request = RequestFields::default();
     for field in fields {
-        read(buf, field, &mut seen)?;
+        read_field(buf, field, &mut request)?;
     }
-    if version == 11 && seen.host.is_none() {
+    if version == 11 && request.host.is_none() {
         return Err(Reject::bad("Host is missing"));
     }
-    let message = &seen.message;
+    let message = &request.message;
     let framing = frame(message, version)?;
     let persists = version == 11 || message.is_keep_alive;
     Ok(Facts {
-        host: seen.host,
+        host: request.host,
         framing,
         keep_alive: persists && !message.is_close,
         // An HTTP/1.0 client can mean neither of them (RFC 9110 sections 7.8 and 10.1.1).
-        expect_continue: seen.expects && version == 11 && framing != Framing::None,
-        upgrade: message.is_upgrade && seen.has_upgrade && version == 11,
+        expect_continue: request.expects && version == 11 && framing != Framing::None,
+        upgrade: message.is_upgrade && request.has_upgrade && version == 11,
     })
 }
 
 #[inline]
-fn read(buf: &[u8], field: &Field, seen: &mut Seen) -> Result<(), Reject> {
+fn read_field(buf: &[u8], field: &Field, request: &mut RequestFields) -> Result<(), Reject> {
     let name = field.name.of(buf);
     let value = field.value.of(buf);
     match name.len() {
         4 if name.eq_ignore_ascii_case(b"host") => {
-            if seen.host.replace(field.value).is_some() {
+            if request.host.replace(field.value).is_some() {
                 return Err(Reject::bad("more than one Host"));
             }
             if !value.is_empty() && !is_host(value) {
@@ -122,10 +122,10 @@ fn read(buf: &[u8], field: &Field, seen: &mut Seen) -> Result<(), Reject> {
             if !value.eq_ignore_ascii_case(b"100-continue") {
                 return Err(Reject::new(417, "unknown expectation"));
             }
-            seen.expects = true;
+            request.expects = true;
         }
-        7 if name.eq_ignore_ascii_case(b"upgrade") => seen.has_upgrade = true,
-        _ => return seen.message.note(name, value),
+        7 if name.eq_ignore_ascii_case(b"upgrade") => request.has_upgrade = true,
+        _ => return request.message.read(name, value),
     }
     Ok(())
 }
@@ -178,7 +178,7 @@ fn read_codings(value: &[u8], mut coding: Coding) -> Result<Coding, Reject> {
 }
 
 #[inline]
-fn frame(message: &Message, version: u8) -> Result<Framing, Reject> {
+fn frame(message: &MessageFields, version: u8) -> Result<Framing, Reject> {
     if message.coding == Coding::Absent {
         return Ok(message.length.map_or(Framing::None, Framing::Length));
     }

@@ -11,7 +11,7 @@ use super::super::write::chunk;
 
 /// The result of decoding a whole body.
 #[derive(Debug, PartialEq)]
-struct Decoded {
+struct WholeBody {
     data: Vec<u8>,
     trailers: Vec<u8>,
     /// Number of bytes after the body.
@@ -19,7 +19,7 @@ struct Decoded {
 }
 
 /// Decodes `wire` in pieces that end at `cuts`; `None` if the body is incomplete.
-fn decode_in(wire: &[u8], cuts: &[usize]) -> Result<Option<Decoded>, Reject> {
+fn decode_in(wire: &[u8], cuts: &[usize]) -> Result<Option<WholeBody>, Reject> {
     let mut decoder = Chunked::new();
     let mut start = 0;
     let mut data = Vec::new();
@@ -31,7 +31,7 @@ fn decode_in(wire: &[u8], cuts: &[usize]) -> Result<Option<Decoded>, Reject> {
             data.extend_from_slice(run.as_ref().map_or(&[], |run| &buf[run.clone()]));
             start += step.consumed;
             if step.done {
-                return Ok(Some(Decoded {
+                return Ok(Some(WholeBody {
                     trailers: buf[step.trailers.expect("trailers when done")].to_vec(),
                     data,
                     rest: wire.len() - start,
@@ -45,7 +45,7 @@ fn decode_in(wire: &[u8], cuts: &[usize]) -> Result<Option<Decoded>, Reject> {
     Ok(None)
 }
 
-fn decode(wire: impl AsRef<[u8]>) -> Result<Option<Decoded>, Reject> {
+fn decode(wire: impl AsRef<[u8]>) -> Result<Option<WholeBody>, Reject> {
     decode_in(wire.as_ref(), &[])
 }
 

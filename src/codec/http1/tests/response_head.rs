@@ -3,20 +3,20 @@
 use super::super::body::Framing;
 use super::super::fields::NO_FIELDS;
 use super::super::head::Progress;
-use super::super::response_head::{Asked, Head, parse};
+use super::super::response_head::{Head, RequestKind, parse};
 use super::super::status::Reject;
 
-fn read(text: &[u8], asked: Asked) -> Result<Option<Head>, Reject> {
+fn read(text: &[u8], request: RequestKind) -> Result<Option<Head>, Reject> {
     let mut table = NO_FIELDS;
-    parse(text, asked, (4096, 50), &mut Progress::default(), &mut table)
+    parse(text, request, (4096, 50), &mut Progress::default(), &mut table)
 }
 
 fn head(text: &str) -> Head {
-    read(text.as_bytes(), Asked::Other).expect("not refused").expect("complete")
+    read(text.as_bytes(), RequestKind::Other).expect("not refused").expect("complete")
 }
 
 fn fault(text: &str) -> &'static str {
-    read(text.as_bytes(), Asked::Other).expect_err("refused").reason
+    read(text.as_bytes(), RequestKind::Other).expect_err("refused").reason
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn the_framing_follows_the_fields() {
         assert_eq!(head(&text).framing, Framing::None);
     }
     let text = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n";
-    assert_eq!(read(text, Asked::Head).unwrap().unwrap().framing, Framing::None);
+    assert_eq!(read(text, RequestKind::Head).unwrap().unwrap().framing, Framing::None);
 }
 
 #[test]
@@ -100,11 +100,11 @@ fn keep_alive_follows_the_version_and_the_fields() {
 #[test]
 fn limits_apply_before_the_head_is_complete() {
     let long = format!("HTTP/1.1 200 {}", "x".repeat(9000));
-    assert_eq!(read(long.as_bytes(), Asked::Other).unwrap_err().status, 431);
+    assert_eq!(read(long.as_bytes(), RequestKind::Other).unwrap_err().status, 431);
     let long = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(5000));
-    assert_eq!(read(long.as_bytes(), Asked::Other).unwrap_err().status, 431);
+    assert_eq!(read(long.as_bytes(), RequestKind::Other).unwrap_err().status, 431);
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(51));
-    assert_eq!(read(many.as_bytes(), Asked::Other).unwrap_err().status, 431);
+    assert_eq!(read(many.as_bytes(), RequestKind::Other).unwrap_err().status, 431);
 }
 
 #[test]
@@ -117,12 +117,12 @@ fn any_split_gives_the_same_result() {
         b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
     ];
     for text in texts {
-        let whole = read(text, Asked::Other);
+        let whole = read(text, RequestKind::Other);
         let mut progress = Progress::default();
         let mut table = NO_FIELDS;
         let mut found = Ok(None);
         for end in 1..=text.len() {
-            found = parse(&text[..end], Asked::Other, (4096, 50), &mut progress, &mut table);
+            found = parse(&text[..end], RequestKind::Other, (4096, 50), &mut progress, &mut table);
             if found != Ok(None) {
                 break;
             }

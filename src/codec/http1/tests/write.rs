@@ -36,7 +36,9 @@ fn a_head_has_all_its_parts_in_order() {
 fn a_plain_head_equals_its_parts() {
     let now = *DateCache::new().get(784_111_777);
     for (keep_alive, version) in [(true, 11), (true, 10), (false, 11), (false, 10)] {
-        for (kind, length) in [(Kind::Text, 0), (Kind::Text, 14), (Kind::Json, 0), (Kind::Json, 16384)] {
+        for (kind, length) in
+            [(DefaultType::Text, 0), (DefaultType::Text, 14), (DefaultType::Json, 0), (DefaultType::Json, 16384)]
+        {
             let parts = written(|out| {
                 start(out, 200);
                 if length > 0 {
@@ -144,11 +146,11 @@ fn fields_that_a_handler_leaves_out_are_added() {
     let (kind, persists) = (Some(&b"text/plain"[..]), persists(false, 11));
     let text = written(|out| {
         out.extend_from_slice(b"before|");
-        let (lines, seen) = (&b"A: b\r\nC: d\r\n"[..], Seen::default());
-        ResponseHead { status: 201, lines, seen, kind, framing: Framing::Length(3), persists, date }.write(out);
-        let seen = Seen { content_type: true, date: true, ..Seen::default() };
+        let (lines, fields) = (&b"A: b\r\nC: d\r\n"[..], HandlerFields::default());
+        ResponseHead { status: 201, lines, fields, kind, framing: Framing::Length(3), persists, date }.write(out);
+        let fields = HandlerFields { content_type: true, date: true, ..HandlerFields::default() };
         let lines = b"Content-Type: x/y\r\nDate: now\r\n";
-        ResponseHead { status: 200, lines, seen, kind, framing: Framing::Chunked, persists, date }.write(out);
+        ResponseHead { status: 200, lines, fields, kind, framing: Framing::Chunked, persists, date }.write(out);
     });
     assert_eq!(
         text,
@@ -161,7 +163,7 @@ fn fields_that_a_handler_leaves_out_are_added() {
 
 #[test]
 fn fields_about_the_message_itself_are_recorded() {
-    let mut seen = Seen::default();
+    let mut fields = HandlerFields::default();
     for (name, value, sent) in [
         ("X", "y", true),
         ("date", "now", true),
@@ -171,13 +173,13 @@ fn fields_about_the_message_itself_are_recorded() {
         ("Transfer-Encoding", "chunked", false),
     ] {
         let role = Role::of(name.as_bytes());
-        assert_eq!(seen.note(role, value.as_bytes()), sent, "{name}");
+        assert_eq!(fields.record(role, value.as_bytes()), sent, "{name}");
     }
-    assert!(seen.content_type && seen.date && !seen.close);
-    assert_eq!(seen.length, Some(12));
-    assert!(!seen.note(Role::Connection, b"Close"));
-    seen.note(Role::ContentLength, b"18446744073709551615");
-    assert!(seen.close && seen.length.is_none());
+    assert!(fields.content_type && fields.date && !fields.close);
+    assert_eq!(fields.length, Some(12));
+    assert!(!fields.record(Role::Connection, b"Close"));
+    fields.record(Role::ContentLength, b"18446744073709551615");
+    assert!(fields.close && fields.length.is_none());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::*;
 use crate::codec::http1::body::{Incoming, Run};
 use crate::codec::http1::fields::NO_FIELDS;
 use crate::codec::http1::head::Progress;
-use crate::codec::http1::response_head::{self, Asked};
+use crate::codec::http1::response_head::{self, RequestKind};
 use crate::stream::queue::Sent;
 use wire::{Pipe, Wire};
 
@@ -229,13 +229,13 @@ fn post(path: &str, body: &[u8]) -> Vec<u8> {
 fn answers(mut bytes: &[u8], heads: &[bool]) -> Vec<(u16, Vec<u8>)> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
-        let asked = match heads.get(found.len()) {
-            Some(true) => Asked::Head,
-            _ => Asked::Other,
+        let request = match heads.get(found.len()) {
+            Some(true) => RequestKind::Head,
+            _ => RequestKind::Other,
         };
         let mut fields = Box::new(NO_FIELDS);
         let (limits, mut progress) = ((1 << 16, 100), Progress::default());
-        let parsed = response_head::parse(bytes, asked, limits, &mut progress, &mut fields);
+        let parsed = response_head::parse(bytes, request, limits, &mut progress, &mut fields);
         let head = parsed.expect("not refused").expect("complete");
         bytes = &bytes[head.head_len..];
         if head.status == 100 {
