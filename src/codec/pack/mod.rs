@@ -8,11 +8,11 @@
 //! | `format` | the bytes |
 //! | [`write`] | values to bytes |
 //! | [`read`] | bytes to values |
-//! | `seen` | the tables that were written |
+//! | `table_offsets` | the tables that were written |
 
 mod format;
 mod read;
-mod seen;
+mod table_offsets;
 #[cfg(test)]
 mod tests;
 mod write;

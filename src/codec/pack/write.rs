@@ -1,7 +1,7 @@
 //! Writer of packed values.
 
 use super::format::*;
-use super::seen::Seen;
+use super::table_offsets::Seen;
 
 /// There is not enough memory for the message.
 #[derive(Clone, Copy, Debug, PartialEq)]
