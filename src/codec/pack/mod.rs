@@ -20,4 +20,4 @@ mod write;
 #[cfg(test)]
 use read::Corrupt;
 pub(crate) use read::{Item, Origin, Reader, Shape};
-pub(crate) use write::{Exhausted, Found, Value, Writer};
+pub(crate) use write::{Exhausted, TableState, Value, Writer};

@@ -8,13 +8,13 @@ use std::collections::hash_map::Entry;
 const FEW: usize = 16;
 
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct TableOffsets {
     few: [(usize, usize); FEW],
     count: usize,
     many: FxHashMap<usize, usize>,
 }
 
-impl Seen {
+impl TableOffsets {
     pub(super) fn clear(&mut self) {
         if self.count > FEW {
             // Clearing costs time proportional to the capacity, so a large map is replaced.

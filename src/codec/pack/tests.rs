@@ -27,12 +27,12 @@ fn write(writer: &mut Writer, tree: &Tree, depth: u32, later: &mut Vec<Tree>) {
         Tree::Table(..) => {
             let identity = writer.bytes().len();
             match writer.table(identity, depth).expect("memory") {
-                Found::New => content(writer, tree, depth + 1, later),
-                Found::Later(number) => {
+                TableState::New => content(writer, tree, depth + 1, later),
+                TableState::Later(number) => {
                     later.push(tree.clone());
                     assert_eq!(later.len() as i64, number);
                 }
-                Found::Known => panic!("a tree contains each table once"),
+                TableState::Known => panic!("a tree contains each table once"),
             }
             return;
         }
@@ -192,7 +192,7 @@ fn tables_of_any_depth_are_read_back() {
 fn a_repeated_table_refers_to_its_first_offset() {
     let mut writer = Writer::default();
     for (identity, depth) in [(10, 0), (20, MAX_DEPTH), (10, 0), (20, 3), (20, 0)] {
-        if let Found::New = writer.table(identity, depth).expect("memory") {
+        if let TableState::New = writer.table(identity, depth).expect("memory") {
             let array = writer.array(0).expect("memory");
             writer.end(array, 0).expect("memory");
         }
@@ -218,7 +218,7 @@ fn many_tables_are_distinguished() {
     for round in 0..2 {
         for identity in 1..3000 {
             let found = writer.table(identity, 0).expect("memory");
-            assert_eq!(matches!(found, Found::Known), round == 1, "{identity}");
+            assert_eq!(matches!(found, TableState::Known), round == 1, "{identity}");
             if round == 0 {
                 let array = writer.array(0).expect("memory");
                 writer.end(array, 0).expect("memory");
@@ -226,7 +226,7 @@ fn many_tables_are_distinguished() {
         }
     }
     writer.clear();
-    assert!(matches!(writer.table(1, 0), Ok(Found::New)));
+    assert!(matches!(writer.table(1, 0), Ok(TableState::New)));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Writer of packed values.
 
 use super::format::*;
-use super::table_offsets::Seen;
+use super::table_offsets::TableOffsets;
 
 /// There is not enough memory for the message.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,12 +29,12 @@ pub(crate) struct Writer {
     /// The first `length` bytes are the message; the rest is spare.
     bytes: Vec<u8>,
     length: usize,
-    seen: Seen,
+    tables: TableOffsets,
     later: i64,
 }
 
-/// The writer's answer to a table.
-pub(crate) enum Found {
+/// How the caller continues after [`Writer::table`].
+pub(crate) enum TableState {
     /// The caller writes its content now, from [`Writer::array`] to [`Writer::end`].
     New,
     /// The table was written before.
@@ -70,7 +70,7 @@ impl Writer {
     pub(crate) fn clear(&mut self) {
         self.length = 0;
         self.later = 0;
-        self.seen.clear();
+        self.tables.clear();
         if self.bytes.len() > KEPT {
             self.bytes = Vec::new();
         }
@@ -169,9 +169,9 @@ impl Writer {
     }
 
     /// Writes a table inside `depth` others. `identity` must be unique among the tables of a message.
-    pub(crate) fn table(&mut self, identity: usize, depth: u32) -> Result<Found> {
+    pub(crate) fn table(&mut self, identity: usize, depth: u32) -> Result<TableState> {
         let offset = self.length;
-        if let Some(first) = self.seen.enter(identity, offset) {
+        if let Some(first) = self.tables.enter(identity, offset) {
             let tag = &mut self.bytes[first];
             *tag = match *tag {
                 TABLE => TABLE_SHARED,
@@ -180,15 +180,15 @@ impl Writer {
             };
             self.byte(REFERENCE)?;
             self.integer(first as i64)?;
-            return Ok(Found::Known);
+            return Ok(TableState::Known);
         }
         if depth < MAX_DEPTH {
             self.byte(TABLE)?;
-            return Ok(Found::New);
+            return Ok(TableState::New);
         }
         self.byte(LATER)?;
         self.later += 1;
-        Ok(Found::Later(self.later))
+        Ok(TableState::Later(self.later))
     }
 
     /// Begins the content of the next postponed table after `done` ones. Returns its number, or `None` if all are done.
