@@ -48,8 +48,8 @@ const ROOM: usize = 16 * 1024;
 
 /// The result of a read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Found<T> {
-    There(T),
+pub(crate) enum ResponseRead<T> {
+    Ready(T),
     /// The body is complete.
     End,
     /// The call would block; the input is armed for reading.
@@ -118,31 +118,33 @@ impl Responses {
     ///
     /// # Errors
     /// Those of the connection.
-    pub(crate) fn head(&mut self, input: &mut impl Input, table: &mut Fields) -> io::Result<Found<ResponseHead>> {
+    pub(crate) fn head(
+        &mut self, input: &mut impl Input, table: &mut Fields,
+    ) -> io::Result<ResponseRead<ResponseHead>> {
         loop {
             let buffered = input.buffered();
             if !buffered.is_empty() {
                 self.begun = true;
                 let (progress, limits) = (&mut self.progress, self.limits);
                 match response_head::parse(buffered, self.request, limits, progress, table) {
-                    Ok(Some(head)) => return Ok(Found::There(self.take(input, &head))),
+                    Ok(Some(head)) => return Ok(ResponseRead::Ready(self.take_head(input, &head))),
                     Ok(None) => {}
                     Err(reject) => return Ok(self.refuse(reject)),
                 }
             }
             match input.fill(0)? {
                 Filled::Some => {}
-                Filled::WouldBlock => return Ok(Found::WouldBlock),
+                Filled::WouldBlock => return Ok(ResponseRead::WouldBlock),
                 Filled::End => {
                     self.keep_alive = false;
-                    return Ok(Found::Truncated);
+                    return Ok(ResponseRead::Truncated);
                 }
             }
         }
     }
 
     /// Removes a head from the buffered bytes and returns it.
-    fn take(&mut self, input: &mut impl Input, head: &Head) -> ResponseHead {
+    fn take_head(&mut self, input: &mut impl Input, head: &Head) -> ResponseHead {
         let bytes = &input.buffered()[head.reason.start as usize..head.head_len];
         let taken = ResponseHead { status: head.status, version: head.version, bytes: bytes.to_vec() };
         input.consume(head.head_len);
@@ -159,9 +161,9 @@ impl Responses {
     ///
     /// # Errors
     /// Those of the connection.
-    pub(crate) fn piece(&mut self, input: &mut impl Input, limit: u64) -> io::Result<Found<Data>> {
+    pub(crate) fn piece(&mut self, input: &mut impl Input, limit: u64) -> io::Result<ResponseRead<Data>> {
         loop {
-            let found = self.look(input, limit);
+            let found = self.buffered_piece(input, limit);
             match found {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) => {}
@@ -169,28 +171,28 @@ impl Responses {
             }
             match input.fill(0)? {
                 Filled::Some => {}
-                Filled::WouldBlock => return Ok(Found::WouldBlock),
+                Filled::WouldBlock => return Ok(ResponseRead::WouldBlock),
                 Filled::End => return Ok(self.end()),
             }
         }
     }
 
     /// Examines the buffered bytes of the body; `None` if more must be read.
-    fn look(&mut self, input: &mut impl Input, limit: u64) -> Result<Option<Found<Data>>, Reject> {
+    fn buffered_piece(&mut self, input: &mut impl Input, limit: u64) -> Result<Option<ResponseRead<Data>>, Reject> {
         self.body.check(limit)?;
         loop {
             let run = self.body.next(input.buffered())?;
             // The bytes may contain a chunk's size without its data.
             self.body.check(limit)?;
             match run {
-                Run::Data { data, consume } => return Ok(Some(Found::There(Data { data, consume }))),
+                Run::Data { data, consume } => return Ok(Some(ResponseRead::Ready(Data { data, consume }))),
                 Run::End { consume, trailers } => {
                     // The section has fields, and not only the blank line.
                     if trailers.len() > 2 {
                         self.trailers = input.buffered()[trailers].to_vec();
                     }
                     input.consume(consume);
-                    return Ok(Some(Found::End));
+                    return Ok(Some(ResponseRead::End));
                 }
                 Run::More { consume } => {
                     input.consume(consume);
@@ -203,22 +205,22 @@ impl Responses {
     }
 
     /// Ends the response after the peer has closed.
-    fn end<T>(&mut self) -> Found<T> {
+    fn end<T>(&mut self) -> ResponseRead<T> {
         self.keep_alive = false;
-        if self.body.end() { Found::End } else { Found::Truncated }
+        if self.body.end() { ResponseRead::End } else { ResponseRead::Truncated }
     }
 
-    fn refuse<T>(&mut self, reject: Reject) -> Found<T> {
+    fn refuse<T>(&mut self, reject: Reject) -> ResponseRead<T> {
         self.keep_alive = false;
-        Found::Refused(reject)
+        ResponseRead::Refused(reject)
     }
 
-    /// Reads the rest of the body as a whole. `There`: it is among the buffered bytes. `End`:
+    /// Reads the rest of the body as a whole. `Ready`: it is among the buffered bytes. `End`:
     /// [`Responses::take_collected`] returns it.
     ///
     /// # Errors
     /// Those of the connection.
-    pub(crate) fn whole(&mut self, input: &mut impl Input, limit: u64) -> io::Result<Found<Data>> {
+    pub(crate) fn whole(&mut self, input: &mut impl Input, limit: u64) -> io::Result<ResponseRead<Data>> {
         if let (Some(left @ 1..), true) = (self.body.left(), self.collected.is_empty()) {
             if let Err(reject) = self.body.check(limit) {
                 return Ok(self.refuse(reject));
@@ -229,7 +231,7 @@ impl Responses {
                 let there = input.buffered().len();
                 match input.fill((want - there).min(there.max(ROOM)))? {
                     Filled::Some => {}
-                    Filled::WouldBlock => return Ok(Found::WouldBlock),
+                    Filled::WouldBlock => return Ok(ResponseRead::WouldBlock),
                     Filled::End => return Ok(self.end()),
                 }
             }
@@ -237,7 +239,7 @@ impl Responses {
         }
         loop {
             match self.piece(input, limit)? {
-                Found::There(Data { data, consume }) => {
+                ResponseRead::Ready(Data { data, consume }) => {
                     self.collected.extend_from_slice(&input.buffered()[data]);
                     input.consume(consume);
                 }

@@ -1,6 +1,6 @@
 //! Tests with responses that arrive in pieces of any size.
 
-use super::{Found, Input, Responses};
+use super::{Input, ResponseRead, Responses};
 use crate::codec::http1::fields::NO_FIELDS;
 use crate::codec::http1::response_head::RequestKind;
 use crate::codec::http1::section;
@@ -54,17 +54,17 @@ fn read(input: &mut Pieces, limit: u64) -> (Vec<u16>, Result<Vec<u8>, String>, R
     let (mut statuses, mut table) = (Vec::new(), NO_FIELDS);
     while statuses.last().is_none_or(|&status| status < 200) {
         match responses.head(input, &mut table).expect("no error") {
-            Found::There(head) => statuses.push(head.status),
+            ResponseRead::Ready(head) => statuses.push(head.status),
             other => return (statuses, Err(format!("{other:?}")), responses),
         }
     }
     let body = match responses.whole(input, limit).expect("no error") {
-        Found::There(data) => {
+        ResponseRead::Ready(data) => {
             let body = input.buffered()[data.data].to_vec();
             input.consume(data.consume);
             Ok(body)
         }
-        Found::End => Ok(responses.take_collected()),
+        ResponseRead::End => Ok(responses.take_collected()),
         other => Err(format!("{other:?}")),
     };
     (statuses, body, responses)

@@ -7,7 +7,7 @@ use crate::codec::http1::fields::{Fields, MAX_FIELDS, NO_FIELDS};
 use crate::codec::http1::response_head::RequestKind;
 use crate::codec::http1::section;
 use crate::codec::http1::status::Reject;
-use crate::http::client::{Data, Found, ResponseHead, Responses};
+use crate::http::client::{Data, ResponseHead, ResponseRead, Responses};
 use crate::lua::{
     Call, Fault, Field, Function, FunctionTable, Lent, Made, NewWith, Nil, Object, Source, Value, failed, functions,
     results,
@@ -72,13 +72,13 @@ results! {
 }
 
 /// Converts a result without data: `false`, `nil`, or `nil, message, code`.
-fn reply<T>(found: Found<T>) -> Reply {
+fn reply<T>(found: ResponseRead<T>) -> Reply {
     let (message, code) = match found {
-        Found::There(_) | Found::End => return Reply::End(Nil),
-        Found::WouldBlock => return Reply::WouldBlock(false),
-        Found::Truncated => ("the connection ended within the response", "truncated"),
-        Found::Refused(Reject { status: 413 | 431, reason }) => (reason, "too long"),
-        Found::Refused(Reject { reason, .. }) => (reason, "protocol"),
+        ResponseRead::Ready(_) | ResponseRead::End => return Reply::End(Nil),
+        ResponseRead::WouldBlock => return Reply::WouldBlock(false),
+        ResponseRead::Truncated => ("the connection ended within the response", "truncated"),
+        ResponseRead::Refused(Reject { status: 413 | 431, reason }) => (reason, "too long"),
+        ResponseRead::Refused(Reject { reason, .. }) => (reason, "protocol"),
     };
     Reply::Refused((Nil, message, code))
 }
@@ -116,7 +116,7 @@ fn head(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let (responses, stream, _) = parts(call)?;
     let found = responses.head(stream, &mut table.0.borrow_mut());
     Ok(match found.map_err(failed("recv"))? {
-        Found::There(source) => Reply::Head((source.status.into(), Made { source, fields: [] })),
+        ResponseRead::Ready(source) => Reply::Head((source.status.into(), Made { source, fields: [] })),
         other => reply(other),
     })
 }
@@ -134,7 +134,7 @@ fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let (responses, stream, index) = parts(call)?;
     Ok(match responses.piece(stream, limit).map_err(failed("recv"))? {
-        Found::There(data) => lend(stream, index, data),
+        ResponseRead::Ready(data) => lend(stream, index, data),
         other => reply(other),
     })
 }
@@ -144,8 +144,8 @@ fn body(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let (responses, stream, index) = parts(call)?;
     Ok(match responses.whole(stream, limit).map_err(failed("recv"))? {
-        Found::There(data) => lend(stream, index, data),
-        Found::End => Reply::Bytes(responses.take_collected()),
+        ResponseRead::Ready(data) => lend(stream, index, data),
+        ResponseRead::End => Reply::Bytes(responses.take_collected()),
         other => reply(other),
     })
 }
