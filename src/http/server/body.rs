@@ -9,7 +9,7 @@ use crate::codec::http1::write;
 
 /// The part of a body to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum How {
+pub(crate) enum ReadMode {
     /// The rest of the body.
     Whole,
     /// The data that has arrived.
@@ -18,7 +18,7 @@ pub(crate) enum How {
 
 /// The result of reading a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Read {
+pub(crate) enum BodyRead {
     /// The caller's buffer has the rest of the body, or at least one byte of it.
     Data,
     /// The body is complete.
@@ -36,23 +36,23 @@ pub(crate) enum Read {
 
 impl<T: Transport> Server<T> {
     /// Reads the body of a request into `out`, whose bytes are replaced. `limit`: the most bytes of the whole body.
-    pub(crate) fn read_body(&mut self, id: RequestId, limit: u64, how: How, out: &mut Vec<u8>) -> Read {
+    pub(crate) fn read_body(&mut self, id: RequestId, limit: u64, mode: ReadMode, out: &mut Vec<u8>) -> BodyRead {
         out.clear();
         if self.in_work(id).is_none() {
-            return Read::Late;
+            return BodyRead::Late;
         }
         self.take_head(id);
         let slot = id.slot();
         loop {
-            let failure = match self.read_there(slot, limit, how, out) {
+            let failure = match self.read_there(slot, limit, mode, out) {
                 Ok(Some(read)) => return read,
                 Ok(None) => match self.fill(slot) {
                     Filled::Some => continue,
-                    Filled::WouldBlock => return Read::Pending,
-                    Filled::End => Read::Truncated,
-                    Filled::Failed => Read::Failed,
+                    Filled::WouldBlock => return BodyRead::Pending,
+                    Filled::End => BodyRead::Truncated,
+                    Filled::Failed => BodyRead::Failed,
                 },
-                Err(reject) => Read::Refused(reject),
+                Err(reject) => BodyRead::Refused(reject),
             };
             self.close_behind(slot);
             return failure;
@@ -69,19 +69,21 @@ impl<T: Transport> Server<T> {
     }
 
     /// Reads the available data; `None` if that is not enough.
-    fn read_there(&mut self, slot: usize, limit: u64, how: How, out: &mut Vec<u8>) -> Result<Option<Read>, Reject> {
+    fn read_there(
+        &mut self, slot: usize, limit: u64, mode: ReadMode, out: &mut Vec<u8>,
+    ) -> Result<Option<BodyRead>, Reject> {
         if let Some(handling) = self.connections[slot].handling() {
             handling.body.check(limit)?;
         }
         self.invite(slot);
         let connection = &mut self.connections[slot];
         let State::Handling(handling) = &mut connection.state else {
-            return Ok(Some(Read::Late));
+            return Ok(Some(BodyRead::Late));
         };
         loop {
             let bytes = self.landing.bytes(slot, &connection.input);
             // A body with an announced length is returned as a whole, or not yet.
-            if how == How::Whole
+            if mode == ReadMode::Whole
                 && let Some(left) = handling.body.left()
                 && left > bytes.len() as u64
             {
@@ -94,12 +96,12 @@ impl<T: Transport> Server<T> {
                 Run::Data { data, consume } => {
                     let has_none = handling.has_rare().is_none_or(|rare| rare.collected.is_empty());
                     let is_whole = handling.body.is_done() && has_none;
-                    let is_part = how == How::Whole && !is_whole;
+                    let is_part = mode == ReadMode::Whole && !is_whole;
                     let to = if is_part { &mut handling.rare().collected } else { &mut *out };
                     to.extend_from_slice(&bytes[data]);
                     self.landing.consume(slot, &mut connection.input, consume);
-                    if how == How::Piece || is_whole {
-                        return Ok(Some(Read::Data));
+                    if mode == ReadMode::Piece || is_whole {
+                        return Ok(Some(BodyRead::Data));
                     }
                     continue;
                 }
@@ -108,13 +110,13 @@ impl<T: Transport> Server<T> {
                         handling.rare().trailers = bytes[trailers].to_vec();
                     }
                     self.landing.consume(slot, &mut connection.input, consume);
-                    return Ok(Some(match how {
-                        How::Piece => Read::End,
-                        How::Whole => {
+                    return Ok(Some(match mode {
+                        ReadMode::Piece => BodyRead::End,
+                        ReadMode::Whole => {
                             if handling.has_rare().is_some() {
                                 *out = std::mem::take(&mut handling.rare().collected);
                             }
-                            Read::Data
+                            BodyRead::Data
                         }
                     }));
                 }

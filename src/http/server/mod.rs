@@ -42,7 +42,7 @@ mod tests;
 pub(crate) mod transport;
 mod work;
 
-pub(crate) use body::{How, Read};
+pub(crate) use body::{BodyRead, ReadMode};
 pub(crate) use close::End;
 pub(crate) use connection::Intent;
 pub(crate) use id::{ConnectionId, RequestId};

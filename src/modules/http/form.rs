@@ -8,7 +8,7 @@ use crate::codec::http1::status::Reject;
 use crate::codec::multipart::Limits;
 use crate::codec::multipart::form::{Form, FormEvent};
 use crate::file::spool::Spool;
-use crate::http::server::{How, Intent, Read};
+use crate::http::server::{BodyRead, Intent, ReadMode};
 use crate::lua::{
     Call, Failure, Fault, Function, FunctionTable, Lender, Lent, New, Nil, Object, Value, functions, results,
 };
@@ -126,16 +126,16 @@ fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let mut server = handle.machine.server.borrow_mut();
     server.touch(id, Intent::Special);
     let body = &mut handle.body;
-    Ok(match server.read_body(id, limit, How::Piece, body) {
-        Read::Data => {
+    Ok(match server.read_body(id, limit, ReadMode::Piece, body) {
+        BodyRead::Data => {
             parser.form.feed(body);
             Reply::Done(true)
         }
-        Read::Pending => Reply::More(false),
-        Read::End => finished(&mut parser.form),
-        Read::Refused(reject) => reject.into(),
-        Read::Truncated | Read::Late => Reject::bad("closed").into(),
-        Read::Failed => Reject::bad("failed").into(),
+        BodyRead::Pending => Reply::More(false),
+        BodyRead::End => finished(&mut parser.form),
+        BodyRead::Refused(reject) => reject.into(),
+        BodyRead::Truncated | BodyRead::Late => Reject::bad("closed").into(),
+        BodyRead::Failed => Reject::bad("failed").into(),
     })
 }
 

@@ -49,11 +49,11 @@ fn chunks_are_joined_and_their_trailers_kept() {
     let id = pair.waiting[0];
     assert_eq!(pair.server.trailers(id), b"");
     let mut body = Vec::new();
-    let read = pair.server.read_body(id, 100, How::Whole, &mut body);
-    assert_eq!((read, &body[..]), (Read::Data, &b"hello"[..]));
+    let read = pair.server.read_body(id, 100, ReadMode::Whole, &mut body);
+    assert_eq!((read, &body[..]), (BodyRead::Data, &b"hello"[..]));
     assert_eq!(pair.server.trailers(id), b"X-Sum: 5\r\n\r\n");
-    let read = pair.server.read_body(id, 100, How::Piece, &mut body);
-    assert_eq!((read, body.len()), (Read::End, 0));
+    let read = pair.server.read_body(id, 100, ReadMode::Piece, &mut body);
+    assert_eq!((read, body.len()), (BodyRead::End, 0));
     pair.answer_first(b"x");
     assert!(pair.got(number).ends_with('/'));
     assert_eq!(pair.server.trailers(id), b"", "the next request has its own trailers");
@@ -67,15 +67,15 @@ fn pieces_are_returned_as_they_arrive() {
     pair.send(number, &all[..all.len() - 4]);
     let (id, mut out) = (pair.waiting[0], Vec::new());
     let mut read = |pair: &mut Pair| {
-        let read = pair.server.read_body(id, 100, How::Piece, &mut out);
+        let read = pair.server.read_body(id, 100, ReadMode::Piece, &mut out);
         (read, String::from_utf8_lossy(&out).into_owned())
     };
-    assert_eq!(read(&mut pair), (Read::Data, "ab".to_string()));
-    assert_eq!(read(&mut pair), (Read::Pending, String::new()));
+    assert_eq!(read(&mut pair), (BodyRead::Data, "ab".to_string()));
+    assert_eq!(read(&mut pair), (BodyRead::Pending, String::new()));
     pair.send(number, b"cd");
-    assert_eq!(read(&mut pair), (Read::Data, "cd".to_string()));
+    assert_eq!(read(&mut pair), (BodyRead::Data, "cd".to_string()));
     pair.end(number);
-    assert_eq!(read(&mut pair), (Read::Truncated, String::new()));
+    assert_eq!(read(&mut pair), (BodyRead::Truncated, String::new()));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_body_over_the_limit_is_refused_before_it_arrives() {
     let number = pair.connect();
     pair.send(number, b"POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n");
     let (id, mut out) = (pair.waiting[0], Vec::new());
-    let Read::Refused(reject) = pair.server.read_body(id, 100, How::Whole, &mut out) else {
+    let BodyRead::Refused(reject) = pair.server.read_body(id, 100, ReadMode::Whole, &mut out) else {
         panic!("not refused");
     };
     assert_eq!(reject.status, 413);
@@ -95,8 +95,8 @@ fn a_body_over_the_limit_is_refused_before_it_arrives() {
     let number = pair.connect();
     pair.send(number, &chunked("/wait", &[&[b'a'; 60]], "3c\r\n"));
     let id = pair.waiting[0];
-    let read = pair.server.read_body(id, 100, How::Whole, &mut out);
-    assert!(matches!(read, Read::Refused(_)), "refused by the size of the chunk");
+    let read = pair.server.read_body(id, 100, ReadMode::Whole, &mut out);
+    assert!(matches!(read, BodyRead::Refused(_)), "refused by the size of the chunk");
 }
 
 #[test]

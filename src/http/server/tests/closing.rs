@@ -150,7 +150,7 @@ fn an_outdated_identifier_changes_nothing() {
     assert_eq!(server.chunk(old, b"y"), None);
     assert_eq!(server.finish(old, b""), None);
     assert!(server.draft(old).is_none() && server.head(old).is_none());
-    assert_eq!(server.read_body(old, 100, How::Whole, &mut out), Read::Late);
+    assert_eq!(server.read_body(old, 100, ReadMode::Whole, &mut out), BodyRead::Late);
     assert_eq!(server.send(old, b"y", &mut 0), None);
     assert!(!server.wait(old, Interest::Read, pair.clock));
     assert!(!server.touch(old, Intent::Special) && server.is_answered(old));

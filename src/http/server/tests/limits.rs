@@ -113,14 +113,14 @@ fn the_time_of_the_handler_between_reads_does_not_count() {
     let all = post("/wait", &pattern(10));
     pair.send(number, &all[..all.len() - 10]);
     let (id, mut out) = (pair.waiting[0], Vec::new());
-    pair.server.read_body(id, 100, How::Piece, &mut out);
+    pair.server.read_body(id, 100, ReadMode::Piece, &mut out);
     pair.server.wait(id, Interest::Read, pair.clock);
     pair.advance(6 * SECOND);
     pair.send(number, b"a");
     assert_eq!(pair.log[1..], ["Readable"]);
-    pair.server.read_body(id, 100, How::Piece, &mut out);
+    pair.server.read_body(id, 100, ReadMode::Piece, &mut out);
     pair.advance(1000 * SECOND);
-    pair.server.read_body(id, 100, How::Piece, &mut out);
+    pair.server.read_body(id, 100, ReadMode::Piece, &mut out);
     pair.server.wait(id, Interest::Read, pair.clock);
     pair.advance(4 * SECOND - 1);
     assert_eq!(pair.log[1..], ["Readable"]);

@@ -152,10 +152,10 @@ impl Pair {
     /// Responds with the body of a request, once it is complete.
     fn echo(&mut self, id: RequestId) {
         let mut body = Vec::new();
-        let read = self.server.read_body(id, 1 << 20, How::Whole, &mut body);
+        let read = self.server.read_body(id, 1 << 20, ReadMode::Whole, &mut body);
         match read {
-            Read::Data => self.answer(id, &body),
-            Read::Pending => {
+            BodyRead::Data => self.answer(id, &body),
+            BodyRead::Pending => {
                 self.server.wait(id, Interest::Read, self.clock);
             }
             other => {
