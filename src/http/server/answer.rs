@@ -2,7 +2,7 @@
 
 use super::connection::{Answer, NextRequest};
 use super::draft::Draft;
-use super::{Intent, RequestId, Server, Transport, in_work};
+use super::{Intent, RequestId, Server, Transport, handling_connection};
 use crate::codec::http1::head::Method;
 
 impl<T: Transport> Server<T> {
@@ -32,13 +32,13 @@ impl<T: Transport> Server<T> {
     }
 
     /// Returns the fields that a handler has set; `None` if there are none, or they can no longer be changed.
-    pub(crate) fn drafted(&mut self, id: RequestId) -> Option<&mut Draft> {
+    pub(crate) fn existing_draft(&mut self, id: RequestId) -> Option<&mut Draft> {
         self.handling(id)?.answer.draft()?.as_deref_mut()
     }
 
     /// Returns the fields of the response, for changes; `None` if the response has begun, or the request has ended.
     pub(crate) fn draft(&mut self, id: RequestId) -> Option<&mut Draft> {
-        let draft = in_work(&mut self.connections, id)?.handling()?.answer.draft()?;
+        let draft = handling_connection(&mut self.connections, id)?.handling()?.answer.draft()?;
         Some(draft.get_or_insert_with(|| self.drafts.pop().unwrap_or_default()))
     }
 

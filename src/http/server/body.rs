@@ -38,13 +38,13 @@ impl<T: Transport> Server<T> {
     /// Reads the body of a request into `out`, whose bytes are replaced. `limit`: the most bytes of the whole body.
     pub(crate) fn read_body(&mut self, id: RequestId, limit: u64, mode: ReadMode, out: &mut Vec<u8>) -> BodyRead {
         out.clear();
-        if self.in_work(id).is_none() {
+        if self.handling_connection(id).is_none() {
             return BodyRead::Late;
         }
         self.take_head(id);
         let slot = id.slot();
         loop {
-            let failure = match self.read_there(slot, limit, mode, out) {
+            let failure = match self.read_available(slot, limit, mode, out) {
                 Ok(Some(read)) => return read,
                 Ok(None) => match self.fill(slot) {
                     Filled::Some => continue,
@@ -54,13 +54,13 @@ impl<T: Transport> Server<T> {
                 },
                 Err(reject) => BodyRead::Refused(reject),
             };
-            self.close_behind(slot);
+            self.end_keep_alive(slot);
             return failure;
         }
     }
 
     /// Closes the connection after this request.
-    fn close_behind(&mut self, slot: usize) {
+    fn end_keep_alive(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.next = NextRequest::None;
         if let Some(handling) = connection.handling() {
@@ -69,13 +69,13 @@ impl<T: Transport> Server<T> {
     }
 
     /// Reads the available data; `None` if that is not enough.
-    fn read_there(
+    fn read_available(
         &mut self, slot: usize, limit: u64, mode: ReadMode, out: &mut Vec<u8>,
     ) -> Result<Option<BodyRead>, Reject> {
         if let Some(handling) = self.connections[slot].handling() {
             handling.body.check(limit)?;
         }
-        self.invite(slot);
+        self.send_continue(slot);
         let connection = &mut self.connections[slot];
         let State::Handling(handling) = &mut connection.state else {
             return Ok(Some(BodyRead::Late));
@@ -129,7 +129,7 @@ impl<T: Transport> Server<T> {
 
     /// Sends `100 Continue` to a client that waits for it, unless bytes of the body have arrived (RFC 9110 section
     /// 10.1.1).
-    fn invite(&mut self, slot: usize) {
+    fn send_continue(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
         let Some(handling) = connection.handling() else {

@@ -28,7 +28,7 @@ impl<T: Transport> Server<T> {
     /// Ends a request. [`Server::next`] continues with its connection.
     #[inline]
     pub(crate) fn end(&mut self, id: RequestId, how: End) {
-        if self.in_work(id).is_none() {
+        if self.handling_connection(id).is_none() {
             return;
         }
         let slot = id.slot();
@@ -45,7 +45,7 @@ impl<T: Transport> Server<T> {
         let body = std::mem::replace(&mut handling.body, Incoming::NONE);
         connection.state = State::after(body);
         if how == End::Cut {
-            self.forget_input(slot);
+            self.discard_input(slot);
         }
         let connection = &mut self.connections[slot];
         if connection.peer == Peer::Failed {
@@ -60,10 +60,10 @@ impl<T: Transport> Server<T> {
 
     /// Discards the bytes that the client has sent, and ignores further ones.
     #[cold]
-    fn forget_input(&mut self, slot: usize) {
+    fn discard_input(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.state = State::Idle;
-        connection.client = Client::SendsNoMore;
+        connection.client = Client::Finished;
         self.landing.consume(slot, &mut connection.input, usize::MAX);
     }
 
@@ -85,16 +85,16 @@ impl<T: Transport> Server<T> {
 
     /// Closes a connection and removes it.
     pub(super) fn remove(&mut self, slot: usize) {
-        let mut connection = self.take_out(slot);
+        let mut connection = self.unregister(slot);
         connection.transport.close();
         if let Some(mut queue) = connection.output.take() {
             queue.clear();
-            self.spare_queue(queue);
+            self.recycle_queue(queue);
         }
     }
 
     /// Removes a connection from the server's tables.
-    fn take_out(&mut self, slot: usize) -> super::Connection<T> {
+    fn unregister(&mut self, slot: usize) -> super::Connection<T> {
         self.free_timer(slot);
         self.landing.forget(slot);
         let connection = self.connections.remove(slot);
@@ -110,17 +110,16 @@ impl<T: Transport> Server<T> {
     pub(super) fn close_gently(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
         let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
-        let sends_no_more =
-            connection.client == Client::SendsNoMore && matches!(connection.state, State::Idle) && is_empty;
+        let is_finished = connection.client == Client::Finished && matches!(connection.state, State::Idle) && is_empty;
         if connection.peer != Peer::Open
-            || sends_no_more
+            || is_finished
             || connection.transport.end_sending().is_err()
-            || !connection.transport.is_watched()
+            || !connection.transport.is_registered()
         {
             return self.close(slot);
         }
         connection.state = State::Lingering;
-        self.act_by(slot, clock.now.saturating_add(LINGER));
+        self.set_deadline(slot, clock.now.saturating_add(LINGER));
         self.discard_rest(slot);
     }
 
@@ -140,18 +139,18 @@ impl<T: Transport> Server<T> {
     /// Detaches the connection of a request from the server and gives it to the caller.
     pub(crate) fn hand_over(&mut self, id: RequestId) -> Option<HandedOver<T>> {
         self.take_head(id);
-        self.in_work(id)?;
+        self.handling_connection(id)?;
         let slot = id.slot();
         let connection = &self.connections[slot];
         let input = self.landing.bytes(slot, &connection.input).to_vec();
         let output = connection.output.as_ref().and_then(|queue| queue.copy());
-        let transport = self.take_out(slot).transport;
+        let transport = self.unregister(slot).transport;
         Some(HandedOver { transport, input, output: output.unwrap_or_default() })
     }
 
     /// Closes the connection of a request whose task was killed; otherwise its client would wait forever.
     pub(crate) fn abandon(&mut self, id: RequestId) {
-        if self.in_work(id).is_some() {
+        if self.handling_connection(id).is_some() {
             self.remove(id.slot());
         }
     }
@@ -163,8 +162,8 @@ impl<T: Transport> Server<T> {
     }
 
     /// Closes idle connections, and others as soon as they would become idle.
-    pub(crate) fn settle_down(&mut self) {
-        self.phase = Phase::Settled;
+    pub(crate) fn drain(&mut self) {
+        self.phase = Phase::Draining;
         self.close_where(|state| matches!(state, State::Idle));
     }
 
@@ -184,7 +183,7 @@ impl<T: Transport> Server<T> {
     /// Announces the end of the connection in the response to a request that is dispatched during a stop, if no bytes
     /// have arrived after it. After a body, the connection is closed when it becomes idle.
     #[cold]
-    pub(super) fn end_with_last(&mut self, slot: usize) {
+    pub(super) fn announce_end(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         let there = self.landing.bytes(slot, &connection.input).len();
         let State::Handling(handling) = &mut connection.state else {

@@ -136,8 +136,8 @@ pub(super) enum Peer {
 /// The client's announcement about further requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Client {
-    MayGoOn,
-    SendsNoMore,
+    MaySend,
+    Finished,
 }
 
 /// Whether a request may follow the current one.
@@ -185,7 +185,7 @@ impl<T: Transport> Connection<T> {
             state: State::Idle,
             deadline: Deadline { due: Time::MAX, fires: Time::MAX, timer: None },
             peer: Peer::Open,
-            client: Client::MayGoOn,
+            client: Client::MaySend,
             next: NextRequest::Follows,
             place: Place::Waiting,
             flush: Flush::AsItComes,

@@ -11,7 +11,7 @@ use crate::event::timers::Queue;
 impl<T: Transport> Server<T> {
     /// Sets the deadline of a connection to `due`.
     #[inline]
-    pub(super) fn act_by(&mut self, slot: usize, due: Time) {
+    pub(super) fn set_deadline(&mut self, slot: usize, due: Time) {
         let deadline = &mut self.connections[slot].deadline;
         deadline.due = due;
         if due < deadline.fires {
@@ -98,7 +98,7 @@ impl<T: Transport> Server<T> {
         let read = self.body_due(slot);
         if let State::Handling(handling) = &self.connections[slot].state {
             let due = read.into_iter().chain(handling.waits().write).min();
-            self.act_by(slot, due.unwrap_or(Time::MAX));
+            self.set_deadline(slot, due.unwrap_or(Time::MAX));
         }
     }
 

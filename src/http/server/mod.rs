@@ -101,7 +101,9 @@ pub(crate) struct Server<T: Transport> {
 
 /// Returns the connection of a request that is being handled.
 #[inline]
-fn in_work<T: Transport>(connections: &mut Slab<Connection<T>>, id: RequestId) -> Option<&mut Connection<T>> {
+fn handling_connection<T: Transport>(
+    connections: &mut Slab<Connection<T>>, id: RequestId,
+) -> Option<&mut Connection<T>> {
     let connection = connections.get_mut(id.slot())?;
     let is_current = connection.current == id.stamp();
     (is_current && matches!(connection.state, connection::State::Handling(_))).then_some(connection)
@@ -114,7 +116,7 @@ enum Phase {
     /// Requests that have arrived are still handled.
     Stopping,
     /// A connection closes instead of becoming idle.
-    Settled,
+    Draining,
 }
 
 impl<T: Transport> Server<T> {
@@ -154,13 +156,13 @@ impl<T: Transport> Server<T> {
     }
 
     /// Returns the connection of a request that is being handled.
-    fn in_work(&mut self, id: RequestId) -> Option<&mut Connection<T>> {
-        in_work(&mut self.connections, id)
+    fn handling_connection(&mut self, id: RequestId) -> Option<&mut Connection<T>> {
+        handling_connection(&mut self.connections, id)
     }
 
     /// Returns a request that is being handled.
     fn handling(&mut self, id: RequestId) -> Option<&mut Handling> {
-        self.in_work(id)?.handling()
+        self.handling_connection(id)?.handling()
     }
 
     /// Returns the transport of the connection of a request, as long as the connection is open.

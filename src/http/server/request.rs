@@ -2,7 +2,7 @@
 
 use super::connection::{Client, Handling, State};
 use super::settings::{Clock, DISCARD_MOST};
-use super::{RequestId, Server, Transport, in_work};
+use super::{RequestId, Server, Transport, handling_connection};
 use crate::codec::http1::body::Run;
 use crate::codec::http1::head::Progress;
 use crate::codec::http1::request::RequestHead;
@@ -11,12 +11,12 @@ use crate::codec::uri;
 use crate::http::router::routes::RouteId;
 
 /// The content of the bytes read so far.
-pub(super) enum Look {
+pub(super) enum Parsed {
     /// The head of a request, with its route if that is known without testing constraints.
     Request(Option<RouteId>),
     Refused(Reject),
     /// No request follows.
-    Over,
+    End,
     /// More bytes are needed.
     More,
 }
@@ -24,16 +24,16 @@ pub(super) enum Look {
 impl<T: Transport> Server<T> {
     /// Searches for the next request of a connection without a handler.
     #[inline]
-    pub(super) fn look(&mut self, slot: usize, clock: Clock) -> Look {
+    pub(super) fn parse_next(&mut self, slot: usize, clock: Clock) -> Parsed {
         if matches!(self.connections[slot].state, State::Discarding { .. })
-            && let Some(look) = self.discard_body(slot)
+            && let Some(parsed) = self.discard_body(slot)
         {
-            return look;
+            return parsed;
         }
         let connection = &mut self.connections[slot];
         let bytes = self.landing.bytes(slot, &connection.input);
         if bytes.is_empty() {
-            return Look::More;
+            return Parsed::More;
         }
         let mut first = Progress::default();
         let progress = match &mut connection.state {
@@ -47,39 +47,39 @@ impl<T: Transport> Server<T> {
                     return self.refuse_path(slot);
                 };
                 let method = head.method.of(bytes);
-                Look::Request(self.routes.borrow().find(head.method_id, method, path))
+                Parsed::Request(self.routes.borrow().find(head.method_id, method, path))
             }
             Ok(None) => {
                 if !matches!(connection.state, State::Head { .. }) {
                     connection.state = State::Head { progress: first, since: clock.now };
                 }
-                Look::More
+                Parsed::More
             }
             Err(reject) => {
                 // This request is unknown, and the settings of the previous one do not apply.
-                connection.client = Client::MayGoOn;
+                connection.client = Client::MaySend;
                 connection.state = State::Idle;
-                Look::Refused(reject)
+                Parsed::Refused(reject)
             }
         }
     }
 
     /// Refuses a path with malformed escapes. The rest of the request is valid, so the refusal takes it into account.
     #[cold]
-    fn refuse_path(&mut self, slot: usize) -> Look {
+    fn refuse_path(&mut self, slot: usize) -> Parsed {
         let stamp = self.stamp();
         let head = self.parser.head();
         let connection = &mut self.connections[slot];
         connection.current = stamp;
-        connection.client = if head.keep_alive { Client::MayGoOn } else { Client::SendsNoMore };
+        connection.client = if head.keep_alive { Client::MaySend } else { Client::Finished };
         connection.state = State::Handling(Handling::of(head, None));
         self.take_head(RequestId::new(slot, stamp));
-        Look::Refused(Reject::bad("malformed percent-encoding in the path"))
+        Parsed::Refused(Reject::bad("malformed percent-encoding in the path"))
     }
 
     /// Discards the received part of the body of the last request. Returns `None` if the body is complete.
     #[cold]
-    fn discard_body(&mut self, slot: usize) -> Option<Look> {
+    fn discard_body(&mut self, slot: usize) -> Option<Parsed> {
         let connection = &mut self.connections[slot];
         let State::Discarding { body, .. } = &mut connection.state else {
             return None;
@@ -87,7 +87,7 @@ impl<T: Transport> Server<T> {
         loop {
             let bytes = self.landing.bytes(slot, &connection.input);
             if body.received() > DISCARD_MOST && !body.is_done() {
-                return Some(Look::Over);
+                return Some(Parsed::End);
             }
             let consume = match body.next(bytes) {
                 Ok(Run::Data { consume, .. } | Run::More { consume }) => consume,
@@ -96,19 +96,19 @@ impl<T: Transport> Server<T> {
                     connection.state = State::Idle;
                     return None;
                 }
-                Err(_) => return Some(Look::Over),
+                Err(_) => return Some(Parsed::End),
             };
             self.landing.consume(slot, &mut connection.input, consume);
             let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
             if !body.is_done() && (consume == 0 || is_empty) {
-                return Some(if body.received() > DISCARD_MOST { Look::Over } else { Look::More });
+                return Some(if body.received() > DISCARD_MOST { Parsed::End } else { Parsed::More });
             }
         }
     }
 
     /// Returns the head of a request that is still in the input; `None` if it was taken.
     pub(crate) fn head(&mut self, id: RequestId) -> Option<RequestHead<'_>> {
-        let connection = in_work(&mut self.connections, id)?;
+        let connection = handling_connection(&mut self.connections, id)?;
         if connection.handling()?.head_left == 0 {
             return None;
         }
@@ -124,7 +124,7 @@ impl<T: Transport> Server<T> {
 
     /// Removes the head of a request from the input, after it was copied.
     pub(crate) fn take_head(&mut self, id: RequestId) {
-        if let Some(connection) = in_work(&mut self.connections, id)
+        if let Some(connection) = handling_connection(&mut self.connections, id)
             && let Some(handling) = connection.handling()
         {
             let count = std::mem::take(&mut handling.head_left) as usize;

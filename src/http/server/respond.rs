@@ -5,7 +5,7 @@ use super::connection::{Answer, Connection, Expects, NextRequest, State};
 use super::draft::Draft;
 use super::landing::Landing;
 use super::settings::{AT_ONCE, Clock, DISCARD_MOST, INLINE};
-use super::{RequestId, SPARE, Server, Transport, in_work};
+use super::{RequestId, SPARE, Server, Transport, handling_connection};
 use crate::codec::http1::body::Framing;
 use crate::codec::http1::head::Method;
 use crate::codec::http1::status::Reject;
@@ -92,7 +92,7 @@ impl<T: Transport> Connection<T> {
     /// Decides about keep-alive after the response whose head is being written. The connection closes if the client
     /// still waits to send an unread body, or if the unread rest of a body is too long.
     #[inline]
-    fn settle(&mut self, landing: &Landing, slot: usize, close: bool) -> Persistence {
+    fn decide_keep_alive(&mut self, landing: &Landing, slot: usize, close: bool) -> Persistence {
         let State::Handling(handling) = &mut self.state else {
             self.next = NextRequest::None;
             return Persistence { keep_alive: false, version: 11 };
@@ -129,7 +129,7 @@ impl<T: Transport> Connection<T> {
 fn open<T: Transport>(
     connections: &mut Slab<Connection<T>>, id: RequestId,
 ) -> Option<(&mut Connection<T>, Option<Box<Draft>>)> {
-    let connection = in_work(connections, id)?;
+    let connection = handling_connection(connections, id)?;
     let draft = connection.handling()?.answer.draft()?.take();
     Some((connection, draft))
 }
@@ -150,7 +150,7 @@ impl<T: Transport> Server<T> {
         let (Some(kind), Body::Bytes(body)) = (plain, &response.body) else {
             return self.respond_set(slot, response, draft, clock);
         };
-        let persists = connection.settle(&self.landing, slot, false);
+        let persists = connection.decide_keep_alive(&self.landing, slot, false);
         let date = self.date.get(clock.unix);
         let queue = connection.queue(&mut self.queues);
         queue.append(|out| write::plain(out, kind, body.len(), persists, date));
@@ -194,11 +194,12 @@ impl<T: Transport> Server<T> {
         lines.clear();
         let fields = draft.as_ref().map_or_else(HandlerFields::default, |draft| draft.write(&mut lines));
         if let Some(draft) = draft {
-            self.spare_draft(draft);
+            self.recycle_draft(draft);
         }
         let (framing, kind) = frame(&fields);
         let connection = &mut self.connections[slot];
-        let persists = connection.settle(&self.landing, slot, fields.close || framing == Framing::UntilClose);
+        let persists =
+            connection.decide_keep_alive(&self.landing, slot, fields.close || framing == Framing::UntilClose);
         let date = self.date.get(clock.unix);
         let head = ResponseHead { status, lines: &lines, fields, kind, framing, persists, date };
         connection.queue(&mut self.queues).append(|out| head.write(out));
@@ -206,7 +207,7 @@ impl<T: Transport> Server<T> {
         framing
     }
 
-    pub(super) fn spare_draft(&mut self, mut draft: Box<Draft>) {
+    pub(super) fn recycle_draft(&mut self, mut draft: Box<Draft>) {
         if self.drafts.len() < SPARE {
             draft.clear();
             self.drafts.push(draft);

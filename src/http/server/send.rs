@@ -35,14 +35,14 @@ impl<T: Transport> Server<T> {
         if matches!(sent, Ok(Sent::All))
             && let Some(queue) = connection.output.take()
         {
-            self.spare_queue(queue);
+            self.recycle_queue(queue);
         }
         sent
     }
 
     /// Keeps an empty queue for reuse.
     #[inline]
-    pub(super) fn spare_queue(&mut self, queue: Box<Queue<T::File>>) {
+    pub(super) fn recycle_queue(&mut self, queue: Box<Queue<T::File>>) {
         if self.queues.len() < SPARE {
             self.queues.push(queue);
         }
@@ -90,14 +90,14 @@ impl<T: Transport> Server<T> {
         connection.peer = Peer::Failed;
         if let Some(mut queue) = connection.output.take() {
             queue.clear();
-            self.spare_queue(queue);
+            self.recycle_queue(queue);
         }
     }
 
     /// Sends the queue, and then `borrowed`, of which `taken` bytes were sent before; updates `taken`. `None` if the
     /// peer receives nothing, or the request has ended.
     pub(crate) fn send(&mut self, id: RequestId, borrowed: &[u8], taken: &mut usize) -> Option<Sent> {
-        self.in_work(id).filter(|connection| connection.peer != Peer::Failed)?;
+        self.handling_connection(id).filter(|connection| connection.peer != Peer::Failed)?;
         let slot = id.slot();
         let sent = self.send_queue(slot, borrowed, taken).ok();
         if matches!(sent, None | Some(Sent::Short)) {
@@ -110,12 +110,12 @@ impl<T: Transport> Server<T> {
     /// [`super::Work::Resume`] will follow; false if the connection has failed.
     pub(crate) fn wait(&mut self, id: RequestId, what: Interest, clock: Clock) -> bool {
         let write_time = self.settings.write_time;
-        let Some(connection) = self.in_work(id) else {
+        let Some(connection) = self.handling_connection(id) else {
             return false;
         };
         if connection.peer == Peer::Failed
             || connection.peer == Peer::Ended && what == Interest::End
-            || !connection.transport.is_watched()
+            || !connection.transport.is_registered()
             || connection.transport.arm(what).is_err()
         {
             return false;
@@ -135,7 +135,7 @@ impl<T: Transport> Server<T> {
 
     /// Returns the number of unsent bytes of the connection of a request, and whether the peer has failed.
     pub(crate) fn queued(&mut self, id: RequestId) -> Option<super::Queued> {
-        let connection = self.in_work(id)?;
+        let connection = self.handling_connection(id)?;
         Some(super::Queued { bytes: connection.queued(), failed: connection.peer == Peer::Failed })
     }
 

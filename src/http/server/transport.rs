@@ -21,7 +21,7 @@ pub(crate) trait Transport: Sink {
     fn arm(&mut self, interest: Interest) -> io::Result<()>;
 
     /// Whether events are reported.
-    fn is_watched(&self) -> bool;
+    fn is_registered(&self) -> bool;
 
     /// Closes the sending side; the peer reads the end after the bytes sent.
     fn end_sending(&mut self) -> io::Result<()>;

@@ -1,7 +1,7 @@
 //! The next work of the server, from events and responses to requests.
 
 use super::connection::{Client, Handling, NextRequest, Peer, Place, State, Waits};
-use super::request::Look;
+use super::request::Parsed;
 use super::settings::{BURST, Clock, QUEUE_MOST, READS};
 use super::{ConnectionId, Interest, Phase, Readiness, RequestId, Server, Transport};
 use crate::codec::http1::body::Incoming;
@@ -150,20 +150,20 @@ impl<T: Transport> Server<T> {
                     connection.state = State::after(body);
                 }
             }
-            let looks = connection.next == NextRequest::Follows && connection.queued() < QUEUE_MOST;
+            let may_parse = connection.next == NextRequest::Follows && connection.queued() < QUEUE_MOST;
             let has_bytes = !self.landing.bytes(slot, &connection.input).is_empty();
-            if looks && (has_bytes || matches!(connection.state, State::Discarding { .. })) {
+            if may_parse && (has_bytes || matches!(connection.state, State::Discarding { .. })) {
                 // A client that pipelines without end must not take the turns of others.
                 if connection.burst >= BURST && has_bytes {
                     connection.burst = 0;
-                    self.give_way(slot, clock);
+                    self.yield_turn(slot, clock);
                     return None;
                 }
-                match self.look(slot, clock) {
-                    Look::Request(route) => return Some(self.dispatch(slot, route)),
-                    Look::Refused(reject) => self.refuse(slot, reject, clock),
-                    Look::Over => self.connections[slot].next = NextRequest::None,
-                    Look::More => {}
+                match self.parse_next(slot, clock) {
+                    Parsed::Request(route) => return Some(self.dispatch(slot, route)),
+                    Parsed::Refused(reject) => self.refuse(slot, reject, clock),
+                    Parsed::End => self.connections[slot].next = NextRequest::None,
+                    Parsed::More => {}
                 }
             }
             let connection = &mut self.connections[slot];
@@ -171,7 +171,7 @@ impl<T: Transport> Server<T> {
                 match self.flush_queue(slot) {
                     Ok(Sent::All) => {}
                     Ok(Sent::Blocked | Sent::Turn) => {
-                        self.block(slot, clock);
+                        self.wait_writable(slot, clock);
                         return None;
                     }
                     Ok(Sent::Short) | Err(_) => {
@@ -185,13 +185,13 @@ impl<T: Transport> Server<T> {
                 return None;
             }
             // The bytes read so far may contain a request.
-            if !looks {
+            if !may_parse {
                 continue;
             }
             match self.fill(slot) {
                 Filled::Some => {}
                 Filled::WouldBlock => {
-                    self.rest(slot, clock);
+                    self.park(slot, clock);
                     return None;
                 }
                 Filled::End | Filled::Failed => {
@@ -236,7 +236,7 @@ impl<T: Transport> Server<T> {
 
     /// Lets the connection wait for the events for which it is armed.
     #[inline]
-    fn rest(&mut self, slot: usize, clock: Clock) {
+    fn park(&mut self, slot: usize, clock: Clock) {
         let settings = &self.settings;
         let connection = &mut self.connections[slot];
         connection.burst = 0;
@@ -247,16 +247,16 @@ impl<T: Transport> Server<T> {
             State::Blocked { .. } => clock.now.saturating_add(settings.write_time),
             State::Handling(_) | State::Lingering => return,
         };
-        let falls_idle = self.phase == Phase::Settled && matches!(connection.state, State::Idle);
+        let falls_idle = self.phase == Phase::Draining && matches!(connection.state, State::Idle);
         // If the system refused the registration, the connection would wait forever.
-        if falls_idle || !connection.transport.is_watched() {
+        if falls_idle || !connection.transport.is_registered() {
             return self.close(slot);
         }
-        self.act_by(slot, due);
+        self.set_deadline(slot, due);
     }
 
     /// Lets the connection wait until the peer receives more.
-    fn block(&mut self, slot: usize, clock: Clock) {
+    fn wait_writable(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
         let body = match &mut connection.state {
             State::Discarding { body, .. } => std::mem::replace(body, Incoming::NONE),
@@ -264,16 +264,16 @@ impl<T: Transport> Server<T> {
         };
         connection.state = State::Blocked { body };
         match connection.transport.arm(Interest::Write) {
-            Ok(()) => self.rest(slot, clock),
+            Ok(()) => self.park(slot, clock),
             Err(_) => self.close(slot),
         }
     }
 
     /// Sends the queue, and continues in the next round.
-    fn give_way(&mut self, slot: usize, clock: Clock) {
+    fn yield_turn(&mut self, slot: usize, clock: Clock) {
         match self.flush_queue(slot) {
             Ok(Sent::Short) | Err(_) => self.close(slot),
-            Ok(_) => self.block(slot, clock),
+            Ok(_) => self.wait_writable(slot, clock),
         }
     }
 
@@ -290,7 +290,7 @@ impl<T: Transport> Server<T> {
         connection.burst += 1;
         connection.requests = connection.requests.saturating_add(1);
         let mut handling = Handling::of(head, route);
-        connection.client = if head.keep_alive { Client::MayGoOn } else { Client::SendsNoMore };
+        connection.client = if head.keep_alive { Client::MaySend } else { Client::Finished };
         if self.settings.requests.is_some_and(|most| connection.requests >= most) {
             handling.next = NextRequest::None;
         }
@@ -300,7 +300,7 @@ impl<T: Transport> Server<T> {
             self.note_unflushed(slot);
         }
         if self.phase >= Phase::Stopping {
-            self.end_with_last(slot);
+            self.announce_end(slot);
         }
         let routes = self.routes.borrow();
         let plan = match route {

@@ -94,7 +94,7 @@ pub(super) const ADD_FIELD: Function = Function::new(|call: &mut Call<'_>| {
 /// Calls `change` with the fields that were set for a request, if they can still be changed.
 fn change(call: &Call<'_>, change: impl FnOnce(&mut Draft)) -> Result<(), Fault> {
     let (mut server, id) = parts(call)?;
-    server.drafted(id).map(change);
+    server.existing_draft(id).map(change);
     Ok(())
 }
 

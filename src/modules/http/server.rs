@@ -272,7 +272,7 @@ fn shed(call: &mut Call<'_>) -> Result<(), Fault> {
 const STOP: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().stop());
 
 /// `S:settle()`: closes idle connections, and others as soon as they would become idle.
-const SETTLE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().settle_down());
+const SETTLE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().drain());
 
 /// `S:close()`: closes all connections. Tasks that wait on them are resumed.
 const CLOSE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().close_all());

@@ -78,7 +78,7 @@ impl Transport for Plain {
         })
     }
 
-    fn is_watched(&self) -> bool {
+    fn is_registered(&self) -> bool {
         self.socket.source().is_some_and(|source| source.is_linked())
     }
 

@@ -106,7 +106,7 @@ fn after_a_stop_connections_close_when_they_become_idle() {
     let upload = post("/skip", &pattern(100));
     pair.send(uploading, &upload[..upload.len() - 50]);
     pair.server.stop();
-    pair.server.settle_down();
+    pair.server.drain();
     assert!(pair.is_closed(idle));
     assert!(!pair.is_closed(busy) && !pair.is_closed(uploading));
     pair.send(uploading, &upload[upload.len() - 50..]);

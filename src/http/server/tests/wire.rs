@@ -180,7 +180,7 @@ impl Transport for Pipe {
         }
         Ok(())
     }
-    fn is_watched(&self) -> bool {
+    fn is_registered(&self) -> bool {
         !self.0.borrow().unwatched
     }
     fn end_sending(&mut self) -> io::Result<()> {
