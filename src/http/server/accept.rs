@@ -53,7 +53,7 @@ impl<T: Transport> Server<T> {
     }
 
     /// Requests that [`Server::next`] reports the next connection that closes.
-    pub(crate) fn watch(&mut self) {
-        self.awaited = true;
+    pub(crate) fn notify_next_close(&mut self) {
+        self.close_awaited = true;
     }
 }

@@ -77,7 +77,7 @@ impl<T: Transport> Server<T> {
         let waits = handling.waits();
         if waits.read.is_some() || waits.write.is_some() || waits.end {
             handling.rare().waits = Waits::default();
-            self.told.push_back(Work::Resume { id, why: Why::Closed });
+            self.notifications.push_back(Work::Resume { id, why: Why::Closed });
         }
         connection.transport.close();
         self.fail(slot);
@@ -98,8 +98,8 @@ impl<T: Transport> Server<T> {
         self.free_timer(slot);
         self.landing.forget(slot);
         let connection = self.connections.remove(slot);
-        if std::mem::take(&mut self.awaited) {
-            self.told.push_back(Work::Room);
+        if std::mem::take(&mut self.close_awaited) {
+            self.notifications.push_back(Work::Room);
         }
         connection
     }

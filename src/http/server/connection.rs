@@ -17,8 +17,8 @@ pub(super) type Spare<T> = Vec<Box<Queue<<T as Sink>::File>>>;
 
 pub(super) struct Connection<T: Transport> {
     /// The stamp of its own identifier, and that of its latest request's; before the first request, both are equal.
-    pub(super) born: u64,
-    pub(super) current: u64,
+    pub(super) stamp: u64,
+    pub(super) request_stamp: u64,
     pub(super) transport: T,
     /// The bytes that were read and not consumed, unless the landing buffer has them.
     pub(super) input: BytesMut,
@@ -33,10 +33,10 @@ pub(super) struct Connection<T: Transport> {
     pub(super) peer: Peer,
     pub(super) client: Client,
     pub(super) next: NextRequest,
-    /// Whether it is in the queue of connections that have work.
-    pub(super) place: Place,
+    /// Whether it is in the ready queue.
+    pub(super) queue_state: QueueState,
     /// Whether it is in the list of connections to flush before the loop waits.
-    pub(super) flush: Flush,
+    pub(super) flush: FlushMark,
     /// The number of requests since it last waited; long bodies count several times. At most
     /// [`super::settings::BURST`].
     pub(super) burst: u8,
@@ -154,15 +154,15 @@ pub(super) enum Expects {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
-    Waiting,
-    Due,
+pub(super) enum QueueState {
+    Outside,
+    Queued,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Flush {
-    AsItComes,
-    Noted,
+pub(super) enum FlushMark {
+    Unmarked,
+    Marked,
 }
 
 /// The deadline of a connection. Its timer is moved only if it would fire too late.
@@ -175,8 +175,8 @@ pub(super) struct Deadline {
 impl<T: Transport> Connection<T> {
     pub(super) fn new(stamp: u64, transport: T) -> Self {
         Connection {
-            born: stamp,
-            current: stamp,
+            stamp,
+            request_stamp: stamp,
             transport,
             input: BytesMut::new(),
             output: None,
@@ -187,8 +187,8 @@ impl<T: Transport> Connection<T> {
             peer: Peer::Open,
             client: Client::MaySend,
             next: NextRequest::Follows,
-            place: Place::Waiting,
-            flush: Flush::AsItComes,
+            queue_state: QueueState::Outside,
+            flush: FlushMark::Unmarked,
             burst: 0,
             reads: 0,
             requests: 0,
@@ -196,11 +196,11 @@ impl<T: Transport> Connection<T> {
     }
 
     pub(super) fn id(&self, slot: usize) -> ConnectionId {
-        ConnectionId::new(slot, self.born)
+        ConnectionId::new(slot, self.stamp)
     }
 
     pub(super) fn request(&self, slot: usize) -> RequestId {
-        RequestId::new(slot, self.current)
+        RequestId::new(slot, self.request_stamp)
     }
 
     /// Returns its queue; takes one out of `spare` if it has none.

@@ -25,11 +25,11 @@ impl<T: Transport> Server<T> {
             Some(timer) => timer,
             None => {
                 let timer = self.deadlines.create(false);
-                let place = Queue::slot(timer);
-                if self.timed.len() <= place {
-                    self.timed.resize(place + 1, usize::MAX);
+                let timer_slot = Queue::slot(timer);
+                if self.timed.len() <= timer_slot {
+                    self.timed.resize(timer_slot + 1, usize::MAX);
                 }
-                self.timed[place] = slot;
+                self.timed[timer_slot] = slot;
                 deadline.timer = Some(timer);
                 timer
             }
@@ -76,11 +76,11 @@ impl<T: Transport> Server<T> {
                 let late = |due: Option<Time>| due.is_some_and(|due| due <= clock.now);
                 if late(read_due) {
                     handling.end_read_wait(clock.now);
-                    self.told.push_back(Work::Resume { id, why: Why::ReadTimeOut });
+                    self.notifications.push_back(Work::Resume { id, why: Why::ReadTimeOut });
                 }
                 if late(handling.waits().write) {
                     handling.rare().waits.write = None;
-                    self.told.push_back(Work::Resume { id, why: Why::WriteTimeOut });
+                    self.notifications.push_back(Work::Resume { id, why: Why::WriteTimeOut });
                 }
                 self.set_wait_deadline(slot);
             }

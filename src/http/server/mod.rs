@@ -74,13 +74,13 @@ pub(crate) struct Server<T: Transport> {
     /// The last stamp.
     serial: u64,
     /// The slots of connections that have work.
-    due: VecDeque<usize>,
+    ready_queue: VecDeque<usize>,
     /// The connection with the latest response; it continues first.
     current: Option<usize>,
     /// Connections with queued responses while a handler runs.
     unflushed: Vec<usize>,
-    /// Work for other tasks, which is returned first.
-    told: VecDeque<Work>,
+    /// Work for waiting tasks and for the driver, which is returned first.
+    notifications: VecDeque<Work>,
     deadlines: timers::Queue,
     /// The slots of connections, by the slots of their timers.
     timed: Vec<usize>,
@@ -96,7 +96,7 @@ pub(crate) struct Server<T: Transport> {
     drafts: Vec<Box<Draft>>,
     phase: Phase,
     /// Whether the driver waits for a connection to close.
-    awaited: bool,
+    close_awaited: bool,
 }
 
 /// Returns the connection of a request that is being handled.
@@ -105,7 +105,7 @@ fn handling_connection<T: Transport>(
     connections: &mut Slab<Connection<T>>, id: RequestId,
 ) -> Option<&mut Connection<T>> {
     let connection = connections.get_mut(id.slot())?;
-    let is_current = connection.current == id.stamp();
+    let is_current = connection.request_stamp == id.stamp();
     (is_current && matches!(connection.state, connection::State::Handling(_))).then_some(connection)
 }
 
@@ -127,10 +127,10 @@ impl<T: Transport> Server<T> {
             routes,
             connections: Slab::new(),
             serial: 0,
-            due: VecDeque::new(),
+            ready_queue: VecDeque::new(),
             current: None,
             unflushed: Vec::new(),
-            told: VecDeque::new(),
+            notifications: VecDeque::new(),
             deadlines: timers::Queue::default(),
             timed: Vec::new(),
             landing: Landing::new(),
@@ -141,7 +141,7 @@ impl<T: Transport> Server<T> {
             queues: Vec::new(),
             drafts: Vec::new(),
             phase: Phase::Serving,
-            awaited: false,
+            close_awaited: false,
         }
     }
 
@@ -168,7 +168,7 @@ impl<T: Transport> Server<T> {
     /// Returns the transport of the connection of a request, as long as the connection is open.
     pub(crate) fn transport(&self, id: RequestId) -> Option<&T> {
         let connection = self.connections.get(id.slot())?;
-        let is_same = (connection.born..=connection.current).contains(&id.stamp());
+        let is_same = (connection.stamp..=connection.request_stamp).contains(&id.stamp());
         is_same.then_some(&connection.transport)
     }
 

@@ -70,7 +70,7 @@ impl<T: Transport> Server<T> {
         let stamp = self.stamp();
         let head = self.parser.head();
         let connection = &mut self.connections[slot];
-        connection.current = stamp;
+        connection.request_stamp = stamp;
         connection.client = if head.keep_alive { Client::MaySend } else { Client::Finished };
         connection.state = State::Handling(Handling::of(head, None));
         self.take_head(RequestId::new(slot, stamp));

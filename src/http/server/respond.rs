@@ -266,7 +266,7 @@ impl<T: Transport> Server<T> {
         let connection = &mut self.connections[slot];
         connection.body_from = Some(connection.sent + connection.queued() as u64);
         connection.handling()?.answer = Answer::Pieces(pieces);
-        self.note_unflushed(slot);
+        self.mark_unflushed(slot);
         Some(pieces)
     }
 
@@ -306,7 +306,7 @@ impl<T: Transport> Server<T> {
     fn append(&mut self, slot: usize, write: impl FnOnce(&mut Vec<u8>)) {
         if self.connections[slot].peer != super::connection::Peer::Failed {
             self.queue(slot).append(write);
-            self.note_unflushed(slot);
+            self.mark_unflushed(slot);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Sending the queue; waits of handlers for their connection.
 
-use super::connection::{Flush, Peer, State};
+use super::connection::{FlushMark, Peer, State};
 use super::settings::Clock;
 use super::{Interest, RequestId, SPARE, Server, Transport};
 use crate::stream::queue::{Queue, Sent};
@@ -50,10 +50,10 @@ impl<T: Transport> Server<T> {
 
     /// Marks a connection, so that its queue is sent before the loop waits, whatever its handler does.
     #[inline]
-    pub(super) fn note_unflushed(&mut self, slot: usize) {
+    pub(super) fn mark_unflushed(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        if connection.flush == Flush::AsItComes {
-            connection.flush = Flush::Noted;
+        if connection.flush == FlushMark::Unmarked {
+            connection.flush = FlushMark::Marked;
             self.unflushed.push(slot);
         }
     }
@@ -64,7 +64,7 @@ impl<T: Transport> Server<T> {
             let Some(connection) = self.connections.get_mut(slot) else {
                 continue;
             };
-            connection.flush = Flush::AsItComes;
+            connection.flush = FlushMark::Unmarked;
             if matches!(connection.state, State::Handling(_)) {
                 self.flush_handled(slot);
             }
@@ -143,7 +143,7 @@ impl<T: Transport> Server<T> {
     /// Without `queued`, only sent bytes are counted. 0 after the next request is dispatched.
     pub(crate) fn sent(&self, id: RequestId, queued: bool) -> u64 {
         let connection = self.connections.get(id.slot());
-        let Some(connection) = connection.filter(|connection| connection.current == id.stamp()) else {
+        let Some(connection) = connection.filter(|connection| connection.request_stamp == id.stamp()) else {
             return 0;
         };
         let waiting = if queued { connection.queued() as u64 } else { 0 };

@@ -45,5 +45,5 @@ pub(crate) struct Readiness {
     pub(crate) read: bool,
     pub(crate) write: bool,
     /// The peer has closed its sending side, or there is an error.
-    pub(crate) over: bool,
+    pub(crate) closed: bool,
 }

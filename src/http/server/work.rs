@@ -1,6 +1,6 @@
 //! The next work of the server, from events and responses to requests.
 
-use super::connection::{Client, Handling, NextRequest, Peer, Place, State, Waits};
+use super::connection::{Client, Handling, NextRequest, Peer, QueueState, State, Waits};
 use super::request::Parsed;
 use super::settings::{BURST, Clock, QUEUE_MOST, READS};
 use super::{ConnectionId, Interest, Phase, Readiness, RequestId, Server, Transport};
@@ -55,37 +55,37 @@ pub(super) enum Filled {
 
 impl<T: Transport> Server<T> {
     /// The number of connections that have work. It is approximate, because some may have closed.
-    pub(crate) fn due(&self) -> usize {
-        self.due.len() + usize::from(self.current.is_some()) + self.told.len()
+    pub(crate) fn work_count(&self) -> usize {
+        self.ready_queue.len() + usize::from(self.current.is_some()) + self.notifications.len()
     }
 
     /// Returns the next work.
     #[inline]
     pub(crate) fn next(&mut self, clock: Clock) -> Work {
-        if !self.told.is_empty()
-            && let Some(work) = self.told.pop_front()
+        if !self.notifications.is_empty()
+            && let Some(work) = self.notifications.pop_front()
         {
             return work;
         }
-        while let Some(slot) = self.current.take().or_else(|| self.due.pop_front()) {
+        while let Some(slot) = self.current.take().or_else(|| self.ready_queue.pop_front()) {
             let Some(connection) = self.connections.get_mut(slot) else {
                 continue;
             };
-            connection.place = Place::Waiting;
+            connection.queue_state = QueueState::Outside;
             if let Some(work) = self.advance(slot, clock) {
                 return work;
             }
         }
-        self.told.pop_front().unwrap_or(Work::Idle)
+        self.notifications.pop_front().unwrap_or(Work::Idle)
     }
 
-    /// Adds a connection to the queue of those that have work.
+    /// Adds a connection to the ready queue, unless it is there.
     #[inline]
     pub(super) fn enqueue(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        if connection.place == Place::Waiting {
-            connection.place = Place::Due;
-            self.due.push_back(slot);
+        if connection.queue_state == QueueState::Outside {
+            connection.queue_state = QueueState::Queued;
+            self.ready_queue.push_back(slot);
         }
     }
 
@@ -96,7 +96,7 @@ impl<T: Transport> Server<T> {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
-        if connection.born != id.stamp() {
+        if connection.stamp != id.stamp() {
             return;
         }
         match connection.state {
@@ -113,17 +113,17 @@ impl<T: Transport> Server<T> {
         let mut waits = Waits::default();
         if let State::Handling(handling) = &mut connection.state {
             waits = handling.waits();
-            if waits.read.is_some() && (events.read || events.over) {
+            if waits.read.is_some() && (events.read || events.closed) {
                 handling.end_read_wait(clock.now);
-                self.told.push_back(Work::Resume { id, why: Why::Readable });
+                self.notifications.push_back(Work::Resume { id, why: Why::Readable });
             }
-            if waits.end && events.over {
+            if waits.end && events.closed {
                 handling.rare().waits.end = false;
-                self.told.push_back(Work::Resume { id, why: Why::PeerEnded });
+                self.notifications.push_back(Work::Resume { id, why: Why::PeerEnded });
             }
-            if waits.write.is_some() && (events.write || events.over) {
+            if waits.write.is_some() && (events.write || events.closed) {
                 handling.rare().waits.write = None;
-                self.told.push_back(Work::Resume { id, why: Why::Writable });
+                self.notifications.push_back(Work::Resume { id, why: Why::Writable });
             }
         }
         // No task waits to write, so the server sends the queue.
@@ -285,7 +285,7 @@ impl<T: Transport> Server<T> {
         let connection = &mut self.connections[slot];
         let id = RequestId::new(slot, stamp);
         self.parsed = Some(id);
-        connection.current = stamp;
+        connection.request_stamp = stamp;
         connection.body_from = None;
         connection.burst += 1;
         connection.requests = connection.requests.saturating_add(1);
@@ -297,7 +297,7 @@ impl<T: Transport> Server<T> {
         let queued = connection.output.is_some();
         connection.state = State::Handling(handling);
         if queued {
-            self.note_unflushed(slot);
+            self.mark_unflushed(slot);
         }
         if self.phase >= Phase::Stopping {
             self.announce_end(slot);

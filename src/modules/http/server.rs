@@ -190,7 +190,7 @@ fn arrived(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
                     let events = Readiness {
                         read: bits & READ != 0,
                         write: bits & WRITE != 0,
-                        over: bits & (CLOSED | HANG_UP | ERROR) != 0,
+                        closed: bits & (CLOSED | HANG_UP | ERROR) != 0,
                     };
                     machine.server.borrow_mut().ready(id, events, clock);
                 }
@@ -199,7 +199,7 @@ fn arrived(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
         }
     }
     machine.arrived.set(list);
-    let due = machine.server.borrow().due() > 0;
+    let due = machine.server.borrow().work_count() > 0;
     Ok((due, look))
 }
 
@@ -241,11 +241,11 @@ fn expire(call: &mut Call<'_>) -> Result<bool, Fault> {
     let clock = machine.read_clock();
     let mut server = machine.server.borrow_mut();
     server.expire(clock);
-    Ok(server.due() > 0)
+    Ok(server.work_count() > 0)
 }
 
 /// `S:due()`: returns the number of connections with work, or a larger number.
-const DUE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().due() as i64);
+const DUE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().work_count() as i64);
 
 /// `S:run()`: returns the state of a task that serves.
 const RUN: Function = Function::of(|handle: &Handle| New::of(Run::new(handle.machine.clone())));
@@ -257,7 +257,7 @@ const COUNT: Function = Function::of(|handle: &Handle| handle.machine.server.bor
 const IS_FULL: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().is_full());
 
 /// `S:watch()`: requests a report of the next connection that closes.
-const WATCH: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().watch());
+const WATCH: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().notify_next_close());
 
 /// `S:shed()`: closes a few connections that have had a response and have been idle for a while.
 fn shed(call: &mut Call<'_>) -> Result<(), Fault> {

@@ -181,7 +181,7 @@ fn events_of_a_closed_connection_are_ignored() {
     assert_eq!(old.slot(), pair.wires[other].0.slot(), "the slot is reused");
     let events = Readiness { read: true, ..Readiness::default() };
     pair.server.ready(old, events, pair.clock);
-    assert_eq!(pair.server.due(), 0);
+    assert_eq!(pair.server.work_count(), 0);
     assert_eq!(ConnectionId::from_number(old.number()), Some(old));
     assert_eq!(RequestId::from_number(5), None);
 }

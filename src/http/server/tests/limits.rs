@@ -179,7 +179,7 @@ fn a_server_is_full_until_a_connection_closes() {
     pair.end(number);
     assert!(pair.log.is_empty(), "no task has asked");
     let number = pair.connect();
-    pair.server.watch();
+    pair.server.notify_next_close();
     pair.end(number);
     assert_eq!(pair.log, ["room"]);
     assert!(!pair.server.is_full());

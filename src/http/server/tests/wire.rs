@@ -79,22 +79,22 @@ impl Wire {
         let readable = !state.arrived.is_empty() || state.client_ended;
         let writable = state.room != Some(0) || state.broken;
         let mut events = Readiness::default();
-        let over = state.client_ended || state.broken;
+        let closed = state.client_ended || state.broken;
         state.asked.retain(|interest| {
             let due = match interest {
                 Interest::Read => readable,
                 Interest::Write => writable,
-                Interest::End => over,
+                Interest::End => closed,
             };
             match interest {
                 Interest::Read => events.read |= due,
                 Interest::Write => events.write |= due,
-                Interest::End => events.over |= due,
+                Interest::End => events.closed |= due,
             }
             !due
         });
         if events != Readiness::default() {
-            events.over |= over;
+            events.closed |= closed;
         }
         events
     }
