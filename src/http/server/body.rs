@@ -94,10 +94,10 @@ impl<T: Transport> Server<T> {
             handling.body.check(limit)?;
             let consume = match run? {
                 Run::Data { data, consume } => {
-                    let has_none = handling.has_rare().is_none_or(|rare| rare.collected.is_empty());
+                    let has_none = handling.extras_ref().is_none_or(|extras| extras.collected.is_empty());
                     let is_whole = handling.body.is_done() && has_none;
                     let is_part = mode == ReadMode::Whole && !is_whole;
-                    let to = if is_part { &mut handling.rare().collected } else { &mut *out };
+                    let to = if is_part { &mut handling.extras().collected } else { &mut *out };
                     to.extend_from_slice(&bytes[data]);
                     self.landing.consume(slot, &mut connection.input, consume);
                     if mode == ReadMode::Piece || is_whole {
@@ -107,14 +107,14 @@ impl<T: Transport> Server<T> {
                 }
                 Run::End { consume, trailers } => {
                     if trailers.len() > 2 {
-                        handling.rare().trailers = bytes[trailers].to_vec();
+                        handling.extras().trailers = bytes[trailers].to_vec();
                     }
                     self.landing.consume(slot, &mut connection.input, consume);
                     return Ok(Some(match mode {
                         ReadMode::Piece => BodyRead::End,
                         ReadMode::Whole => {
-                            if handling.has_rare().is_some() {
-                                *out = std::mem::take(&mut handling.rare().collected);
+                            if handling.extras_ref().is_some() {
+                                *out = std::mem::take(&mut handling.extras().collected);
                             }
                             BodyRead::Data
                         }
@@ -144,6 +144,6 @@ impl<T: Transport> Server<T> {
 
     /// Returns the trailer section of a request's chunked body after it was read; empty if there is none.
     pub(crate) fn trailers(&mut self, id: RequestId) -> &[u8] {
-        self.handling(id).and_then(|handling| handling.has_rare()).map_or(&[], |rare| &rare.trailers)
+        self.handling(id).and_then(|handling| handling.extras_ref()).map_or(&[], |extras| &extras.trailers)
     }
 }

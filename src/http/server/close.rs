@@ -76,7 +76,7 @@ impl<T: Transport> Server<T> {
         };
         let waits = handling.waits();
         if waits.read.is_some() || waits.write.is_some() || waits.end {
-            handling.rare().waits = Waits::default();
+            handling.extras().waits = Waits::default();
             self.notifications.push_back(Work::Resume { id, why: Why::Closed });
         }
         connection.transport.close();

@@ -78,12 +78,12 @@ pub(super) struct Handling {
     pub(super) next: NextRequest,
     pub(super) body: Incoming,
     pub(super) answer: Answer,
-    rare: Option<Box<Rare>>,
+    extras: Option<Box<Extras>>,
 }
 
 /// Data that only few requests have.
 #[derive(Default)]
-pub(super) struct Rare {
+pub(super) struct Extras {
     /// The part of a body that was read so far, if it is requested as a whole.
     pub(super) collected: Vec<u8>,
     /// The trailer section of a chunked body.
@@ -253,30 +253,31 @@ impl Handling {
             next,
             body,
             answer: Answer::OPEN,
-            rare: None,
+            extras: None,
         }
     }
 
-    pub(super) fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    /// Returns the extras, which are created at the first use.
+    pub(super) fn extras(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
     }
 
-    /// Returns the rare data if there is any.
-    pub(super) fn has_rare(&self) -> Option<&Rare> {
-        self.rare.as_deref()
+    /// Returns the extras if there are any.
+    pub(super) fn extras_ref(&self) -> Option<&Extras> {
+        self.extras.as_deref()
     }
 
     /// Returns the waits of the tasks of its handler.
     pub(super) fn waits(&self) -> Waits {
-        self.rare.as_ref().map(|rare| rare.waits).unwrap_or_default()
+        self.extras.as_ref().map(|extras| extras.waits).unwrap_or_default()
     }
 
     /// Ends the wait for the client.
     pub(super) fn end_read_wait(&mut self, now: Time) {
-        if let Some(rare) = &mut self.rare
-            && let Some(since) = rare.waits.read.take()
+        if let Some(extras) = &mut self.extras
+            && let Some(since) = extras.waits.read.take()
         {
-            rare.waited += now.saturating_sub(since);
+            extras.waited += now.saturating_sub(since);
         }
     }
 }

@@ -79,7 +79,7 @@ impl<T: Transport> Server<T> {
                     self.notifications.push_back(Work::Resume { id, why: Why::ReadTimeOut });
                 }
                 if late(handling.waits().write) {
-                    handling.rare().waits.write = None;
+                    handling.extras().waits.write = None;
                     self.notifications.push_back(Work::Resume { id, why: Why::WriteTimeOut });
                 }
                 self.set_wait_deadline(slot);
@@ -109,14 +109,14 @@ impl<T: Transport> Server<T> {
         let State::Handling(handling) = &connection.state else {
             return None;
         };
-        let rare = handling.has_rare()?;
-        let since = rare.waits.read?;
+        let extras = handling.extras_ref()?;
+        let since = extras.waits.read?;
         let there = self.landing.bytes(slot, &connection.input).len();
         let received = handling.body.received() + there as u64;
         let earned = received as f64 / self.settings.body_rate * 1e9;
         // A rate of 0 sets no limit.
         let earned = if earned.is_nan() { Time::MAX } else { earned as Time };
         let span = self.settings.body_time.saturating_add(earned);
-        Some(since.saturating_add(span.saturating_sub(rare.waited)))
+        Some(since.saturating_add(span.saturating_sub(extras.waited)))
     }
 }

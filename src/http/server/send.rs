@@ -122,7 +122,7 @@ impl<T: Transport> Server<T> {
         }
         connection.burst = 0;
         if let Some(handling) = connection.handling() {
-            let waits = &mut handling.rare().waits;
+            let waits = &mut handling.extras().waits;
             match what {
                 Interest::Read => waits.read = Some(clock.now),
                 Interest::Write => waits.write = Some(clock.now.saturating_add(write_time)),

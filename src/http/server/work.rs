@@ -118,11 +118,11 @@ impl<T: Transport> Server<T> {
                 self.notifications.push_back(Work::Resume { id, why: Why::Readable });
             }
             if waits.end && events.closed {
-                handling.rare().waits.end = false;
+                handling.extras().waits.end = false;
                 self.notifications.push_back(Work::Resume { id, why: Why::PeerEnded });
             }
             if waits.write.is_some() && (events.write || events.closed) {
-                handling.rare().waits.write = None;
+                handling.extras().waits.write = None;
                 self.notifications.push_back(Work::Resume { id, why: Why::Writable });
             }
         }
