@@ -11,7 +11,7 @@
 //! | `request` | from bytes to a request |
 //! | `body` | bodies of requests: read, collected, discarded |
 //! | `respond` | responses, whole or in pieces |
-//! | `answer` | the progress of a response |
+//! | `response_state` | the progress of a response |
 //! | [`draft`] | fields that a handler has set before its response |
 //! | `send` | sending the queue |
 //! | `deadline` | the deadline of each connection |
@@ -25,7 +25,6 @@
 #![forbid(unsafe_code)]
 
 mod accept;
-mod answer;
 mod body;
 mod close;
 mod connection;
@@ -35,6 +34,7 @@ pub(crate) mod id;
 mod landing;
 mod request;
 mod respond;
+mod response_state;
 mod send;
 pub(crate) mod settings;
 #[cfg(test)]
