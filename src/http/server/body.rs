@@ -136,7 +136,7 @@ impl<T: Transport> Server<T> {
             return;
         };
         let expects = std::mem::replace(&mut handling.expects, Expects::Nothing);
-        if expects == Expects::Continue && is_empty && handling.answer.is_open() {
+        if expects == Expects::Continue && is_empty && handling.response_state.is_open() {
             self.queue(slot).append(|out| out.extend_from_slice(write::CONTINUE));
             self.flush_handled(slot);
         }

@@ -1,6 +1,6 @@
 //! The end of requests and connections; stopping the server.
 
-use super::connection::{Answer, Client, NextRequest, Peer, State, Waits};
+use super::connection::{Client, NextRequest, Peer, ResponseState, State, Waits};
 use super::settings::{Clock, LINGER};
 use super::work::{Filled, Why, Work};
 use super::{Phase, RequestId, Server, Transport};
@@ -39,7 +39,7 @@ impl<T: Transport> Server<T> {
         if handling.head_left > 0 {
             self.landing.consume(slot, &mut connection.input, handling.head_left as usize);
         }
-        if how == End::Cut || !matches!(handling.answer, Answer::Whole) {
+        if how == End::Cut || !matches!(handling.response_state, ResponseState::Whole) {
             connection.next = NextRequest::None;
         }
         let body = std::mem::replace(&mut handling.body, Incoming::NONE);

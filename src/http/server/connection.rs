@@ -77,7 +77,7 @@ pub(super) struct Handling {
     /// Whether the connection may persist after the response, as far as known.
     pub(super) next: NextRequest,
     pub(super) body: Incoming,
-    pub(super) answer: Answer,
+    pub(super) response_state: ResponseState,
     extras: Option<Box<Extras>>,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Extras {
 }
 
 /// The progress of a response.
-pub(super) enum Answer {
+pub(super) enum ResponseState {
     /// No byte of it is queued.
     Open { intent: Intent, draft: Option<Box<Draft>> },
     /// Its head is queued; its body follows in pieces.
@@ -252,7 +252,7 @@ impl Handling {
             expects,
             next,
             body,
-            answer: Answer::OPEN,
+            response_state: ResponseState::OPEN,
             extras: None,
         }
     }
@@ -282,18 +282,18 @@ impl Handling {
     }
 }
 
-impl Answer {
-    pub(super) const OPEN: Answer = Answer::Open { intent: Intent::Plain, draft: None };
+impl ResponseState {
+    pub(super) const OPEN: ResponseState = ResponseState::Open { intent: Intent::Plain, draft: None };
 
     pub(super) fn is_open(&self) -> bool {
-        matches!(self, Answer::Open { .. })
+        matches!(self, ResponseState::Open { .. })
     }
 
     /// Returns the fields that a handler has set, if they can still be changed.
     #[inline]
     pub(super) fn draft(&mut self) -> Option<&mut Option<Box<Draft>>> {
         match self {
-            Answer::Open { draft, .. } => Some(draft),
+            ResponseState::Open { draft, .. } => Some(draft),
             _ => None,
         }
     }

@@ -1,7 +1,7 @@
 //! Responses: as a whole, or as a head followed by pieces of the body. Length, date and keep-alive are set
 //! automatically.
 
-use super::connection::{Answer, Connection, Expects, NextRequest, State};
+use super::connection::{Connection, Expects, NextRequest, ResponseState, State};
 use super::draft::Draft;
 use super::landing::Landing;
 use super::settings::{AT_ONCE, Clock, DISCARD_MOST, INLINE};
@@ -119,7 +119,7 @@ impl<T: Transport> Connection<T> {
         let State::Handling(handling) = &mut self.state else {
             return false;
         };
-        handling.answer = Answer::Whole;
+        handling.response_state = ResponseState::Whole;
         handling.method != Method::Head
     }
 }
@@ -130,7 +130,7 @@ fn open<T: Transport>(
     connections: &mut Slab<Connection<T>>, id: RequestId,
 ) -> Option<(&mut Connection<T>, Option<Box<Draft>>)> {
     let connection = handling_connection(connections, id)?;
-    let draft = connection.handling()?.answer.draft()?.take();
+    let draft = connection.handling()?.response_state.draft()?.take();
     Some((connection, draft))
 }
 
@@ -265,7 +265,7 @@ impl<T: Transport> Server<T> {
         let pieces = if is_head || !bodied { Framing::None } else { framing };
         let connection = &mut self.connections[slot];
         connection.body_from = Some(connection.sent + connection.queued() as u64);
-        connection.handling()?.answer = Answer::Pieces(pieces);
+        connection.handling()?.response_state = ResponseState::Pieces(pieces);
         self.mark_unflushed(slot);
         Some(pieces)
     }
@@ -274,7 +274,7 @@ impl<T: Transport> Server<T> {
     /// length is right.
     pub(crate) fn chunk(&mut self, id: RequestId, data: &[u8]) -> Option<Queued> {
         let handling = self.handling(id)?;
-        let Answer::Pieces(pieces) = handling.answer else {
+        let ResponseState::Pieces(pieces) = handling.response_state else {
             return None;
         };
         match pieces {
@@ -288,10 +288,10 @@ impl<T: Transport> Server<T> {
     /// Completes the body that was started. `trailers`: field lines after it, if it is chunked.
     pub(crate) fn finish(&mut self, id: RequestId, trailers: &[u8]) -> Option<Queued> {
         let handling = self.handling(id)?;
-        let Answer::Pieces(pieces) = handling.answer else {
+        let ResponseState::Pieces(pieces) = handling.response_state else {
             return None;
         };
-        handling.answer = Answer::Whole;
+        handling.response_state = ResponseState::Whole;
         if pieces == Framing::Chunked {
             self.append(id.slot(), |out| {
                 out.extend_from_slice(b"0\r\n");
@@ -312,8 +312,8 @@ impl<T: Transport> Server<T> {
 
     /// Queues a range of a file as a piece of a body that was started. Returns false if there is no such body.
     pub(crate) fn push_file(&mut self, id: RequestId, file: T::File, offset: u64, length: u64) -> bool {
-        let answer = self.handling(id).map(|handling| &handling.answer);
-        let is_begun = matches!(answer, Some(Answer::Pieces(Framing::Length(_) | Framing::UntilClose)));
+        let response_state = self.handling(id).map(|handling| &handling.response_state);
+        let is_begun = matches!(response_state, Some(ResponseState::Pieces(Framing::Length(_) | Framing::UntilClose)));
         if is_begun {
             self.queue(id.slot()).push_file(file, offset, length);
         }

@@ -1,6 +1,6 @@
 //! The progress of a response, and the fields that its handler has set.
 
-use super::connection::{Answer, NextRequest};
+use super::connection::{NextRequest, ResponseState};
 use super::draft::Draft;
 use super::{Intent, RequestId, Server, Transport, handling_connection};
 use crate::codec::http1::head::Method;
@@ -10,7 +10,7 @@ impl<T: Transport> Server<T> {
     /// changed.
     pub(crate) fn touch(&mut self, id: RequestId, done: Intent) -> bool {
         let handling = self.handling(id);
-        let Some(Answer::Open { intent, .. }) = handling.map(|handling| &mut handling.answer) else {
+        let Some(ResponseState::Open { intent, .. }) = handling.map(|handling| &mut handling.response_state) else {
             return false;
         };
         *intent = done.max(*intent);
@@ -20,25 +20,25 @@ impl<T: Transport> Server<T> {
     /// Returns what the handler has done so far; `None` if the response has begun, or the request has ended.
     #[inline]
     pub(crate) fn intent(&mut self, id: RequestId) -> Option<Intent> {
-        match &self.handling(id)?.answer {
-            Answer::Open { intent, .. } => Some(*intent),
+        match &self.handling(id)?.response_state {
+            ResponseState::Open { intent, .. } => Some(*intent),
             _ => None,
         }
     }
 
     /// Whether the whole response to a request is queued.
     pub(crate) fn is_whole(&mut self, id: RequestId) -> bool {
-        self.handling(id).is_some_and(|handling| matches!(handling.answer, Answer::Whole))
+        self.handling(id).is_some_and(|handling| matches!(handling.response_state, ResponseState::Whole))
     }
 
     /// Returns the fields that a handler has set; `None` if there are none, or they can no longer be changed.
     pub(crate) fn existing_draft(&mut self, id: RequestId) -> Option<&mut Draft> {
-        self.handling(id)?.answer.draft()?.as_deref_mut()
+        self.handling(id)?.response_state.draft()?.as_deref_mut()
     }
 
     /// Returns the fields of the response, for changes; `None` if the response has begun, or the request has ended.
     pub(crate) fn draft(&mut self, id: RequestId) -> Option<&mut Draft> {
-        let draft = handling_connection(&mut self.connections, id)?.handling()?.answer.draft()?;
+        let draft = handling_connection(&mut self.connections, id)?.handling()?.response_state.draft()?;
         Some(draft.get_or_insert_with(|| self.drafts.pop().unwrap_or_default()))
     }
 
