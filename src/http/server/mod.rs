@@ -16,7 +16,7 @@
 //! | `send` | sending the queue |
 //! | `deadline` | the deadline of each connection |
 //! | `close` | the end of connections; stopping the server |
-//! | `connection`, [`id`], [`settings`], `landing`, [`transport`] | the data |
+//! | `connection`, [`id`], [`settings`], `read_buffer`, [`transport`] | the data |
 //!
 //! Invariants: a connection has one request at a time. The head of the next request is parsed after the previous
 //! response is queued and the previous body consumed, so responses are sent in order. After ambiguous framing the
@@ -31,7 +31,7 @@ mod connection;
 mod deadline;
 pub(crate) mod draft;
 pub(crate) mod id;
-mod landing;
+mod read_buffer;
 mod request;
 mod respond;
 mod response_state;
@@ -57,7 +57,7 @@ use crate::event::timers;
 use crate::http::router::routes::Routes;
 use connection::{Connection, Handling, Spare};
 use draft::Draft;
-use landing::Landing;
+use read_buffer::Landing;
 use slab::Slab;
 use std::cell::{Ref, RefCell};
 use std::collections::VecDeque;

@@ -3,7 +3,7 @@
 
 use super::connection::{Connection, Expects, NextRequest, ResponseState, State};
 use super::draft::Draft;
-use super::landing::Landing;
+use super::read_buffer::Landing;
 use super::settings::{AT_ONCE, Clock, DISCARD_MOST, INLINE};
 use super::{RequestId, SPARE, Server, Transport, handling_connection};
 use crate::codec::http1::body::Framing;
