@@ -81,7 +81,7 @@ impl<T: Transport> Server<T> {
             return Ok(Some(BodyRead::Late));
         };
         loop {
-            let bytes = self.landing.bytes(slot, &connection.input);
+            let bytes = self.read_buffer.bytes(slot, &connection.input);
             // A body with an announced length is returned as a whole, or not yet.
             if mode == ReadMode::Whole
                 && let Some(left) = handling.body.left()
@@ -99,7 +99,7 @@ impl<T: Transport> Server<T> {
                     let is_part = mode == ReadMode::Whole && !is_whole;
                     let to = if is_part { &mut handling.extras().collected } else { &mut *out };
                     to.extend_from_slice(&bytes[data]);
-                    self.landing.consume(slot, &mut connection.input, consume);
+                    self.read_buffer.consume(slot, &mut connection.input, consume);
                     if mode == ReadMode::Piece || is_whole {
                         return Ok(Some(BodyRead::Data));
                     }
@@ -109,7 +109,7 @@ impl<T: Transport> Server<T> {
                     if trailers.len() > 2 {
                         handling.extras().trailers = bytes[trailers].to_vec();
                     }
-                    self.landing.consume(slot, &mut connection.input, consume);
+                    self.read_buffer.consume(slot, &mut connection.input, consume);
                     return Ok(Some(match mode {
                         ReadMode::Piece => BodyRead::End,
                         ReadMode::Whole => {
@@ -122,7 +122,7 @@ impl<T: Transport> Server<T> {
                 }
                 Run::More { consume } => consume,
             };
-            self.landing.consume(slot, &mut connection.input, consume);
+            self.read_buffer.consume(slot, &mut connection.input, consume);
             return Ok(None);
         }
     }
@@ -131,7 +131,7 @@ impl<T: Transport> Server<T> {
     /// 10.1.1).
     fn send_continue(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
+        let is_empty = self.read_buffer.bytes(slot, &connection.input).is_empty();
         let Some(handling) = connection.handling() else {
             return;
         };

@@ -37,7 +37,7 @@ impl<T: Transport> Server<T> {
             return;
         };
         if handling.head_left > 0 {
-            self.landing.consume(slot, &mut connection.input, handling.head_left as usize);
+            self.read_buffer.consume(slot, &mut connection.input, handling.head_left as usize);
         }
         if how == End::Cut || !matches!(handling.response_state, ResponseState::Whole) {
             connection.next = NextRequest::None;
@@ -64,7 +64,7 @@ impl<T: Transport> Server<T> {
         let connection = &mut self.connections[slot];
         connection.state = State::Idle;
         connection.client = Client::Finished;
-        self.landing.consume(slot, &mut connection.input, usize::MAX);
+        self.read_buffer.consume(slot, &mut connection.input, usize::MAX);
     }
 
     /// Closes a connection, after its handler has ended. Tasks that wait on it are resumed.
@@ -96,7 +96,7 @@ impl<T: Transport> Server<T> {
     /// Removes a connection from the server's tables.
     fn unregister(&mut self, slot: usize) -> super::Connection<T> {
         self.free_timer(slot);
-        self.landing.forget(slot);
+        self.read_buffer.discard(slot);
         let connection = self.connections.remove(slot);
         if std::mem::take(&mut self.close_awaited) {
             self.notifications.push_back(Work::Room);
@@ -109,7 +109,7 @@ impl<T: Transport> Server<T> {
     /// Therefore received bytes are read and discarded for a short time.
     pub(super) fn close_gently(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
-        let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
+        let is_empty = self.read_buffer.bytes(slot, &connection.input).is_empty();
         let is_finished = connection.client == Client::Finished && matches!(connection.state, State::Idle) && is_empty;
         if connection.peer != Peer::Open
             || is_finished
@@ -127,7 +127,7 @@ impl<T: Transport> Server<T> {
     pub(super) fn discard_rest(&mut self, slot: usize) {
         loop {
             let connection = &mut self.connections[slot];
-            self.landing.consume(slot, &mut connection.input, usize::MAX);
+            self.read_buffer.consume(slot, &mut connection.input, usize::MAX);
             match self.fill(slot) {
                 Filled::Some => {}
                 Filled::WouldBlock => return,
@@ -142,7 +142,7 @@ impl<T: Transport> Server<T> {
         self.handling_connection(id)?;
         let slot = id.slot();
         let connection = &self.connections[slot];
-        let input = self.landing.bytes(slot, &connection.input).to_vec();
+        let input = self.read_buffer.bytes(slot, &connection.input).to_vec();
         let output = connection.output.as_ref().and_then(|queue| queue.copy());
         let transport = self.unregister(slot).transport;
         Some(HandedOver { transport, input, output: output.unwrap_or_default() })
@@ -185,7 +185,7 @@ impl<T: Transport> Server<T> {
     #[cold]
     pub(super) fn announce_end(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        let there = self.landing.bytes(slot, &connection.input).len();
+        let there = self.read_buffer.bytes(slot, &connection.input).len();
         let State::Handling(handling) = &mut connection.state else {
             return;
         };

@@ -20,7 +20,7 @@ pub(super) struct Connection<T: Transport> {
     pub(super) stamp: u64,
     pub(super) request_stamp: u64,
     pub(super) transport: T,
-    /// The bytes that were read and not consumed, unless the landing buffer has them.
+    /// The bytes that were read and not consumed, unless the read buffer has them.
     pub(super) input: BytesMut,
     /// The output queue; `None` if nothing is to be sent.
     pub(super) output: Option<Box<Queue<T::File>>>,

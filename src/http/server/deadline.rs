@@ -111,7 +111,7 @@ impl<T: Transport> Server<T> {
         };
         let extras = handling.extras_ref()?;
         let since = extras.waits.read?;
-        let there = self.landing.bytes(slot, &connection.input).len();
+        let there = self.read_buffer.bytes(slot, &connection.input).len();
         let received = handling.body.received() + there as u64;
         let earned = received as f64 / self.settings.body_rate * 1e9;
         // A rate of 0 sets no limit.

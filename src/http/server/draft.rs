@@ -8,7 +8,7 @@ pub(crate) struct Draft {
     text: Vec<u8>,
     lines: Vec<Line>,
     /// The fields set by middleware, which an error response keeps.
-    kept: Option<Box<(Vec<u8>, Vec<Line>)>>,
+    saved: Option<Box<(Vec<u8>, Vec<Line>)>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,25 +117,25 @@ impl Draft {
     }
 
     /// Saves the current fields; they replace those saved before.
-    pub(crate) fn keep(&mut self) {
-        self.kept = Some(Box::new((self.text.clone(), self.lines.clone())));
+    pub(crate) fn save(&mut self) {
+        self.saved = Some(Box::new((self.text.clone(), self.lines.clone())));
     }
 
     /// Restores the saved fields.
     pub(crate) fn restore(&mut self) {
-        (self.text, self.lines) = self.kept.as_deref().cloned().unwrap_or_default();
+        (self.text, self.lines) = self.saved.as_deref().cloned().unwrap_or_default();
     }
 
     /// Removes all fields except the saved ones.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.lines.clear();
     }
 
     /// Removes all fields, including the saved ones.
-    pub(crate) fn clear(&mut self) {
-        self.forget();
-        self.kept = None;
+    pub(crate) fn reset(&mut self) {
+        self.clear();
+        self.saved = None;
     }
 
     /// Writes the lines to be sent to `out`. Returns the properties of all lines.
@@ -215,7 +215,7 @@ mod tests {
     fn restoring_keeps_only_the_saved_fields() {
         let mut draft = Draft::default();
         draft.add(b"X-Trace", b"1").unwrap();
-        draft.keep();
+        draft.save();
         draft.add(b"Set-Cookie", b"a=b").unwrap();
         draft.restore();
         assert_eq!(text(&draft), "X-Trace: 1\r\n");
@@ -223,7 +223,7 @@ mod tests {
         draft.add(b"Content-Type", b"a/b").unwrap();
         draft.remove_body_fields();
         assert_eq!(text(&draft), "X-Trace: 1\r\n");
-        draft.clear();
+        draft.reset();
         draft.restore();
         assert_eq!(text(&draft), "");
         assert!(OF_BODY.is_sorted());

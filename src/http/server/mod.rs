@@ -57,7 +57,7 @@ use crate::event::timers;
 use crate::http::router::routes::Routes;
 use connection::{Connection, Handling, Spare};
 use draft::Draft;
-use read_buffer::Landing;
+use read_buffer::ReadBuffer;
 use slab::Slab;
 use std::cell::{Ref, RefCell};
 use std::collections::VecDeque;
@@ -84,16 +84,16 @@ pub(crate) struct Server<T: Transport> {
     deadlines: timers::Queue,
     /// The slots of connections, by the slots of their timers.
     timed: Vec<usize>,
-    landing: Landing,
+    read_buffer: ReadBuffer,
     parser: Parser,
     /// The request whose head `parser` has parsed last.
     parsed: Option<RequestId>,
     date: DateCache,
     /// Memory for paths in their normal form.
     scratch: Vec<u8>,
-    queues: Spare<T>,
-    #[allow(clippy::vec_box)] // As for `queues`: they are moved in their boxes.
-    drafts: Vec<Box<Draft>>,
+    spare_queues: Spare<T>,
+    #[allow(clippy::vec_box)] // As for `spare_queues`: they are moved in their boxes.
+    spare_drafts: Vec<Box<Draft>>,
     phase: Phase,
     /// Whether the driver waits for a connection to close.
     close_awaited: bool,
@@ -133,13 +133,13 @@ impl<T: Transport> Server<T> {
             notifications: VecDeque::new(),
             deadlines: timers::Queue::default(),
             timed: Vec::new(),
-            landing: Landing::new(),
+            read_buffer: ReadBuffer::new(),
             parser: Parser::new(),
             parsed: None,
             date: DateCache::new(),
             scratch: Vec::new(),
-            queues: Vec::new(),
-            drafts: Vec::new(),
+            spare_queues: Vec::new(),
+            spare_drafts: Vec::new(),
             phase: Phase::Serving,
             close_awaited: false,
         }

@@ -31,7 +31,7 @@ impl<T: Transport> Server<T> {
             return parsed;
         }
         let connection = &mut self.connections[slot];
-        let bytes = self.landing.bytes(slot, &connection.input);
+        let bytes = self.read_buffer.bytes(slot, &connection.input);
         if bytes.is_empty() {
             return Parsed::More;
         }
@@ -85,21 +85,21 @@ impl<T: Transport> Server<T> {
             return None;
         };
         loop {
-            let bytes = self.landing.bytes(slot, &connection.input);
+            let bytes = self.read_buffer.bytes(slot, &connection.input);
             if body.received() > DISCARD_MOST && !body.is_done() {
                 return Some(Parsed::End);
             }
             let consume = match body.next(bytes) {
                 Ok(Run::Data { consume, .. } | Run::More { consume }) => consume,
                 Ok(Run::End { consume, .. }) => {
-                    self.landing.consume(slot, &mut connection.input, consume);
+                    self.read_buffer.consume(slot, &mut connection.input, consume);
                     connection.state = State::Idle;
                     return None;
                 }
                 Err(_) => return Some(Parsed::End),
             };
-            self.landing.consume(slot, &mut connection.input, consume);
-            let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
+            self.read_buffer.consume(slot, &mut connection.input, consume);
+            let is_empty = self.read_buffer.bytes(slot, &connection.input).is_empty();
             if !body.is_done() && (consume == 0 || is_empty) {
                 return Some(if body.received() > DISCARD_MOST { Parsed::End } else { Parsed::More });
             }
@@ -112,7 +112,7 @@ impl<T: Transport> Server<T> {
         if connection.handling()?.head_left == 0 {
             return None;
         }
-        let bytes = self.landing.bytes(id.slot(), &connection.input);
+        let bytes = self.read_buffer.bytes(id.slot(), &connection.input);
         if self.parsed != Some(id) {
             let limits = &self.settings.head;
             self.parser.parse(bytes, limits, &mut Progress::default()).ok()??;
@@ -128,7 +128,7 @@ impl<T: Transport> Server<T> {
             && let Some(handling) = connection.handling()
         {
             let count = std::mem::take(&mut handling.head_left) as usize;
-            self.landing.consume(id.slot(), &mut connection.input, count);
+            self.read_buffer.consume(id.slot(), &mut connection.input, count);
         }
     }
 

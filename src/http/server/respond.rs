@@ -3,7 +3,7 @@
 
 use super::connection::{Connection, Expects, NextRequest, ResponseState, State};
 use super::draft::Draft;
-use super::read_buffer::Landing;
+use super::read_buffer::ReadBuffer;
 use super::settings::{AT_ONCE, Clock, DISCARD_MOST, INLINE};
 use super::{RequestId, SPARE, Server, Transport, handling_connection};
 use crate::codec::http1::body::Framing;
@@ -92,13 +92,13 @@ impl<T: Transport> Connection<T> {
     /// Decides about keep-alive after the response whose head is being written. The connection closes if the client
     /// still waits to send an unread body, or if the unread rest of a body is too long.
     #[inline]
-    fn decide_keep_alive(&mut self, landing: &Landing, slot: usize, close: bool) -> Persistence {
+    fn decide_keep_alive(&mut self, read_buffer: &ReadBuffer, slot: usize, close: bool) -> Persistence {
         let State::Handling(handling) = &mut self.state else {
             self.next = NextRequest::None;
             return Persistence { keep_alive: false, version: 11 };
         };
         if !handling.body.is_done() {
-            let there = landing.bytes(slot, &self.input).len().saturating_sub(handling.head_left as usize);
+            let there = read_buffer.bytes(slot, &self.input).len().saturating_sub(handling.head_left as usize);
             let left = handling.body.left().unwrap_or(0).saturating_sub(there as u64);
             let held_back = handling.expects == Expects::Continue && there == 0;
             if held_back || left > 0 && left + handling.body.received() > DISCARD_MOST {
@@ -150,15 +150,15 @@ impl<T: Transport> Server<T> {
         let (Some(kind), Body::Bytes(body)) = (plain, &response.body) else {
             return self.respond_set(slot, response, draft, clock);
         };
-        let persists = connection.decide_keep_alive(&self.landing, slot, false);
+        let persists = connection.decide_keep_alive(&self.read_buffer, slot, false);
         let date = self.date.get(clock.unix);
-        let queue = connection.queue(&mut self.queues);
+        let queue = connection.queue(&mut self.spare_queues);
         queue.append(|out| write::plain(out, kind, body.len(), persists, date));
         match connection.end_head() {
             false => Responded::Done,
             true if body.len() <= INLINE => {
                 connection.weigh(body.len());
-                connection.queue(&mut self.queues).append(|out| out.extend_from_slice(body));
+                connection.queue(&mut self.spare_queues).append(|out| out.extend_from_slice(body));
                 Responded::Done
             }
             true => self.queue_body(slot, response.body),
@@ -199,18 +199,18 @@ impl<T: Transport> Server<T> {
         let (framing, kind) = frame(&fields);
         let connection = &mut self.connections[slot];
         let persists =
-            connection.decide_keep_alive(&self.landing, slot, fields.close || framing == Framing::UntilClose);
+            connection.decide_keep_alive(&self.read_buffer, slot, fields.close || framing == Framing::UntilClose);
         let date = self.date.get(clock.unix);
         let head = ResponseHead { status, lines: &lines, fields, kind, framing, persists, date };
-        connection.queue(&mut self.queues).append(|out| head.write(out));
+        connection.queue(&mut self.spare_queues).append(|out| head.write(out));
         self.scratch = lines;
         framing
     }
 
     pub(super) fn recycle_draft(&mut self, mut draft: Box<Draft>) {
-        if self.drafts.len() < SPARE {
-            draft.clear();
-            self.drafts.push(draft);
+        if self.spare_drafts.len() < SPARE {
+            draft.reset();
+            self.spare_drafts.push(draft);
         }
     }
 
@@ -221,12 +221,12 @@ impl<T: Transport> Server<T> {
             Body::None => {}
             Body::Bytes(bytes) if bytes.len() <= INLINE => {
                 connection.weigh(bytes.len());
-                connection.queue(&mut self.queues).append(|out| out.extend_from_slice(bytes));
+                connection.queue(&mut self.spare_queues).append(|out| out.extend_from_slice(bytes));
             }
             Body::Bytes(bytes) => return self.send_long(slot, bytes),
             Body::Shared(bytes) => {
                 connection.weigh(bytes.len());
-                connection.queue(&mut self.queues).push_shared(bytes);
+                connection.queue(&mut self.spare_queues).push_shared(bytes);
             }
         }
         Responded::Done

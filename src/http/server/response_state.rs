@@ -39,7 +39,7 @@ impl<T: Transport> Server<T> {
     /// Returns the fields of the response, for changes; `None` if the response has begun, or the request has ended.
     pub(crate) fn draft(&mut self, id: RequestId) -> Option<&mut Draft> {
         let draft = handling_connection(&mut self.connections, id)?.handling()?.response_state.draft()?;
-        Some(draft.get_or_insert_with(|| self.drafts.pop().unwrap_or_default()))
+        Some(draft.get_or_insert_with(|| self.spare_drafts.pop().unwrap_or_default()))
     }
 
     /// Whether the response to a request has begun; true for a request that has ended.

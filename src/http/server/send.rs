@@ -9,7 +9,7 @@ use std::io;
 impl<T: Transport> Server<T> {
     /// The queue of a connection.
     pub(super) fn queue(&mut self, slot: usize) -> &mut Queue<T::File> {
-        self.connections[slot].queue(&mut self.queues)
+        self.connections[slot].queue(&mut self.spare_queues)
     }
 
     /// Sends the queue.
@@ -43,8 +43,8 @@ impl<T: Transport> Server<T> {
     /// Keeps an empty queue for reuse.
     #[inline]
     pub(super) fn recycle_queue(&mut self, queue: Box<Queue<T::File>>) {
-        if self.queues.len() < SPARE {
-            self.queues.push(queue);
+        if self.spare_queues.len() < SPARE {
+            self.spare_queues.push(queue);
         }
     }
 

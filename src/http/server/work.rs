@@ -151,7 +151,7 @@ impl<T: Transport> Server<T> {
                 }
             }
             let may_parse = connection.next == NextRequest::Follows && connection.queued() < QUEUE_MOST;
-            let has_bytes = !self.landing.bytes(slot, &connection.input).is_empty();
+            let has_bytes = !self.read_buffer.bytes(slot, &connection.input).is_empty();
             if may_parse && (has_bytes || matches!(connection.state, State::Discarding { .. })) {
                 // A client that pipelines without end must not take the turns of others.
                 if connection.burst >= BURST && has_bytes {
@@ -214,13 +214,13 @@ impl<T: Transport> Server<T> {
         }
         if connection.reads < READS && connection.transport.may_receive() {
             connection.reads += 1;
-            if let Some(other) = self.landing.other_owner(slot) {
+            if let Some(other) = self.read_buffer.other_owner(slot) {
                 if let Some(owner) = self.connections.get_mut(other) {
-                    self.landing.spill(&mut owner.input);
+                    self.read_buffer.spill(&mut owner.input);
                 }
                 connection = &mut self.connections[slot];
             }
-            match self.landing.fill(slot, &mut connection.input, &mut connection.transport) {
+            match self.read_buffer.fill(slot, &mut connection.input, &mut connection.transport) {
                 Ok(Moved::Done(0)) => {
                     connection.peer = Peer::Ended;
                     return Filled::End;

@@ -113,13 +113,13 @@ pub(super) const GET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// `S:keep_fields(id)`: saves the current fields, which stay if the handler fails.
-pub(super) const KEEP_FIELDS: Function = Function::new(|call: &mut Call<'_>| change(call, Draft::keep));
+pub(super) const KEEP_FIELDS: Function = Function::new(|call: &mut Call<'_>| change(call, Draft::save));
 
 /// `S:restore_fields(id)`: restores the saved fields.
 pub(super) const RESTORE_FIELDS: Function = Function::new(|call: &mut Call<'_>| change(call, Draft::restore));
 
 /// `S:clear_fields(id)`: removes all fields; saved fields stay saved.
-pub(super) const CLEAR_FIELDS: Function = Function::new(|call: &mut Call<'_>| change(call, Draft::forget));
+pub(super) const CLEAR_FIELDS: Function = Function::new(|call: &mut Call<'_>| change(call, Draft::clear));
 
 /// `S:drop_body_fields(id)`: removes the fields that describe a body.
 pub(super) const DROP_BODY_FIELDS: Function =

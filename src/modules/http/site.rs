@@ -85,7 +85,7 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
         can_be_sent &= draft.add(name, value).is_ok();
     });
     if !can_be_sent {
-        draft.forget();
+        draft.clear();
         return Ok(pass(found));
     }
     let body = if choice == Choice::NotModified { Body::None } else { Body::Shared(content) };
