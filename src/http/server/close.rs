@@ -16,7 +16,7 @@ pub(crate) enum End {
 }
 
 /// A connection that was detached from the server.
-pub(crate) struct HandedOver<T> {
+pub(crate) struct Detached<T> {
     pub(crate) transport: T,
     /// The unread bytes.
     pub(crate) input: Vec<u8>,
@@ -137,7 +137,7 @@ impl<T: Transport> Server<T> {
     }
 
     /// Detaches the connection of a request from the server and gives it to the caller.
-    pub(crate) fn hand_over(&mut self, id: RequestId) -> Option<HandedOver<T>> {
+    pub(crate) fn detach(&mut self, id: RequestId) -> Option<Detached<T>> {
         self.take_head(id);
         self.handling_connection(id)?;
         let slot = id.slot();
@@ -145,7 +145,7 @@ impl<T: Transport> Server<T> {
         let input = self.read_buffer.bytes(slot, &connection.input).to_vec();
         let output = connection.output.as_ref().and_then(|queue| queue.copy());
         let transport = self.unregister(slot).transport;
-        Some(HandedOver { transport, input, output: output.unwrap_or_default() })
+        Some(Detached { transport, input, output: output.unwrap_or_default() })
     }
 
     /// Closes the connection of a request whose task was killed; otherwise its client would wait forever.

@@ -246,17 +246,17 @@ pub(super) const CLOSE_AFTER: Function = of_request(Server::close_after);
 pub(super) const HAND_OVER: Function = Function::new(|call: &mut Call<'_>| {
     let pool = call.shared::<Pool>()?;
     let (mut server, id) = parts(call)?;
-    let Some(handed) = server.hand_over(id) else {
+    let Some(detached) = server.detach(id) else {
         return Ok(None);
     };
-    let socket = handed.transport.into_socket();
+    let socket = detached.transport.into_socket();
     if let Some(source) = socket.source() {
         source.release(true);
     }
     let mut stream = Stream::new(socket, &pool);
-    stream.unread(&handed.input);
-    if !handed.output.is_empty() {
-        stream.queue().append(|out| out.extend_from_slice(&handed.output));
+    stream.unread(&detached.input);
+    if !detached.output.is_empty() {
+        stream.queue().append(|out| out.extend_from_slice(&detached.output));
     }
     Ok(Some(New::of(Connection::from(stream))))
 });
