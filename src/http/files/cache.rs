@@ -39,7 +39,7 @@ impl Cache {
     }
 
     /// Whether a file with this metadata may be cached. `now`: seconds since the Unix epoch.
-    pub(crate) fn takes(&self, facts: &Facts, now: u64) -> bool {
+    pub(crate) fn accepts(&self, facts: &Facts, now: u64) -> bool {
         let last = facts.seconds.max(facts.changed.0);
         facts.size <= self.file_most as u64
             && facts.size + (OVERHEAD as u64) < self.most as u64
@@ -58,7 +58,7 @@ impl Cache {
         entry.content.clone()
     }
 
-    /// Caches the metadata of a file, and its content if it was read; see [`Cache::takes`].
+    /// Caches the metadata of a file, and its content if it was read; see [`Cache::accepts`].
     pub(crate) fn put(&mut self, path: &[u8], facts: &Facts, content: Option<Bytes>) {
         self.remove(path);
         let path: Rc<[u8]> = path.into();

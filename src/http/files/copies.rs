@@ -42,14 +42,14 @@ pub(crate) fn find_copy(
 
 /// The paths without a copy, and the time until which this is assumed, in nanoseconds.
 #[derive(Default)]
-pub(crate) struct Absent(HashMap<Box<[u8]>, u64>);
+pub(crate) struct MissingCopies(HashMap<Box<[u8]>, u64>);
 
-impl Absent {
-    pub(crate) fn has(&self, path: &[u8], now: u64) -> bool {
+impl MissingCopies {
+    pub(crate) fn contains(&self, path: &[u8], now: u64) -> bool {
         self.0.get(path).is_some_and(|until| now < *until)
     }
 
-    pub(crate) fn note(&mut self, path: &[u8], now: u64) {
+    pub(crate) fn insert(&mut self, path: &[u8], now: u64) {
         if self.0.len() >= ABSENT_MOST && !self.0.contains_key(path) {
             self.0.clear();
         }

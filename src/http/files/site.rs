@@ -2,7 +2,7 @@
 //! validators of a response belong to the same state of the file.
 
 use super::cache::Cache;
-use super::copies::{Absent, Accepted, find_copy, is_copy, path_of};
+use super::copies::{Accepted, MissingCopies, find_copy, is_copy, path_of};
 use super::validators::{Choice, Validators};
 use crate::codec::{media, uri};
 use crate::file::folder::Folder;
@@ -31,7 +31,7 @@ pub(crate) struct Options {
 /// The options of a folder, and the cached state of its files.
 pub(crate) struct Site {
     options: Options,
-    absent: Absent,
+    missing: MissingCopies,
     cache: Cache,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Content {
 
 impl Site {
     pub(crate) fn new(options: Options) -> Site {
-        Site { absent: Absent::default(), cache: Cache::new(options.cache, options.cache_file), options }
+        Site { missing: MissingCopies::default(), cache: Cache::new(options.cache, options.cache_file), options }
     }
 
     /// Returns the path below the folder for the raw tail of a request's path; `None` if it cannot name a file, or is
@@ -110,7 +110,7 @@ impl Site {
     fn find_copy(
         &mut self, folder: &mut Folder, path: &[u8], original: &Facts, accepted: Accepted, clock: Clock,
     ) -> Option<(Vec<u8>, Facts, Content, &'static str)> {
-        if accepted == [None; 2] || self.absent.has(path, clock.now) {
+        if accepted == [None; 2] || self.missing.contains(path, clock.now) {
             return None;
         }
         for coding in accepted.into_iter().flatten() {
@@ -120,13 +120,13 @@ impl Site {
             };
             if is_copy(&facts, original) {
                 // This way the file need not be opened to compare it with its copy.
-                if self.cache.takes(original, clock.unix) && self.cache.facts(path).is_none() {
+                if self.cache.accepts(original, clock.unix) && self.cache.facts(path).is_none() {
                     self.cache.put(path, original, None);
                 }
                 return Some((name, facts, content, coding));
             }
         }
-        self.absent.note(path, clock.now);
+        self.missing.insert(path, clock.now);
         None
     }
 
@@ -134,13 +134,13 @@ impl Site {
     pub(crate) fn open_copy(
         &mut self, folder: &mut Folder, path: &[u8], original: &Facts, accepted: Accepted, now: u64,
     ) -> Option<(OpenFile, &'static str)> {
-        if accepted == [None; 2] || self.absent.has(path, now) {
+        if accepted == [None; 2] || self.missing.contains(path, now) {
             return None;
         }
         let open = |name: &[u8]| folder.open_beneath(name);
         let found = find_copy(open, path, original, accepted);
         if found.is_none() {
-            self.absent.note(path, now);
+            self.missing.insert(path, now);
         }
         found
     }
@@ -161,7 +161,7 @@ impl Site {
             Content::Bytes(bytes) => return Some(bytes.slice(first as usize..(first + length) as usize)),
             Content::File(file) => file,
         };
-        if self.cache.takes(&found.facts, clock.unix) {
+        if self.cache.accepts(&found.facts, clock.unix) {
             let whole = read(file, 0, found.facts.size)?;
             self.cache.put(&found.path, &found.facts, Some(whole.clone()));
             return Some(whole.slice(first as usize..(first + length) as usize));

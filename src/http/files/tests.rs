@@ -1,7 +1,7 @@
 //! Tests of sites and the cache, in temporary folders.
 
 use super::cache::Cache;
-use super::copies::Absent;
+use super::copies::MissingCopies;
 use super::site::{Content, Options, Representation, Site};
 use super::validators::{Choice, Validators};
 use crate::codec::http1::head::{Limits, Parser, Progress};
@@ -198,17 +198,17 @@ fn the_cache_stays_within_its_limits_and_keeps_used_entries() {
         cache.remove(&[round]);
     }
     assert_eq!(cache.size(), (0, 0));
-    assert!(!cache.takes(&facts(1001), 5000) && cache.takes(&facts(1000), 5000));
-    assert!(!cache.takes(&facts(10), 1002) && cache.takes(&facts(10), 1003));
-    assert!(!Cache::new(0, 0).takes(&facts(0), 5000));
+    assert!(!cache.accepts(&facts(1001), 5000) && cache.accepts(&facts(1000), 5000));
+    assert!(!cache.accepts(&facts(10), 1002) && cache.accepts(&facts(10), 1003));
+    assert!(!Cache::new(0, 0).accepts(&facts(0), 5000));
 }
 
 #[test]
 fn a_missing_copy_is_cached_for_a_short_time() {
-    let mut absent = Absent::default();
-    absent.note(b"a", 1000);
-    assert!(absent.has(b"a", 2_000_000_999) && !absent.has(b"a", 2_000_001_000));
-    assert!(!absent.has(b"b", 1000));
+    let mut missing = MissingCopies::default();
+    missing.insert(b"a", 1000);
+    assert!(missing.contains(b"a", 2_000_000_999) && !missing.contains(b"a", 2_000_001_000));
+    assert!(!missing.contains(b"b", 1000));
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(crate) struct Request {
 }
 
 /// The values stored by name, a table or nil.
-const KNOWN: Field<Request> = Field::new(1);
+const STORED: Field<Request> = Field::new(1);
 /// The server that received it.
 pub(crate) const SERVER: Field<Request> = Field::new(2);
 /// Its whole body: a string or nil.
@@ -71,9 +71,9 @@ pub(crate) fn head<'c>(call: &'c Call<'_>, index: i32) -> Result<RequestHead<'c>
 }
 
 /// Whether the request at `index` has stored values, because a handler or middleware has read a field of it before.
-pub(crate) fn is_known(call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
-    let known = call.field(index, KNOWN)?;
-    Ok(!call.is_none(known))
+pub(crate) fn has_stored_values(call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
+    let stored = call.field(index, STORED)?;
+    Ok(!call.is_none(stored))
 }
 
 /// A text of a request: a part of its bytes, another text, or nil.
@@ -270,8 +270,8 @@ pub(crate) const KIND: Function = Function::new(|call: &mut Call<'_>| {
 
 /// `req[key]`; upvalues 1 and 2 are `KIND`'s arguments.
 const INDEX: Function = Function::new(|call: &mut Call<'_>| {
-    let known = call.field(1, KNOWN)?;
-    let value = call.get(known, 2)?;
+    let stored = call.field(1, STORED)?;
+    let value = call.get(stored, 2)?;
     if !call.is_none(value) {
         return Ok(Next::returns(Argument(value)));
     }
@@ -287,18 +287,18 @@ const INDEX: Function = Function::new(|call: &mut Call<'_>| {
 /// Stores the result of a getter.
 fn got(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<Noted<Argument, Argument>>, Fault> {
     let has = !call.is_none(outcome.first);
-    Ok(has.then(|| note(Argument(outcome.first))))
+    Ok(has.then(|| store(Argument(outcome.first))))
 }
 
 /// `req[key] = value`.
 const NEW_INDEX: Function = Function::new(|call: &mut Call<'_>| {
     call.object::<Request>(1)?;
-    Ok::<_, Fault>(note(Argument(3)))
+    Ok::<_, Fault>(store(Argument(3)))
 });
 
 /// Stores a value in the request at argument 1, under the key at argument 2.
-fn note(value: Argument) -> Noted<Argument, Argument> {
-    Noted { table: Holder::field(1, KNOWN), key: Argument(2), value }
+fn store(value: Argument) -> Noted<Argument, Argument> {
+    Noted { table: Holder::field(1, STORED), key: Argument(2), value }
 }
 
 #[cfg(test)]

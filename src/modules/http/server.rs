@@ -54,7 +54,7 @@ impl Machine {
                 return Ok(Accepted::Some);
             }
             match listener.accept() {
-                Ok(Moved::Done(socket)) => self.take_in(&mut server, socket),
+                Ok(Moved::Done(socket)) => self.add_connection(&mut server, socket),
                 Ok(Moved::WouldBlock) => {
                     listener.arm(READ)?;
                     return Ok(if count == 0 { Accepted::None } else { Accepted::All });
@@ -66,7 +66,7 @@ impl Machine {
         Ok(Accepted::Some)
     }
 
-    fn take_in(&self, server: &mut Server<Plain>, socket: Socket) {
+    fn add_connection(&self, server: &mut Server<Plain>, socket: Socket) {
         let registration = socket.source().map(|source| source.join_later(&self.selector, Mode::Once));
         let id = server.accept(Plain::new(socket));
         if let (Some(id), Some(registration)) = (id, registration) {
@@ -181,7 +181,7 @@ fn arrived(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
     let machine = machine(call)?;
     let mut list = machine.arrived.take();
     machine.inbox.take(&mut list);
-    let mut look = false;
+    let mut needs_lua = false;
     if !list.is_empty() {
         let clock = machine.clock();
         for (key, bits) in list.drain(..) {
@@ -194,13 +194,13 @@ fn arrived(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
                     };
                     machine.server.borrow_mut().ready(id, events, clock);
                 }
-                None => look |= listener.is_some_and(|listener| machine.accept_some(listener)),
+                None => needs_lua |= listener.is_some_and(|listener| machine.accept_some(listener)),
             }
         }
     }
     machine.arrived.set(list);
     let due = machine.server.borrow().work_count() > 0;
-    Ok((due, look))
+    Ok((due, needs_lua))
 }
 
 impl Machine {

@@ -50,7 +50,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
 type Answered = Maybe<Either<bool, New<OpenFile>>>;
 
 /// The server, the request, and the requested path.
-type Asked = (Rc<Machine>, RequestId, Vec<u8>);
+type SiteRequest = (Rc<Machine>, RequestId, Vec<u8>);
 
 fn opened(file: OpenFile) -> Answered {
     Maybe(Some(Either::Other(New::of(file))))
@@ -59,7 +59,7 @@ fn opened(file: OpenFile) -> Answered {
 /// `site:answer(req)`: responds to a request. Returns true if the response is queued; an opened file or directory, with
 /// which the caller responds; `nil, message, code` if it cannot be opened; or nil if the caller has to begin again.
 fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
-    let Some((machine, id, path)) = asked(call)? else {
+    let Some((machine, id, path)) = site_request(call)? else {
         return Ok(Maybe(None));
     };
     let clock = machine.clock();
@@ -74,7 +74,7 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
     let validators = found.validators(clock.unix);
     let choice = validators.choose(request::head(call, 2)?, found.facts.size);
     let Some(content) = call.object_mut::<Site>(1)?.load(&found, &choice, clock) else {
-        return Ok(pass(found));
+        return Ok(leave_to_lua(found));
     };
     let mut server = machine.server.borrow_mut();
     let Some(draft) = server.draft(id) else {
@@ -86,7 +86,7 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
     });
     if !can_be_sent {
         draft.clear();
-        return Ok(pass(found));
+        return Ok(leave_to_lua(found));
     }
     let body = if choice == Choice::NotModified { Body::None } else { Body::Shared(content) };
     let response = Response { status: choice.status(), kind: Kind::None, body };
@@ -94,19 +94,19 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
 }
 
 /// Leaves the response to Lua code.
-fn pass(found: Representation) -> Answered {
+fn leave_to_lua(found: Representation) -> Answered {
     found.into_original().map_or(Maybe(None), opened)
 }
 
 /// Returns the path that the request at argument 2 asks of the site at 1; `None` if Lua code has to respond: there is
 /// middleware, or a handler has read the request or changed the response.
-fn asked(call: &mut Call<'_>) -> Result<Option<Asked>, Fault> {
-    let known = request::is_known(call, 2)?;
+fn site_request(call: &mut Call<'_>) -> Result<Option<SiteRequest>, Fault> {
+    let has_stored = request::has_stored_values(call, 2)?;
     let server = call.field(2, SERVER)?;
     let site = call.object::<Site>(1)?;
     let (request, bytes) = call.tail::<Request>(2)?;
     let machine = match call.as_object::<Handle>(server) {
-        Some(handle) if !known => handle.machine.clone(),
+        Some(handle) if !has_stored => handle.machine.clone(),
         _ => return Ok(None),
     };
     let path = {
