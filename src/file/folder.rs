@@ -4,7 +4,7 @@
 //! still leads to the same folder, so that a deployment that replaces a link is noticed.
 
 use super::beneath;
-use super::{Facts, INSPECT, Kind, OpenFile, QUIET, Refusal};
+use super::{INSPECT, Kind, Metadata, OpenFile, QUIET, Refusal};
 use rustix::fs::{self, AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The time between checks of the folder's path.
-const TRUSTED: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// An entry of a directory listing.
 pub(crate) struct Entry {
     pub(crate) name: Vec<u8>,
-    pub(crate) facts: Facts,
+    pub(crate) metadata: Metadata,
 }
 
 /// A folder and its path, which is absolute.
@@ -61,12 +61,12 @@ impl Folder {
 
     /// Makes the next `open` check the folder's path.
     #[cfg(test)]
-    pub(super) fn distrust(&mut self) {
-        self.checked -= TRUSTED;
+    pub(super) fn expire_check(&mut self) {
+        self.checked -= CHECK_EVERY;
     }
 
     /// Reopens the folder if its path now leads elsewhere.
-    fn follow_path(&mut self) -> Result<(), Errno> {
+    fn reopen_if_moved(&mut self) -> Result<(), Errno> {
         if let Some(root) = &mut self.root {
             let now = fs::stat(&self.path)?;
             let known = fs::fstat(&*root)?;
@@ -81,8 +81,8 @@ impl Folder {
     /// Checks `path` and returns the descriptor of the folder.
     fn root_for(&mut self, path: &[u8]) -> Result<&OwnedFd, Refusal> {
         beneath::check(path)?;
-        if self.checked.elapsed() >= TRUSTED {
-            self.follow_path()?;
+        if self.checked.elapsed() >= CHECK_EVERY {
+            self.reopen_if_moved()?;
         }
         self.root.as_ref().ok_or(CLOSED)
     }
@@ -100,8 +100,8 @@ impl Folder {
 
     /// Returns the current metadata of a path below the folder. Its target may be outside of the folder, so the result
     /// may only be compared with the metadata of a file that was opened by this path.
-    pub(crate) fn look_up(&mut self, path: &[u8]) -> Result<Facts, Refusal> {
-        Ok(Facts::from_status(&fs::statat(self.root_for(path)?, path, AtFlags::empty())?))
+    pub(crate) fn metadata_beneath(&mut self, path: &[u8]) -> Result<Metadata, Refusal> {
+        Ok(Metadata::from_status(&fs::statat(self.root_for(path)?, path, AtFlags::empty())?))
     }
 
     /// Lists the directory `path`: at most `most` entries, directories first, then by name. A link has the metadata of
@@ -119,33 +119,33 @@ impl Folder {
             }
             // `None` if it was removed meanwhile.
             let status = fs::statat(directory.fd()?, name, AtFlags::SYMLINK_NOFOLLOW);
-            let facts = status.ok().map(|status| Facts::from_status(&status));
+            let metadata = status.ok().map(|status| Metadata::from_status(&status));
             let name = name.to_bytes().to_vec();
-            let served = match facts {
-                Some(facts) if facts.kind == Kind::Link => self.behind_link(path, &name),
-                facts => facts.filter(|facts| facts.kind != Kind::Other),
+            let served = match metadata {
+                Some(metadata) if metadata.kind == Kind::Link => self.link_target(path, &name),
+                metadata => metadata.filter(|metadata| metadata.kind != Kind::Other),
             };
-            let Some(facts) = served else { continue };
+            let Some(metadata) = served else { continue };
             if entries.len() == most {
                 break true;
             }
-            entries.push(Entry { name, facts });
+            entries.push(Entry { name, metadata });
         };
         entries.sort_by_cached_key(|entry| {
-            let is_file = entry.facts.kind != Kind::Directory;
+            let is_file = entry.metadata.kind != Kind::Directory;
             (is_file, entry.name.to_ascii_lowercase(), entry.name.clone())
         });
         Ok((entries, more))
     }
 
     /// Returns the metadata of the target of a link in the directory `path`, unless the target is outside.
-    fn behind_link(&mut self, path: &[u8], name: &[u8]) -> Option<Facts> {
+    fn link_target(&mut self, path: &[u8], name: &[u8]) -> Option<Metadata> {
         let mut full = path.to_vec();
         if !full.is_empty() && !full.ends_with(b"/") {
             full.push(b'/');
         }
         full.extend_from_slice(name);
-        let facts = Facts::of(self.open_for(&full, INSPECT).ok()?).ok()?;
-        matches!(facts.kind, Kind::File | Kind::Directory).then_some(facts)
+        let metadata = Metadata::of(self.open_for(&full, INSPECT).ok()?).ok()?;
+        matches!(metadata.kind, Kind::File | Kind::Directory).then_some(metadata)
     }
 }

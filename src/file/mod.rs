@@ -2,7 +2,7 @@
 //!
 //! | file | topic |
 //! |---|---|
-//! | this file | an open file and its facts |
+//! | this file | an open file and its metadata |
 //! | [`beneath`] | paths that must not leave a folder |
 //! | [`folder`] | a served folder: its files and listings |
 //! | [`spool`] | temporary files for uploads |
@@ -29,7 +29,7 @@ use std::rc::Rc;
 /// terminal.
 const QUIET: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// The flags of an `open` that is used only to get the facts of a path.
+/// The flags of an `open` that is used only to get the metadata of a path.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const INSPECT: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -59,7 +59,7 @@ impl Kind {
 
 /// The metadata of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct Metadata {
     pub(crate) kind: Kind,
     /// The size in bytes.
     pub(crate) size: u64,
@@ -73,22 +73,22 @@ pub(crate) struct Facts {
     pub(crate) device: u64,
 }
 
-impl Facts {
+impl Metadata {
     /// Returns the current metadata of an open file.
-    pub(crate) fn of(file: impl AsFd) -> io::Result<Facts> {
-        Ok(Facts::from_status(&fs::fstat(file)?))
+    pub(crate) fn of(file: impl AsFd) -> io::Result<Metadata> {
+        Ok(Metadata::from_status(&fs::fstat(file)?))
     }
 
     // The types of the fields differ between systems.
     #[allow(clippy::unnecessary_cast)]
-    fn from_status(status: &Stat) -> Facts {
+    fn from_status(status: &Stat) -> Metadata {
         let kind = match FileType::from_raw_mode(status.st_mode as fs::RawMode) {
             FileType::RegularFile => Kind::File,
             FileType::Directory => Kind::Directory,
             FileType::Symlink => Kind::Link,
             _ => Kind::Other,
         };
-        Facts {
+        Metadata {
             kind,
             size: status.st_size as u64,
             seconds: status.st_mtime as i64,
@@ -133,7 +133,7 @@ impl From<Errno> for Refusal {
 /// An open file or directory, and its metadata at the time of opening.
 pub(crate) struct OpenFile {
     file: Option<Rc<OwnedFd>>,
-    facts: Facts,
+    metadata: Metadata,
 }
 
 impl OpenFile {
@@ -151,15 +151,15 @@ impl OpenFile {
 
     /// Takes ownership of a descriptor that was opened with [`QUIET`].
     fn adopt(file: OwnedFd) -> Result<OpenFile, Refusal> {
-        let facts = Facts::from_status(&fs::fstat(&file)?);
-        match facts.kind {
-            Kind::File | Kind::Directory => Ok(OpenFile { file: Some(Rc::new(file)), facts }),
+        let metadata = Metadata::from_status(&fs::fstat(&file)?);
+        match metadata.kind {
+            Kind::File | Kind::Directory => Ok(OpenFile { file: Some(Rc::new(file)), metadata }),
             _ => Err(Refusal::NOT_A_FILE),
         }
     }
 
-    pub(crate) fn facts(&self) -> &Facts {
-        &self.facts
+    pub(crate) fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 
     /// The descriptor; `None` once closed.

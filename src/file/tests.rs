@@ -2,7 +2,7 @@
 
 use super::beneath;
 use super::folder::Folder;
-use super::{Facts, Kind, OpenFile, QUIET, Refusal};
+use super::{Kind, Metadata, OpenFile, QUIET, Refusal};
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
@@ -93,7 +93,7 @@ fn all_files_inside_a_folder_are_opened_and_none_outside() {
     let mut folder = site.folder();
     for (path, expected) in PATHS {
         let opened = folder.open_beneath(path.as_bytes());
-        let got = opened.map(|file| file.facts().size).map_err(code);
+        let got = opened.map(|file| file.metadata().size).map_err(code);
         assert_eq!(got, *expected, "{path:?}");
     }
 }
@@ -105,7 +105,7 @@ fn paths_are_checked_without_the_kernels_help() {
         let checked = beneath::check(path.as_bytes());
         let opened =
             checked.and_then(|()| beneath::by_name(&site.root(), path.as_bytes(), QUIET).map_err(Refusal::from));
-        let got = opened.map(|file| Facts::of(file).unwrap().size).map_err(code);
+        let got = opened.map(|file| Metadata::of(file).unwrap().size).map_err(code);
         assert_eq!(got, *expected, "{path:?}");
     }
 }
@@ -129,7 +129,7 @@ fn a_listing_has_directories_first_and_no_links_to_the_outside() {
     fs::write(site.root().join("B.txt"), "").unwrap();
     let (entries, more) = site.folder().list(b"", 100).ok().unwrap();
     let names: Vec<(&str, Kind)> =
-        entries.iter().map(|entry| (std::str::from_utf8(&entry.name).unwrap(), entry.facts.kind)).collect();
+        entries.iter().map(|entry| (std::str::from_utf8(&entry.name).unwrap(), entry.metadata.kind)).collect();
     let expected = [
         ("sub", Kind::Directory),
         ("a.txt", Kind::File),
@@ -154,13 +154,13 @@ fn a_folder_follows_its_path_at_the_next_check() {
     let link = site.0.join("current");
     symlink(site.root(), &link).unwrap();
     let mut folder = Folder::open(link.as_os_str().as_encoded_bytes()).ok().unwrap();
-    assert_eq!(folder.open_beneath(b"a.txt").ok().unwrap().facts().size, 1);
+    assert_eq!(folder.open_beneath(b"a.txt").ok().unwrap().metadata().size, 1);
     fs::remove_file(&link).unwrap();
     symlink(&next, &link).unwrap();
-    folder.distrust();
-    assert_eq!(folder.open_beneath(b"a.txt").ok().unwrap().facts().size, 9);
+    folder.expire_check();
+    assert_eq!(folder.open_beneath(b"a.txt").ok().unwrap().metadata().size, 9);
     fs::remove_file(&link).unwrap();
-    folder.distrust();
+    folder.expire_check();
     let refusal = folder.open_beneath(b"a.txt").err().unwrap();
     assert_eq!(code(refusal), "not found");
 }

@@ -1,6 +1,6 @@
 //! A cache of the content of small files. An entry is valid only while the file's metadata is unchanged.
 
-use crate::file::Facts;
+use crate::file::Metadata;
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ pub(crate) struct Cache {
 }
 
 struct Entry {
-    facts: Facts,
+    metadata: Metadata,
     /// `None`: only the metadata is known.
     content: Option<Bytes>,
     /// Whether it was used since its last check.
@@ -39,16 +39,16 @@ impl Cache {
     }
 
     /// Whether a file with this metadata may be cached. `now`: seconds since the Unix epoch.
-    pub(crate) fn accepts(&self, facts: &Facts, now: u64) -> bool {
-        let last = facts.seconds.max(facts.changed.0);
-        facts.size <= self.file_most as u64
-            && facts.size + (OVERHEAD as u64) < self.most as u64
+    pub(crate) fn accepts(&self, metadata: &Metadata, now: u64) -> bool {
+        let last = metadata.seconds.max(metadata.changed.0);
+        metadata.size <= self.file_most as u64
+            && metadata.size + (OVERHEAD as u64) < self.most as u64
             && last.saturating_add(SETTLED) < i64::try_from(now).unwrap_or(i64::MAX)
     }
 
     /// Returns the cached metadata of a file. The caller compares it with the current metadata.
-    pub(crate) fn facts(&self, path: &[u8]) -> Option<&Facts> {
-        self.entries.get(path).map(|entry| &entry.facts)
+    pub(crate) fn metadata(&self, path: &[u8]) -> Option<&Metadata> {
+        self.entries.get(path).map(|entry| &entry.metadata)
     }
 
     /// Returns the content of a file whose metadata is unchanged.
@@ -59,11 +59,11 @@ impl Cache {
     }
 
     /// Caches the metadata of a file, and its content if it was read; see [`Cache::accepts`].
-    pub(crate) fn put(&mut self, path: &[u8], facts: &Facts, content: Option<Bytes>) {
+    pub(crate) fn put(&mut self, path: &[u8], metadata: &Metadata, content: Option<Bytes>) {
         self.remove(path);
         let path: Rc<[u8]> = path.into();
         self.size += weight(&path, content.as_ref());
-        let entry = Entry { facts: *facts, content, is_used: false };
+        let entry = Entry { metadata: *metadata, content, is_used: false };
         self.queue.push_back(path.clone());
         self.entries.insert(path, entry);
         self.make_room();

@@ -4,7 +4,7 @@
 
 use crate::codec::accept_encoding;
 use crate::codec::http1::request::RequestHead;
-use crate::file::{Facts, Kind, OpenFile, Refusal};
+use crate::file::{Kind, Metadata, OpenFile, Refusal};
 use std::collections::HashMap;
 
 /// How long a missing copy is cached as missing, in nanoseconds, and for how many paths.
@@ -26,17 +26,17 @@ pub(super) fn path_of(path: &[u8], coding: &str) -> Vec<u8> {
 }
 
 /// Whether a file is an up-to-date copy of another file.
-pub(super) fn is_copy(facts: &Facts, original: &Facts) -> bool {
-    facts.kind == Kind::File && facts.seconds >= original.seconds
+pub(super) fn is_copy(metadata: &Metadata, original: &Metadata) -> bool {
+    metadata.kind == Kind::File && metadata.seconds >= original.seconds
 }
 
 /// Returns the copy that the client prefers, and its coding.
 pub(crate) fn find_copy(
-    mut open: impl FnMut(&[u8]) -> Result<OpenFile, Refusal>, path: &[u8], original: &Facts, accepted: Accepted,
+    mut open: impl FnMut(&[u8]) -> Result<OpenFile, Refusal>, path: &[u8], original: &Metadata, accepted: Accepted,
 ) -> Option<(OpenFile, &'static str)> {
     accepted.into_iter().flatten().find_map(|coding| {
         let copy = open(&path_of(path, coding)).ok()?;
-        is_copy(copy.facts(), original).then_some((copy, coding))
+        is_copy(copy.metadata(), original).then_some((copy, coding))
     })
 }
 

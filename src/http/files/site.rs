@@ -6,7 +6,7 @@ use super::copies::{Accepted, MissingCopies, find_copy, is_copy, path_of};
 use super::validators::{Choice, Validators};
 use crate::codec::{media, uri};
 use crate::file::folder::Folder;
-use crate::file::{Facts, Kind, OpenFile, Refusal, read_at};
+use crate::file::{Kind, Metadata, OpenFile, Refusal, read_at};
 use crate::http::server::Clock;
 use bytes::Bytes;
 
@@ -38,7 +38,7 @@ pub(crate) struct Site {
 /// The representation of a file: the file itself, or a copy of it.
 pub(crate) struct Representation {
     path: Vec<u8>,
-    pub(crate) facts: Facts,
+    pub(crate) metadata: Metadata,
     pub(crate) content: Content,
     /// The media type, without a charset.
     kind: &'static str,
@@ -74,56 +74,60 @@ impl Site {
     pub(crate) fn find(
         &mut self, folder: &mut Folder, path: Vec<u8>, accepted: Accepted, clock: Clock,
     ) -> Result<Representation, Result<OpenFile, Refusal>> {
-        let (facts, content) = self.get(folder, &path).map_err(Err)?;
+        let (metadata, content) = self.get(folder, &path).map_err(Err)?;
         let content = match content {
-            Some(Content::File(directory)) if facts.kind != Kind::File => return Err(Ok(directory)),
+            Some(Content::File(directory)) if metadata.kind != Kind::File => return Err(Ok(directory)),
             content => content,
         };
         let kind = media::of(&path);
         let varies = self.options.precompressed && media::is_compressible(kind);
-        if varies && let Some((path, facts, content, coding)) = self.find_copy(folder, &path, &facts, accepted, clock) {
-            return Ok(Representation { path, facts, content, kind, coding: Some(coding), varies });
+        if varies
+            && let Some((path, metadata, content, coding)) = self.find_copy(folder, &path, &metadata, accepted, clock)
+        {
+            return Ok(Representation { path, metadata, content, kind, coding: Some(coding), varies });
         }
-        let (facts, content) = match content {
-            Some(content) => (facts, content),
+        let (metadata, content) = match content {
+            Some(content) => (metadata, content),
             None => {
                 let file = folder.open_beneath(&path).map_err(Err)?;
-                (*file.facts(), Content::File(file))
+                (*file.metadata(), Content::File(file))
             }
         };
-        Ok(Representation { path, facts, content, kind, coding: None, varies })
+        Ok(Representation { path, metadata, content, kind, coding: None, varies })
     }
 
     /// Returns the metadata of the file at a path, and its content; `None` if only the metadata is cached.
-    fn get(&mut self, folder: &mut Folder, path: &[u8]) -> Result<(Facts, Option<Content>), Refusal> {
-        if let Some(known) = self.cache.facts(path) {
-            match folder.look_up(path) {
-                Ok(facts) if facts == *known => return Ok((facts, self.cache.content(path).map(Content::Bytes))),
+    fn get(&mut self, folder: &mut Folder, path: &[u8]) -> Result<(Metadata, Option<Content>), Refusal> {
+        if let Some(known) = self.cache.metadata(path) {
+            match folder.metadata_beneath(path) {
+                Ok(metadata) if metadata == *known => {
+                    return Ok((metadata, self.cache.content(path).map(Content::Bytes)));
+                }
                 _ => self.cache.remove(path),
             }
         }
         let file = folder.open_beneath(path)?;
-        Ok((*file.facts(), Some(Content::File(file))))
+        Ok((*file.metadata(), Some(Content::File(file))))
     }
 
     /// Returns the compressed copy of a file that the client prefers: its path, metadata, content and coding.
     fn find_copy(
-        &mut self, folder: &mut Folder, path: &[u8], original: &Facts, accepted: Accepted, clock: Clock,
-    ) -> Option<(Vec<u8>, Facts, Content, &'static str)> {
+        &mut self, folder: &mut Folder, path: &[u8], original: &Metadata, accepted: Accepted, clock: Clock,
+    ) -> Option<(Vec<u8>, Metadata, Content, &'static str)> {
         if accepted == [None; 2] || self.missing.contains(path, clock.now) {
             return None;
         }
         for coding in accepted.into_iter().flatten() {
             let name = path_of(path, coding);
-            let Ok((facts, Some(content))) = self.get(folder, &name) else {
+            let Ok((metadata, Some(content))) = self.get(folder, &name) else {
                 continue;
             };
-            if is_copy(&facts, original) {
+            if is_copy(&metadata, original) {
                 // This way the file need not be opened to compare it with its copy.
-                if self.cache.accepts(original, clock.unix) && self.cache.facts(path).is_none() {
+                if self.cache.accepts(original, clock.unix) && self.cache.metadata(path).is_none() {
                     self.cache.put(path, original, None);
                 }
-                return Some((name, facts, content, coding));
+                return Some((name, metadata, content, coding));
             }
         }
         self.missing.insert(path, clock.now);
@@ -132,7 +136,7 @@ impl Site {
 
     /// Opens the compressed copy of a file that the client prefers, and returns it with its coding. `now`: nanoseconds.
     pub(crate) fn open_copy(
-        &mut self, folder: &mut Folder, path: &[u8], original: &Facts, accepted: Accepted, now: u64,
+        &mut self, folder: &mut Folder, path: &[u8], original: &Metadata, accepted: Accepted, now: u64,
     ) -> Option<(OpenFile, &'static str)> {
         if accepted == [None; 2] || self.missing.contains(path, now) {
             return None;
@@ -149,7 +153,7 @@ impl Site {
     /// they are not few, or cannot be read.
     pub(crate) fn load(&mut self, found: &Representation, choice: &Choice, clock: Clock) -> Option<Bytes> {
         let (first, length) = match choice {
-            Choice::Whole => (0, found.facts.size),
+            Choice::Whole => (0, found.metadata.size),
             Choice::Parts(parts) => match parts[..] {
                 [part] => (part.first, part.length),
                 _ => return None,
@@ -161,9 +165,9 @@ impl Site {
             Content::Bytes(bytes) => return Some(bytes.slice(first as usize..(first + length) as usize)),
             Content::File(file) => file,
         };
-        if self.cache.accepts(&found.facts, clock.unix) {
-            let whole = read(file, 0, found.facts.size)?;
-            self.cache.put(&found.path, &found.facts, Some(whole.clone()));
+        if self.cache.accepts(&found.metadata, clock.unix) {
+            let whole = read(file, 0, found.metadata.size)?;
+            self.cache.put(&found.path, &found.metadata, Some(whole.clone()));
             return Some(whole.slice(first as usize..(first + length) as usize));
         }
         if length <= READ_MOST { read(file, first, length) } else { None }
@@ -192,7 +196,7 @@ impl Site {
         if let Choice::Parts(parts) = choice
             && let [part] = parts[..]
         {
-            let (last, size) = (part.first + part.length - 1, found.facts.size);
+            let (last, size) = (part.first + part.length - 1, found.metadata.size);
             let value = format!("bytes {}-{last}/{size}", part.first);
             add(b"Content-Range", value.as_bytes());
         }
@@ -203,7 +207,7 @@ impl Site {
 impl Representation {
     /// Returns its validators. `now`: seconds since the Unix epoch.
     pub(crate) fn validators(&self, now: u64) -> Validators {
-        Validators::of(&self.facts, self.coding, now)
+        Validators::of(&self.metadata, self.coding, now)
     }
 
     /// Returns the requested file itself, if it was opened for sending.

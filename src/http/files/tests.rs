@@ -8,7 +8,7 @@ use crate::codec::http1::head::{Limits, Parser, Progress};
 use crate::codec::http1::request::RequestHead;
 use crate::codec::range::Span;
 use crate::file::folder::Folder;
-use crate::file::{Facts, Kind};
+use crate::file::{Kind, Metadata};
 use crate::http::server::Clock;
 use bytes::Bytes;
 use std::fs;
@@ -17,8 +17,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-fn facts(size: u64) -> Facts {
-    Facts { kind: Kind::File, size, seconds: 1000, nanoseconds: 5, changed: (1000, 0), inode: 1, device: 1 }
+fn metadata(size: u64) -> Metadata {
+    Metadata { kind: Kind::File, size, seconds: 1000, nanoseconds: 5, changed: (1000, 0), inode: 1, device: 1 }
 }
 
 /// A folder with its site. It is removed at the end.
@@ -85,10 +85,10 @@ fn a_file_is_read_once_until_it_changes() {
     fs::rename(served.root.join("b.txt"), served.root.join("a.txt")).expect("renamed");
     assert_eq!(served.get("a.txt", NONE), Some(("two".into(), false)));
     // The file keeps its inode and size, and its modification time is set back.
-    let metadata = |served: &Served| fs::metadata(served.root.join("a.txt")).expect("metadata");
-    let before = metadata(&served);
+    let stat = |served: &Served| fs::metadata(served.root.join("a.txt")).expect("metadata");
+    let before = stat(&served);
     // The loop ends when the system's clock has advanced.
-    while metadata(&served).ctime_nsec() == before.ctime_nsec() {
+    while stat(&served).ctime_nsec() == before.ctime_nsec() {
         served.write("a.txt", "xxx");
     }
     let file = fs::File::options().write(true).open(served.root.join("a.txt"));
@@ -186,21 +186,21 @@ fn the_cache_stays_within_its_limits_and_keeps_used_entries() {
     let mut cache = Cache::new(10_000, 1000);
     let body = |byte: u8| Some(Bytes::from(vec![byte; 500]));
     for round in 0..100u8 {
-        cache.put(&[round], &facts(500), body(round));
+        cache.put(&[round], &metadata(500), body(round));
         assert!(cache.content(&[0]).is_some(), "{round}");
         let (count, size) = cache.size();
         assert!(size <= 10_000 && count <= 14, "{count} {size}");
     }
     assert!(cache.content(&[1]).is_none() && cache.content(&[99]).is_some());
-    cache.put(&[99], &facts(500), None);
-    assert!(cache.content(&[99]).is_none() && cache.facts(&[99]).is_some());
+    cache.put(&[99], &metadata(500), None);
+    assert!(cache.content(&[99]).is_none() && cache.metadata(&[99]).is_some());
     for round in 0..100u8 {
         cache.remove(&[round]);
     }
     assert_eq!(cache.size(), (0, 0));
-    assert!(!cache.accepts(&facts(1001), 5000) && cache.accepts(&facts(1000), 5000));
-    assert!(!cache.accepts(&facts(10), 1002) && cache.accepts(&facts(10), 1003));
-    assert!(!Cache::new(0, 0).accepts(&facts(0), 5000));
+    assert!(!cache.accepts(&metadata(1001), 5000) && cache.accepts(&metadata(1000), 5000));
+    assert!(!cache.accepts(&metadata(10), 1002) && cache.accepts(&metadata(10), 1003));
+    assert!(!Cache::new(0, 0).accepts(&metadata(0), 5000));
 }
 
 #[test]
@@ -213,9 +213,9 @@ fn a_missing_copy_is_cached_for_a_short_time() {
 
 #[test]
 fn conditions_and_ranges_determine_the_response() {
-    let known = Validators::of(&facts(100), None, 2000);
+    let known = Validators::of(&metadata(100), None, 2000);
     assert_eq!(known.tag(), b"\"64-3e8.5\"");
-    assert_eq!(Validators::of(&facts(100), Some("br"), 2000).tag(), b"\"64-3e8.5-br\"");
+    assert_eq!(Validators::of(&metadata(100), Some("br"), 2000).tag(), b"\"64-3e8.5-br\"");
     let choose = |method: &str, fields: &str| {
         let bytes = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         let bytes = bytes.as_bytes();

@@ -5,7 +5,7 @@ use crate::codec::date;
 use crate::codec::http1::head::Method;
 use crate::codec::http1::request::RequestHead;
 use crate::codec::range::{self, Span};
-use crate::file::Facts;
+use crate::file::Metadata;
 
 /// The most bytes of a tag: three hexadecimal numbers, separators, and a coding.
 const TAG_MOST: usize = 96;
@@ -53,18 +53,18 @@ impl Validators {
     /// Returns the validators of a file that is sent with a coding, whose name is short. `now`: seconds since the Unix
     /// epoch. The entity tag is strong: it differs for different content or another coding. It is the same on every
     /// machine that has the file with the same time, and does not reveal the inode.
-    pub(crate) fn of(facts: &Facts, coding: Option<&str>, now: u64) -> Validators {
+    pub(crate) fn of(metadata: &Metadata, coding: Option<&str>, now: u64) -> Validators {
         // A date in the future would be invalid (RFC 9110 section 8.8.2.1).
-        let modified = u64::try_from(facts.seconds).unwrap_or(0);
+        let modified = u64::try_from(metadata.seconds).unwrap_or(0);
         let modified = modified.min(now).min(date::LAST_SECOND);
         let mut made = Validators { tag: [0; TAG_MOST], tag_length: 0, date: date::format(modified), modified, now };
         made.put(b"\"");
-        made.put_hexadecimal(facts.size);
+        made.put_hexadecimal(metadata.size);
         made.put(b"-");
         // Times before the epoch are written as two's complement.
-        made.put_hexadecimal(facts.seconds as u64);
+        made.put_hexadecimal(metadata.seconds as u64);
         made.put(b".");
-        made.put_hexadecimal(u64::from(facts.nanoseconds));
+        made.put_hexadecimal(u64::from(metadata.nanoseconds));
         if let Some(coding) = coding.filter(|coding| coding.len() <= CODING_MOST) {
             made.put(b"-");
             made.put(coding.as_bytes());

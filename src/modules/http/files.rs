@@ -15,10 +15,10 @@ use std::hash::{BuildHasher, RandomState};
 /// and the length, or a flat list of them for several ranges.
 pub(crate) const SELECT: Function = Function::new(|call: &mut Call<'_>| {
     let head = request::head(call, 1)?;
-    let facts = call.object::<OpenFile>(2)?.facts();
+    let metadata = call.object::<OpenFile>(2)?.metadata();
     let coding = if call.is_none(3) { None } else { Some(call.utf8(3)?) };
-    let known = Validators::of(facts, coding, unix_seconds());
-    let choice = known.choose(head, facts.size);
+    let known = Validators::of(metadata, coding, unix_seconds());
+    let choice = known.choose(head, metadata.size);
     let (status, tag, date) = (i64::from(choice.status()), known.tag().to_vec(), known.date().to_vec());
     let Choice::Parts(parts) = choice else {
         return Ok::<_, Fault>(Either::Other((status, tag, date, None)));
@@ -43,14 +43,14 @@ pub(super) fn copied(found: Option<(OpenFile, &'static str)>) -> Copied {
 /// its coding; nothing if there is none. Without a folder, the path is one of the program.
 pub(crate) const COMPRESSED: Function = Function::new(|call: &mut Call<'_>| {
     let path = call.bytes(2)?.to_vec();
-    let facts = *call.object::<OpenFile>(3)?.facts();
+    let metadata = *call.object::<OpenFile>(3)?.metadata();
     let accepted = accepted(request::head(call, 4)?);
     let found = match call.is_none(1) {
-        true => find_copy(OpenFile::open, &path, &facts, accepted),
+        true => find_copy(OpenFile::open, &path, &metadata, accepted),
         false => {
             let folder = call.object_mut::<Folder>(1)?;
             let open = |name: &[u8]| -> Result<OpenFile, Refusal> { folder.open_beneath(name) };
-            find_copy(open, &path, &facts, accepted)
+            find_copy(open, &path, &metadata, accepted)
         }
     };
     Ok::<_, Fault>(copied(found))

@@ -72,7 +72,7 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
         Err(Err(refusal)) => return Err(refused(refusal)),
     };
     let validators = found.validators(clock.unix);
-    let choice = validators.choose(request::head(call, 2)?, found.facts.size);
+    let choice = validators.choose(request::head(call, 2)?, found.metadata.size);
     let Some(content) = call.object_mut::<Site>(1)?.load(&found, &choice, clock) else {
         return Ok(leave_to_lua(found));
     };
@@ -126,10 +126,10 @@ fn site_request(call: &mut Call<'_>) -> Result<Option<SiteRequest>, Fault> {
 /// `site:compressed(path, file, req)`: as `http.compressed`. A missing copy is cached as missing for a short time.
 fn compressed(call: &mut Call<'_>) -> Result<Copied, Fault> {
     let path = call.bytes(2)?.to_vec();
-    let facts = *call.object::<OpenFile>(3)?.facts();
+    let metadata = *call.object::<OpenFile>(3)?.metadata();
     let accepted = accepted(request::head(call, 4)?);
     let folder = call.field(1, FOLDER)?;
     let (site, folder) = call.pair::<Site, Folder>(1, folder)?;
-    let found = site.open_copy(folder, &path, &facts, accepted, monotonic_nanos());
+    let found = site.open_copy(folder, &path, &metadata, accepted, monotonic_nanos());
     Ok(copied(found))
 }
