@@ -1,5 +1,5 @@
 //! The turns of tasks to read and to write on a stream. While one task waits in `recv` or `send`, other callers of it
-//! queue; `lualib/lio/net/turn.lua` keeps these queues in Lua tables. A `recv` that waits without others behind it
+//! queue; `lualib/lio/net/` keeps these queues in Lua tables. A `recv` that waits without others behind it
 //! needs no entry in them.
 
 /// The owner of the turn to read.

@@ -64,12 +64,12 @@ fn link() -> Option<MutexGuard<'static, Link>> {
 }
 
 /// Reports that the file at `path` is about to be loaded. Does nothing without a supervisor.
-pub(crate) fn loads(path: &[u8]) {
+pub(crate) fn report_load(path: &[u8]) {
     report(path, Fingerprint::of);
 }
 
 /// Reports that there is no file at `path`, which is needed. It counts as changed as soon as it exists.
-pub(crate) fn misses(path: &[u8]) {
+pub(crate) fn report_missing(path: &[u8]) {
     report(path, |_| Fingerprint::default());
 }
 
@@ -86,36 +86,36 @@ fn report(path: &[u8], fingerprint: impl FnOnce(&Path) -> Fingerprint) {
 }
 
 /// Sends a request and waits for the response; `None` if the supervisor has ended.
-fn ask(kind: u8, text: &[u8]) -> Option<Frame> {
+fn request(kind: u8, text: &[u8]) -> Option<Frame> {
     let link = link()?;
     wire::send(&link.socket, kind, text, None).ok()?;
     wire::receive(&link.socket).ok()?
 }
 
 /// Requests the listening socket of this key that the previous process has used. Each key can be requested once.
-pub(crate) fn wants(key: &[u8]) -> Option<OwnedFd> {
-    ask(wire::WANTS, key)?.descriptor
+pub(crate) fn request_socket(key: &[u8]) -> Option<OwnedFd> {
+    request(wire::WANTS, key)?.descriptor
 }
 
 /// Whether another process is being ended that uses the address of this key, so that the address may become free.
-pub(crate) fn is_taken(key: &[u8]) -> bool {
-    ask(wire::TAKEN, key).is_some_and(|frame| frame.kind == wire::YES)
+pub(crate) fn may_become_free(key: &[u8]) -> bool {
+    request(wire::TAKEN, key).is_some_and(|frame| frame.kind == wire::YES)
 }
 
 /// Whether another process has replaced this one.
 pub(crate) fn is_replaced() -> bool {
-    ask(wire::REPLACED, b"").is_some_and(|frame| frame.kind == wire::YES)
+    request(wire::REPLACED, b"").is_some_and(|frame| frame.kind == wire::YES)
 }
 
 /// Sends a new socket to the supervisor, which keeps it open when this process ends.
-pub(crate) fn made(key: &[u8], descriptor: BorrowedFd<'_>) {
+pub(crate) fn report_socket(key: &[u8], descriptor: BorrowedFd<'_>) {
     if let Some(link) = link() {
         let _ = wire::send(&link.socket, wire::MADE, key, Some(descriptor));
     }
 }
 
 /// Reports that a socket of this key was closed.
-pub(crate) fn closed(key: &[u8]) {
+pub(crate) fn report_closed(key: &[u8]) {
     if let Some(link) = link() {
         let _ = wire::send(&link.socket, wire::CLOSED, key, None);
     }

@@ -1,6 +1,6 @@
 //! `http.serve`: takes work from a server, calls the handlers, and passes their results to the server. If a handler
 //! returns a body and has set only status, fields and media type, the response is sent here; otherwise
-//! lualib/lio/web/connection.lua completes it.
+//! lualib/lio/web/ completes it.
 
 use super::machine::Machine;
 use super::request::{Request, SERVER};
