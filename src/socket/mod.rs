@@ -122,7 +122,7 @@ pub(crate) struct Socket {
     protocol: Protocol,
     pub(crate) phase: Phase,
     table: Rc<Table>,
-    outlet: Option<Box<outlet::Opened>>,
+    outlet: Option<Box<outlet::OwnedOutlet>>,
 }
 
 /// A socket without the parts that belong to a VM, while it is sent from one VM to another. Dropping it closes the
@@ -185,7 +185,7 @@ impl Socket {
     }
 
     /// Returns a closed socket of the same protocol.
-    pub(crate) fn closed_twin(&self) -> Socket {
+    pub(crate) fn closed_copy(&self) -> Socket {
         Socket { source: None, protocol: self.protocol, phase: Phase::Open, table: self.table.clone(), outlet: None }
     }
 
@@ -330,21 +330,21 @@ impl Socket {
             if !is_connection || self.source().is_none_or(|source| source.is_lent()) {
                 return None;
             }
-            self.outlet = Some(Box::new(outlet::Opened::new(self.number())));
+            self.outlet = Some(Box::new(outlet::OwnedOutlet::new(self.number())));
         }
-        self.outlet.as_ref().map(|opened| opened.number())
+        self.outlet.as_ref().map(|outlet| outlet.number())
     }
 
     /// Closes the socket: its registrations are removed, and its descriptor is closed unless it is lent. Idempotent.
     pub(crate) fn close(&mut self) {
-        if let Some(source) = self.give_up() {
+        if let Some(source) = self.take_source() {
             source.release(source.is_lent());
         }
     }
 
     /// Gives the descriptor to the caller, after the registrations are removed.
     pub(crate) fn detach(&mut self) -> Option<RawFd> {
-        Some(match self.give_up()?.into_held()? {
+        Some(match self.take_source()?.into_held()? {
             Held::Own(socket) => socket.into_raw_fd(),
             Held::Lent(socket) => socket.as_raw_fd(),
         })
@@ -352,27 +352,27 @@ impl Socket {
 
     /// Moves the content, including registrations, into a new value; this socket is closed then.
     pub(crate) fn take(&mut self) -> Socket {
-        let closed = self.closed_twin();
+        let closed = self.closed_copy();
         std::mem::replace(self, closed)
     }
 
     /// Detaches the socket from its VM and its registrations; this socket is closed then. `None` if it is closed
     /// already.
-    pub(crate) fn part(&mut self) -> Option<Parts> {
-        Some(Parts { held: self.give_up()?.into_held()?, protocol: self.protocol, phase: self.phase })
+    pub(crate) fn take_parts(&mut self) -> Option<Parts> {
+        Some(Parts { held: self.take_source()?.into_held()?, protocol: self.protocol, phase: self.phase })
     }
 
-    /// Creates a socket of this VM from the result of [`part`](Self::part).
+    /// Creates a socket of this VM from the result of [`take_parts`](Self::take_parts).
     pub(crate) fn from_parts(parts: Parts, table: &Rc<Table>) -> Socket {
         Self::of(parts.held, parts.protocol, parts.phase, table)
     }
 
-    /// Takes back the result of [`part`](Self::part).
+    /// Takes back the result of [`take_parts`](Self::take_parts).
     pub(crate) fn restore(&mut self, parts: Parts) {
         *self = Self::from_parts(parts, &self.table);
     }
 
-    fn give_up(&mut self) -> Option<Rc<Source>> {
+    fn take_source(&mut self) -> Option<Rc<Source>> {
         self.outlet = None;
         let source = self.source.take()?;
         self.table.remove(&source);

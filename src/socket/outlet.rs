@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 pub(crate) struct Outlet(Mutex<Option<RawFd>>);
 
 /// The outlet of a socket; dropping it closes the outlet.
-pub(super) struct Opened {
+pub(super) struct OwnedOutlet {
     number: u64,
     outlet: Arc<Outlet>,
 }
@@ -36,23 +36,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Drop for Opened {
+impl Drop for OwnedOutlet {
     fn drop(&mut self) {
         lock(&OUTLETS).open.remove(&self.number);
         *lock(&self.outlet.0) = None;
     }
 }
 
-impl Opened {
+impl OwnedOutlet {
     /// Creates an outlet for the connected socket `descriptor`, which must stay open until this value is dropped.
-    pub(super) fn new(descriptor: RawFd) -> Opened {
+    pub(super) fn new(descriptor: RawFd) -> OwnedOutlet {
         let outlet = Arc::new(Outlet(Mutex::new(Some(descriptor))));
         let mut all = lock(&OUTLETS);
         all.last += 1;
         let number = all.last;
         all.open.insert(number, Arc::downgrade(&outlet));
         drop(all);
-        Opened { number, outlet }
+        OwnedOutlet { number, outlet }
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -133,7 +133,7 @@ mod tests {
     fn an_outlet_is_closed_when_its_socket_is_given_away() {
         let (mut near, _far) = pair();
         let outlet = Outlet::find(near.outlet().unwrap()).unwrap();
-        let parts = near.part().unwrap();
+        let parts = near.take_parts().unwrap();
         assert_eq!(outlet.send(&[IoSlice::new(b"x")]).unwrap(), None);
         drop(parts);
     }

@@ -45,8 +45,6 @@ pub(crate) struct Buffer {
     lent: usize,
     /// The number of lent bytes that are the result; the others are a delimiter after it.
     handed: usize,
-    /// The number of changes other than appended bytes.
-    changes: u32,
 }
 
 impl Buffer {
@@ -80,7 +78,6 @@ impl Buffer {
     fn move_front(&mut self, start: usize) {
         self.start = start;
         self.lent = 0;
-        self.changes = self.changes.wrapping_add(1);
     }
 
     /// Consumes `count` bytes and lends the first `handed` of them. All stay in memory until the buffer is used for
@@ -162,7 +159,7 @@ impl Buffer {
             // Doubling keeps the total of all copies linear in the final size.
             data.reserve(want);
             if std::mem::take(&mut self.memory.origin) == Origin::Wide {
-                pool.wide.set(Wide::Unmade);
+                pool.wide.set(Wide::Absent);
             }
         }
         if moves {
@@ -183,8 +180,8 @@ pub(crate) struct Pool {
 #[derive(Default)]
 enum Wide {
     #[default]
-    Unmade,
-    Here(Vec<u8>),
+    Absent,
+    Free(Vec<u8>),
     Lent,
 }
 
@@ -199,8 +196,8 @@ impl Pool {
     #[inline]
     pub(super) fn take_wide(&self) -> Memory {
         let data = match self.wide.replace(Wide::Lent) {
-            Wide::Unmade => Vec::with_capacity(WIDE),
-            Wide::Here(data) => data,
+            Wide::Absent => Vec::with_capacity(WIDE),
+            Wide::Free(data) => data,
             Wide::Lent => return self.take().into(),
         };
         let origin = Origin::Wide;
@@ -213,7 +210,7 @@ impl Pool {
         let Memory { mut data, origin } = memory;
         if origin == Origin::Wide {
             data.clear();
-            self.wide.set(Wide::Here(data));
+            self.wide.set(Wide::Free(data));
             return;
         }
         if (SIZE..=LARGEST).contains(&data.capacity()) {

@@ -19,7 +19,7 @@ impl Stream {
         if let Some(queue) = &mut self.output {
             match queue.send_all(&mut self.socket, &[], &mut 0, &mut self.written, *sent < length)? {
                 Sent::All => self.output = None,
-                _ => return self.go_on_later(),
+                _ => return self.continue_later(),
             }
         }
         let until = length.min(sent.saturating_add(TURN));
@@ -29,11 +29,11 @@ impl Stream {
                 return Ok(Sent::All);
             }
             if *sent >= until {
-                return self.go_on_later();
+                return self.continue_later();
             }
             let want = (until - *sent) as usize;
             let Moved::Done(count) = self.socket.send_file(file, offset + *sent, want)? else {
-                return self.go_on_later();
+                return self.continue_later();
             };
             if count == 0 {
                 return Ok(Sent::Short);
@@ -41,12 +41,12 @@ impl Stream {
             *sent += count as u64;
             self.written += count as u64;
             if count < want {
-                return self.go_on_later();
+                return self.continue_later();
             }
         }
     }
 
-    fn go_on_later(&mut self) -> io::Result<Sent> {
+    fn continue_later(&mut self) -> io::Result<Sent> {
         self.write_later().map(|_| Sent::Turn)
     }
 

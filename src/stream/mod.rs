@@ -24,7 +24,7 @@ mod transfer;
 pub(crate) mod turns;
 
 pub(crate) use buffer::{Buffer, Pool};
-pub(crate) use receive::{Form, Received};
+pub(crate) use receive::{Received, RecvForm};
 pub(crate) use turns::Turns;
 
 use self::queue::{Queue, Sent};
@@ -213,12 +213,12 @@ impl Stream {
 
     /// Whether it is certain that nothing can be received now; the stream is then armed for reading. False if arming
     /// fails; the next read returns the error.
-    pub(super) fn is_dry(&mut self) -> bool {
+    pub(super) fn arm_if_empty(&mut self) -> bool {
         self.input.is_empty() && !(self.fresh || self.ended) && !self.socket.may_read() && self.read_later().is_ok()
     }
 
     /// Moves the buffered bytes out of the wide buffer, so that the next read of any stream can use it.
-    pub(super) fn narrow(&mut self) {
+    pub(super) fn leave_wide_buffer(&mut self) {
         if self.input.is_wide() {
             let mut rest = self.pool.take();
             rest.extend_from_slice(self.input.bytes());
@@ -228,7 +228,7 @@ impl Stream {
     }
 
     fn read_later(&mut self) -> io::Result<Filled> {
-        self.narrow();
+        self.leave_wide_buffer();
         self.reads = 0;
         self.messages = 0;
         self.socket.arm(READ)?;

@@ -10,7 +10,7 @@ use std::io;
 
 /// The form of the data to receive.
 #[derive(Clone, Copy)]
-pub(crate) enum Form<'a> {
+pub(crate) enum RecvForm<'a> {
     /// The available data, at least one byte.
     Any,
     /// Exactly this number of bytes.
@@ -39,9 +39,9 @@ pub(crate) enum Received {
 impl Stream {
     /// Tries to receive. Reads as long as data is available and the result is incomplete.
     #[inline]
-    pub(crate) fn receive(&mut self, form: Form<'_>) -> io::Result<Received> {
+    pub(crate) fn receive(&mut self, form: RecvForm<'_>) -> io::Result<Received> {
         match form {
-            Form::Any => self.receive_any(),
+            RecvForm::Any => self.receive_any(),
             form => self.receive_form(form),
         }
     }
@@ -58,7 +58,7 @@ impl Stream {
         Ok(whole(self.buffered().len()))
     }
 
-    fn receive_form(&mut self, form: Form<'_>) -> io::Result<Received> {
+    fn receive_form(&mut self, form: RecvForm<'_>) -> io::Result<Received> {
         loop {
             if let Some(received) = self.find(form) {
                 return Ok(received);
@@ -66,7 +66,7 @@ impl Stream {
             let there = self.buffered().len();
             let want = match form {
                 // Only received data costs memory: the free space grows with the buffered bytes.
-                Form::Exactly(count) => (count - there).min(there.max(SIZE)),
+                RecvForm::Exactly(count) => (count - there).min(there.max(SIZE)),
                 _ => 0,
             };
             match self.fill(want)? {
@@ -77,22 +77,22 @@ impl Stream {
         }
     }
 
-    fn at_end(&self, form: Form<'_>) -> Received {
+    fn at_end(&self, form: RecvForm<'_>) -> Received {
         match form {
-            Form::All { .. } => whole(self.buffered().len()),
+            RecvForm::All { .. } => whole(self.buffered().len()),
             _ => Received::Ended,
         }
     }
 
     /// Returns the result if the buffered bytes determine it.
-    fn find(&mut self, form: Form<'_>) -> Option<Received> {
+    fn find(&mut self, form: RecvForm<'_>) -> Option<Received> {
         let there = self.buffered().len();
         match form {
-            Form::Any => (there > 0).then(|| whole(there)),
-            Form::Exactly(count) => (there >= count).then(|| whole(count)),
-            Form::All { limit } => (there > limit).then_some(Received::TooLong),
-            Form::Line { limit } => self.search(b"\n", limit, true),
-            Form::Until { delimiter, limit } => self.search(delimiter, limit, false),
+            RecvForm::Any => (there > 0).then(|| whole(there)),
+            RecvForm::Exactly(count) => (there >= count).then(|| whole(count)),
+            RecvForm::All { limit } => (there > limit).then_some(Received::TooLong),
+            RecvForm::Line { limit } => self.search(b"\n", limit, true),
+            RecvForm::Until { delimiter, limit } => self.search(delimiter, limit, false),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Tests of streams on one end of a socket pair, registered with a selector as in `net.lua`.
 
-use super::broadcast::Told;
-use super::receive::{Form, Received};
+use super::broadcast::Delivery;
+use super::receive::{Received, RecvForm};
 use super::{BURST, Filled, Pool, Stream};
 use crate::event::{Mode, READ, Selector};
 use crate::socket::{Moved, Socket, Table};
@@ -58,11 +58,11 @@ fn a_peer_that_sends_without_pause_is_read_again_in_the_next_round() {
 fn an_idle_stream_owns_no_buffer() {
     let (mut stream, far, _core) = connected();
     far.send(b"hello").unwrap();
-    assert_eq!(stream.receive(Form::Any).unwrap(), Received::Ready { length: 5, consume: 5 });
+    assert_eq!(stream.receive(RecvForm::Any).unwrap(), Received::Ready { length: 5, consume: 5 });
     assert!(!stream.input.is_vacant());
     stream.consume(5);
     assert!(stream.input.is_vacant());
-    assert_eq!(stream.receive(Form::Any).unwrap(), Received::WouldBlock);
+    assert_eq!(stream.receive(RecvForm::Any).unwrap(), Received::WouldBlock);
     assert!(stream.input.is_vacant());
 }
 
@@ -71,7 +71,7 @@ fn a_stream_that_waits_does_not_keep_the_wide_buffer() {
     let (mut stream, far, _core) = connected();
     let message = vec![b'm'; 60_000];
     far.send(&message).unwrap();
-    let line = Form::Line { limit: 1 << 20 };
+    let line = RecvForm::Line { limit: 1 << 20 };
     assert_eq!(stream.receive(line).unwrap(), Received::WouldBlock);
     assert!(!stream.input.is_wide());
     assert_eq!(stream.buffered(), message);
@@ -84,7 +84,7 @@ fn a_stream_that_waits_does_not_keep_the_wide_buffer() {
 fn a_huge_requested_size_allocates_nothing() {
     let (mut stream, far, _core) = connected();
     far.send(b"few").unwrap();
-    let asked = Form::Exactly(usize::MAX / 2);
+    let asked = RecvForm::Exactly(usize::MAX / 2);
     assert_eq!(stream.receive(asked).unwrap(), Received::WouldBlock);
     let capacity = stream.input.fill(0, &stream.pool, |memory| memory.capacity());
     assert!(capacity < 1 << 20);
@@ -124,9 +124,9 @@ fn broadcast_messages_are_sent_once_and_in_order_with_others() {
     let mut want = Vec::new();
     let most = usize::MAX;
     for text in [&b"first"[..], &big, b"third", &big] {
-        let told = stream.tell(text, &mut None, most);
+        let delivery = stream.broadcast(text, &mut None, most);
         let is_first = want.is_empty();
-        assert_eq!(told, if is_first { Told::Sent } else { Told::Queued });
+        assert_eq!(delivery, if is_first { Delivery::Sent } else { Delivery::Queued });
         want.extend_from_slice(text);
     }
     let (last, mut sent) = (b"last".as_slice(), 0);
@@ -138,7 +138,7 @@ fn broadcast_messages_are_sent_once_and_in_order_with_others() {
     assert_eq!((stream.queued(), sent), (0, 8));
     assert!(stream.output.is_none());
     assert!(got == [&want[..], b"lastlast"].concat());
-    assert_eq!(stream.tell(b"x", &mut None, 0), Told::Sent);
+    assert_eq!(stream.broadcast(b"x", &mut None, 0), Delivery::Sent);
 }
 
 #[test]
@@ -146,38 +146,38 @@ fn a_stream_with_a_full_queue_accepts_no_broadcast_message() {
     let (mut stream, far, _core) = connected();
     let big = vec![b'y'; 8 << 20];
     let mut copy = None;
-    assert_eq!(stream.tell(&big, &mut copy, 0), Told::Queued);
-    assert_eq!(stream.tell(&big, &mut copy, big.len()), Told::Full);
+    assert_eq!(stream.broadcast(&big, &mut copy, 0), Delivery::Queued);
+    assert_eq!(stream.broadcast(&big, &mut copy, big.len()), Delivery::Full);
     let most = stream.queued() + 1000;
-    let short = (0..100).map(|_| stream.tell(b"x", &mut None, most));
-    let taken = short.filter(|told| *told == Told::Queued).count();
+    let short = (0..100).map(|_| stream.broadcast(b"x", &mut None, most));
+    let taken = short.filter(|delivery| *delivery == Delivery::Queued).count();
     assert!((1..20).contains(&taken), "{taken}");
     stream.turns.writes = true;
-    assert_eq!(stream.tell(b"x", &mut None, usize::MAX), Told::Full);
+    assert_eq!(stream.broadcast(b"x", &mut None, usize::MAX), Delivery::Full);
     stream.turns.writes = false;
     drop(far);
     assert!(stream.send(&[], &mut 0).is_err());
-    assert_eq!(stream.tell(b"x", &mut None, usize::MAX), Told::Closed);
+    assert_eq!(stream.broadcast(b"x", &mut None, usize::MAX), Delivery::Closed);
     stream.close();
-    assert_eq!((stream.tell(&big, &mut copy, 0), stream.queued()), (Told::Closed, 0));
+    assert_eq!((stream.broadcast(&big, &mut copy, 0), stream.queued()), (Delivery::Closed, 0));
 }
 
 #[test]
 fn shared_bytes_are_transferred_to_another_vm_and_sent_before_files() {
     let (mut stream, far, _core) = connected();
     let big = vec![b'y'; 4 << 20];
-    assert_eq!(stream.tell(&big, &mut None, 0), Told::Queued);
-    assert_eq!(stream.tell(b"z", &mut None, usize::MAX), Told::Queued);
-    let number = stream.send_off(0).expect("open");
+    assert_eq!(stream.broadcast(&big, &mut None, 0), Delivery::Queued);
+    assert_eq!(stream.broadcast(b"z", &mut None, usize::MAX), Delivery::Queued);
+    let number = stream.detach(0).expect("open");
     let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));
-    let mut other = Stream::of_parcel(number, &pool, &table).expect("a parcel");
+    let mut other = Stream::from_parcel(number, &pool, &table).expect("a parcel");
     let mut got = Vec::new();
     while !other.send(&[], &mut 0).unwrap() {
         got.extend(drained(&far));
     }
     got.extend(drained(&far));
     assert!(got.len() == big.len() + 1 && got.ends_with(b"yz"));
-    assert_eq!(other.tell(&big, &mut None, 0), Told::Queued);
+    assert_eq!(other.broadcast(&big, &mut None, 0), Delivery::Queued);
     let path = std::env::temp_dir().join(format!("lio-broadcast-{}", std::process::id()));
     std::fs::write(&path, "file").unwrap();
     let file = std::fs::File::open(&path).unwrap();
@@ -224,15 +224,15 @@ fn taken_over() -> (Stream, Socket, Rc<Selector>) {
 fn a_refused_wait_to_read_is_an_error_and_the_next_one_works() {
     let (mut stream, far, core) = taken_over();
     for _ in 0..2 {
-        let refused = core.refused(|| stream.receive(Form::Any));
+        let refused = core.refused(|| stream.receive(RecvForm::Any));
         assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EINVAL));
-        assert!(!core.refused(|| stream.is_dry()), "the read returns the error");
+        assert!(!core.refused(|| stream.arm_if_empty()), "the read returns the error");
     }
-    assert_eq!(stream.receive(Form::Any).unwrap(), Received::WouldBlock);
+    assert_eq!(stream.receive(RecvForm::Any).unwrap(), Received::WouldBlock);
     far.send(b"hello").unwrap();
     assert!(is_due(&core, Duration::from_secs(5)));
     let hello = Received::Ready { length: 5, consume: 5 };
-    assert_eq!(stream.receive(Form::Any).unwrap(), hello);
+    assert_eq!(stream.receive(RecvForm::Any).unwrap(), hello);
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn parcels() -> MutexGuard<'static, Parcels> {
 }
 
 /// Stores a parcel and returns its number. `number`: the previous number of the parcel, or 0 for a new one.
-fn leave(parcel: Parcel, number: u64) -> u64 {
+fn store(parcel: Parcel, number: u64) -> u64 {
     let mut all = parcels();
     let number = match number {
         0 => {
@@ -59,16 +59,16 @@ fn take(number: u64) -> Option<Parcel> {
 impl Stream {
     /// Detaches socket and bytes, so that any VM can take them by the returned number; this stream is closed then.
     /// `None` if it was closed before. `number`: that of the parcel it came from, to put it back; 0 for a new one.
-    pub(crate) fn send_off(&mut self, number: u64) -> Option<u64> {
-        self.narrow();
+    pub(crate) fn detach(&mut self, number: u64) -> Option<u64> {
+        self.leave_wide_buffer();
         let parcel = Parcel {
-            socket: self.socket.part()?,
+            socket: self.socket.take_parts()?,
             data: Data { input: self.input.release_unread(), output: self.take_output(), ended: self.ended },
         };
         self.ended = true;
         self.searched = 0;
         self.sought = Vec::new();
-        let left = leave(parcel, number);
+        let left = store(parcel, number);
         if number == 0 {
             self.parcel = left;
         }
@@ -76,8 +76,8 @@ impl Stream {
     }
 
     /// Detaches the socket, the unread bytes and the unsent bytes; the stream is closed then.
-    pub(crate) fn part(&mut self) -> (Socket, Vec<u8>, Vec<u8>) {
-        self.narrow();
+    pub(crate) fn take_parts(&mut self) -> (Socket, Vec<u8>, Vec<u8>) {
+        self.leave_wide_buffer();
         let socket = self.socket.take();
         let input = self.input.release_unread();
         let output = self.take_output();
@@ -103,7 +103,7 @@ impl Stream {
     }
 
     /// Takes back the connection that this stream has sent to another VM. Returns false if it was taken.
-    pub(crate) fn take_back(&mut self) -> bool {
+    pub(crate) fn reattach(&mut self) -> bool {
         let number = std::mem::take(&mut self.parcel);
         let Some(parcel) = take(number) else { return false };
         self.socket.restore(parcel.socket);
@@ -112,7 +112,7 @@ impl Stream {
     }
 
     /// Takes the stream that was sent under this number; `None` if it was taken before.
-    pub(crate) fn of_parcel(number: u64, pool: &Rc<Pool>, table: &Rc<Table>) -> Option<Stream> {
+    pub(crate) fn from_parcel(number: u64, pool: &Rc<Pool>, table: &Rc<Table>) -> Option<Stream> {
         let parcel = take(number)?;
         let socket = Socket::from_parts(parcel.socket, table);
         let mut stream = Stream::new(socket, pool);
@@ -162,25 +162,25 @@ mod tests {
         stream.consume(2);
         stream.unread(b"B");
         stream.queue().append(|out| out.extend_from_slice(b"queued"));
-        let number = stream.send_off(0).unwrap();
+        let number = stream.detach(0).unwrap();
         assert!(stream.is_closed() && stream.buffered().is_empty());
         let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));
-        let mut other = Stream::of_parcel(number, &pool, &table).unwrap();
+        let mut other = Stream::from_parcel(number, &pool, &table).unwrap();
         assert_eq!(other.buffered(), b"Bcdef");
         assert!(other.send(&[b", sent"], &mut 0).unwrap());
         assert_eq!(received(&far), b"queued, sent");
-        assert!(Stream::of_parcel(number, &pool, &table).is_none());
-        assert!(!stream.take_back());
+        assert!(Stream::from_parcel(number, &pool, &table).is_none());
+        assert!(!stream.reattach());
     }
 
     #[test]
     fn a_parcel_that_was_not_taken_is_taken_back_or_closed_with_the_stream() {
         let (mut stream, far) = pair();
         stream.unread(b"kept");
-        stream.send_off(0).unwrap();
-        assert!(stream.take_back());
+        stream.detach(0).unwrap();
+        assert!(stream.reattach());
         assert_eq!(stream.buffered(), b"kept");
-        stream.send_off(0).unwrap();
+        stream.detach(0).unwrap();
         drop(stream);
         assert_eq!(received(&far), b"");
     }
@@ -189,6 +189,6 @@ mod tests {
     fn a_closed_stream_cannot_be_sent_off() {
         let (mut stream, _far) = pair();
         stream.close();
-        assert!(stream.send_off(0).is_none());
+        assert!(stream.detach(0).is_none());
     }
 }

@@ -8,11 +8,11 @@ pub(crate) enum Reading {
     #[default]
     Free,
     /// A task that is recorded in Lua's tables.
-    Booked,
+    Lua,
     /// A task in a `recv` that waits; its token is the stream itself.
-    Here,
-    /// Like `Here`, and other tasks queue for the turn, in Lua's tables.
-    HereQueued,
+    Native,
+    /// Like `Native`, and other tasks queue for the turn, in Lua's tables.
+    NativeQueued,
 }
 
 /// The turns of one stream.
@@ -22,7 +22,7 @@ pub(crate) struct Turns {
     /// Whether a task has the turn to write, according to Lua's tables.
     pub(crate) writes: bool,
     /// Whether Lua's tables have, or had, an entry for the stream.
-    pub(crate) booked: bool,
+    pub(crate) in_lua: bool,
     /// The longest wait of a `recv`.
     pub(crate) limit: Option<Alarm>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Alarm {
 
 impl Turns {
     /// Whether a task in a waiting `recv` has the turn to read.
-    pub(crate) fn is_here(&self) -> bool {
-        matches!(self.reading, Reading::Here | Reading::HereQueued)
+    pub(crate) fn is_native(&self) -> bool {
+        matches!(self.reading, Reading::Native | Reading::NativeQueued)
     }
 }

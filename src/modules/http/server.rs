@@ -165,7 +165,7 @@ fn admit(call: &mut Call<'_>) -> Result<(), Fault> {
     let (Some(registration), false) = (registration, stream.is_closed()) else {
         return Err(Fault::message("admit: the connection is closed or not registered with a loop"));
     };
-    let (socket, input, output) = stream.part();
+    let (socket, input, output) = stream.take_parts();
     let mut server = machine.server.borrow_mut();
     if let Some(id) = server.adopt(Plain::new(socket), &input, &output) {
         registration.post_to(&machine.inbox, id.number());

@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use crate::lua::{Call, Fault, Nil, Value, results};
-use crate::stream::broadcast::Told;
+use crate::stream::broadcast::Delivery;
 
 type Places = (i64, Value, Value, Value);
 
@@ -39,13 +39,13 @@ pub(super) fn broadcast(call: &mut Call<'_>) -> Result<Broadcast, Fault> {
     for place in 1..=count {
         let index = call.element(1, place)?;
         let (stream, stack) = call.split::<Connection>(index)?;
-        let told = stream.tell(stack.bytes(2)?, &mut copy, most);
+        let delivery = stream.broadcast(stack.bytes(2)?, &mut copy, most);
         call.drop_to(top);
-        match told {
-            Told::Sent => {}
-            Told::Queued => places[0].push(Value::Integer(place)),
-            Told::Closed => places[1].push(Value::Integer(place)),
-            Told::Full => places[2].push(Value::Integer(place)),
+        match delivery {
+            Delivery::Sent => {}
+            Delivery::Queued => places[0].push(Value::Integer(place)),
+            Delivery::Closed => places[1].push(Value::Integer(place)),
+            Delivery::Full => places[2].push(Value::Integer(place)),
         }
     }
     let [queued, closed, full] = places;

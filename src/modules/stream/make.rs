@@ -41,7 +41,7 @@ pub(super) const REGISTER: Function =
 const ADOPT: Function = Function::new(|call: &mut Call<'_>| {
     let number = call.integer(3)? as u64;
     register_stream(call, |stream| {
-        stream.send_off(number);
+        stream.detach(number);
     })
 });
 
@@ -101,7 +101,7 @@ pub(super) fn accept(call: &mut Call<'_>) -> Result<Making, Fault> {
     })
 }
 
-fn gone(call: &'static str) -> Failure {
+fn taken_failure(call: &'static str) -> Failure {
     Failure::word(call, "the connection was taken or closed", "closed")
 }
 
@@ -110,16 +110,16 @@ fn gone(call: &'static str) -> Failure {
 pub(super) fn adopt(call: &mut Call<'_>) -> Result<Making, Fault> {
     let number = call.integer_in(2, 1..=i64::MAX, "number")?;
     let (pool, table) = (call.shared::<Pool>()?, call.shared::<Table>()?);
-    let stream = Stream::of_parcel(number as u64, &pool, &table);
-    let stream = stream.ok_or_else(|| gone("adopt"))?;
+    let stream = Stream::from_parcel(number as u64, &pool, &table);
+    let stream = stream.ok_or_else(|| taken_failure("adopt"))?;
     Ok(Either::One(hand_to(ADOPT, stream, number)))
 }
 
 /// `stream.take_back(selector, s)`: takes back the connection that `s` has sent to another VM. Returns `true`, or `nil,
 /// message, code` if it was taken.
 pub(super) fn take_back(call: &mut Call<'_>) -> Result<bool, Fault> {
-    if !call.object_mut::<Connection>(2)?.take_back() {
-        return Err(gone("take_back").into());
+    if !call.object_mut::<Connection>(2)?.reattach() {
+        return Err(taken_failure("take_back").into());
     }
     register_stream(call, |stream| stream.close())?;
     Ok(true)

@@ -99,7 +99,7 @@ const HANDLE: Function = Function::on(|stream: &mut Connection| light(stream.han
 
 /// `s:send_off()`: detaches the connection with its buffers. Returns the number by which any VM of the process can take
 /// it, or nil if it is closed. This connection is closed then.
-const SEND_OFF: Function = Function::on(|stream: &mut Connection| stream.send_off(0).map(|number| number as i64));
+const SEND_OFF: Function = Function::on(|stream: &mut Connection| stream.detach(0).map(|number| number as i64));
 
 /// `s:unread(bytes)`: puts bytes before the buffered ones.
 fn unread(call: &mut Call<'_>) -> Result<(), Fault> {

@@ -1,6 +1,6 @@
 //! `lio.stream`: the calls of a connection that transfer bytes, with and without waiting.
 //!
-//! Invariant: `Stream::turns` records the owner of each turn. The turn to read is `Here` from the wait of a `recv` of
+//! Invariant: `Stream::turns` records the owner of each turn. The turn to read is `Native` from the wait of a `recv` of
 //! this file until that call ends; the token of that wait is the stream itself.
 
 use super::connection::Connection;
@@ -12,7 +12,7 @@ use crate::lua::{
 use crate::modules::task::{in_use, own_tasks, tasks};
 use crate::modules::timer::Timers;
 use crate::stream::turns::{Alarm, Reading};
-use crate::stream::{Form, Received, Stream};
+use crate::stream::{Received, RecvForm, Stream};
 use crate::task::{Denied, Reason, Tasks, Token};
 use std::rc::Rc;
 
@@ -115,22 +115,22 @@ fn limit(stack: &Stack, index: i32) -> Result<usize, Fault> {
 }
 
 /// Reads the form from the arguments, from the second on.
-fn form(stack: &Stack) -> Result<Form<'_>, Fault> {
+fn form(stack: &Stack) -> Result<RecvForm<'_>, Fault> {
     match stack.kind(2) {
-        Kind::None | Kind::Nil => return Ok(Form::Any),
-        Kind::Number => return Ok(Form::Exactly(whole(stack, 2, i64::MAX / 2, "size")?)),
+        Kind::None | Kind::Nil => return Ok(RecvForm::Any),
+        Kind::Number => return Ok(RecvForm::Exactly(whole(stack, 2, i64::MAX / 2, "size")?)),
         _ => {}
     }
     match stack.bytes(2)? {
-        b"line" => Ok(Form::Line { limit: limit(stack, 3)? }),
-        b"all" => Ok(Form::All { limit: limit(stack, 3)? }),
+        b"line" => Ok(RecvForm::Line { limit: limit(stack, 3)? }),
+        b"all" => Ok(RecvForm::All { limit: limit(stack, 3)? }),
         b"until" => {
             let delimiter = stack.bytes(3)?;
             if delimiter.is_empty() {
                 return Err(Fault::argument(3, "the delimiter is empty"));
             }
             let limit = limit(stack, 4)?;
-            Ok(Form::Until { delimiter, limit })
+            Ok(RecvForm::Until { delimiter, limit })
         }
         _ => Err(Fault::argument(2, "a size, 'line', 'until' or 'all' expected")),
     }
@@ -149,7 +149,7 @@ fn failed(stream: &mut Stream, why: Why) -> Reply {
 }
 
 #[inline]
-fn received(stream: &mut Stream, form: Form<'_>) -> Reply {
+fn received(stream: &mut Stream, form: RecvForm<'_>) -> Reply {
     if stream.is_closed() {
         return Reply::Failed(Failed::word(Word::Closed, None));
     }
@@ -159,7 +159,7 @@ fn received(stream: &mut Stream, form: Form<'_>) -> Reply {
             Reply::Bytes(Lent::by(1))
         }
         Ok(Received::WouldBlock) => Reply::Blocked(false),
-        Ok(Received::Ended) if matches!(form, Form::Any) => Reply::End(Nil),
+        Ok(Received::Ended) if matches!(form, RecvForm::Any) => Reply::End(Nil),
         Ok(Received::Ended) => failed(stream, Why::Word(Word::Closed)),
         Ok(Received::TooLong) => Reply::Failed(Failed::word(Word::TooLong, None)),
         Err(error) => failed(stream, Why::System(Failure::io("recv", &error))),
@@ -218,11 +218,11 @@ fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
         settle_loan(stream, stack);
     }
     let form = match stack.count() {
-        1 => Form::Any,
+        1 => RecvForm::Any,
         _ => form(stack).map_err(|fault| fault.in_call("recv", 0))?,
     };
     // Usually the last read has got all available data.
-    if matches!(form, Form::Any) && stream.is_dry() {
+    if matches!(form, RecvForm::Any) && stream.arm_if_empty() {
         let turn = take_turn(stream);
         return wait(call, turn);
     }
@@ -257,7 +257,7 @@ impl Turn {
 
 /// Takes the turn to read for this call.
 fn take_turn(connection: &mut Connection) -> Turn {
-    connection.turns.reading = Reading::Here;
+    connection.turns.reading = Reading::Native;
     Turn::of(connection)
 }
 
@@ -341,7 +341,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     if outcome.first > 2 {
         stack.drop_to(outcome.first - 1);
     }
-    let queued = stream.turns.reading == Reading::HereQueued;
+    let queued = stream.turns.reading == Reading::NativeQueued;
     let reply = match (ends, queued) {
         (Some(word), false) => Reply::Failed(Failed::word(word, None)),
         (None, false) => received(stream, form_again(stack, outcome.first - 1)?),
@@ -377,9 +377,9 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
 }
 
 /// Reads the form of a `recv` that was called with `count` arguments.
-fn form_again(stack: &Stack, count: i32) -> Result<Form<'_>, Fault> {
+fn form_again(stack: &Stack, count: i32) -> Result<RecvForm<'_>, Fault> {
     match count {
-        1 => Ok(Form::Any),
+        1 => Ok(RecvForm::Any),
         _ => form(stack),
     }
 }

@@ -35,7 +35,7 @@ fn change(call: &mut Call<'_>, change: impl FnOnce(&mut Turns)) {
     if call.as_object::<Connection>(1).is_some()
         && let Ok(stream) = call.object_mut::<Connection>(1)
     {
-        stream.turns.booked = true;
+        stream.turns.in_lua = true;
         change(&mut stream.turns);
     }
 }
@@ -51,7 +51,7 @@ pub(super) fn set_turn(call: &mut Call<'_>) -> Result<(), Fault> {
     let (writing, taken) = (call.is_true(2), call.is_true(3));
     change(call, |turns| match (writing, taken) {
         (true, taken) => turns.writes = taken,
-        (false, true) => turns.reading = Reading::Booked,
+        (false, true) => turns.reading = Reading::Lua,
         (false, false) => turns.reading = Reading::Free,
     });
     Ok(())
@@ -60,14 +60,14 @@ pub(super) fn set_turn(call: &mut Call<'_>) -> Result<(), Fault> {
 /// `stream.has_turn(x)`: returns whether a `recv` of `transfer.rs` has the turn to read.
 pub(super) fn has_turn(call: &mut Call<'_>) -> Result<bool, Fault> {
     let stream = call.as_object::<Connection>(1);
-    Ok(stream.is_some_and(|stream| stream.turns.is_here()))
+    Ok(stream.is_some_and(|stream| stream.turns.is_native()))
 }
 
 /// `stream.queue_up(x)`: records that other tasks queue for the turn to read. No effect unless a `recv` of
 /// `transfer.rs` has it.
 pub(super) fn queue_up(call: &mut Call<'_>) -> Result<(), Fault> {
     if has_turn(call)? {
-        change(call, |turns| turns.reading = Reading::HereQueued);
+        change(call, |turns| turns.reading = Reading::NativeQueued);
     }
     Ok(())
 }
