@@ -2,7 +2,7 @@
 //! Each call gets the file from its argument again, so closing it in between ends the transfer.
 
 use super::connection::Connection;
-use super::transfer::{Failed, Sent, Word};
+use super::recv::{Failed, Sent, Word};
 use crate::file::OpenFile;
 use crate::lua::{Call, Failure, Fault};
 use crate::stream::queue;

@@ -1,9 +1,9 @@
 //! The turns of tasks, set by `lualib/lio/net/`: `stream.set_turn` and similar functions change the `stream/turns.rs`
-//! part of a connection; `stream.waiting` makes the `recv` and `send` of `transfer.rs`. Values that are not connections
+//! part of a connection; `stream.waiting` makes the `recv` and `send` of `recv.rs`. Values that are not connections
 //! are ignored: datagram sockets and listeners have turns as well, but only in Lua's tables.
 
 use super::connection::Connection;
-use super::transfer::{RECV, SEND};
+use super::recv::{RECV, SEND};
 use crate::lua::{Argument, Call, Closure, Fault, Nil};
 use crate::modules::task::push_handle;
 use crate::modules::timer::nanos;
@@ -57,14 +57,14 @@ pub(super) fn set_turn(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `stream.has_turn(x)`: returns whether a `recv` of `transfer.rs` has the turn to read.
+/// `stream.has_turn(x)`: returns whether a `recv` of `recv.rs` has the turn to read.
 pub(super) fn has_turn(call: &mut Call<'_>) -> Result<bool, Fault> {
     let stream = call.as_object::<Connection>(1);
     Ok(stream.is_some_and(|stream| stream.turns.is_native()))
 }
 
 /// `stream.queue_up(x)`: records that other tasks queue for the turn to read. No effect unless a `recv` of
-/// `transfer.rs` has it.
+/// `recv.rs` has it.
 pub(super) fn queue_up(call: &mut Call<'_>) -> Result<(), Fault> {
     if has_turn(call)? {
         change(call, |turns| turns.reading = Reading::NativeQueued);
