@@ -1,5 +1,6 @@
 //! The object `lio.connection`.
 
+use crate::lua::{Call, Fault, Stack};
 use crate::stream::Stream;
 use crate::task::Tasks;
 use std::ops::{Deref, DerefMut};
@@ -31,4 +32,12 @@ impl DerefMut for Connection {
     fn deref_mut(&mut self) -> &mut Stream {
         &mut self.stream
     }
+}
+
+/// Returns the connection at argument 1 of the call `name`, and the values of the call.
+#[inline]
+pub(super) fn of_call<'c>(
+    call: &'c mut Call<'_>, name: &'static str,
+) -> Result<(&'c mut Connection, &'c mut Stack), Fault> {
+    call.split::<Connection>(1).map_err(|fault| fault.in_call(name, 0))
 }

@@ -2,7 +2,8 @@
 //! Each call gets the file from its argument again, so closing it in between ends the transfer.
 
 use super::connection::Connection;
-use super::recv::{Failed, Sent, Word};
+use super::failure::{Code, Failed};
+use super::send::Sent;
 use crate::file::OpenFile;
 use crate::lua::{Call, Failure, Fault};
 use crate::stream::queue;
@@ -65,9 +66,9 @@ pub(super) fn put_file(call: &mut Call<'_>) -> Result<Sent, Fault> {
     Ok(match used {
         Used::Done(queue::Sent::All) => Sent::Done(true),
         Used::Done(queue::Sent::Blocked | queue::Sent::Turn) => Sent::Part(part),
-        Used::Done(queue::Sent::Short) => Sent::Failed(Failed::by(shorter(), part)),
-        Used::StreamIsClosed => Sent::Failed(Failed::word(Word::Closed, part)),
-        Used::Failed(failure) => Sent::Failed(Failed::by(failure, part)),
+        Used::Done(queue::Sent::Short) => Sent::Failed(Failed::system(shorter(), part)),
+        Used::StreamIsClosed => Sent::Failed(Failed::code(Code::Closed, part)),
+        Used::Failed(failure) => Sent::Failed(Failed::system(failure, part)),
     })
 }
 

@@ -1,7 +1,7 @@
 //! `lio.stream`: connections as `lualib/lio/net.lua` uses them.
 //!
-//! Only `recv` and `send` of `recv.rs` wait. Other calls that would block return `false` (or the number of bytes
-//! sent) with the connection armed; the Lua code waits and calls again.
+//! Only `recv` and `send` wait. Other calls that would block return `false` (or the number of bytes sent) with the
+//! connection armed; the Lua code waits and calls again.
 //!
 //! Failures are `nil, message, partial, code` if a part of the data was received or sent before.
 //!
@@ -9,7 +9,9 @@
 //! |---|---|
 //! | `make` | connections that become objects: created, accepted, received from another VM |
 //! | [`connection`] | the object |
-//! | `recv` | `recv`, `send` |
+//! | `recv`, `send` | the calls that wait, and those that do not |
+//! | `queued` | the calls while another task has the turn |
+//! | `failure` | their failures |
 //! | `file` | files |
 //! | `broadcast` | one message to many connections |
 //! | `turns` | the turns of tasks to read and to write |
@@ -17,10 +19,13 @@
 
 mod broadcast;
 pub(super) mod connection;
+mod failure;
 mod file;
 mod make;
 mod pump;
+mod queued;
 mod recv;
+mod send;
 mod turns;
 
 use self::connection::Connection;
@@ -35,7 +40,7 @@ use crate::socket::address::Side;
 impl Object for Connection {
     const NAME: &'static str = "lio.connection";
     const METHODS: FunctionTable = functions! {
-        take: recv::TAKE, put: recv::PUT, file::put_file, file::queue_file, arm, release, cut, buffered: BUFFERED,
+        take: recv::TAKE, put: send::PUT, file::put_file, file::queue_file, arm, release, cut, buffered: BUFFERED,
         is_closed: IS_CLOSED, is_over: IS_OVER, address, set_option, handle: HANDLE, send_off: SEND_OFF, unread,
         outlet: OUTLET,
     };

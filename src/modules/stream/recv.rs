@@ -1,13 +1,15 @@
-//! `lio.stream`: the calls of a connection that transfer bytes, with and without waiting.
+//! `recv` of a connection, and `take`, which does not wait.
 //!
 //! Invariant: `Stream::turns` records the owner of each turn. The turn to read is `Native` from the wait of a `recv` of
 //! this file until that call ends; the token of that wait is the stream itself.
 
-use super::connection::Connection;
+use super::connection::{self, Connection};
+use super::failure::{Cause, Code, Failed};
+use super::queued::queue;
 use crate::event::clock::monotonic_nanos;
 use crate::lua::{
-    Argument, Call, Failure, Fault, Flow, Function, Kind, Lender, Lent, Next, Nil, Outcome, Pushed, Pusher, Returns,
-    Stack, Then, identity_of, results, then, upvalue,
+    Argument, Call, Failure, Fault, Function, Kind, Lender, Lent, Next, Nil, Outcome, Stack, Then, identity_of,
+    results, then, upvalue,
 };
 use crate::modules::task::{in_use, own_tasks, tasks};
 use crate::modules::timer::Timers;
@@ -16,14 +18,9 @@ use crate::stream::{Received, RecvForm, Stream};
 use crate::task::{Denied, Reason, Tasks, Token};
 use std::rc::Rc;
 
-// The upvalues, after the tasks: of both functions, of `recv`, and of `send`.
-const IN_TURN: i32 = upvalue(2);
+// The upvalues after the tasks and the Lua function that queues.
 const PASS_ON: i32 = upvalue(3);
 const TIMERS: i32 = upvalue(4);
-const REST: i32 = upvalue(3);
-
-/// The most strings of one `put` that are gathered on the stack.
-const FEW: usize = 8;
 
 impl Lender for Connection {
     fn lent(&self) -> &[u8] {
@@ -47,61 +44,6 @@ results! {
         Failed(Failed<Option<Lent<Connection>>>),
         /// A failure without data: this call runs in a finalizer during the call that returns the data.
         Overtaken(Failed<&'static str>),
-    }
-}
-
-/// `nil, message, part, code`.
-pub(super) struct Failed<P> {
-    why: Why,
-    part: P,
-}
-
-enum Why {
-    Word(Word),
-    System(Failure),
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum Word {
-    Closed,
-    Timeout,
-    TooLong,
-}
-
-impl Word {
-    fn text(self) -> &'static str {
-        match self {
-            Word::Closed => "closed",
-            Word::Timeout => "timeout",
-            Word::TooLong => "too long",
-        }
-    }
-}
-
-impl<P: Pushed> Returns for Failed<P> {
-    #[cold]
-    fn give(self, to: Pusher<'_>) -> Flow {
-        match self.why {
-            Why::Word(word) => (Nil, word.text(), self.part, word.text()).give(to),
-            Why::System(failure) => {
-                let (message, code) = (failure.message(), failure.code());
-                drop(failure);
-                (Nil, message, self.part, code).give(to)
-            }
-        }
-    }
-}
-
-impl<P> Failed<P> {
-    pub(super) fn word(word: Word, part: P) -> Self {
-        let why = Why::Word(word);
-        Failed { why, part }
-    }
-
-    #[cold]
-    pub(super) fn by(failure: Failure, part: P) -> Self {
-        let why = Why::System(failure);
-        Failed { why, part }
     }
 }
 
@@ -138,20 +80,20 @@ fn form(stack: &Stack) -> Result<RecvForm<'_>, Fault> {
 
 /// Returns a failure with the buffered bytes.
 #[cold]
-fn failed(stream: &mut Stream, why: Why) -> Reply {
+fn failed(stream: &mut Stream, cause: Cause) -> Reply {
     if stream.has_lent() {
-        return Reply::Overtaken(Failed { why, part: "" });
+        return Reply::Overtaken(Failed::new(cause, ""));
     }
     let length = stream.buffered().len();
     stream.lend(length, length);
     let part = Some(Lent::by(1));
-    Reply::Failed(Failed { why, part })
+    Reply::Failed(Failed::new(cause, part))
 }
 
 #[inline]
 fn received(stream: &mut Stream, form: RecvForm<'_>) -> Reply {
     if stream.is_closed() {
-        return Reply::Failed(Failed::word(Word::Closed, None));
+        return Reply::Failed(Failed::code(Code::Closed, None));
     }
     match stream.receive(form) {
         Ok(Received::Ready { length, consume }) => {
@@ -160,16 +102,16 @@ fn received(stream: &mut Stream, form: RecvForm<'_>) -> Reply {
         }
         Ok(Received::WouldBlock) => Reply::Blocked(false),
         Ok(Received::Ended) if matches!(form, RecvForm::Any) => Reply::End(Nil),
-        Ok(Received::Ended) => failed(stream, Why::Word(Word::Closed)),
-        Ok(Received::TooLong) => Reply::Failed(Failed::word(Word::TooLong, None)),
-        Err(error) => failed(stream, Why::System(Failure::io("recv", &error))),
+        Ok(Received::Ended) => failed(stream, Cause::Code(Code::Closed)),
+        Ok(Received::TooLong) => Reply::Failed(Failed::code(Code::TooLong, None)),
+        Err(error) => failed(stream, Cause::System(Failure::io("recv", &error))),
     }
 }
 
 /// Ends a loan. Bytes that could not be returned because memory was short are put back. But bytes that an outer call is
 /// returning, while this call runs in a finalizer, are not.
 #[cold]
-fn settle_loan(stream: &mut Stream, stack: &Stack) {
+fn put_back_loan(stream: &mut Stream, stack: &Stack) {
     if !stack.may_be_finalizer() {
         stream.take_lent_back();
     }
@@ -181,41 +123,21 @@ fn take(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let (stream, stack) = call.split::<Connection>(1)?;
     let form = form(stack)?;
     if stream.has_lent() {
-        settle_loan(stream, stack);
+        put_back_loan(stream, stack);
     }
     Ok(received(stream, form))
 }
 
 pub(crate) const TAKE: Function = Function::new(take);
 
-/// Returns the connection at argument 1, and the values of the call.
-fn connection<'c>(call: &'c mut Call<'_>, name: &'static str) -> Result<(&'c mut Connection, &'c mut Stack), Fault> {
-    call.split::<Connection>(1).map_err(|fault| fault.in_call(name, 0))
-}
-
-/// Calls a Lua function, an upvalue, with the arguments of this call, and returns its results.
-#[cold]
-fn in_lua<R>(call: &mut Call<'_>, function: i32) -> Result<Next<R>, Fault> {
-    let count = call.count();
-    call.push(Argument(function))?;
-    for index in 1..=count {
-        call.push(Argument(index))?;
-    }
-    Ok(Next::call(count, then(returned), 0))
-}
-
-fn returned(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
-    Ok(Next::rest(outcome.first))
-}
-
 /// `c:recv([form …])`, as `net.recv`: returns a string; `nil` at the end; or `nil, message, partial, code`.
 fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
-    let (stream, stack) = connection(call, "recv")?;
+    let (stream, stack) = connection::of_call(call, "recv")?;
     if stream.turns.reading != Reading::Free {
-        return in_lua(call, IN_TURN);
+        return queue(call);
     }
     if stream.has_lent() {
-        settle_loan(stream, stack);
+        put_back_loan(stream, stack);
     }
     let form = match stack.count() {
         1 => RecvForm::Any,
@@ -265,7 +187,7 @@ fn take_turn(connection: &mut Connection) -> Turn {
 #[cold]
 fn introduce(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
     let tasks = tasks(call)?;
-    connection(call, "recv")?.0.tasks = Some(tasks.clone());
+    connection::of_call(call, "recv")?.0.tasks = Some(tasks.clone());
     Ok(tasks)
 }
 
@@ -314,7 +236,7 @@ fn refused(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
 /// Ends the turn to read. Lua code gives it to the next task in the queue; then `next` runs.
 #[cold]
 fn end_turn<R>(call: &mut Call<'_>, next: &'static Then) -> Result<Next<R>, Fault> {
-    let (stream, _) = connection(call, "recv")?;
+    let (stream, _) = connection::of_call(call, "recv")?;
     stream.turns.reading = Reading::Free;
     call.push(Argument(PASS_ON))?;
     call.push(Argument(1))?;
@@ -324,8 +246,8 @@ fn end_turn<R>(call: &mut Call<'_>, next: &'static Then) -> Result<Next<R>, Faul
 /// Continues a `recv` after its wait. The values of the waker follow its arguments.
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> {
     let ends = match call.string(outcome.first) {
-        Some(b"timeout") => Some(Word::Timeout),
-        Some(b"closed") => Some(Word::Closed),
+        Some(b"timeout") => Some(Code::Timeout),
+        Some(b"closed") => Some(Code::Closed),
         _ => None,
     };
     // This holds also if the turn was passed on, as after an interrupt. A program may have replaced the connection,
@@ -336,7 +258,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     if tasks.ends_with_error(call) {
         return Err(Fault::value(call.count()));
     }
-    let (stream, stack) = connection(call, "recv")?;
+    let (stream, stack) = connection::of_call(call, "recv")?;
     // The form is read from the arguments, if there are any.
     if outcome.first > 2 {
         stack.drop_to(outcome.first - 1);
@@ -370,7 +292,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     }
     call.drop_to(outcome.first - 1);
     match ends {
-        Some(Word::Timeout) => end_turn(call, then(timed_out)),
+        Some(Code::Timeout) => end_turn(call, then(timed_out)),
         Some(_) => end_turn(call, then(closed)),
         None => end_turn(call, then(passed)),
     }
@@ -385,99 +307,17 @@ fn form_again(stack: &Stack, count: i32) -> Result<RecvForm<'_>, Fault> {
 }
 
 fn passed(call: &mut Call<'_>, outcome: Outcome) -> Result<Reply, Fault> {
-    let (stream, stack) = connection(call, "recv")?;
+    let (stream, stack) = connection::of_call(call, "recv")?;
     let form = form_again(stack, outcome.first - 1)?;
     Ok(received(stream, form))
 }
 
 fn timed_out(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
-    Ok(Reply::Failed(Failed::word(Word::Timeout, None)))
+    Ok(Reply::Failed(Failed::code(Code::Timeout, None)))
 }
 
 fn closed(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
-    Ok(Reply::Failed(Failed::word(Word::Closed, None)))
+    Ok(Reply::Failed(Failed::code(Code::Closed, None)))
 }
 
 pub(crate) const RECV: Function = Function::new(recv);
-
-results! {
-    /// The result of a `send`.
-    pub(super) enum Sent {
-        Done(bool),
-        /// The number of bytes sent so far; the stream is armed.
-        Part(i64),
-        Failed(Failed<i64>),
-    }
-}
-
-/// Sends the queue and the strings from argument `first` on, of which `sent` bytes were sent before. Argument numbers
-/// in errors are those of `net.send`, where the first string is argument 2.
-#[inline]
-fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) -> Result<Sent, Fault> {
-    let last = stack.count();
-    let count = (last + 1 - first).max(0) as usize;
-    let one: [&[u8]; 1];
-    let mut few: [&[u8]; FEW];
-    let many: Vec<&[u8]>;
-    let pieces = if count == 1 {
-        one = [stack.bytes(last)?];
-        &one[..]
-    } else if count <= FEW {
-        few = [&[]; FEW];
-        for (piece, index) in few.iter_mut().zip(first..=last) {
-            *piece = stack.bytes(index)?;
-        }
-        &few[..count]
-    } else {
-        many = (first..=last).map(|index| stack.bytes(index)).collect::<Result<_, _>>()?;
-        &many[..]
-    };
-    if stream.is_closed() {
-        return Ok(Sent::Failed(Failed::word(Word::Closed, sent as i64)));
-    }
-    // Without strings the call only flushes the queue, and the caller may not call again.
-    let begun = if sent == 0 && count > 0 { stream.begin_message() } else { Ok(true) };
-    let done = match begun {
-        Ok(true) => stream.send(pieces, &mut sent),
-        other => other,
-    };
-    Ok(match done {
-        Ok(true) => Sent::Done(true),
-        Ok(false) => Sent::Part(sent as i64),
-        Err(error) => Sent::Failed(Failed::by(Failure::io("send", &error), sent as i64)),
-    })
-}
-
-/// `s:put(sent, data, …)`: sends the queue and the strings, of which `sent` bytes were sent before. Returns `true` if
-/// the system has accepted everything; the new `sent` if it would block or other tasks must run first, with the stream
-/// armed; or `nil, message, sent, code`.
-fn put(call: &mut Call<'_>) -> Result<Sent, Fault> {
-    let (stream, stack) = call.split::<Connection>(1)?;
-    let sent = stack.integer_in(2, 0..=i64::MAX, "sent")? as usize;
-    put_strings(stream, stack, 3, sent).map_err(|fault| fault.shifted(-1))
-}
-
-pub(crate) const PUT: Function = Function::new(put);
-
-/// `c:send(data, …)`, as `net.send`: returns `true`, or `nil, message, sent, code`.
-fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
-    let (stream, stack) = connection(call, "send")?;
-    if stream.turns.writes {
-        return in_lua(call, IN_TURN);
-    }
-    match put_strings(stream, stack, 2, 0).map_err(|fault| fault.in_call("send", 0))? {
-        Sent::Part(sent) => {
-            let count = call.count();
-            call.push(Argument(REST))?;
-            call.push(Argument(1))?;
-            call.push(sent)?;
-            for index in 2..=count {
-                call.push(Argument(index))?;
-            }
-            Ok(Next::call(count + 1, then(returned), 0))
-        }
-        sent => Ok(Next::returns(sent)),
-    }
-}
-
-pub(crate) const SEND: Function = Function::new(send);

@@ -1,9 +1,10 @@
-//! The turns of tasks, set by `lualib/lio/net/`: `stream.set_turn` and similar functions change the `stream/turns.rs`
-//! part of a connection; `stream.waiting` makes the `recv` and `send` of `recv.rs`. Values that are not connections
-//! are ignored: datagram sockets and listeners have turns as well, but only in Lua's tables.
+//! The turns of tasks, set by `lualib/lio/net/`: `stream.set_turn` and similar functions change the turns of a
+//! connection; `stream.waiting` makes the native `recv` and `send`. Values that are not connections are ignored:
+//! datagram sockets and listeners have turns as well, but only in Lua's tables.
 
 use super::connection::Connection;
-use super::recv::{RECV, SEND};
+use super::recv::RECV;
+use super::send::SEND;
 use crate::lua::{Argument, Call, Closure, Fault, Nil};
 use crate::modules::task::push_handle;
 use crate::modules::timer::nanos;
@@ -57,14 +58,13 @@ pub(super) fn set_turn(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `stream.has_turn(x)`: returns whether a `recv` of `recv.rs` has the turn to read.
+/// `stream.has_turn(x)`: returns whether a native `recv` has the turn to read.
 pub(super) fn has_turn(call: &mut Call<'_>) -> Result<bool, Fault> {
     let stream = call.as_object::<Connection>(1);
     Ok(stream.is_some_and(|stream| stream.turns.is_native()))
 }
 
-/// `stream.queue_up(x)`: records that other tasks queue for the turn to read. No effect unless a `recv` of
-/// `recv.rs` has it.
+/// `stream.queue_up(x)`: records that other tasks queue for the turn to read. No effect unless a native `recv` has it.
 pub(super) fn queue_up(call: &mut Call<'_>) -> Result<(), Fault> {
     if has_turn(call)? {
         change(call, |turns| turns.reading = Reading::NativeQueued);
