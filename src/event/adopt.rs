@@ -14,30 +14,30 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// A socket, or another descriptor that is treated as one. Dropping it closes it, unless it is lent.
-pub(crate) enum Held {
+pub(crate) enum Fd {
     Own(socket2::Socket),
     Lent(ManuallyDrop<socket2::Socket>),
 }
 
-impl Held {
+impl Fd {
     /// Whether dropping it leaves the descriptor open.
     pub(crate) fn is_lent(&self) -> bool {
-        matches!(self, Held::Lent(_))
+        matches!(self, Fd::Lent(_))
     }
 }
 
-impl Deref for Held {
+impl Deref for Fd {
     type Target = socket2::Socket;
 
     fn deref(&self) -> &socket2::Socket {
         match self {
-            Held::Own(socket) => socket,
-            Held::Lent(socket) => socket,
+            Fd::Own(socket) => socket,
+            Fd::Lent(socket) => socket,
         }
     }
 }
 
-impl AsFd for Held {
+impl AsFd for Fd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         (**self).as_fd()
     }
@@ -57,9 +57,9 @@ pub(crate) fn owned(number: RawFd) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// `EBADF` if it is not open.
-pub(crate) fn lent(number: RawFd) -> io::Result<Held> {
+pub(crate) fn lent(number: RawFd) -> io::Result<Fd> {
     let socket = socket2::Socket::from(owned(number)?);
-    Ok(Held::Lent(ManuallyDrop::new(socket)))
+    Ok(Fd::Lent(ManuallyDrop::new(socket)))
 }
 
 /// Calls `f` with the descriptor `number`, which must stay open meanwhile. If it is not open, the system refuses the
@@ -102,12 +102,12 @@ mod tests {
     fn a_lent_descriptor_stays_open_and_an_owned_one_is_closed() {
         let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
         let number = near.into_raw_fd();
-        let held = lent(number).unwrap();
-        assert!(held.is_lent());
-        assert_eq!(held.as_raw_fd(), number);
-        drop(held);
-        let held = Held::Own(owned(number).unwrap().into());
-        assert!(!held.is_lent());
+        let fd = lent(number).unwrap();
+        assert!(fd.is_lent());
+        assert_eq!(fd.as_raw_fd(), number);
+        drop(fd);
+        let fd = Fd::Own(owned(number).unwrap().into());
+        assert!(!fd.is_lent());
         assert!(borrowed(number, |fd| fd.as_raw_fd() == number).unwrap());
     }
 }

@@ -31,7 +31,7 @@ impl Selector {
             if registration.alive.get()
                 && let Err(error) = self.report(registration, registration.watched())
             {
-                self.forget_gone(registration, &error);
+                self.forget_closed(registration, &error);
                 if registration.alive.get() {
                     outcome = Err(error);
                     return true;
@@ -50,7 +50,7 @@ impl Selector {
     /// A level-triggered registration is delivered again only if its condition holds at this moment: a handler may
     /// accept or read without a second try, and a spurious event would make that call return `false`. Sockets owned by
     /// lio are checked together by one poll(2); the others are re-armed.
-    fn settle(&self) -> bool {
+    fn recheck(&self) -> bool {
         let mut ready = self.ready.borrow_mut();
         // Usually the delivered conditions have ended.
         while ready.front().is_some_and(|first| first.due() == 0) {
@@ -61,14 +61,14 @@ impl Selector {
         if ready.is_empty() {
             return false;
         }
-        let mut doubts = self.doubts.borrow_mut();
+        let mut check = self.check.borrow_mut();
         ready.retain(|registration| {
             let due = registration.due() != 0;
             if due
                 && registration.is_verifiable()
                 && let Some(owner) = registration.owner.as_ref().and_then(Weak::upgrade)
             {
-                doubts.push(owner);
+                check.push(owner);
                 return true;
             }
             if due && !registration.is_level() {
@@ -81,10 +81,10 @@ impl Selector {
             }
             false
         });
-        if let Some(mut answers) = doubts.answers() {
+        if let Some(mut results) = check.results() {
             ready.retain(|registration| {
                 if registration.is_verifiable() {
-                    match answers.next() {
+                    match results.next() {
                         Some(Some(bits)) => registration.ready.set(bits),
                         // The descriptor was closed without event_del and can never be ready again.
                         Some(None) => self.forget(registration, false),
@@ -102,7 +102,7 @@ impl Selector {
     /// Waits until an event is to be delivered, the waker fires, `timeout` has passed, or `interrupted` returns true
     /// after a signal. Then [`Selector::next`] returns the batch.
     pub(crate) fn wait(&self, timeout: Option<Duration>, mut interrupted: impl FnMut() -> bool) -> io::Result<()> {
-        let pending = self.settle();
+        let pending = self.recheck();
         self.rearm()?;
         let timeout = if pending { Some(Duration::ZERO) } else { timeout };
         let deadline = match timeout {
@@ -113,9 +113,9 @@ impl Selector {
         loop {
             let polled = {
                 let mut poll = self.poll.borrow_mut();
-                pause::tell(Pause::Begins);
+                pause::report(Pause::Begins);
                 let polled = poll.poll(&mut self.events.borrow_mut(), left);
-                pause::tell(Pause::Ends);
+                pause::report(Pause::Ends);
                 polled
             };
             match polled {
@@ -186,7 +186,7 @@ impl Selector {
         if wanted != registration.reported.get()
             && let Err(error) = self.report(registration, wanted)
         {
-            self.forget_gone(registration, &error);
+            self.forget_closed(registration, &error);
         }
     }
 
@@ -212,7 +212,7 @@ impl Selector {
     fn delivered(&self, registration: &Rc<Registration>, bits: u8) {
         match registration.mode.get() {
             Mode::Once => {
-                registration.asked.set(registration.asked.get() & !bits);
+                registration.requested.set(registration.requested.get() & !bits);
                 if !registration.is_own() {
                     // It is re-armed at its next request.
                     registration.ready.set(0);
@@ -221,7 +221,7 @@ impl Selector {
             }
             Mode::EpollEdge => registration.ready.set(0),
             Mode::EpollOnce => {
-                registration.asked.set(0);
+                registration.requested.set(0);
                 registration.ready.set(0);
             }
             Mode::Level | Mode::Epoll if registration.is_own() => {

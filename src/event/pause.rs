@@ -20,7 +20,7 @@ pub(crate) fn observe(observer: fn(Pause)) {
 }
 
 /// Reports that the calling thread's wait begins or ends.
-pub(crate) fn tell(pause: Pause) {
+pub(crate) fn report(pause: Pause) {
     if let Some(observer) = OBSERVER.get() {
         observer(pause);
     }

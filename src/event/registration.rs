@@ -33,7 +33,7 @@ pub(crate) struct Registration {
     pub(crate) kind: Kind,
     pub(crate) mode: Cell<Mode>,
     /// The requested bits.
-    pub(crate) asked: Cell<u8>,
+    pub(crate) requested: Cell<u8>,
     /// The remembered readiness.
     pub(crate) ready: Cell<u8>,
     /// READ and WRITE as requested from the system.
@@ -88,7 +88,7 @@ impl Registration {
     /// Returns READ and WRITE as they have to be requested from the system. epoll(7) reports hang-up and error even if
     /// nothing is requested, but the descriptor must be registered.
     pub(crate) fn watched(&self) -> u8 {
-        let wanted = self.asked.get() & (READ | WRITE);
+        let wanted = self.requested.get() & (READ | WRITE);
         match self.mode.get() {
             Mode::Epoll | Mode::EpollEdge if wanted == 0 => READ,
             _ => wanted,
@@ -100,12 +100,12 @@ impl Registration {
         if !self.alive.get() {
             return 0;
         }
-        let asked = match self.mode.get() {
-            Mode::Level | Mode::Once => self.asked.get(),
-            Mode::EpollOnce if self.asked.get() == 0 => 0,
-            _ => self.asked.get() | HANG_UP | ERROR,
+        let requested = match self.mode.get() {
+            Mode::Level | Mode::Once => self.requested.get(),
+            Mode::EpollOnce if self.requested.get() == 0 => 0,
+            _ => self.requested.get() | HANG_UP | ERROR,
         };
-        self.ready.get() & asked
+        self.ready.get() & requested
     }
 
     /// Whether an end or an error was reported. The direction then stays ready even after a short read.
@@ -116,15 +116,15 @@ impl Registration {
     /// Requests `bits` in addition, for one delivery, if this needs no other work: the system reports them already, and
     /// no event is to be delivered now. Returns whether it did.
     #[inline]
-    pub(super) fn ask(&self, bits: u8) -> bool {
-        let before = self.asked.get();
-        let asked = before | bits;
-        self.asked.set(asked);
-        let unreported = asked & (READ | WRITE) & !self.reported.get();
+    pub(super) fn try_request(&self, bits: u8) -> bool {
+        let before = self.requested.get();
+        let requested = before | bits;
+        self.requested.set(requested);
+        let unreported = requested & (READ | WRITE) & !self.reported.get();
         // The system reports the end of a descriptor only if it is registered.
         let enough = unreported == 0 && self.known.get() && self.due() == 0;
         if !enough {
-            self.asked.set(before);
+            self.requested.set(before);
         }
         enough
     }

@@ -2,7 +2,7 @@
 
 use super::interest::{Kind, Mode, READ, WRITE, interest};
 use super::registration::{Owner, Registration};
-use super::verify::Doubts;
+use super::verify::ReadinessCheck;
 use super::waker::Waker;
 use mio::unix::SourceFd;
 use mio::{Events, Poll, Token};
@@ -34,8 +34,8 @@ pub(crate) struct Selector {
     by_number: RefCell<FxHashMap<RawFd, Rc<Registration>>>,
     pub(super) ready: RefCell<VecDeque<Rc<Registration>>>,
     pub(super) rearm: RefCell<Vec<Rc<Registration>>>,
-    /// Reusable memory of `Selector::settle`.
-    pub(super) doubts: RefCell<Doubts>,
+    /// Reusable memory of `Selector::recheck`.
+    pub(super) check: RefCell<ReadinessCheck>,
     /// Slots of removed registrations whose values elsewhere are not released yet.
     released: RefCell<Vec<usize>>,
     generation: Cell<u32>,
@@ -55,7 +55,7 @@ impl Selector {
             by_number: RefCell::default(),
             ready: RefCell::default(),
             rearm: RefCell::default(),
-            doubts: RefCell::default(),
+            check: RefCell::default(),
             released: RefCell::default(),
             generation: Cell::new(0),
             alive: Cell::new(0),
@@ -72,7 +72,7 @@ impl Selector {
     /// Whether no registration requests an event. Usually the first one does.
     pub(crate) fn asks_nothing(&self) -> bool {
         let table = self.table.borrow();
-        !table.iter().any(|(_, registration)| registration.alive.get() && registration.asked.get() != 0)
+        !table.iter().any(|(_, registration)| registration.alive.get() && registration.requested.get() != 0)
     }
 
     pub(crate) fn has_waker(&self) -> bool {
@@ -99,15 +99,15 @@ impl Selector {
     ///
     /// # Errors
     /// `EEXIST` if it is registered and still refers to the same open file.
-    pub(crate) fn add(&self, number: RawFd, asked: u8, mode: Mode) -> io::Result<Rc<Registration>> {
+    pub(crate) fn add(&self, number: RawFd, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
         let kind = Kind::Foreign;
         let owner = None;
         let entry = Entry { number, kind, owner };
-        self.register(entry, asked, mode)
+        self.register(entry, requested, mode)
     }
 
-    pub(super) fn register(&self, entry: Entry, asked: u8, mode: Mode) -> io::Result<Rc<Registration>> {
-        let reported = match (entry.kind, asked & (READ | WRITE)) {
+    pub(super) fn register(&self, entry: Entry, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
+        let reported = match (entry.kind, requested & (READ | WRITE)) {
             (Kind::Tcp, _) => READ | WRITE,
             (_, 0) => READ,
             (_, wanted) => wanted,
@@ -119,7 +119,7 @@ impl Selector {
             token(slot, generation),
             interest(reported),
         )?;
-        Ok(self.enter(entry, generation, asked, mode, reported))
+        Ok(self.enter(entry, generation, requested, mode, reported))
     }
 
     /// Registers a new descriptor. It is registered with the system at the first request, because many connections are
@@ -136,7 +136,7 @@ impl Selector {
     }
 
     /// Adds a descriptor that is new to the system.
-    fn enter(&self, entry: Entry, generation: u32, asked: u8, mode: Mode, reported: u8) -> Rc<Registration> {
+    fn enter(&self, entry: Entry, generation: u32, requested: u8, mode: Mode, reported: u8) -> Rc<Registration> {
         let number = entry.number;
         let slot = self.table.borrow().vacant_key();
         // An existing registration with this number is of a descriptor that was closed since.
@@ -150,7 +150,7 @@ impl Selector {
             generation,
             kind: entry.kind,
             mode: Cell::new(mode),
-            asked: Cell::new(asked),
+            requested: Cell::new(requested),
             ready: Cell::new(0),
             reported: Cell::new(reported),
             known: Cell::new(reported != 0),
@@ -167,21 +167,21 @@ impl Selector {
     }
 
     /// Changes the requested events and the mode.
-    pub(crate) fn modify(&self, registration: &Rc<Registration>, asked: u8, mode: Mode) -> io::Result<()> {
-        let before = (registration.asked.get(), registration.mode.get());
-        registration.asked.set(asked);
+    pub(crate) fn modify(&self, registration: &Rc<Registration>, requested: u8, mode: Mode) -> io::Result<()> {
+        let before = (registration.requested.get(), registration.mode.get());
+        registration.requested.set(requested);
         registration.mode.set(mode);
         self.modified(registration).inspect_err(|error| {
-            registration.asked.set(before.0);
+            registration.requested.set(before.0);
             registration.mode.set(before.1);
-            self.forget_gone(registration, error);
+            self.forget_closed(registration, error);
         })
     }
 
     /// Updates the system after a change of the requested events.
     fn modified(&self, registration: &Rc<Registration>) -> io::Result<()> {
         let mode = registration.mode.get();
-        let wanted = registration.asked.get() & (READ | WRITE);
+        let wanted = registration.requested.get() & (READ | WRITE);
         if wanted & !registration.reported.get() != 0 {
             return self.report(registration, registration.reported.get() | wanted);
         }
@@ -199,12 +199,12 @@ impl Selector {
     /// Requests `bits` in addition, for one delivery, which may follow immediately. If the system refuses, the
     /// registration is unchanged, and a later request is possible.
     pub(crate) fn arm(&self, registration: &Rc<Registration>, bits: u8) -> io::Result<()> {
-        if registration.ask(bits) {
+        if registration.try_request(bits) {
             return Ok(());
         }
-        let before = registration.asked.get();
-        registration.asked.set(before | bits);
-        let wanted = registration.asked.get() & (READ | WRITE);
+        let before = registration.requested.get();
+        registration.requested.set(before | bits);
+        let wanted = registration.requested.get() & (READ | WRITE);
         if wanted & !registration.reported.get() != 0 || !registration.known.get() {
             let all = match registration.kind {
                 Kind::Tcp => READ | WRITE,
@@ -212,8 +212,8 @@ impl Selector {
                 _ => registration.reported.get() | wanted,
             };
             return self.report(registration, all).inspect_err(|error| {
-                registration.asked.set(before);
-                self.forget_gone(registration, error);
+                registration.requested.set(before);
+                self.forget_closed(registration, error);
             });
         }
         self.enqueue(registration);
@@ -222,7 +222,7 @@ impl Selector {
 
     /// Removes a registration if `error` shows that its descriptor was closed without notice, so that it can never be
     /// ready again. Other errors change nothing.
-    pub(super) fn forget_gone(&self, registration: &Rc<Registration>, error: &io::Error) {
+    pub(super) fn forget_closed(&self, registration: &Rc<Registration>, error: &io::Error) {
         let error = Errno::from_io_error(error);
         if matches!(error, Some(Errno::BADF | Errno::NOENT)) {
             self.forget(registration, false);
@@ -245,8 +245,8 @@ impl Selector {
         Ok(())
     }
 
-    /// Removes a registration and its undelivered events. `tell_system`: the descriptor stays open.
-    pub(crate) fn forget(&self, registration: &Rc<Registration>, tell_system: bool) {
+    /// Removes a registration and its undelivered events. `stays_open`: the descriptor stays open.
+    pub(crate) fn forget(&self, registration: &Rc<Registration>, stays_open: bool) {
         if !registration.alive.replace(false) {
             return;
         }
@@ -256,7 +256,7 @@ impl Selector {
         if known.is_some_and(|found| Rc::ptr_eq(found, registration)) {
             by_number.remove(&registration.number);
         }
-        if tell_system && registration.known.get() {
+        if stays_open && registration.known.get() {
             // A descriptor that was closed without notice is unknown to the system.
             let _ = self.poll.borrow().registry().deregister(&mut SourceFd(&registration.number));
         }
@@ -309,7 +309,7 @@ impl Selector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::adopt::Held;
+    use crate::event::adopt::Fd;
     use crate::event::{CLOSED, Inbox, Source};
     use std::io::Write;
     use std::os::fd::{AsRawFd, OwnedFd};
@@ -327,7 +327,7 @@ mod tests {
     }
 
     fn source(socket: UnixStream) -> Rc<Source> {
-        Source::new(Held::Own(OwnedFd::from(socket).into()), Kind::Tcp)
+        Source::new(Fd::Own(OwnedFd::from(socket).into()), Kind::Tcp)
     }
 
     #[test]
@@ -339,7 +339,7 @@ mod tests {
         let refused = selector.refused(|| near.arm(READ));
         assert_eq!(errno(refused), Some(Errno::INVAL));
         assert!(registration.alive.get());
-        assert_eq!(registration.asked.get(), 0);
+        assert_eq!(registration.requested.get(), 0);
         far.write_all(b"x").unwrap();
         near.arm(READ).unwrap();
         assert_eq!(due(&selector), [near.as_raw_fd()]);
@@ -350,7 +350,7 @@ mod tests {
         for kind in [Kind::Tcp, Kind::Other] {
             let (near, far) = UnixStream::pair().unwrap();
             let selector = Selector::new(16).unwrap();
-            let near = Source::new(Held::Own(OwnedFd::from(near).into()), kind);
+            let near = Source::new(Fd::Own(OwnedFd::from(near).into()), kind);
             near.join_later(&selector, Mode::Once);
             near.arm(CLOSED).unwrap();
             drop(far);
@@ -365,7 +365,7 @@ mod tests {
         let registration = selector.add(near.as_raw_fd(), READ, Mode::Level).unwrap();
         let refused = selector.refused(|| selector.modify(&registration, WRITE, Mode::Once));
         assert_eq!(errno(refused), Some(Errno::INVAL));
-        assert_eq!(registration.asked.get(), READ);
+        assert_eq!(registration.requested.get(), READ);
         assert!(registration.mode.get() == Mode::Level);
         assert_eq!(selector.count(), 1);
         far.write_all(b"x").unwrap();

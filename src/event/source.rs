@@ -1,7 +1,7 @@
 //! A descriptor owned by lio. Its calls report to each selector when it is not ready, and closing it removes all its
 //! registrations.
 
-use super::adopt::Held;
+use super::adopt::Fd;
 use super::interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};
 use super::registration::Registration;
 use super::selector::{Entry, Selector};
@@ -23,10 +23,10 @@ impl Target<'_> {
     ///
     /// # Errors
     /// `EEXIST` if it is registered already, and other errors of the system.
-    pub(crate) fn join(self, selector: &Rc<Selector>, asked: u8, mode: Mode) -> io::Result<Rc<Registration>> {
+    pub(crate) fn join(self, selector: &Rc<Selector>, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
         match self {
-            Target::Own(source) => source.join(selector, asked, mode),
-            Target::Foreign(number) => selector.add(number, asked, mode),
+            Target::Own(source) => source.join(selector, requested, mode),
+            Target::Foreign(number) => selector.add(number, requested, mode),
         }
     }
 }
@@ -57,7 +57,7 @@ impl Links {
 /// A descriptor owned by lio, and its registrations. The owner has the only lasting reference, so the descriptor is
 /// closed when the owner drops it; registrations have weak references.
 pub(crate) struct Source {
-    held: Held,
+    fd: Fd,
     kind: Kind,
     links: RefCell<Links>,
 }
@@ -66,25 +66,25 @@ impl Deref for Source {
     type Target = socket2::Socket;
 
     fn deref(&self) -> &socket2::Socket {
-        &self.held
+        &self.fd
     }
 }
 
 impl AsFd for Source {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.held.as_fd()
+        self.fd.as_fd()
     }
 }
 
 impl Source {
-    pub(crate) fn new(held: Held, kind: Kind) -> Rc<Source> {
+    pub(crate) fn new(fd: Fd, kind: Kind) -> Rc<Source> {
         let links = RefCell::new(Links::None);
-        Rc::new(Source { held, kind, links })
+        Rc::new(Source { fd, kind, links })
     }
 
     /// Whether the descriptor stays open when the source is dropped.
     pub(crate) fn is_lent(&self) -> bool {
-        self.held.is_lent()
+        self.fd.is_lent()
     }
 
     fn each_ready(&self, change: impl Fn(&Registration) -> u8) {
@@ -100,9 +100,9 @@ impl Source {
     /// # Errors
     /// `EEXIST` if it is registered already, and other errors of the system.
     pub(crate) fn join(
-        self: &Rc<Self>, selector: &Rc<Selector>, asked: u8, mode: Mode,
+        self: &Rc<Self>, selector: &Rc<Selector>, requested: u8, mode: Mode,
     ) -> io::Result<Rc<Registration>> {
-        let registration = selector.register(self.entry(), asked, mode)?;
+        let registration = selector.register(self.entry(), requested, mode)?;
         self.link(selector, registration.clone());
         Ok(registration)
     }
@@ -191,28 +191,28 @@ impl Source {
         armed
     }
 
-    /// Removes its registrations from all selectors, because it is closing or changes its owner. `tell_system`: the
+    /// Removes its registrations from all selectors, because it is closing or changes its owner. `stays_open`: the
     /// descriptor stays open, so it must be removed from the system's selector as well.
-    pub(crate) fn release(&self, tell_system: bool) {
+    pub(crate) fn release(&self, stays_open: bool) {
         let links = std::mem::replace(&mut *self.links.borrow_mut(), Links::None);
         links.each(|link| {
             if let Some(selector) = link.selector.upgrade() {
-                selector.forget(&link.registration, tell_system);
+                selector.forget(&link.registration, stays_open);
             }
         });
     }
 
     /// Returns the descriptor, after its registrations are removed; `None` if it has another user.
-    pub(crate) fn into_held(self: Rc<Self>) -> Option<Held> {
+    pub(crate) fn into_fd(self: Rc<Self>) -> Option<Fd> {
         self.release(true);
-        Rc::into_inner(self).map(|source| source.held)
+        Rc::into_inner(self).map(|source| source.fd)
     }
 }
 
 /// Like [`Selector::arm`], which is called only if necessary.
 #[inline]
 fn arm(link: &Link, bits: u8) -> io::Result<()> {
-    if link.registration.ask(bits) {
+    if link.registration.try_request(bits) {
         return Ok(());
     }
     match link.selector.upgrade() {

@@ -25,7 +25,7 @@ pub(crate) mod twin;
 
 pub(crate) use table::Table;
 
-use crate::event::adopt::{self, Held};
+use crate::event::adopt::{self, Fd};
 use crate::event::{Kind, Source};
 use address::Side;
 use rustix::io::Errno;
@@ -128,7 +128,7 @@ pub(crate) struct Socket {
 /// A socket without the parts that belong to a VM, while it is sent from one VM to another. Dropping it closes the
 /// socket.
 pub(crate) struct Parts {
-    held: Held,
+    fd: Fd,
     protocol: Protocol,
     phase: Phase,
 }
@@ -143,7 +143,7 @@ impl Socket {
         let inner = socket2::Socket::new(protocol.domain(), kind, None)?;
         #[cfg(target_vendor = "apple")]
         inner.set_nonblocking(true)?;
-        Ok(Self::of(Held::Own(inner), protocol, Phase::Open, table))
+        Ok(Self::of(Fd::Own(inner), protocol, Phase::Open, table))
     }
 
     /// Creates a socket object for the descriptor `number` of other code. The descriptor becomes non-blocking and
@@ -154,8 +154,8 @@ impl Socket {
     }
 
     fn of_number(number: RawFd, owns: bool, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> io::Result<Socket> {
-        let held = if owns { Held::Own(adopt::owned(number)?.into()) } else { adopt::lent(number)? };
-        let mut socket = Self::of(held, protocol, phase, table);
+        let fd = if owns { Fd::Own(adopt::owned(number)?.into()) } else { adopt::lent(number)? };
+        let mut socket = Self::of(fd, protocol, phase, table);
         socket.enter_table();
         Ok(socket)
     }
@@ -164,7 +164,7 @@ impl Socket {
     pub(crate) fn from_own(descriptor: OwnedFd, table: &Rc<Table>) -> io::Result<Socket> {
         let inner = socket2::Socket::from(descriptor);
         let (protocol, phase) = examine(&inner)?;
-        Ok(Self::of(Held::Own(inner), protocol, phase, table))
+        Ok(Self::of(Fd::Own(inner), protocol, phase, table))
     }
 
     /// Creates an object for a descriptor that is not a socket. Its flags are unchanged. Selectors treat it as foreign,
@@ -174,14 +174,14 @@ impl Socket {
     }
 
     #[inline]
-    fn of(held: Held, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> Socket {
+    fn of(fd: Fd, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> Socket {
         // The kind decides how a selector treats it.
         let kind = match protocol {
             Protocol::Tcp | Protocol::Tcp6 => Kind::Tcp,
             Protocol::None => Kind::Foreign,
             _ => Kind::Other,
         };
-        Socket { source: Some(Source::new(held, kind)), protocol, phase, table: table.clone(), outlet: None }
+        Socket { source: Some(Source::new(fd, kind)), protocol, phase, table: table.clone(), outlet: None }
     }
 
     /// Returns a closed socket of the same protocol.
@@ -195,8 +195,8 @@ impl Socket {
         left.set_nonblocking(true)?;
         right.set_nonblocking(true)?;
         let connected = |end| {
-            let (held, protocol) = (Held::Own(end), Protocol::UnixStream);
-            Self::of(held, protocol, Phase::Connected, table)
+            let (fd, protocol) = (Fd::Own(end), Protocol::UnixStream);
+            Self::of(fd, protocol, Phase::Connected, table)
         };
         Ok((connected(left), connected(right)))
     }
@@ -300,8 +300,8 @@ impl Socket {
         loop {
             match accept_quick(listener) {
                 Ok(inner) => {
-                    let (held, table) = (Held::Own(inner), &self.table);
-                    let socket = Self::of(held, self.protocol, Phase::Connected, table);
+                    let (fd, table) = (Fd::Own(inner), &self.table);
+                    let socket = Self::of(fd, self.protocol, Phase::Connected, table);
                     return Ok(Moved::Done(socket));
                 }
                 Err(Errno::AGAIN) => {
@@ -344,9 +344,9 @@ impl Socket {
 
     /// Gives the descriptor to the caller, after the registrations are removed.
     pub(crate) fn detach(&mut self) -> Option<RawFd> {
-        Some(match self.take_source()?.into_held()? {
-            Held::Own(socket) => socket.into_raw_fd(),
-            Held::Lent(socket) => socket.as_raw_fd(),
+        Some(match self.take_source()?.into_fd()? {
+            Fd::Own(socket) => socket.into_raw_fd(),
+            Fd::Lent(socket) => socket.as_raw_fd(),
         })
     }
 
@@ -359,12 +359,12 @@ impl Socket {
     /// Detaches the socket from its VM and its registrations; this socket is closed then. `None` if it is closed
     /// already.
     pub(crate) fn take_parts(&mut self) -> Option<Parts> {
-        Some(Parts { held: self.take_source()?.into_held()?, protocol: self.protocol, phase: self.phase })
+        Some(Parts { fd: self.take_source()?.into_fd()?, protocol: self.protocol, phase: self.phase })
     }
 
     /// Creates a socket of this VM from the result of [`take_parts`](Self::take_parts).
     pub(crate) fn from_parts(parts: Parts, table: &Rc<Table>) -> Socket {
-        Self::of(parts.held, parts.protocol, parts.phase, table)
+        Self::of(parts.fd, parts.protocol, parts.phase, table)
     }
 
     /// Takes back the result of [`take_parts`](Self::take_parts).
