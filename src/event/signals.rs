@@ -101,8 +101,8 @@ pub(crate) enum Purpose {
     Hold,
 }
 
-/// The part of a watcher that the handler accesses. The place is free if `wanted` is 0.
-struct Place {
+/// The part of a watcher that the handler accesses. The slot is free if `wanted` is 0.
+struct WatcherSlot {
     wanted: AtomicU64,
     caught: AtomicU64,
     /// The caught signals that were sent by the system and not by a process.
@@ -112,8 +112,8 @@ struct Place {
     purpose: AtomicU8,
 }
 
-static PLACES: [Place; WATCHERS] = [const {
-    Place {
+static SLOTS: [WatcherSlot; WATCHERS] = [const {
+    WatcherSlot {
         wanted: AtomicU64::new(0),
         caught: AtomicU64::new(0),
         from_system: AtomicU64::new(0),
@@ -122,7 +122,7 @@ static PLACES: [Place; WATCHERS] = [const {
     }
 }; WATCHERS];
 
-impl Place {
+impl WatcherSlot {
     fn is_for(&self, purpose: Purpose) -> bool {
         self.purpose.load(SeqCst) == purpose as u8
     }
@@ -149,23 +149,23 @@ extern "C" fn on_signal(number: c_int, information: *mut libc::siginfo_t, _: *mu
     let errno = errno::errno();
     // SAFETY: for a handler with `SA_SIGINFO` the system passes a pointer that is valid until the handler returns.
     let from_system = unsafe { (*information).si_code } > 0;
-    for place in &PLACES {
-        if !Set(place.wanted.load(SeqCst)).has(number) {
+    for slot in &SLOTS {
+        if !Set(slot.wanted.load(SeqCst)).has(number) {
             continue;
         }
         if from_system {
-            place.from_system.fetch_or(Set::of(number).0, SeqCst);
+            slot.from_system.fetch_or(Set::of(number).0, SeqCst);
         }
-        let before = Set(place.caught.fetch_or(Set::of(number).0, SeqCst));
-        if place.is_for(Purpose::Hold) {
+        let before = Set(slot.caught.fetch_or(Set::of(number).0, SeqCst));
+        if slot.is_for(Purpose::Hold) {
             continue;
         }
-        if before.has(number) && ENDS.contains(&number) && place.is_for(Purpose::Take) {
+        if before.has(number) && ENDS.contains(&number) && slot.is_for(Purpose::Take) {
             // The loop has not taken the first signal, so it hangs. The second one ends the process.
             restore_default(number);
             let _ = Set::of(number).send();
         }
-        wake(place.pipe.load(SeqCst));
+        wake(slot.pipe.load(SeqCst));
     }
     // Restore the errno of the interrupted code.
     errno::set_errno(errno);
@@ -186,7 +186,7 @@ pub(crate) fn restore_default(number: c_int) {
 
 /// A watcher: a set of signals, and the pipe that is readable after one of them has arrived.
 pub(crate) struct Signals {
-    place: &'static Place,
+    slot: &'static WatcherSlot,
     wanted: Set,
     reader: Receiver,
     _writer: Sender,
@@ -197,22 +197,22 @@ impl Signals {
     pub(crate) fn open(wanted: Set, purpose: Purpose) -> io::Result<Signals> {
         let (writer, reader) = mio::unix::pipe::new()?;
         let mut dispositions = dispositions();
-        let free = PLACES.iter().find(|place| place.wanted.load(SeqCst) == 0);
-        let place = free.ok_or(Errno::MFILE)?;
-        place.pipe.store(writer.as_raw_fd(), SeqCst);
-        place.caught.store(0, SeqCst);
-        place.from_system.store(0, SeqCst);
-        place.purpose.store(purpose as u8, SeqCst);
-        place.wanted.store(wanted.0, SeqCst);
+        let free = SLOTS.iter().find(|slot| slot.wanted.load(SeqCst) == 0);
+        let slot = free.ok_or(Errno::MFILE)?;
+        slot.pipe.store(writer.as_raw_fd(), SeqCst);
+        slot.caught.store(0, SeqCst);
+        slot.from_system.store(0, SeqCst);
+        slot.purpose.store(purpose as u8, SeqCst);
+        slot.wanted.store(wanted.0, SeqCst);
         for number in wanted.numbers() {
             dispositions.install(number);
         }
         let held = held() & wanted.0;
         if held != 0 && purpose != Purpose::Hold {
-            place.caught.fetch_or(held, SeqCst);
+            slot.caught.fetch_or(held, SeqCst);
             wake(writer.as_raw_fd());
         }
-        Ok(Signals { place, wanted, reader, _writer: writer })
+        Ok(Signals { slot, wanted, reader, _writer: writer })
     }
 
     /// The descriptor that is readable after a signal has arrived.
@@ -224,7 +224,7 @@ impl Signals {
     pub(crate) fn take(&mut self) -> Set {
         let mut sink = [0u8; 64];
         while matches!(self.reader.read(&mut sink), Ok(count) if count > 0) {}
-        Set(self.place.caught.swap(0, SeqCst))
+        Set(self.slot.caught.swap(0, SeqCst))
     }
 
     /// Waits for signals. Returns those that have arrived, and which of them were sent by the system: a terminal, for
@@ -233,16 +233,16 @@ impl Signals {
         let readable = PollFd::new(&self.reader, PollFlags::IN);
         retry_on_intr(|| poll(&mut [readable.clone()], None))?;
         let caught = self.take();
-        let from_system = self.place.from_system.fetch_and(!caught.0, SeqCst);
+        let from_system = self.slot.from_system.fetch_and(!caught.0, SeqCst);
         Ok((caught, Set(from_system & caught.0)))
     }
 }
 
 /// Returns the signals that watchers with [`Purpose::Hold`] store.
 fn held() -> u64 {
-    let is_holding = |place: &&Place| place.is_for(Purpose::Hold) && place.wanted.load(SeqCst) != 0;
-    let holding = PLACES.iter().filter(is_holding);
-    holding.fold(0, |all, place| all | place.caught.load(SeqCst))
+    let is_holding = |slot: &&WatcherSlot| slot.is_for(Purpose::Hold) && slot.wanted.load(SeqCst) != 0;
+    let holding = SLOTS.iter().filter(is_holding);
+    holding.fold(0, |all, slot| all | slot.caught.load(SeqCst))
 }
 
 impl Drop for Signals {
@@ -251,8 +251,8 @@ impl Drop for Signals {
         for number in self.wanted.numbers() {
             dispositions.restore(number);
         }
-        self.place.pipe.store(-1, SeqCst);
-        self.place.wanted.store(0, SeqCst);
+        self.slot.pipe.store(-1, SeqCst);
+        self.slot.wanted.store(0, SeqCst);
         while RUNNING.load(SeqCst) != 0 {
             std::hint::spin_loop();
         }
