@@ -149,9 +149,9 @@ impl MessageFields {
 
     fn persists(&self, line: &Line, framing: Framing) -> bool {
         // A server that announces a body in a 204 response may also send it.
-        let is_odd =
+        let announces_body =
             line.status == 204 && (self.coding != Coding::Absent || self.length.is_some_and(|length| length > 0));
         let persists = line.version == 11 || self.is_keep_alive;
-        persists && !self.is_close && framing != Framing::UntilClose && !is_odd
+        persists && !self.is_close && framing != Framing::UntilClose && !announces_body
     }
 }

@@ -77,8 +77,8 @@ fn parse_segment(rest: &str) -> Result<Parsed<'_>, String> {
     if name.is_empty() {
         return Err("has a parameter without a name".into());
     }
-    if let Some(odd) = name.chars().find(|c| !(c.is_alphanumeric() || *c == '_')) {
-        return Err(format!("has '{odd}' in the parameter name '{name}'"));
+    if let Some(invalid) = name.chars().find(|c| !(c.is_alphanumeric() || *c == '_')) {
+        return Err(format!("has '{invalid}' in the parameter name '{name}'"));
     }
     let (constraint, behind) = match behind.strip_prefix('<') {
         None => (None, behind),

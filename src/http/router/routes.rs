@@ -44,7 +44,7 @@ pub(crate) struct Routes {
     router: Router,
     /// The arguments by route, as far as they were set.
     takes: Vec<Takes>,
-    wrapped: bool,
+    has_middleware: bool,
 }
 
 impl Routes {
@@ -93,12 +93,12 @@ impl Routes {
     }
 
     /// Records that there is middleware, so that the route does not determine which handler is called.
-    pub(crate) fn wrap(&mut self) {
-        self.wrapped = true;
+    pub(crate) fn add_middleware(&mut self) {
+        self.has_middleware = true;
     }
 
-    pub(crate) fn is_wrapped(&self) -> bool {
-        self.wrapped
+    pub(crate) fn has_middleware(&self) -> bool {
+        self.has_middleware
     }
 
     /// Calls `read` with the values of a route's parameters in `path`, in their order, and returns its result; `None`

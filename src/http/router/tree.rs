@@ -81,11 +81,11 @@ impl Tree {
         let [b'/', rest @ ..] = path else {
             return false;
         };
-        self.go_on(0, Some(rest), &mut Values { values: [&[]; MAX_PARAMETERS], count: 0 }, found)
+        self.follow(0, Some(rest), &mut Values { values: [&[]; MAX_PARAMETERS], count: 0 }, found)
     }
 
     /// Continues at branch `at` with the segments in `rest`; `None` at the end of the path.
-    fn go_on<'p>(
+    fn follow<'p>(
         &self, at: usize, rest: Option<&'p [u8]>, values: &mut Values<'p>,
         found: &mut impl FnMut(usize, &[&'p [u8]]) -> bool,
     ) -> bool {
@@ -98,13 +98,13 @@ impl Tree {
             None => (text, None),
         };
         if let Some(&next) = branch.literals.get(part)
-            && self.go_on(next, behind, values, found)
+            && self.follow(next, behind, values, found)
         {
             return true;
         }
         if let Some(next) = branch.parameter
             && !part.is_empty()
-            && values.with(part, |values| self.go_on(next, behind, values, found))
+            && values.with(part, |values| self.follow(next, behind, values, found))
         {
             return true;
         }

@@ -304,7 +304,7 @@ impl<T: Transport> Server<T> {
         }
         let routes = self.routes.borrow();
         let plan = match route {
-            Some(route) if !routes.is_wrapped() => Plan::Handle { route, takes: routes.takes(route) },
+            Some(route) if !routes.has_middleware() => Plan::Handle { route, takes: routes.takes(route) },
             route => Plan::Choose { route },
         };
         Work::Dispatch { id, plan }

@@ -72,4 +72,4 @@ fn takes(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// `routes:wrapped()`: records that there is middleware, so that Lua code chooses handlers.
-const WRAPPED: Function = Function::of(|routes: &AppRoutes| routes.0.borrow_mut().wrap());
+const WRAPPED: Function = Function::of(|routes: &AppRoutes| routes.0.borrow_mut().add_middleware());

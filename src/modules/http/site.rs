@@ -116,7 +116,7 @@ fn site_request(call: &mut Call<'_>) -> Result<Option<SiteRequest>, Fault> {
         let routes = server.routes();
         let mut scratch = Vec::new();
         let path = uri::normal_path(request.read(bytes).route_path(), &mut scratch);
-        let route = request.route().filter(|_| !routes.is_wrapped());
+        let route = request.route().filter(|_| !routes.has_middleware());
         let rest = path.zip(route).and_then(|(path, route)| routes.value_of(path, route, REST));
         plain.zip(rest.and_then(|rest| site.path(rest)))
     };

@@ -128,8 +128,8 @@ const IN_REG_NAME: [bool; 256] = byte_table!(|b| b.is_ascii_alphanumeric()
 
 fn is_reg_name(host: &[u8]) -> bool {
     let mut rest = host;
-    while let Some(odd) = rest.iter().position(|&b| !IN_REG_NAME[b as usize]) {
-        rest = match &rest[odd..] {
+    while let Some(invalid) = rest.iter().position(|&b| !IN_REG_NAME[b as usize]) {
+        rest = match &rest[invalid..] {
             [b'%', high, low, behind @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => behind,
             _ => return false,
         };

@@ -181,7 +181,7 @@ fn a_request_without_a_certain_route_is_left_to_lua() {
     pair.run();
     for (wraps, chooses) in [(false, false), (true, true)] {
         if wraps {
-            routes.borrow_mut().wrap();
+            routes.borrow_mut().add_middleware();
         }
         pair.wires[number].1.deliver(&get("/"));
         let (id, events) = (pair.wires[number].0, pair.wires[number].1.events());
