@@ -1,4 +1,18 @@
-//! `lio.http`: what `lualib/lio/web/` and `lualib/lio/http/` stand on.
+//! `lio.http`: the Rust part of `lualib/lio/web/` and `lualib/lio/http/`.
+//!
+//! | file | topic |
+//! |---|---|
+//! | [`server`], `machine` | the web server as a Lua object |
+//! | [`serve`] | running the handlers |
+//! | [`request`] | requests as handlers get them |
+//! | [`respond`] | responses |
+//! | [`read`] | bodies of requests |
+//! | [`routes`] | the routes of an app |
+//! | [`site`], [`files`] | served folders; files as responses |
+//! | [`form`], [`spool`] | multipart forms; temporary files |
+//! | [`client`] | responses that a client receives |
+//! | `transport` | plain sockets as transport |
+//! | [`pairs`], `fields`, `limit` | conversions of arguments and results |
 
 pub(crate) mod client;
 mod fields;
@@ -21,14 +35,14 @@ use crate::codec::http1::status;
 use crate::codec::uri;
 use crate::lua::{Call, Function, FunctionTable, Module, ModuleWith, Object, Value, functions};
 
-/// `http.escape(text)` → `text` percent-encoded, all but the unreserved characters (RFC 3986 section 2.3).
+/// `http.escape(text)`: returns `text` percent-encoded, except unreserved characters (RFC 3986 section 2.3).
 const ESCAPE: Function = Function::new(|call: &mut Call<'_>| {
     let mut escaped = Vec::new();
     uri::percent_encode(call.bytes(1)?, &mut escaped);
     Ok(escaped)
 });
 
-/// `http.reason(status)` → its reason phrase.
+/// `http.reason(status)`: returns its reason phrase.
 const REASON: Function = Function::new(|call: &mut Call<'_>| {
     let status = call.integer_in(1, 100..=599, "status")? as u16;
     Ok(status::reason(status))
@@ -41,7 +55,7 @@ const FUNCTIONS: FunctionTable = functions! {
     serve: serve::SERVE, server: server::NEW, set_field: respond::SET_FIELD, site: site::NEW, spool: spool::NEW,
 };
 
-/// Opens `lio.http`. `http.head` holds what requests can do, as functions.
+/// Opens `lio.http`. `http.head` contains the methods of requests as functions.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let head = call.create(Module(<request::Request as Object>::METHODS))?;
     Ok(ModuleWith { functions: FUNCTIONS, values: vec![("head", Value::Argument(head))] })

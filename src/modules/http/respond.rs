@@ -1,5 +1,5 @@
-//! What is done with the answer to one request: methods of `http.server`, whose first argument behind it is the request's
-//! number. A request that is over has an answer that has begun, to which nothing happens.
+//! The response to a request: methods of `http.server`, whose second argument is the number of the request. The
+//! response of a request that has ended counts as begun, and no call changes it.
 
 use super::machine::{Handle, machine, request};
 use super::transport::Plain;
@@ -15,13 +15,13 @@ use crate::socket::address::Side;
 use crate::stream::{Pool, Stream, queue};
 use std::cell::RefMut;
 
-/// The machine, for a call on the request at argument 2.
+/// Returns the machine, for a call on the request at argument 2.
 fn parts<'c>(call: &'c Call<'_>) -> Result<(RefMut<'c, Server<Plain>>, RequestId), Fault> {
     let id = request(call, 2)?;
     Ok((machine(call)?.server.borrow_mut(), id))
 }
 
-/// A method that only gives what `ask` finds of the request at argument 2.
+/// Creates a method that returns the result of `ask` for the request at argument 2.
 const fn of_request<F, R>(ask: F) -> Function
 where
     F: Fn(&mut Server<Plain>, RequestId) -> R + Copy + 'static,
@@ -37,16 +37,17 @@ fn already() -> Fault {
     Fault::message("the request is answered already")
 }
 
-/// `S:touch(id [, special])` → whether the answer has begun: the handler sets something of it. With `special` it does
-/// something that only Lua knows how to conclude.
+/// `S:touch(id [, special])`: records that the handler changes the response. `special`: it does something that only Lua
+/// code can complete. Returns whether the response has begun.
 pub(super) const TOUCH: Function = Function::new(|call: &mut Call<'_>| {
     let intent = if call.is_true(3) { Intent::Special } else { Intent::Set };
     let (mut server, id) = parts(call)?;
     Ok(!server.touch(id, intent))
 });
 
-/// `http.set_field(res, name, value)` → true: the response's field is set, in the place of all of that name. False, with
-/// nothing done, when that is not so simple: no other three values, an answer that has begun, what cannot be sent.
+/// `http.set_field(res, name, value)`: sets a field of the response, which replaces all fields with that name. Returns
+/// true; or false, with no effect, if the call is not that simple: other types of arguments, a response that has begun,
+/// or a field that cannot be sent.
 pub(crate) const SET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let is_text = |kind| matches!(kind, Kind::String | Kind::Number);
     let is_simple = call.count() == 3 && call.kind(2) == Kind::String && is_text(call.kind(3));
@@ -66,7 +67,8 @@ pub(crate) const SET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     Ok(draft.set(call.bytes(2)?, call.bytes(3)?).is_ok())
 });
 
-/// `http.check_field(name, value)`: raises when either could not be sent, so that the error points to who set it.
+/// `http.check_field(name, value)`: raises if the field cannot be sent, so that the error points to the code that set
+/// it.
 pub(crate) const CHECK_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let (name, value) = (call.bytes(1)?, call.bytes(2)?);
     check_field(name, value).map_err(|bad| Fault::message(problem(bad)))
@@ -80,7 +82,7 @@ fn problem(error: BadField) -> &'static str {
     }
 }
 
-/// `S:add_field(id, name, value)` → nil, or why the field cannot be sent: adds one more.
+/// `S:add_field(id, name, value)`: adds a field. Returns nil, or the reason why the field cannot be sent.
 pub(super) const ADD_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let (name, value) = (call.bytes(3)?, call.bytes(4)?);
     let (mut server, id) = parts(call)?;
@@ -89,20 +91,20 @@ pub(super) const ADD_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     Ok(added.err().map(problem))
 });
 
-/// Has `change` change what was set for a request, if that can still be.
+/// Calls `change` with the fields that were set for a request, if they can still be changed.
 fn change(call: &Call<'_>, change: impl FnOnce(&mut Draft)) -> Result<(), Fault> {
     let (mut server, id) = parts(call)?;
-    server.drafted(id).map(change);
+    server.existing_draft(id).map(change);
     Ok(())
 }
 
-/// `S:remove_field(id, name)`: all fields of that name.
+/// `S:remove_field(id, name)`: removes all fields with this name.
 pub(super) const REMOVE_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let name = call.bytes(3)?;
     change(call, |draft| draft.remove(name))
 });
 
-/// `S:get_field(id, name)` → the value of the first field of that name, or nil.
+/// `S:get_field(id, name)`: returns the value of the first field with this name, or nil.
 pub(super) const GET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let name = call.bytes(3)?;
     let mut value = None;
@@ -110,14 +112,14 @@ pub(super) const GET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     Ok(value)
 });
 
-/// `S:keep_fields(id)`: what is set now stays when the handler fails.
-pub(super) const KEEP_FIELDS: Function = Function::new(|call: &mut Call<'_>| change(call, Draft::keep));
+/// `S:keep_fields(id)`: saves the current fields, which stay if the handler fails.
+pub(super) const KEEP_FIELDS: Function = Function::new(|call: &mut Call<'_>| change(call, Draft::save));
 
-/// `S:restore_fields(id)`: only what was kept is set from now on.
+/// `S:restore_fields(id)`: restores the saved fields.
 pub(super) const RESTORE_FIELDS: Function = Function::new(|call: &mut Call<'_>| change(call, Draft::restore));
 
-/// `S:clear_fields(id)`: nothing is set from now on; what was kept stays kept.
-pub(super) const CLEAR_FIELDS: Function = Function::new(|call: &mut Call<'_>| change(call, Draft::forget));
+/// `S:clear_fields(id)`: removes all fields; saved fields stay saved.
+pub(super) const CLEAR_FIELDS: Function = Function::new(|call: &mut Call<'_>| change(call, Draft::clear));
 
 /// `S:drop_body_fields(id)`: removes the fields that describe a body.
 pub(super) const DROP_BODY_FIELDS: Function =
@@ -127,13 +129,13 @@ fn status(stack: &Stack) -> Result<u16, Fault> {
     Ok(stack.integer_in(3, 200..=599, "status")? as u16)
 }
 
-/// The type of a body at argument 4; nil for none.
+/// Reads the media type of a body at argument 4; nil for none.
 fn kind(stack: &Stack) -> Result<BodyKind<'_>, Fault> {
     if stack.is_none(4) { Ok(BodyKind::None) } else { stack.bytes(4).map(BodyKind::Given) }
 }
 
-/// `S:answer(id, status, kind, body)` → true when all of it is queued; else how many bytes of the body are gone, and the
-/// caller has to send the rest. Raises when the answer has begun.
+/// `S:answer(id, status, kind, body)`: responds. Returns true if the whole response is queued; otherwise the number of
+/// bytes of the body that are sent, and the caller has to send the rest. Raises if the response has begun.
 pub(super) const ANSWER: Function = Function::new(|call: &mut Call<'_>| {
     let body = if call.is_none(5) { Body::None } else { Body::Bytes(call.bytes(5)?) };
     let response = Response { status: status(call)?, kind: kind(call)?, body };
@@ -146,9 +148,9 @@ pub(super) const ANSWER: Function = Function::new(|call: &mut Call<'_>| {
     }
 });
 
-/// `S:start(id, status, kind)`: queues the head of an answer whose body follows in pieces. → `"length"` and the number
-/// when a field gave a Content-Length, `"chunked"`, `"close"` (HTTP/1.0: the end of the connection ends it), or `"none"`
-/// when there is to be no body. Raises when the answer has begun.
+/// `S:start(id, status, kind)`: queues the head of a response whose body follows in pieces. Returns `"length"` and the
+/// number if a field has set Content-Length, `"chunked"`, `"close"` (HTTP/1.0: the body ends with the connection), or
+/// `"none"` if there is no body. Raises if the response has begun.
 pub(super) const START: Function = Function::new(|call: &mut Call<'_>| {
     let (status, kind) = (status(call)?, kind(call)?);
     let clock = machine(call)?.clock();
@@ -161,26 +163,28 @@ pub(super) const START: Function = Function::new(|call: &mut Call<'_>| {
     })
 });
 
-/// Bytes that are queued, and whether the peer takes no more.
+/// Returns the number of queued bytes, and whether the peer has failed.
 fn how_much(queued: Option<Queued>) -> (i64, bool) {
     queued.map_or((0, true), |queued| (queued.bytes as i64, queued.failed))
 }
 
-/// `S:chunk(id, data)` → bytes queued, whether the peer takes no more: queues a piece of a body that was started.
+/// `S:chunk(id, data)`: queues a piece of a body that was started. Returns the number of queued bytes, and whether the
+/// peer receives nothing from now on.
 pub(super) const CHUNK: Function = Function::new(|call: &mut Call<'_>| {
     let data = call.bytes(3)?;
     let (mut server, id) = parts(call)?;
     Ok(how_much(server.chunk(id, data)))
 });
 
-/// `S:finish(id [, trailers])` → as `chunk`: the body that was started is complete. `trailers`: field lines behind it.
+/// `S:finish(id [, trailers])`: completes the body that was started. `trailers`: field lines after it. Returns the same
+/// as `chunk`.
 pub(super) const FINISH: Function = Function::new(|call: &mut Call<'_>| {
     let trailers = if call.is_none(3) { &[] } else { call.bytes(3)? };
     let (mut server, id) = parts(call)?;
     Ok(how_much(server.finish(id, trailers)))
 });
 
-/// `S:queued(id)` → as `chunk`.
+/// `S:queued(id)`: returns the same as `chunk`.
 pub(super) const QUEUED: Function = of_request(|server, id| how_much(server.queued(id)));
 
 results! {
@@ -191,9 +195,9 @@ results! {
     }
 }
 
-/// `S:send(id, data, taken)`: sends what is queued, and behind it `data`, of which `taken` bytes are gone already. → true
-/// when all is taken; else how many bytes of `data` are; nil and `"closed"`, or `"truncated"` for a file that has become
-/// shorter.
+/// `S:send(id, data, taken)`: sends the queue, and then `data`, of which `taken` bytes were sent before. Returns true
+/// if everything is sent; otherwise the number of bytes of `data` that are sent; or nil and `"closed"`, or
+/// `"truncated"` if a file has become shorter.
 pub(super) const SEND: Function = Function::new(|call: &mut Call<'_>| {
     let data = call.bytes(3)?;
     let mut taken = call.integer_in(4, 0..=data.len() as i64, "taken")? as usize;
@@ -206,7 +210,8 @@ pub(super) const SEND: Function = Function::new(|call: &mut Call<'_>| {
     })
 });
 
-/// `S:push_file(id, file, offset, length)` → whether the file is open and the body was started: queues a range of it.
+/// `S:push_file(id, file, offset, length)`: queues a range of a file. Returns false if the file is closed or no body
+/// was started.
 pub(super) const PUSH_FILE: Function = Function::new(|call: &mut Call<'_>| {
     let offset = call.integer_in(4, 0..=i64::MAX, "offset")? as u64;
     let length = call.integer_in(5, 0..=i64::MAX, "length")? as u64;
@@ -217,44 +222,46 @@ pub(super) const PUSH_FILE: Function = Function::new(|call: &mut Call<'_>| {
     Ok(server.push_file(id, file, offset, length))
 });
 
-/// `S:sent(id, gone)` → bytes of the answer behind its head, framing included; with `gone` only what the system took.
+/// `S:sent(id, gone)`: returns the number of bytes of the response after its head, including framing; with `gone`, only
+/// those that the system has accepted.
 pub(super) const SENT: Function = Function::new(|call: &mut Call<'_>| {
     let (server, id) = parts(call)?;
     Ok(server.sent(id, !call.is_true(3)) as i64)
 });
 
-/// `S:is_answered(id)` → whether the answer has begun.
+/// `S:is_answered(id)`: returns whether the response has begun.
 pub(super) const IS_ANSWERED: Function = of_request(Server::is_answered);
 
-/// `S:is_head(id)` → whether the request is HEAD.
+/// `S:is_head(id)`: returns whether the method is HEAD.
 pub(super) const IS_HEAD: Function = of_request(Server::is_head);
 
-/// `S:is_open(id)` → whether a handler works on the request.
+/// `S:is_open(id)`: returns whether the request is being handled.
 pub(super) const IS_OPEN: Function = of_request(|server, id| server.queued(id).is_some());
 
-/// `S:close_after(id)`: the connection closes after the answer.
+/// `S:close_after(id)`: closes the connection after the response.
 pub(super) const CLOSE_AFTER: Function = of_request(Server::close_after);
 
-/// `S:hand_over(id)` → the connection, which is no selector's: the server forgets it. nil when the request is over.
+/// `S:hand_over(id)`: detaches the connection from the server and returns it, unregistered; nil if the request has
+/// ended.
 pub(super) const HAND_OVER: Function = Function::new(|call: &mut Call<'_>| {
     let pool = call.shared::<Pool>()?;
     let (mut server, id) = parts(call)?;
-    let Some(handed) = server.hand_over(id) else {
+    let Some(detached) = server.detach(id) else {
         return Ok(None);
     };
-    let socket = handed.transport.into_socket();
+    let socket = detached.transport.into_socket();
     if let Some(source) = socket.source() {
         source.release(true);
     }
     let mut stream = Stream::new(socket, &pool);
-    stream.unread(&handed.input);
-    if !handed.output.is_empty() {
-        stream.queue().append(|out| out.extend_from_slice(&handed.output));
+    stream.unread(&detached.input);
+    if !detached.output.is_empty() {
+        stream.queue().append(|out| out.extend_from_slice(&detached.output));
     }
     Ok(Some(New::of(Connection::from(stream))))
 });
 
-/// `S:address(id)` → ip, port, family of the peer; nothing once its connection is gone.
+/// `S:address(id)`: returns ip, port, family of the peer; nothing after its connection is closed.
 pub(super) const ADDRESS: Function = Function::new(|call: &mut Call<'_>| {
     let (server, id) = parts(call)?;
     let address = server.transport(id).map(|found| found.socket().address(Side::Peer));

@@ -1,6 +1,6 @@
-//! `http.serve`: takes work from a server, calls the handlers, and gives their answers back. What returns a body and has
-//! done no more than set status, fields and type is answered here; all else is concluded by
-//! lualib/lio/web/app_server.lua.
+//! `http.serve`: takes work from a server, calls the handlers, and passes their results to the server. If a handler
+//! returns a body and has set only status, fields and media type, the response is sent here; otherwise
+//! lualib/lio/web/ completes it.
 
 use super::machine::Machine;
 use super::request::{Request, SERVER};
@@ -15,41 +15,42 @@ use crate::lua::{
 use crate::modules::json;
 use std::rc::Rc;
 
-/// Where the values of `serve` lie.
+/// The stack indices of the values of `serve`.
 mod at {
     pub(super) const RUN: i32 = 1;
     pub(super) const SERVER: i32 = 2;
-    /// What the functions below know the server by.
+    /// The state that the Lua functions below get.
     pub(super) const SERVING: i32 = 3;
-    /// The message handler of what may fail.
+    /// The message handler of protected calls.
     pub(super) const CAUGHT: i32 = 4;
     /// The handlers by route.
     pub(super) const HANDLERS: i32 = 5;
     /// The metatable of responses.
     pub(super) const RESPONSES: i32 = 6;
-    /// `choose(serving, req, res, route)` → the handler, when the route alone does not tell.
+    /// `choose(serving, req, res, route)`: returns the handler, if the route alone does not determine it.
     pub(super) const CHOOSE: i32 = 7;
-    /// `conclude(serving, req, res, ok, a, b, c)` → whether the connection goes on.
+    /// `conclude(serving, req, res, ok, a, b, c)`: completes a request. Returns whether the connection continues.
     pub(super) const CONCLUDE: i32 = 8;
-    /// `tell(serving, id, why)`: a task that waits on a request goes on; without id: a connection has left.
+    /// `tell(serving, id, why)`: resumes a task that waits on a request; without `id`, reports that a connection has
+    /// closed.
     pub(super) const TELL: i32 = 9;
     /// The names of two fields of responses.
     pub(super) const CODE: i32 = 10;
     pub(super) const KIND: i32 = 11;
-    /// The handler, or nil, and for those that take one the request and the response.
+    /// The handler, or nil, and for handlers with arguments the request and the response.
     pub(super) const REQUEST: i32 = 13;
     pub(super) const RESPONSE: i32 = 14;
 }
 
-/// Room for what handlers set most: code, body, kind.
+/// The number of preallocated fields of a response: code, body, kind.
 const NAMED: i32 = 3;
 
-/// What one task serves.
+/// The state of a task that serves.
 pub(crate) struct Run {
     machine: Rc<Machine>,
-    /// The request that it works on.
+    /// The request that is being handled.
     id: Option<RequestId>,
-    /// Text of JSON answers.
+    /// The text of JSON responses.
     text: Vec<u8>,
 }
 
@@ -64,7 +65,7 @@ impl Object for Run {
     const METHODS: FunctionTable = functions! { abandon };
 }
 
-/// The request that it works on, as Lua holds it.
+/// The Lua object of the request that is being handled.
 impl Maker for Run {
     type Made = Request;
 
@@ -84,7 +85,7 @@ impl Maker for Run {
     }
 }
 
-/// The request at work, with its server.
+/// The request that is being handled, with its server.
 type MakeRequest = MadeBy<Run, 1>;
 
 fn make_request() -> MakeRequest {
@@ -103,7 +104,7 @@ fn make_response(id: RequestId, request: i32) -> MakeResponse {
 }
 
 results! {
-    /// What `serve` does next.
+    /// The next action of `serve`.
     pub(crate) enum Act {
         Plain(Next),
         One(Pushing<(MakeRequest, Nil, Argument, Argument)>),
@@ -112,7 +113,7 @@ results! {
     }
 }
 
-/// `http.serve(run, …)`, see [`at`]: serves what is due. Runs in a task: handlers may wait.
+/// `http.serve(run, …)`, see [`at`]: does the work of a server. It runs in a task, because handlers may wait.
 pub(crate) const SERVE: Function = Function::new(serve);
 
 fn serve(call: &mut Call<'_>) -> Result<Act, Fault> {
@@ -120,7 +121,7 @@ fn serve(call: &mut Call<'_>) -> Result<Act, Fault> {
     next_work(run, stack)
 }
 
-/// Takes the next thing that is to be done.
+/// Takes the next work.
 fn next_work(run: &mut Run, stack: &mut Stack) -> Result<Act, Fault> {
     stack.drop_to(at::KIND);
     let machine = &*run.machine;
@@ -168,7 +169,7 @@ fn handle(stack: &mut Stack, id: RequestId, route: RouteId, takes: Takes) -> Res
     })
 }
 
-/// Has Lua choose a handler.
+/// Calls Lua code to choose a handler.
 fn choose(stack: &mut Stack, id: RequestId, route: Option<RouteId>) -> Result<Act, Fault> {
     stack.push(Nil)?;
     Ok(Act::Choose(Next::call(4, then(chosen), 0).pushing((
@@ -182,7 +183,7 @@ fn choose(stack: &mut Stack, id: RequestId, route: Option<RouteId>) -> Result<Ac
     ))))
 }
 
-/// The handler is chosen.
+/// Calls the chosen handler.
 fn chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     call.drop_to(outcome.first);
     call.push(Argument(at::REQUEST))?;
@@ -190,7 +191,7 @@ fn chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::protected(2, -1, at::CAUGHT, then(handled_chosen), 0))
 }
 
-/// Has Lua wake a task that waits on a request, or who waits for a connection to leave.
+/// Calls Lua code to resume a task that waits on a request, or one that waits for a connection to close.
 #[cold]
 fn tell(stack: &mut Stack, resumed: Option<(RequestId, Why)>) -> Result<Act, Fault> {
     stack.push(Argument(at::TELL))?;
@@ -204,7 +205,7 @@ fn tell(stack: &mut Stack, resumed: Option<(RequestId, Why)>) -> Result<Act, Fau
     Ok(Act::Plain(Next::call(arguments, then(|call, _| serve(call)), 0)))
 }
 
-/// A handler of a route has returned, or raised.
+/// Continues after a handler of a route has returned or raised an error.
 fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
     let (run, stack) = call.split::<Run>(at::RUN)?;
     let Some(id) = run.id else {
@@ -216,7 +217,7 @@ fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
     }
 }
 
-/// The same of one that was chosen.
+/// Continues after a chosen handler.
 fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
     match call.object::<Run>(at::RUN)?.id {
         Some(id) => conclude(call, id, outcome),
@@ -224,19 +225,19 @@ fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
     }
 }
 
-/// The request is over.
+/// Ends the request and takes the next work.
 #[inline]
 fn go_on(run: &mut Run, stack: &mut Stack, id: RequestId, end: End) -> Result<Act, Fault> {
     run.machine.server.borrow_mut().end(id, end);
     next_work(run, stack)
 }
 
-/// Answers with what a handler has returned, which is at `first` and behind it. → whether that was all there is to do
+/// Responds with the values that a handler has returned, from `first` on. Returns whether the request is complete.
 #[inline]
 fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
     let mut server = run.machine.server.borrow_mut();
     let Some(intent) = server.intent(id) else {
-        // A folder's site has answered.
+        // A served folder may have queued the whole response.
         return server.is_whole(id);
     };
     if intent == Intent::Special || stack.count() > first {
@@ -270,7 +271,7 @@ fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
     done
 }
 
-/// The status of the response, and whether its body goes out without a type; `None` for one that makes no sense.
+/// Returns the status of the response, and whether its body is sent without a media type; `None` for an invalid status.
 fn settings(stack: &mut Stack) -> Option<(u16, bool)> {
     let code = stack.get(at::RESPONSE, at::CODE).ok()?;
     let status = match stack.as_integer(code) {
@@ -284,7 +285,7 @@ fn settings(stack: &mut Stack) -> Option<(u16, bool)> {
     Some((status, untyped))
 }
 
-/// Has Lua conclude what the handler began.
+/// Calls Lua code to complete the request.
 fn conclude(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act, Fault> {
     let (first, values) = (outcome.first, if outcome.ok { 3 } else { 1 });
     call.drop_to(first + values - 1);
@@ -295,7 +296,7 @@ fn conclude(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act,
     if first <= at::RESPONSE {
         request = call.create(make_request())?;
         if outcome.ok {
-            // A long answer, say: its route will need one again.
+            // For example, the response is long. Later requests of this route will need a request object as well.
             let machine = &call.object::<Run>(at::RUN)?.machine;
             machine.server.borrow_mut().needs_request(id);
         }
@@ -322,7 +323,8 @@ fn concluded(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
     }
 }
 
-/// `run:abandon()` → the request that it worked on, or nil: its connection closes. For a task that ended in the middle.
+/// `run:abandon()`: closes the connection of the request that was being handled, after its task has ended early.
+/// Returns the number of the request, or nil.
 fn abandon(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
     let run = call.object_mut::<Run>(1)?;
     let id = run.id.take();
