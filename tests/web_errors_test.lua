@@ -63,7 +63,7 @@ t.test("the page shows the lines around the error, and the headers except for se
     end)
   end)
   t.eq({ r.status, r.headers["content-type"] }, { 500, "text/html; charset=utf-8" })
-  t.ok(r.body:find "<b><i>%d+</i>  [^\n]*the line with the fault", r.body)
+  t.ok(r.body:find "<b><i>%d+</i>  [^\n]*the line of the error", r.body)
   t.ok(r.body:find("here &lt;it&gt; is", 1, true))
   t.ok(r.body:find("<dt>x%-plain</dt><dd>&lt;seen&gt;</dd>"))
   t.is_nil(r.body:find(secret))
