@@ -265,7 +265,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     }
     let queued = stream.turns.reading == Reading::NativeQueued;
     let reply = match (ends, queued) {
-        (Some(word), false) => Reply::Failed(Failed::word(word, None)),
+        (Some(code), false) => Reply::Failed(Failed::code(code, None)),
         (None, false) => received(stream, form_again(stack, outcome.first - 1)?),
         // The stream is read again after the turn was passed on, because Lua code runs in between.
         (None, true) => {
