@@ -241,12 +241,17 @@ const HTTP: &str = r#"
         server:finish(number)
       end
     end
-    http.serve(server:run(), server, server, function(message) return message end, { handle }, {},
-      function() return handle end,
-      function(_, _, _, ok, message)
-        if not ok then error(message, 0) end
-        return true
-      end, function() end, "code", "kind")
+    server:set_callbacks {
+      app_server = server,
+      catch = function(message) return message end,
+      handlers = { handle },
+      response_class = {},
+      choose_handler = function() return handle end,
+      complete = function() return true end,
+      fail = function(_, _, message) error(message, 0) end,
+      notify = function() end,
+    }
+    http.serve(server:dispatcher())
     server:flush()
     server:close()
     http.pairs "a=b&a=c&%20=+"

@@ -61,9 +61,9 @@ M.makers = {
     routes:add("POST", "/:name")
     return k.request(routes, REQUEST)
   end,
-  ["lio.http.run"] = function()
+  ["lio.http.dispatcher"] = function()
     local server, close = k.server(http.routes(), REQUEST)
-    return server:run(), close
+    return server:dispatcher(), close
   end,
   ["lio.http.server"] = function() return k.server(http.routes(), REQUEST) end,
   ["lio.http.multipart"] = function()

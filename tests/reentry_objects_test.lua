@@ -230,13 +230,13 @@ t.test("server:body with __gc of the server inside gives the body, and the serve
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n0\r\n\r\n"
   local server, _, far = k.server(http.routes(), request)
-  local run = server:run()
+  local dispatcher = server:dispatcher()
   k.serve(server, function(req)
     local _, id = http.head.owner(req)
     t.eq(with_finalizer(once(function() drop(server) end), server.body, server, id), ("a"):rep(1000))
     t.raises("lio.http.server expected", server.body, server, id)
-  end, run)
-  drop(run)
+  end, dispatcher)
+  drop(dispatcher)
   far:close()
 end)
 
@@ -310,7 +310,7 @@ t.test("answers:piece with piece and __gc of the stream inside gives each piece 
   end), a.piece, a)
   t.eq(data, ("a"):rep(1000))
   t.eq(inner, ("b"):rep(1000))
-  t.raises("gone", a.piece, a)
+  t.raises("the connection of the responses is missing", a.piece, a)
   close(far, sel)
 end)
 
@@ -473,20 +473,20 @@ end)
 t.test("an answer to a connection that was closed, or whose server is gone, does not write to what is gone", function()
   for _, what in ipairs { "close", "server" } do
     local server, _, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-    local run, said = server:run(), nil
+    local dispatcher, said = server:dispatcher(), nil
     k.serve(server, function(req)
       local _, id = http.head.owner(req)
       server:add_field(id, "X-A", 12345.5)
       if what == "close" then server:close() else drop(server) end
       said = refusal(server.answer, server, id, 200, nil, "outer")
-    end, run)
+    end, dispatcher)
     if what == "close" then
       t.eq(said, true)
       t.is_nil(far:recv())
     else
       t.ok(tostring(said):find "lio.http.server expected", tostring(said))
     end
-    drop(run)
+    drop(dispatcher)
     far:close()
   end
 end)

@@ -90,17 +90,22 @@ function kit.server(routes, bytes)
   end, far
 end
 
--- Serves what is due by `run`, one of the server's own when absent: `handler(req, res)` handles each request.
-function kit.serve(server, handler, run)
-  local function no() end
-  local handlers = { handler, handler, handler }
-  run = run or server:run()
+-- Serves the requests that are ready: `handler(req, res)` handles each. `dispatcher`: one of the server's, by default a
+-- new one.
+function kit.serve(server, handler, dispatcher)
+  server:set_callbacks {
+    app_server = server,
+    catch = debug.traceback,
+    handlers = { handler, handler, handler },
+    response_class = {},
+    choose_handler = function() return handler end,
+    complete = function() return true end,
+    fail = function(_, _, problem) error(problem, 0) end,
+    notify = function() end,
+  }
+  dispatcher = dispatcher or server:dispatcher()
   repeat
-    http.serve(run, server, server, debug.traceback, handlers, {}, function() return handler end,
-      function(_, _, _, ok, problem)
-        if not ok then error(problem, 0) end
-        return true
-      end, no, "code", "kind")
+    http.serve(dispatcher)
     if not pcall(server.flush, server) then return end
     for _ in selectors[server]:wait(0) do end -- luacheck: ignore 542
   until not server:arrived()

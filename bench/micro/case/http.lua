@@ -111,7 +111,7 @@ local function bare(request, add, fields)
   add(routes)
   local server = http.server(web.defaults, routes, sel)
   server:admit(stream.new(sel, other))
-  local run, handlers = server:run(), {}
+  local handlers = {}
   local function answer(req)
     if not fields then return HELLO end
     local _, id = owner(req)
@@ -123,10 +123,15 @@ local function bare(request, add, fields)
     if not fields then pcall(routes.takes, routes, id, 0) end
   end
   local function nothing() end
+  server:set_callbacks {
+    app_server = server, catch = nothing, handlers = handlers, response_class = {}, choose_handler = nothing,
+    complete = nothing, fail = nothing, notify = nothing,
+  }
+  local dispatcher = server:dispatcher()
   return load(client, request, function()
     for _ in sel:wait(1) do end -- luacheck: ignore 542
     server:arrived()
-    http.serve(run, server, server, nothing, handlers, {}, nothing, nothing, nothing, "code", "kind")
+    http.serve(dispatcher)
     server:flush()
   end)
 end

@@ -13,7 +13,6 @@ local watched <const> = require "lio.watched"
 require "lio.web.request"
 local Response <const> = require("lio.web.response").Response
 
-local catch <const> = handler_error.catch
 local serve <const> = http.serve
 local setmetatable <const> = setmetatable
 
@@ -30,23 +29,22 @@ AppServer.__index = AppServer
 
 -- Tasks ------------------------------------------------------------------------------------------------
 
--- What a task serves with. As a closing value it closes the connection of a task that is killed within a request, which
--- no other task would answer.
+-- What a task serves with: a native dispatcher. As a closing value it closes the connection of a task that is killed
+-- within a request, which no other task would answer.
 local ServingTask = {}
 ServingTask.__index = ServingTask
 
 function ServingTask.__close(task)
-  local id = task.run:abandon()
+  local id = task.dispatcher:abandon()
   if id then dispatch.abandon(task.app_server, id) end
 end
 
 -- Serves requests, as a task, until none is ready.
 local function serve_ready(app_server)
   local task <close> = app_server.idle_task
-    or setmetatable({ app_server = app_server, run = app_server.server:run() }, ServingTask)
+    or setmetatable({ app_server = app_server, dispatcher = app_server.server:dispatcher() }, ServingTask)
   app_server.idle_task = nil
-  serve(task.run, app_server.server, app_server, catch, app_server.app.handlers, Response, dispatch.choose_handler,
-    dispatch.conclude, dispatch.notify, "code", "content_type")
+  serve(task.dispatcher)
   app_server.idle_task = task
 end
 
@@ -181,6 +179,16 @@ function M.new(app, driver)
   local self = setmetatable({
     app = app, driver = driver, server = server, stopping = false, unflushed = {},
   }, AppServer)
+  server:set_callbacks {
+    app_server = self,
+    catch = handler_error.catch,
+    handlers = app.handlers,
+    response_class = Response,
+    choose_handler = dispatch.choose_handler,
+    complete = dispatch.complete,
+    fail = dispatch.fail,
+    notify = dispatch.notify,
+  }
   self.timer = driver.timers:create(self)
   exchanges.register(self)
   driver:add_hooks(self)

@@ -14,8 +14,8 @@ local catch <const> = handler_error.catch
 local set_route <const> = http.head.route
 local xpcall <const> = xpcall
 
--- The field of a response that has the number of its request.
-local ID <const> = 2
+-- The fields of a response that have the number of its request, and the request.
+local ID <const>, REQUEST <const> = 2, 3
 
 local M = {}
 
@@ -57,8 +57,8 @@ local function clean_up(exchange, req, res)
   if exchange.end_hooks then run_end_hooks(exchange, req, res) end
 end
 
--- Responds to a request whose handler has raised, or whose response cannot be sent.
-local function fail(exchange, req, res, err)
+-- Sends the response to a request whose handler has raised, or whose response cannot be sent.
+local function send_error(exchange, req, res, err)
   handler_error.respond(exchange, req, res, err)
   if exchange.taken_over or exchange.aborted then return end
   local ok, second = xpcall(res.finish, catch, res)
@@ -72,25 +72,33 @@ local function fail(exchange, req, res, err)
   res:finish()
 end
 
+-- Ends an exchange with its request. Returns whether the connection stays open.
+local function end_exchange(exchange, res)
+  if exchange.needs_cleanup then clean_up(exchange, res[REQUEST], res) end
+  exchange.app_server.exchanges[exchange.id] = nil
+  return not (exchange.taken_over or exchange.aborted)
+end
+
 local function finish_response(app_server, res, a, b, c)
   local exchange = app_server.exchanges[res[ID]]
   if not (exchange and exchange.taken_over) then res:finish(a, b, c) end
 end
 
--- `conclude(app_server, req, res, ok, a, b, c)`: ends a request whose handler has returned `a, b, c`, or, without `ok`,
--- raised `a`. Returns whether its connection stays open.
-function M.conclude(app_server, req, res, ok, a, b, c)
-  if ok then ok, a = xpcall(finish_response, catch, app_server, res, a, b, c) end
-  if not ok then
-    local exchange = exchanges.of(res)
-    if not pcall(fail, exchange, req, res, a) then exchange.aborted = true end
-  end
-  local id = res[ID]
-  local exchange = app_server.exchanges[id]
-  if not exchange then return true end
-  if exchange.needs_cleanup then clean_up(exchange, req, res) end
-  app_server.exchanges[id] = nil
-  return not (exchange.taken_over or exchange.aborted)
+-- `fail(app_server, res, err)`: ends a request whose handler has raised `err`. Returns whether its connection stays
+-- open.
+function M.fail(app_server, res, err)
+  local exchange = exchanges.of(res)
+  if not pcall(send_error, exchange, res[REQUEST], res, err) then exchange.aborted = true end
+  return not app_server.exchanges[exchange.id] or end_exchange(exchange, res)
+end
+
+-- `complete(app_server, res, a, b, c)`: ends a request whose handler has returned `a, b, c`. Returns whether its
+-- connection stays open.
+function M.complete(app_server, res, a, b, c)
+  local ok, err = xpcall(finish_response, catch, app_server, res, a, b, c)
+  if not ok then return M.fail(app_server, res, err) end
+  local exchange = app_server.exchanges[res[ID]]
+  return not exchange or end_exchange(exchange, res)
 end
 
 -- `abandon(app_server, id)`: ends a request whose task was killed. Its connection is closed.

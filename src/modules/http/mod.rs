@@ -14,6 +14,7 @@
 //! | `transport` | plain sockets as transport |
 //! | [`pairs`], `fields`, `limit` | conversions of arguments and results |
 
+mod callbacks;
 pub(crate) mod client;
 mod fields;
 pub(crate) mod files;

@@ -1,52 +1,26 @@
 //! `http.serve`: takes work from a server, calls the handlers, and passes their results to the server. If a handler
 //! returns a body and has set only status, fields and media type, the response is sent here; otherwise
-//! lualib/lio/web/ completes it.
+//! lualib/lio/web/dispatch.lua completes it.
 
-use super::machine::Machine;
-use super::request::{Request, SERVER};
+use super::callbacks::{self, at};
+use super::machine::{Handle, Machine};
+use super::request::{self, Request};
 use crate::http::router::routes::{RouteId, Takes};
 use crate::http::server::{
     AT_ONCE, Body, End, Intent, Kind as BodyKind, Plan, RequestId, Responded, Response, Why, Work,
 };
 use crate::lua::{
-    Argument, Call, Fault, Function, FunctionTable, Kind, MadeBy, Maker, Next, Nil, Object, Outcome, Pushing, Row,
-    Stack, functions, results, then,
+    Argument, Call, Fault, Field, Function, FunctionTable, Kind, MadeBy, Maker, NewWith, Next, Nil, Object, Outcome,
+    Pushing, Row, Stack, functions, results, then,
 };
 use crate::modules::json;
 use std::rc::Rc;
 
-/// The stack indices of the values of `serve`.
-mod at {
-    pub(super) const RUN: i32 = 1;
-    pub(super) const SERVER: i32 = 2;
-    /// The state that the Lua functions below get.
-    pub(super) const SERVING: i32 = 3;
-    /// The message handler of protected calls.
-    pub(super) const CAUGHT: i32 = 4;
-    /// The handlers by route.
-    pub(super) const HANDLERS: i32 = 5;
-    /// The metatable of responses.
-    pub(super) const RESPONSES: i32 = 6;
-    /// `choose(serving, req, res, route)`: returns the handler, if the route alone does not determine it.
-    pub(super) const CHOOSE: i32 = 7;
-    /// `conclude(serving, req, res, ok, a, b, c)`: completes a request. Returns whether the connection continues.
-    pub(super) const CONCLUDE: i32 = 8;
-    /// `tell(serving, id, why)`: resumes a task that waits on a request; without `id`, reports that a connection has
-    /// closed.
-    pub(super) const TELL: i32 = 9;
-    /// The names of two fields of responses.
-    pub(super) const CODE: i32 = 10;
-    pub(super) const KIND: i32 = 11;
-    /// The handler, or nil, and for handlers with arguments the request and the response.
-    pub(super) const REQUEST: i32 = 13;
-    pub(super) const RESPONSE: i32 = 14;
-}
-
 /// The number of preallocated fields of a response: code, body, kind.
 const NAMED: i32 = 3;
 
-/// The state of a task that serves.
-pub(crate) struct Run {
+/// The state of a task that serves: it handles one request after another.
+pub(crate) struct Dispatcher {
     machine: Rc<Machine>,
     /// The request that is being handled.
     id: Option<RequestId>,
@@ -54,19 +28,17 @@ pub(crate) struct Run {
     text: Vec<u8>,
 }
 
-impl Run {
-    pub(super) fn new(machine: Rc<Machine>) -> Self {
-        Run { machine, id: None, text: Vec::new() }
-    }
-}
+/// Its server.
+pub(super) const SERVER: Field<Dispatcher> = Field::new(1);
 
-impl Object for Run {
-    const NAME: &'static str = "lio.http.run";
+impl Object for Dispatcher {
+    const NAME: &'static str = "lio.http.dispatcher";
+    const USER_VALUES: i32 = 1;
     const METHODS: FunctionTable = functions! { abandon };
 }
 
-/// The Lua object of the request that is being handled.
-impl Maker for Run {
+/// Makes the Lua object of the request that is being handled.
+impl Maker for Dispatcher {
     type Made = Request;
 
     fn size(&self) -> usize {
@@ -86,10 +58,10 @@ impl Maker for Run {
 }
 
 /// The request that is being handled, with its server.
-type MakeRequest = MadeBy<Run, 1>;
+type MakeRequest = MadeBy<Dispatcher, 1>;
 
 fn make_request() -> MakeRequest {
-    MadeBy { maker: at::RUN, fields: [(SERVER, at::SERVER)] }
+    MadeBy { maker: at::DISPATCHER, fields: [(request::SERVER, at::SERVER)] }
 }
 
 /// `{ server, id, request }`
@@ -99,7 +71,7 @@ fn make_response(id: RequestId, request: i32) -> MakeResponse {
     Row {
         items: (Argument(at::SERVER), id.number() as i64, Argument(request)),
         named: NAMED,
-        metatable: Some(at::RESPONSES),
+        metatable: Some(at::RESPONSE_CLASS),
     }
 }
 
@@ -113,36 +85,47 @@ results! {
     }
 }
 
-/// `http.serve(run, …)`, see [`at`]: does the work of a server. It runs in a task, because handlers may wait.
-pub(crate) const SERVE: Function = Function::new(serve);
+/// `S:dispatcher()`: returns a dispatcher, for one task.
+pub(super) const DISPATCHER: Function = Function::new(|call: &mut Call<'_>| {
+    let machine = call.object::<Handle>(1)?.machine.clone();
+    Ok(NewWith::new(Dispatcher { machine, id: None, text: Vec::new() }, [(SERVER, 1)]))
+});
 
-fn serve(call: &mut Call<'_>) -> Result<Act, Fault> {
-    let (run, stack) = call.split::<Run>(at::RUN)?;
-    next_work(run, stack)
+/// `http.serve(dispatcher)`: does the work of its server, with the server's callbacks, until none is left. It runs in a
+/// task, because handlers may wait.
+pub(crate) const SERVE: Function = Function::new(|call: &mut Call<'_>| {
+    callbacks::push(call)?;
+    resume(call)
+});
+
+/// Continues to serve.
+fn resume(call: &mut Call<'_>) -> Result<Act, Fault> {
+    let (dispatcher, stack) = call.split::<Dispatcher>(at::DISPATCHER)?;
+    next_work(dispatcher, stack)
 }
 
 /// Takes the next work.
-fn next_work(run: &mut Run, stack: &mut Stack) -> Result<Act, Fault> {
-    stack.drop_to(at::KIND);
-    let machine = &*run.machine;
+fn next_work(dispatcher: &mut Dispatcher, stack: &mut Stack) -> Result<Act, Fault> {
+    stack.drop_to(at::HANDLER - 1);
+    let machine = &*dispatcher.machine;
     let work = machine.server.borrow_mut().next(machine.clock());
     match work {
         Work::Dispatch { id, plan } => {
-            run.id = Some(id);
+            dispatcher.id = Some(id);
             machine.count_request();
             match plan {
                 Plan::Handle { route, takes: Takes::Nothing } => {
                     stack.element(at::HANDLERS, route.number())?;
-                    Ok(Act::Plain(Next::protected(0, -1, at::CAUGHT, then(handled), 0)))
+                    Ok(Act::Plain(Next::protected(0, -1, at::CATCH, then(handled), 0)))
                 }
                 Plan::Handle { route, takes } => handle(stack, id, route, takes),
                 Plan::Choose { route } => choose(stack, id, route),
             }
         }
-        Work::Resume { id, why } => tell(stack, Some((id, why))),
-        Work::Room => tell(stack, None),
+        Work::Resume { id, why } => notify(stack, Some((id, why))),
+        Work::Room => notify(stack, None),
         Work::Idle => {
-            run.id = None;
+            dispatcher.id = None;
             Ok(Act::Plain(Next::pushed(0)))
         }
     }
@@ -153,14 +136,14 @@ fn handle(stack: &mut Stack, id: RequestId, route: RouteId, takes: Takes) -> Res
     let handler = stack.element(at::HANDLERS, route.number())?;
     let (request, response) = (at::REQUEST, at::RESPONSE);
     Ok(match takes {
-        Takes::Both => Act::Two(Next::protected(2, -1, at::CAUGHT, then(handled), 0).pushing((
+        Takes::Both => Act::Two(Next::protected(2, -1, at::CATCH, then(handled), 0).pushing((
             make_request(),
             make_response(id, request),
             Argument(handler),
             Argument(request),
             Argument(response),
         ))),
-        _ => Act::One(Next::protected(1, -1, at::CAUGHT, then(handled), 0).pushing((
+        _ => Act::One(Next::protected(1, -1, at::CATCH, then(handled), 0).pushing((
             make_request(),
             Nil,
             Argument(handler),
@@ -175,8 +158,8 @@ fn choose(stack: &mut Stack, id: RequestId, route: Option<RouteId>) -> Result<Ac
     Ok(Act::Choose(Next::call(4, then(chosen), 0).pushing((
         make_request(),
         make_response(id, at::REQUEST),
-        Argument(at::CHOOSE),
-        Argument(at::SERVING),
+        Argument(at::CHOOSE_HANDLER),
+        Argument(at::APP_SERVER),
         Argument(at::REQUEST),
         Argument(at::RESPONSE),
         route.map_or(0, RouteId::number),
@@ -188,54 +171,54 @@ fn chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     call.drop_to(outcome.first);
     call.push(Argument(at::REQUEST))?;
     call.push(Argument(at::RESPONSE))?;
-    Ok(Next::protected(2, -1, at::CAUGHT, then(handled_chosen), 0))
+    Ok(Next::protected(2, -1, at::CATCH, then(handled_chosen), 0))
 }
 
 /// Calls Lua code to resume a task that waits on a request, or one that waits for a connection to close.
 #[cold]
-fn tell(stack: &mut Stack, resumed: Option<(RequestId, Why)>) -> Result<Act, Fault> {
-    stack.push(Argument(at::TELL))?;
-    stack.push(Argument(at::SERVING))?;
+fn notify(stack: &mut Stack, resumed: Option<(RequestId, Why)>) -> Result<Act, Fault> {
+    stack.push(Argument(at::NOTIFY))?;
+    stack.push(Argument(at::APP_SERVER))?;
     let mut arguments = 1;
     if let Some((id, why)) = resumed {
         stack.push(id.number() as i64)?;
         stack.push(why as i64)?;
         arguments = 3;
     }
-    Ok(Act::Plain(Next::call(arguments, then(|call, _| serve(call)), 0)))
+    Ok(Act::Plain(Next::call(arguments, then(|call, _| resume(call)), 0)))
 }
 
 /// Continues after a handler of a route has returned or raised an error.
 fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
-    let (run, stack) = call.split::<Run>(at::RUN)?;
-    let Some(id) = run.id else {
+    let (dispatcher, stack) = call.split::<Dispatcher>(at::DISPATCHER)?;
+    let Some(id) = dispatcher.id else {
         return Ok(Act::Plain(Next::pushed(0)));
     };
-    match outcome.ok && answer(run, stack, id, outcome.first) {
-        true => go_on(run, stack, id, End::Kept),
-        false => conclude(call, id, outcome),
+    match outcome.ok && answer(dispatcher, stack, id, outcome.first) {
+        true => go_on(dispatcher, stack, id, End::Kept),
+        false => complete(call, id, outcome),
     }
 }
 
 /// Continues after a chosen handler.
 fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
-    match call.object::<Run>(at::RUN)?.id {
-        Some(id) => conclude(call, id, outcome),
+    match call.object::<Dispatcher>(at::DISPATCHER)?.id {
+        Some(id) => complete(call, id, outcome),
         None => Ok(Act::Plain(Next::pushed(0))),
     }
 }
 
 /// Ends the request and takes the next work.
 #[inline]
-fn go_on(run: &mut Run, stack: &mut Stack, id: RequestId, end: End) -> Result<Act, Fault> {
-    run.machine.server.borrow_mut().end(id, end);
-    next_work(run, stack)
+fn go_on(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, end: End) -> Result<Act, Fault> {
+    dispatcher.machine.server.borrow_mut().end(id, end);
+    next_work(dispatcher, stack)
 }
 
 /// Responds with the values that a handler has returned, from `first` on. Returns whether the request is complete.
 #[inline]
-fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
-    let mut server = run.machine.server.borrow_mut();
+fn answer(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, first: i32) -> bool {
+    let mut server = dispatcher.machine.server.borrow_mut();
     let Some(intent) = server.intent(id) else {
         // A served folder may have queued the whole response.
         return server.is_whole(id);
@@ -250,7 +233,7 @@ fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
             None => return false,
         },
     };
-    let text = &mut run.text;
+    let text = &mut dispatcher.text;
     let (kind, body) = if let Some(body) = stack.string(first) {
         (if untyped { BodyKind::None } else { BodyKind::Text }, body)
     } else if stack.kind(first) == Kind::Table && (first <= at::RESPONSE || !stack.is_same(first, at::RESPONSE)) {
@@ -266,7 +249,7 @@ fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
         return false;
     }
     let response = Response { status, kind, body: Body::Bytes(body) };
-    let done = server.respond(id, response, run.machine.clock()) == Responded::Done;
+    let done = server.respond(id, response, dispatcher.machine.clock()) == Responded::Done;
     text.shrink_to(1 << 16);
     done
 }
@@ -279,15 +262,16 @@ fn settings(stack: &mut Stack) -> Option<(u16, bool)> {
         None if stack.is_none(code) => 200,
         _ => return None,
     };
-    let kind = stack.get(at::RESPONSE, at::KIND).ok()?;
+    let kind = stack.get(at::RESPONSE, at::CONTENT_TYPE).ok()?;
     let untyped = stack.kind(kind) == Kind::Boolean;
     stack.drop_to(code - 1);
     Some((status, untyped))
 }
 
-/// Calls Lua code to complete the request.
-fn conclude(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act, Fault> {
-    let (first, values) = (outcome.first, if outcome.ok { 3 } else { 1 });
+/// Calls Lua code to complete the request with the results of its handler, or with its error.
+fn complete(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act, Fault> {
+    let (function, values) = if outcome.ok { (at::COMPLETE, 3) } else { (at::FAIL, 1) };
+    let first = outcome.first;
     call.drop_to(first + values - 1);
     while call.count() < first + values - 1 {
         call.push(Nil)?;
@@ -297,39 +281,38 @@ fn conclude(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act,
         request = call.create(make_request())?;
         if outcome.ok {
             // For example, the response is long. Later requests of this route will need a request object as well.
-            let machine = &call.object::<Run>(at::RUN)?.machine;
+            let machine = &call.object::<Dispatcher>(at::DISPATCHER)?.machine;
             machine.server.borrow_mut().needs_request(id);
         }
     }
     if first <= at::RESPONSE || call.is_none(response) {
         response = call.create(make_response(id, request))?;
     }
-    for index in [at::CONCLUDE, at::SERVING, request, response] {
+    for index in [function, at::APP_SERVER, response] {
         call.push(Argument(index))?;
     }
-    call.push(outcome.ok)?;
     for index in first..first + values {
         call.push(Argument(index))?;
     }
-    Ok(Act::Plain(Next::call(4 + values, then(concluded), 0)))
+    Ok(Act::Plain(Next::call(2 + values, then(completed), 0)))
 }
 
-fn concluded(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
+fn completed(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
     let end = if call.is_true(outcome.first) { End::Kept } else { End::Cut };
-    let (run, stack) = call.split::<Run>(at::RUN)?;
-    match run.id {
-        Some(id) => go_on(run, stack, id, end),
+    let (dispatcher, stack) = call.split::<Dispatcher>(at::DISPATCHER)?;
+    match dispatcher.id {
+        Some(id) => go_on(dispatcher, stack, id, end),
         None => Ok(Act::Plain(Next::pushed(0))),
     }
 }
 
-/// `run:abandon()`: closes the connection of the request that was being handled, after its task has ended early.
+/// `dispatcher:abandon()`: closes the connection of the request that was being handled, after its task has ended early.
 /// Returns the number of the request, or nil.
 fn abandon(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
-    let run = call.object_mut::<Run>(1)?;
-    let id = run.id.take();
+    let dispatcher = call.object_mut::<Dispatcher>(1)?;
+    let id = dispatcher.id.take();
     if let Some(id) = id {
-        run.machine.server.borrow_mut().abandon(id);
+        dispatcher.machine.server.borrow_mut().abandon(id);
     }
     Ok(id.map(|id| id.number() as i64))
 }

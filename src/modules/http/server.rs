@@ -5,9 +5,8 @@
 
 use super::machine::{Handle, Machine, machine};
 use super::routes::AppRoutes;
-use super::serve::Run;
 use super::transport::Plain;
-use super::{read, respond};
+use super::{callbacks, read, respond, serve};
 use crate::codec::http1::head::Limits;
 use crate::event::clock::monotonic_nanos;
 use crate::event::{CLOSED, ERROR, HANG_UP, Mode, READ, WRITE};
@@ -31,9 +30,10 @@ const LISTENER: Field<Handle> = Field::new(1);
 
 impl Object for Handle {
     const NAME: &'static str = "lio.http.server";
-    const USER_VALUES: i32 = 1;
+    /// The listening socket, and the values of `callbacks`.
+    const USER_VALUES: i32 = 11;
     const METHODS: FunctionTable = functions! {
-        listen, accept, admit, arrived, flush, expire, due: DUE, run: RUN, count: COUNT, is_full: IS_FULL, watch: WATCH,
+        listen, accept, admit, arrived, flush, expire, due: DUE, set_callbacks: callbacks::SET_CALLBACKS, dispatcher: serve::DISPATCHER, count: COUNT, is_full: IS_FULL, watch: WATCH,
         shed, stop: STOP, settle: SETTLE, close: CLOSE, touch: respond::TOUCH, add_field: respond::ADD_FIELD,
         remove_field: respond::REMOVE_FIELD, get_field: respond::GET_FIELD, keep_fields: respond::KEEP_FIELDS,
         restore_fields: respond::RESTORE_FIELDS, clear_fields: respond::CLEAR_FIELDS,
@@ -246,9 +246,6 @@ fn expire(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// `S:due()`: returns the number of connections with work, or a larger number.
 const DUE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().work_count() as i64);
-
-/// `S:run()`: returns the state of a task that serves.
-const RUN: Function = Function::of(|handle: &Handle| New::of(Run::new(handle.machine.clone())));
 
 /// `S:count()`: returns the number of connections.
 const COUNT: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().count() as i64);
