@@ -65,6 +65,7 @@ local function with_changes(is_meant, value, f, ...)
 end
 
 local function is_new_object(value) return type(value) == "userdata" and not debug.getmetatable(value) end
+local function is_metatable(value) return type(value) == "table" and rawget(value, "__gc") ~= nil end
 local function is_new_table(value) return type(value) == "table" and not next(value) end
 
 t.test("an object that is taken away while it is made is an error", function()
@@ -73,6 +74,18 @@ t.test("an object that is taken away while it is made is an error", function()
   sel:waker()
   for _, value in ipairs { false, 0, "text", print, coroutine.create(print), {} } do
     local changed, done, message = with_changes(is_new_object, value, sel.waker, sel)
+    t.ok(changed > 0)
+    t.ok(not done and message:find "a finalizer has taken an object away", message)
+    t.eq(metatables(), before)
+  end
+end, { leaks = true })
+
+-- Nothing would have freed what the object holds.
+t.test("an object whose metatable is taken away while it is made is an error", function()
+  local sel <close> = lio.create()
+  sel:waker()
+  for _, value in ipairs { false, 0, "text", {}, debug.getmetatable(sel) } do
+    local changed, done, message = with_changes(is_metatable, value, sel.waker, sel)
     t.ok(changed > 0)
     t.ok(not done and message:find "a finalizer has taken an object away", message)
     t.eq(metatables(), before)

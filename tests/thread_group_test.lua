@@ -6,6 +6,7 @@ local t = require "tests.kit"
 local k = require "tests.netkit"
 local counts = require "tests.model.counts"
 local loop = require "lio.loop"
+local task = require "lio.task"
 local thread = require "lio.thread"
 
 local pack <const> = table.pack
@@ -147,6 +148,30 @@ k.test("all inside all, inside a thread", function()
   t.eq(ok, true)
   t.eq(list, { pack(3), pack(21), pack(201) })
 end)
+
+-- The error went to `all`, whose caller was gone, and was lost.
+for _, inner in ipairs { "a thread", "a thread of a scope" } do
+  k.test("a function of all that has its caller killed by " .. inner .. " and then fails is reported", function()
+    local reported, on_error = {}, task.on_error
+    local caller
+    caller = thread.spawn(function()
+      thread.all {
+        function()
+          loop.sleep(0)
+          local scope <close> = thread.scope()
+          local function kill() t.eq(thread.kill(caller), true) end
+          if inner == "a thread" then thread.spawn(kill) else scope:spawn(kill) end
+          error("failed later", 0)
+        end,
+        function() loop.wait "for ever" end,
+      }
+    end)
+    task.on_error = function(message) reported[#reported + 1] = message:match "^[^\n]*" end
+    k.settle()
+    task.on_error = on_error
+    t.eq(reported, { "failed later" })
+  end)
+end
 
 -- ---------------------------------------------------------------------------------------------
 -- race

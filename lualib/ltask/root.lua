@@ -11,6 +11,7 @@ local config = ...
 local RECEIPT_RESPONSE <const> = 4
 local NEW <const>, DEL <const> = 0, 1
 local SYSTEM <const>, ERROR <const> = 0, 3
+local IS_ENDING <const> = "the system is ending"
 
 local S = {}
 
@@ -134,7 +135,7 @@ function ltask.signal_handler(id)
 end
 
 local function spawn(t)
-  if ending then error("the system is ending", 0) end
+  if ending then error(IS_ENDING, 0) end
   local id = new_id()
   local ok, problem = pcall(create, t, id)
   if ok then return id end
@@ -331,15 +332,24 @@ local function start_all()
   -- One more, so that a service which ends at once does not end the system before the next one.
   common_count = common_count + 1
   for _, t in ipairs(config.bootstrap) do
+    -- A service that has started may have ended the system already: the rest is not missed.
+    if ending then return end
     part(("the bootstrap service '%s'"):format(t.name), start_one, t)
   end
   common_count = common_count - 1
   if common_count == 0 then end_system() end
 end
 
+-- Whether a service did not start only because the system has been ended meanwhile: it quit in its start, or it was
+-- denied a service of its own.
+local function is_cut_short(problem)
+  problem = tostring(problem)
+  return ending and (problem:find(IS_ENDING, 1, true) or problem:find "{service:%d+} is dead")
+end
+
 ltask.fork(function()
   local ok, problem = pcall(start_all)
-  if not ok then
+  if not ok and not is_cut_short(problem) then
     -- `ltask.start` raises it.
     core.fail_boot(problem)
     end_system()

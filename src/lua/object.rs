@@ -73,11 +73,11 @@ fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut
     const { Slot::<T>::COUNTS };
     push_type::<T>(to);
     let metatable = to.count();
+    let type_identity = to.identity(metatable);
     let slot: *mut Slot<T> = to.push_block(size_of::<Slot<T>>() + size, T::USER_VALUES).cast();
-    // What a finalizer may have put there by the debug library is no table, or one without consequence; and it may have taken
-    // the block away, which is freed then.
-    to.check_kind(metatable, Kind::Table);
-    if to.identity(metatable + 1) != slot.addr() {
+    // By the debug library a finalizer may have put another value in the place of the metatable, without the type's
+    // `__gc`, or of the block, which is freed then.
+    if to.identity(metatable) != type_identity || to.identity(metatable + 1) != slot.addr() {
         Fault::message("a finalizer has taken an object away").raise(to);
     }
     // SAFETY: the block is large enough for slot and bytes, and nobody else has it yet.

@@ -38,6 +38,8 @@ LUA
 serve() {
   "${@:2}" >"$scratch/$1.log" 2>&1 &
   pids+=($!)
+  # The shell does not report its end, which would follow the closing line.
+  disown
   url=
   for _ in $(seq 100); do
     url=$(sed -n 's#.*\(http://[0-9.:]*/\).*#\1#p' "$scratch/$1.log" | head -n 1)

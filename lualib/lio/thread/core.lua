@@ -138,7 +138,8 @@ end
 
 local function tell(t, ok, ...)
   local collector = t.collector
-  if collector then
+  -- A collector whose caller was killed in the meantime receives nothing: a failure is reported like any other.
+  if collector and not collector.ended then
     collector:collect(t.place, ok, ...)
     t.waited, t.ended = true, true
     return

@@ -101,6 +101,7 @@ local function wait_for_given(all, threads)
 end
 
 function All:__close()
+  self.ended = true
   for t, given in pairs(self.given or {}) do drop_tickets({ t }, given) end
 end
 
@@ -132,7 +133,7 @@ function M.all(list)
   check_list(list, "all")
   local scope <close> = new_scope()
   local all <close> = setmetatable({
-    results = {}, left = 0, starts = true, failed = false, problem = false, given = false,
+    results = {}, left = 0, starts = true, failed = false, problem = false, given = false, ended = false,
   }, All)
   local threads = start_collected(scope, all, list)
   if all.left > 0 and not all.failed then wait(all) end
