@@ -3,7 +3,7 @@
 
 use super::connection::State;
 use super::settings::{Clock, Time};
-use super::work::{Why, Work};
+use super::work::{ResumeReason, Work};
 use super::{Server, Transport};
 use crate::codec::http1::status::Reject;
 use crate::event::timers::Queue;
@@ -76,11 +76,11 @@ impl<T: Transport> Server<T> {
                 let late = |due: Option<Time>| due.is_some_and(|due| due <= clock.now);
                 if late(read_due) {
                     handling.end_read_wait(clock.now);
-                    self.notifications.push_back(Work::Resume { id, why: Why::ReadTimeOut });
+                    self.notifications.push_back(Work::Resume { id, reason: ResumeReason::ReadTimeOut });
                 }
                 if late(handling.waits().write) {
                     handling.extras().waits.write = None;
-                    self.notifications.push_back(Work::Resume { id, why: Why::WriteTimeOut });
+                    self.notifications.push_back(Work::Resume { id, reason: ResumeReason::WriteTimeOut });
                 }
                 self.set_wait_deadline(slot);
             }

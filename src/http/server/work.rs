@@ -14,9 +14,9 @@ pub(crate) enum Work {
     /// Handle a request.
     Dispatch { id: RequestId, plan: Plan },
     /// Resume a task that waits on a request.
-    Resume { id: RequestId, why: Why },
+    Resume { id: RequestId, reason: ResumeReason },
     /// A connection has closed, for which the driver waits.
-    Room,
+    ConnectionClosed,
     /// There is no work now.
     Idle,
 }
@@ -32,7 +32,7 @@ pub(crate) enum Plan {
 
 /// The reason why a task is resumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Why {
+pub(crate) enum ResumeReason {
     Readable,
     Writable,
     /// The peer has closed its sending side.
@@ -115,15 +115,15 @@ impl<T: Transport> Server<T> {
             waits = handling.waits();
             if waits.read.is_some() && (events.read || events.closed) {
                 handling.end_read_wait(clock.now);
-                self.notifications.push_back(Work::Resume { id, why: Why::Readable });
+                self.notifications.push_back(Work::Resume { id, reason: ResumeReason::Readable });
             }
             if waits.end && events.closed {
                 handling.extras().waits.end = false;
-                self.notifications.push_back(Work::Resume { id, why: Why::PeerEnded });
+                self.notifications.push_back(Work::Resume { id, reason: ResumeReason::PeerEnded });
             }
             if waits.write.is_some() && (events.write || events.closed) {
                 handling.extras().waits.write = None;
-                self.notifications.push_back(Work::Resume { id, why: Why::Writable });
+                self.notifications.push_back(Work::Resume { id, reason: ResumeReason::Writable });
             }
         }
         // No task waits to write, so the server sends the queue.

@@ -6,7 +6,7 @@ use super::machine::Machine;
 use super::request::{Request, SERVER};
 use crate::http::router::routes::{RouteId, Takes};
 use crate::http::server::{
-    AT_ONCE, Body, End, Intent, Kind as BodyKind, Plan, RequestId, Responded, Response, Why, Work,
+    AT_ONCE, Body, Intent, Kind as BodyKind, Plan, RequestEnd, RequestId, Responded, Response, ResumeReason, Work,
 };
 use crate::lua::{
     Argument, Call, Fault, Function, FunctionTable, Kind, MadeBy, Maker, Next, Nil, Object, Outcome, Pushing, Row,
@@ -31,7 +31,7 @@ mod at {
     pub(super) const CHOOSE: i32 = 7;
     /// `conclude(serving, req, res, ok, a, b, c)`: completes a request. Returns whether the connection continues.
     pub(super) const CONCLUDE: i32 = 8;
-    /// `tell(serving, id, why)`: resumes a task that waits on a request; without `id`, reports that a connection has
+    /// `tell(serving, id, reason)`: resumes a task that waits on a request; without `id`, reports that a connection has
     /// closed.
     pub(super) const TELL: i32 = 9;
     /// The names of two fields of responses.
@@ -139,8 +139,8 @@ fn next_work(run: &mut Run, stack: &mut Stack) -> Result<Act, Fault> {
                 Plan::Choose { route } => choose(stack, id, route),
             }
         }
-        Work::Resume { id, why } => tell(stack, Some((id, why))),
-        Work::Room => tell(stack, None),
+        Work::Resume { id, reason } => tell(stack, Some((id, reason))),
+        Work::ConnectionClosed => tell(stack, None),
         Work::Idle => {
             run.id = None;
             Ok(Act::Plain(Next::pushed(0)))
@@ -193,13 +193,13 @@ fn chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
 
 /// Calls Lua code to resume a task that waits on a request, or one that waits for a connection to close.
 #[cold]
-fn tell(stack: &mut Stack, resumed: Option<(RequestId, Why)>) -> Result<Act, Fault> {
+fn tell(stack: &mut Stack, resumed: Option<(RequestId, ResumeReason)>) -> Result<Act, Fault> {
     stack.push(Argument(at::TELL))?;
     stack.push(Argument(at::SERVING))?;
     let mut arguments = 1;
-    if let Some((id, why)) = resumed {
+    if let Some((id, reason)) = resumed {
         stack.push(id.number() as i64)?;
-        stack.push(why as i64)?;
+        stack.push(reason as i64)?;
         arguments = 3;
     }
     Ok(Act::Plain(Next::call(arguments, then(|call, _| serve(call)), 0)))
@@ -212,7 +212,7 @@ fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
         return Ok(Act::Plain(Next::pushed(0)));
     };
     match outcome.ok && answer(run, stack, id, outcome.first) {
-        true => go_on(run, stack, id, End::Kept),
+        true => go_on(run, stack, id, RequestEnd::Complete),
         false => conclude(call, id, outcome),
     }
 }
@@ -227,7 +227,7 @@ fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
 
 /// Ends the request and takes the next work.
 #[inline]
-fn go_on(run: &mut Run, stack: &mut Stack, id: RequestId, end: End) -> Result<Act, Fault> {
+fn go_on(run: &mut Run, stack: &mut Stack, id: RequestId, end: RequestEnd) -> Result<Act, Fault> {
     run.machine.server.borrow_mut().end(id, end);
     next_work(run, stack)
 }
@@ -315,7 +315,7 @@ fn conclude(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act,
 }
 
 fn concluded(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
-    let end = if call.is_true(outcome.first) { End::Kept } else { End::Cut };
+    let end = if call.is_true(outcome.first) { RequestEnd::Complete } else { RequestEnd::Cut };
     let (run, stack) = call.split::<Run>(at::RUN)?;
     match run.id {
         Some(id) => go_on(run, stack, id, end),
