@@ -47,7 +47,7 @@ pub(crate) use close::RequestEnd;
 pub(crate) use connection::Intent;
 pub(crate) use id::{ConnectionId, RequestId};
 pub(crate) use respond::{Body, Kind, Queued, Responded, Response};
-pub(crate) use settings::{AT_ONCE, Clock, Settings};
+pub(crate) use settings::{Clock, MAX_QUEUED_BODY, Settings};
 pub(crate) use transport::{Interest, Readiness, Transport};
 pub(crate) use work::{Plan, ResumeReason, Work};
 

@@ -6,7 +6,8 @@ use super::machine::Machine;
 use super::request::{Request, SERVER};
 use crate::http::router::routes::{RouteId, Takes};
 use crate::http::server::{
-    AT_ONCE, Body, Intent, Kind as BodyKind, Plan, RequestEnd, RequestId, Responded, Response, ResumeReason, Work,
+    Body, Intent, Kind as BodyKind, MAX_QUEUED_BODY, Plan, RequestEnd, RequestId, Responded, Response, ResumeReason,
+    Work,
 };
 use crate::lua::{
     Argument, Call, Fault, Function, FunctionTable, Kind, MadeBy, Maker, Next, Nil, Object, Outcome, Pushing, Row,
@@ -262,7 +263,7 @@ fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
     } else {
         return false;
     };
-    if body.len() > AT_ONCE {
+    if body.len() > MAX_QUEUED_BODY {
         return false;
     }
     let response = Response { status, kind, body: Body::Bytes(body) };

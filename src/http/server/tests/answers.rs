@@ -208,7 +208,7 @@ fn a_peer_that_receives_nothing_delays_its_further_requests() {
     assert!(begun < 10, "{begun} requests were begun");
     let slot = pair.wires[number].0.slot();
     let queued = pair.server.connections[slot].queued();
-    assert!(queued < settings::QUEUE_MOST + 16_000, "{queued}");
+    assert!(queued < settings::MAX_QUEUE_TO_PARSE + 16_000, "{queued}");
     let mut text = pair.got(number);
     while pair.log.len() < 100 {
         pair.take(number, 40_000);
