@@ -4,7 +4,7 @@
 //! few: a request is never more expensive than one for the whole file.
 
 /// The most ranges in one response.
-pub(crate) const MOST: usize = 32;
+pub(crate) const MAX_RANGES: usize = 32;
 
 /// A range of bytes of the representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ fn overlap(one: Span, other: Span) -> bool {
 /// Parses a `Range` field for a representation of `size` bytes. Returns the requested ranges, without those outside the
 /// representation; the list is empty if all are outside. `None`: the field is ignored.
 ///
-/// Ignored are fields with another unit than bytes and malformed fields (RFC 9110 section 14.2), more than [`MOST`]
+/// Ignored are fields with another unit than bytes and malformed fields (RFC 9110 section 14.2), more than [`MAX_RANGES`]
 /// ranges, overlapping ranges, and a suffix range of an empty representation.
 pub(crate) fn select(field: &[u8], size: u64) -> Option<Vec<Span>> {
     let equals = memchr::memchr(b'=', field)?;
@@ -78,7 +78,7 @@ pub(crate) fn select(field: &[u8], size: u64) -> Option<Vec<Span>> {
         }
         let spec = spec(text)?;
         asked += 1;
-        if asked > MOST || matches!(spec, Spec::Last(1..)) && size == 0 {
+        if asked > MAX_RANGES || matches!(spec, Spec::Last(1..)) && size == 0 {
             return None;
         }
         let Some(span) = span(spec, size) else {

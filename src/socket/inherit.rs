@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 /// The first inherited descriptor.
 const FIRST: RawFd = 3;
 /// The highest accepted value of `LISTEN_FDS`.
-const MOST: i32 = 4096;
+const MAX_INHERITED: i32 = 4096;
 
 /// An inherited socket.
 pub(crate) struct Inherited {
@@ -31,7 +31,7 @@ pub(crate) fn inherited() -> &'static [Inherited] {
         if number("LISTEN_PID").and_then(|pid| u32::try_from(pid).ok()) != Some(std::process::id()) {
             return Vec::new();
         }
-        let count = number("LISTEN_FDS").unwrap_or(0).clamp(0, MOST);
+        let count = number("LISTEN_FDS").unwrap_or(0).clamp(0, MAX_INHERITED);
         let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
         let names = names.split(':').chain(std::iter::repeat(""));
         let all = (FIRST..FIRST + count).zip(names).map(|(number, name)| {

@@ -3,6 +3,7 @@
 //! | file | topic |
 //! |---|---|
 //! | this file | the socket: created, connected, accepted, closed, given away |
+//! | `protocol` | protocols, and the phases of a socket |
 //! | `transfer` | sending and receiving |
 //! | `table` | the sockets of one VM by their descriptors |
 //! | [`address`] | addresses |
@@ -17,12 +18,14 @@ pub(crate) mod address;
 pub(crate) mod inherit;
 pub(crate) mod option;
 pub(crate) mod outlet;
+mod protocol;
 pub(crate) mod resolve;
 mod sendfile;
 mod table;
 mod transfer;
 pub(crate) mod twin;
 
+pub(crate) use protocol::{Phase, Protocol};
 pub(crate) use table::Table;
 
 use crate::event::adopt::{self, Fd};
@@ -33,69 +36,6 @@ use socket2::{Domain, SockAddr, SockRef, Type};
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
-
-/// The protocol of a descriptor.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    Tcp,
-    Tcp6,
-    Udp,
-    Udp6,
-    UnixStream,
-    UnixDatagram,
-    /// The descriptor is not a socket.
-    None,
-}
-
-impl Protocol {
-    fn of(domain: Domain, kind: Type) -> Protocol {
-        match (domain, kind == Type::STREAM) {
-            (Domain::UNIX, true) => Protocol::UnixStream,
-            (Domain::UNIX, false) => Protocol::UnixDatagram,
-            (Domain::IPV6, true) => Protocol::Tcp6,
-            (Domain::IPV6, false) => Protocol::Udp6,
-            (_, true) => Protocol::Tcp,
-            (_, false) => Protocol::Udp,
-        }
-    }
-
-    /// The domain of its addresses.
-    pub(crate) fn domain(self) -> Domain {
-        match self {
-            Protocol::Tcp6 | Protocol::Udp6 => Domain::IPV6,
-            Protocol::UnixStream | Protocol::UnixDatagram => Domain::UNIX,
-            _ => Domain::IPV4,
-        }
-    }
-
-    /// Whether it is a byte stream, without message boundaries.
-    #[inline]
-    pub(crate) fn is_stream(self) -> bool {
-        use Protocol::*;
-        matches!(self, Tcp | Tcp6 | UnixStream)
-    }
-
-    /// The name for Lua programs.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Protocol::Tcp => "tcp",
-            Protocol::Tcp6 => "tcp6",
-            Protocol::Udp => "udp",
-            Protocol::Udp6 => "udp6",
-            Protocol::UnixStream | Protocol::UnixDatagram => "unix",
-            Protocol::None => "no socket",
-        }
-    }
-}
-
-/// The phase of a socket.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Open,
-    Listening,
-    Connecting,
-    Connected,
-}
 
 /// The result of a successful transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

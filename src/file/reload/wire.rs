@@ -35,7 +35,7 @@ pub(crate) const HERE: u8 = b'h';
 
 const HEAD: usize = 5;
 /// The most bytes of a text; paths and keys are shorter.
-const MOST: usize = 64 * 1024;
+const MAX_TEXT: usize = 64 * 1024;
 
 /// The size of the control data for one descriptor.
 const ROOM: usize = rustix::cmsg_space!(ScmRights(1));
@@ -55,7 +55,7 @@ pub(crate) struct Frame {
 pub(crate) fn send(
     mut socket: &UnixStream, kind: u8, text: &[u8], descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
-    if text.len() > MOST {
+    if text.len() > MAX_TEXT {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut frame = Vec::with_capacity(HEAD + text.len());
@@ -98,7 +98,7 @@ pub(crate) fn receive(mut socket: &UnixStream) -> io::Result<Option<Frame>> {
     }
     socket.read_exact(&mut head[count..])?;
     let length = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;
-    if length > MOST {
+    if length > MAX_TEXT {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut text = vec![0; length];
@@ -136,7 +136,7 @@ mod tests {
     fn a_text_that_is_too_long_is_neither_sent_nor_received() {
         let (mut near, far) = UnixStream::pair().unwrap();
         let kind = |result: io::Result<()>| result.err().map(|error| error.kind());
-        let long = vec![0; MOST + 1];
+        let long = vec![0; MAX_TEXT + 1];
         let refused = send(&near, LOADS, &long, None);
         assert_eq!(kind(refused), Some(io::ErrorKind::InvalidInput));
         near.write_all(&[LOADS, 1, 0, 1, 0]).unwrap();

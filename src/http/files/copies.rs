@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 /// How long a missing copy is cached as missing, in nanoseconds, and for how many paths.
 const ABSENT_FOR: u64 = 2_000_000_000;
-const ABSENT_MOST: usize = 1000;
+const MAX_ABSENT: usize = 1000;
 
 /// The codings that a client accepts, in order of preference.
 pub(crate) type Accepted = [Option<&'static str>; 2];
@@ -50,7 +50,7 @@ impl MissingCopies {
     }
 
     pub(crate) fn insert(&mut self, path: &[u8], now: u64) {
-        if self.0.len() >= ABSENT_MOST && !self.0.contains_key(path) {
+        if self.0.len() >= MAX_ABSENT && !self.0.contains_key(path) {
             self.0.clear();
         }
         self.0.insert(path.into(), now + ABSENT_FOR);

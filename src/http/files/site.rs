@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 /// The most bytes of a file that are read at once; the kernel sends longer ones. lualib/lio/web/file.lua has the same
 /// value.
-const READ_MOST: u64 = 32 * 1024;
+const MAX_READ: u64 = 32 * 1024;
 
 /// The options of a served folder.
 #[derive(Default)]
@@ -170,7 +170,7 @@ impl Site {
             self.cache.put(&found.path, &found.metadata, Some(whole.clone()));
             return Some(whole.slice(first as usize..(first + length) as usize));
         }
-        if length <= READ_MOST { read(file, first, length) } else { None }
+        if length <= MAX_READ { read(file, first, length) } else { None }
     }
 
     /// Passes the fields of the response to `add`, without its length.

@@ -8,14 +8,14 @@ use crate::codec::range::{self, Span};
 use crate::file::Metadata;
 
 /// The most bytes of a tag: three hexadecimal numbers, separators, and a coding.
-const TAG_MOST: usize = 96;
+const MAX_TAG: usize = 96;
 /// The most bytes in the name of a coding.
-const CODING_MOST: usize = 16;
+const MAX_CODING: usize = 16;
 
 /// The validators of a representation.
 #[derive(Clone, Copy)]
 pub(crate) struct Validators {
-    tag: [u8; TAG_MOST],
+    tag: [u8; MAX_TAG],
     tag_length: usize,
     date: [u8; date::LENGTH],
     /// Seconds since the Unix epoch.
@@ -57,7 +57,7 @@ impl Validators {
         // A date in the future would be invalid (RFC 9110 section 8.8.2.1).
         let modified = u64::try_from(metadata.seconds).unwrap_or(0);
         let modified = modified.min(now).min(date::LAST_SECOND);
-        let mut made = Validators { tag: [0; TAG_MOST], tag_length: 0, date: date::format(modified), modified, now };
+        let mut made = Validators { tag: [0; MAX_TAG], tag_length: 0, date: date::format(modified), modified, now };
         made.put(b"\"");
         made.put_hexadecimal(metadata.size);
         made.put(b"-");
@@ -65,7 +65,7 @@ impl Validators {
         made.put_hexadecimal(metadata.seconds as u64);
         made.put(b".");
         made.put_hexadecimal(u64::from(metadata.nanoseconds));
-        if let Some(coding) = coding.filter(|coding| coding.len() <= CODING_MOST) {
+        if let Some(coding) = coding.filter(|coding| coding.len() <= MAX_CODING) {
             made.put(b"-");
             made.put(coding.as_bytes());
         }

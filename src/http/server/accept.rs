@@ -1,20 +1,20 @@
 //! New connections, and closing idle ones to make room.
 
 use super::connection::{Connection, State};
-use super::id::MOST_CONNECTIONS;
-use super::settings::{Clock, SHED_AFTER, SHED_MOST};
+use super::id::MAX_CONNECTIONS;
+use super::settings::{Clock, MAX_SHED, SHED_AFTER};
 use super::{ConnectionId, Server, Transport};
 
 impl<T: Transport> Server<T> {
     /// Whether the limit of connections is reached.
     pub(crate) fn is_full(&self) -> bool {
-        self.connections.len() >= self.settings.connections.min(MOST_CONNECTIONS)
+        self.connections.len() >= self.settings.connections.min(MAX_CONNECTIONS)
     }
 
     /// Adds a connection, even if the server is full; the next call of [`Server::next`] reads it. `None` if the server
     /// has no identifier left; the connection is then closed.
     pub(crate) fn accept(&mut self, mut transport: T) -> Option<ConnectionId> {
-        if self.connections.len() >= MOST_CONNECTIONS {
+        if self.connections.len() >= MAX_CONNECTIONS {
             transport.close();
             return None;
         }
@@ -39,13 +39,13 @@ impl<T: Transport> Server<T> {
     pub(crate) fn shed(&mut self, clock: Clock) -> usize {
         let idle_by = clock.now.saturating_sub(SHED_AFTER);
         let is_spare = |connection: &Connection<T>| {
-            let since = connection.deadline.due.checked_sub(self.settings.keep_alive_time);
+            let since = connection.deadline.at.checked_sub(self.settings.keep_alive_time);
             matches!(connection.state, State::Idle)
                 && connection.requests > 0
                 && since.is_some_and(|since| since < idle_by)
         };
         let found = self.connections.iter().filter(|(_, one)| is_spare(one));
-        let slots: Vec<usize> = found.map(|(slot, _)| slot).take(SHED_MOST).collect();
+        let slots: Vec<usize> = found.map(|(slot, _)| slot).take(MAX_SHED).collect();
         for slot in &slots {
             self.close(*slot);
         }

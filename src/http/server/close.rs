@@ -2,15 +2,15 @@
 
 use super::connection::{Client, NextRequest, Peer, ResponseState, State, Waits};
 use super::settings::{Clock, LINGER};
-use super::work::{Filled, Why, Work};
+use super::work::{Filled, ResumeReason, Work};
 use super::{Phase, RequestId, Server, Transport};
 use crate::codec::http1::body::Incoming;
 
-/// What happens to a connection after a request.
+/// How a request ends, which decides about its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub(crate) enum RequestEnd {
     /// It persists, unless the response has announced its end.
-    Kept,
+    Complete,
     /// The response was cut short: the connection closes after the queue is sent.
     Cut,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Detached<T> {
 impl<T: Transport> Server<T> {
     /// Ends a request. [`Server::next`] continues with its connection.
     #[inline]
-    pub(crate) fn end(&mut self, id: RequestId, how: End) {
+    pub(crate) fn end(&mut self, id: RequestId, end: RequestEnd) {
         if self.handling_connection(id).is_none() {
             return;
         }
@@ -39,12 +39,12 @@ impl<T: Transport> Server<T> {
         if handling.head_left > 0 {
             self.read_buffer.consume(slot, &mut connection.input, handling.head_left as usize);
         }
-        if how == End::Cut || !matches!(handling.response_state, ResponseState::Whole) {
+        if end == RequestEnd::Cut || !matches!(handling.response_state, ResponseState::Whole) {
             connection.next = NextRequest::None;
         }
         let body = std::mem::replace(&mut handling.body, Incoming::NONE);
         connection.state = State::after(body);
-        if how == End::Cut {
+        if end == RequestEnd::Cut {
             self.discard_input(slot);
         }
         let connection = &mut self.connections[slot];
@@ -77,7 +77,7 @@ impl<T: Transport> Server<T> {
         let waits = handling.waits();
         if waits.read.is_some() || waits.write.is_some() || waits.end {
             handling.extras().waits = Waits::default();
-            self.notifications.push_back(Work::Resume { id, why: Why::Closed });
+            self.notifications.push_back(Work::Resume { id, reason: ResumeReason::Closed });
         }
         connection.transport.close();
         self.fail(slot);
@@ -99,7 +99,7 @@ impl<T: Transport> Server<T> {
         self.read_buffer.discard(slot);
         let connection = self.connections.remove(slot);
         if std::mem::take(&mut self.close_awaited) {
-            self.notifications.push_back(Work::Room);
+            self.notifications.push_back(Work::ConnectionClosed);
         }
         connection
     }

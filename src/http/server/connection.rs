@@ -38,10 +38,10 @@ pub(super) struct Connection<T: Transport> {
     /// Whether it is in the list of connections to flush before the loop waits.
     pub(super) flush: FlushMark,
     /// The number of requests since it last waited; long bodies count several times. At most
-    /// [`super::settings::BURST`].
-    pub(super) burst: u8,
+    /// [`super::settings::REQUEST_BUDGET`].
+    pub(super) requests_in_turn: u8,
     /// The number of reads since the last one that would block.
-    pub(super) reads: u8,
+    pub(super) reads_in_turn: u8,
     /// The number of requests so far.
     pub(super) requests: u64,
 }
@@ -167,8 +167,9 @@ pub(super) enum FlushMark {
 
 /// The deadline of a connection. Its timer is moved only if it would fire too late.
 pub(super) struct Deadline {
-    pub(super) due: Time,
-    pub(super) fires: Time,
+    pub(super) at: Time,
+    /// The time at which the timer fires; `Time::MAX` if it is not set.
+    pub(super) timer_at: Time,
     pub(super) timer: Option<timers::Id>,
 }
 
@@ -183,14 +184,14 @@ impl<T: Transport> Connection<T> {
             sent: 0,
             body_from: None,
             state: State::Idle,
-            deadline: Deadline { due: Time::MAX, fires: Time::MAX, timer: None },
+            deadline: Deadline { at: Time::MAX, timer_at: Time::MAX, timer: None },
             peer: Peer::Open,
             client: Client::MaySend,
             next: NextRequest::Follows,
             queue_state: QueueState::Outside,
             flush: FlushMark::Unmarked,
-            burst: 0,
-            reads: 0,
+            requests_in_turn: 0,
+            reads_in_turn: 0,
             requests: 0,
         }
     }
@@ -228,10 +229,10 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Counts a long body as several requests in a row.
-    pub(super) fn weigh(&mut self, length: usize) {
-        use super::settings::{BURST, QUANTUM};
-        let more = u8::try_from(length / QUANTUM).unwrap_or(BURST);
-        self.burst = self.burst.saturating_add(more).min(BURST);
+    pub(super) fn count_body(&mut self, length: usize) {
+        use super::settings::{BYTES_PER_REQUEST, REQUEST_BUDGET};
+        let more = u8::try_from(length / BYTES_PER_REQUEST).unwrap_or(REQUEST_BUDGET);
+        self.requests_in_turn = self.requests_in_turn.saturating_add(more).min(REQUEST_BUDGET);
     }
 }
 

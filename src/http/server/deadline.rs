@@ -3,23 +3,23 @@
 
 use super::connection::State;
 use super::settings::{Clock, Time};
-use super::work::{Why, Work};
+use super::work::{ResumeReason, Work};
 use super::{Server, Transport};
 use crate::codec::http1::status::Reject;
 use crate::event::timers::Queue;
 
 impl<T: Transport> Server<T> {
-    /// Sets the deadline of a connection to `due`.
+    /// Sets the deadline of a connection to `at`.
     #[inline]
-    pub(super) fn set_deadline(&mut self, slot: usize, due: Time) {
+    pub(super) fn set_deadline(&mut self, slot: usize, at: Time) {
         let deadline = &mut self.connections[slot].deadline;
-        deadline.due = due;
-        if due < deadline.fires {
-            self.move_timer(slot, due);
+        deadline.at = at;
+        if at < deadline.timer_at {
+            self.move_timer(slot, at);
         }
     }
 
-    fn move_timer(&mut self, slot: usize, due: Time) {
+    fn move_timer(&mut self, slot: usize, at: Time) {
         let deadline = &mut self.connections[slot].deadline;
         let timer = match deadline.timer {
             Some(timer) => timer,
@@ -34,8 +34,8 @@ impl<T: Transport> Server<T> {
                 timer
             }
         };
-        deadline.fires = due;
-        self.deadlines.set(timer, due);
+        deadline.timer_at = at;
+        self.deadlines.set(timer, at);
     }
 
     pub(super) fn free_timer(&mut self, slot: usize) {
@@ -56,31 +56,31 @@ impl<T: Transport> Server<T> {
             let Some(connection) = self.connections.get_mut(slot) else {
                 continue;
             };
-            connection.deadline.fires = Time::MAX;
-            let due = connection.deadline.due;
-            match due <= clock.now {
+            connection.deadline.timer_at = Time::MAX;
+            let at = connection.deadline.at;
+            match at <= clock.now {
                 true => self.time_out(slot, clock),
-                false if due < Time::MAX => self.move_timer(slot, due),
+                false if at < Time::MAX => self.move_timer(slot, at),
                 false => {}
             }
         }
     }
 
     fn time_out(&mut self, slot: usize, clock: Clock) {
-        let read_due = self.body_due(slot);
+        let read_deadline = self.body_deadline(slot);
         let connection = &mut self.connections[slot];
-        connection.deadline.due = Time::MAX;
+        connection.deadline.at = Time::MAX;
         let id = connection.request(slot);
         match &mut connection.state {
             State::Handling(handling) => {
-                let late = |due: Option<Time>| due.is_some_and(|due| due <= clock.now);
-                if late(read_due) {
+                let has_passed = |deadline: Option<Time>| deadline.is_some_and(|at| at <= clock.now);
+                if has_passed(read_deadline) {
                     handling.end_read_wait(clock.now);
-                    self.notifications.push_back(Work::Resume { id, why: Why::ReadTimeOut });
+                    self.notifications.push_back(Work::Resume { id, reason: ResumeReason::ReadTimeOut });
                 }
-                if late(handling.waits().write) {
+                if has_passed(handling.waits().write) {
                     handling.extras().waits.write = None;
-                    self.notifications.push_back(Work::Resume { id, why: Why::WriteTimeOut });
+                    self.notifications.push_back(Work::Resume { id, reason: ResumeReason::WriteTimeOut });
                 }
                 self.set_wait_deadline(slot);
             }
@@ -95,16 +95,16 @@ impl<T: Transport> Server<T> {
 
     /// Sets the deadline of a connection whose handler waits.
     pub(super) fn set_wait_deadline(&mut self, slot: usize) {
-        let read = self.body_due(slot);
+        let read = self.body_deadline(slot);
         if let State::Handling(handling) = &self.connections[slot].state {
-            let due = read.into_iter().chain(handling.waits().write).min();
-            self.set_deadline(slot, due.unwrap_or(Time::MAX));
+            let at = read.into_iter().chain(handling.waits().write).min();
+            self.set_deadline(slot, at.unwrap_or(Time::MAX));
         }
     }
 
     /// Returns the deadline of a body for which a handler waits: a fixed time, extended for each byte received. Only
     /// the time spent waiting counts.
-    fn body_due(&self, slot: usize) -> Option<Time> {
+    fn body_deadline(&self, slot: usize) -> Option<Time> {
         let connection = &self.connections[slot];
         let State::Handling(handling) = &connection.state else {
             return None;

@@ -5,7 +5,7 @@
 const SLOT_BITS: u32 = 20;
 
 /// The most connections that a server can have.
-pub(crate) const MOST_CONNECTIONS: usize = 1 << SLOT_BITS;
+pub(crate) const MAX_CONNECTIONS: usize = 1 << SLOT_BITS;
 
 /// Identifies a connection while it is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,7 @@ macro_rules! id {
             }
 
             pub(crate) fn slot(self) -> usize {
-                (self.0 & (MOST_CONNECTIONS as u64 - 1)) as usize
+                (self.0 & (MAX_CONNECTIONS as u64 - 1)) as usize
             }
 
             pub(super) fn stamp(self) -> u64 {

@@ -43,13 +43,13 @@ pub(crate) mod transport;
 mod work;
 
 pub(crate) use body::{BodyRead, ReadMode};
-pub(crate) use close::End;
+pub(crate) use close::RequestEnd;
 pub(crate) use connection::Intent;
 pub(crate) use id::{ConnectionId, RequestId};
 pub(crate) use respond::{Body, Kind, Queued, Responded, Response};
-pub(crate) use settings::{AT_ONCE, Clock, Settings};
+pub(crate) use settings::{Clock, MAX_QUEUED_BODY, Settings};
 pub(crate) use transport::{Interest, Readiness, Transport};
-pub(crate) use work::{Plan, Why, Work};
+pub(crate) use work::{Plan, ResumeReason, Work};
 
 use crate::codec::date::DateCache;
 use crate::codec::http1::head::Parser;

@@ -1,7 +1,7 @@
 //! From the bytes read to the next request.
 
 use super::connection::{Client, Handling, State};
-use super::settings::{Clock, DISCARD_MOST};
+use super::settings::{Clock, MAX_DISCARDED};
 use super::{RequestId, Server, Transport, handling_connection};
 use crate::codec::http1::body::Run;
 use crate::codec::http1::head::Progress;
@@ -86,7 +86,7 @@ impl<T: Transport> Server<T> {
         };
         loop {
             let bytes = self.read_buffer.bytes(slot, &connection.input);
-            if body.received() > DISCARD_MOST && !body.is_done() {
+            if body.received() > MAX_DISCARDED && !body.is_done() {
                 return Some(Parsed::End);
             }
             let consume = match body.next(bytes) {
@@ -101,7 +101,7 @@ impl<T: Transport> Server<T> {
             self.read_buffer.consume(slot, &mut connection.input, consume);
             let is_empty = self.read_buffer.bytes(slot, &connection.input).is_empty();
             if !body.is_done() && (consume == 0 || is_empty) {
-                return Some(if body.received() > DISCARD_MOST { Parsed::End } else { Parsed::More });
+                return Some(if body.received() > MAX_DISCARDED { Parsed::End } else { Parsed::More });
             }
         }
     }

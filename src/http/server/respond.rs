@@ -4,7 +4,7 @@
 use super::connection::{Connection, Expects, NextRequest, ResponseState, State};
 use super::draft::Draft;
 use super::read_buffer::ReadBuffer;
-use super::settings::{AT_ONCE, Clock, DISCARD_MOST, INLINE};
+use super::settings::{Clock, MAX_COPIED_BODY, MAX_DISCARDED, MAX_QUEUED_BODY};
 use super::{RequestId, SPARE, Server, Transport, handling_connection};
 use crate::codec::http1::body::Framing;
 use crate::codec::http1::head::Method;
@@ -101,7 +101,7 @@ impl<T: Transport> Connection<T> {
             let there = read_buffer.bytes(slot, &self.input).len().saturating_sub(handling.head_left as usize);
             let left = handling.body.left().unwrap_or(0).saturating_sub(there as u64);
             let held_back = handling.expects == Expects::Continue && there == 0;
-            if held_back || left > 0 && left + handling.body.received() > DISCARD_MOST {
+            if held_back || left > 0 && left + handling.body.received() > MAX_DISCARDED {
                 handling.next = NextRequest::None;
             }
         }
@@ -156,8 +156,8 @@ impl<T: Transport> Server<T> {
         queue.append(|out| write::plain(out, kind, body.len(), persists, date));
         match connection.end_head() {
             false => Responded::Done,
-            true if body.len() <= INLINE => {
-                connection.weigh(body.len());
+            true if body.len() <= MAX_COPIED_BODY => {
+                connection.count_body(body.len());
                 connection.queue(&mut self.spare_queues).append(|out| out.extend_from_slice(body));
                 Responded::Done
             }
@@ -219,27 +219,27 @@ impl<T: Transport> Server<T> {
         let connection = &mut self.connections[slot];
         match body {
             Body::None => {}
-            Body::Bytes(bytes) if bytes.len() <= INLINE => {
-                connection.weigh(bytes.len());
+            Body::Bytes(bytes) if bytes.len() <= MAX_COPIED_BODY => {
+                connection.count_body(bytes.len());
                 connection.queue(&mut self.spare_queues).append(|out| out.extend_from_slice(bytes));
             }
             Body::Bytes(bytes) => return self.send_long(slot, bytes),
             Body::Shared(bytes) => {
-                connection.weigh(bytes.len());
+                connection.count_body(bytes.len());
                 connection.queue(&mut self.spare_queues).push_shared(bytes);
             }
         }
         Responded::Done
     }
 
-    /// Sends a long body without a copy. If it is at most [`AT_ONCE`] bytes long, the part that the system does not
+    /// Sends a long body without a copy. If it is at most [`MAX_QUEUED_BODY`] bytes long, the part that the system does not
     /// accept is copied.
     fn send_long(&mut self, slot: usize, body: &[u8]) -> Responded {
         let mut taken = 0;
-        self.connections[slot].weigh(body.len());
+        self.connections[slot].count_body(body.len());
         match self.send_queue(slot, body, &mut taken) {
             Ok(Sent::All) => Responded::Done,
-            Ok(_) if body.len() <= AT_ONCE => {
+            Ok(_) if body.len() <= MAX_QUEUED_BODY => {
                 self.queue(slot).append(|out| out.extend_from_slice(&body[taken..]));
                 Responded::Done
             }

@@ -120,7 +120,7 @@ impl<T: Transport> Server<T> {
         {
             return false;
         }
-        connection.burst = 0;
+        connection.requests_in_turn = 0;
         if let Some(handling) = connection.handling() {
             let waits = &mut handling.extras().waits;
             match what {

@@ -53,31 +53,31 @@ impl Default for Settings {
 
 /// The most bytes of an unread body that are read and discarded to keep the connection. A connection with a longer rest
 /// closes.
-pub(super) const DISCARD_MOST: u64 = 256 * 1024;
+pub(super) const MAX_DISCARDED: u64 = 256 * 1024;
 
-/// The most requests in a row without a wait; then other connections get their turn.
-pub(super) const BURST: u8 = 64;
+/// The number of requests that a connection may have in one turn; then other connections get theirs.
+pub(super) const REQUEST_BUDGET: u8 = 64;
 
-/// The number of bytes of a body that count as one request.
-pub(super) const QUANTUM: usize = 16 * 1024;
+/// This number of bytes of a body counts as one request.
+pub(super) const BYTES_PER_REQUEST: usize = 16 * 1024;
 
 /// The most queued bytes with which the next pipelined request is parsed.
-pub(super) const QUEUE_MOST: usize = 64 * 1024;
+pub(super) const MAX_QUEUE_TO_PARSE: usize = 64 * 1024;
 
-/// The most reads of a connection in a row; then other connections get their turn.
-pub(super) const READS: u8 = 32;
+/// The number of reads in one turn of a connection.
+pub(super) const READ_BUDGET: u8 = 32;
 
 /// A body up to this size is copied after its head; a longer one is sent without a copy.
-pub(super) const INLINE: usize = 16 * 1024;
+pub(super) const MAX_COPIED_BODY: usize = 16 * 1024;
 
 /// The size up to which the part of a body that the system does not accept is copied. The caller sends the rest of a
 /// longer body.
-pub(crate) const AT_ONCE: usize = 256 * 1024;
+pub(crate) const MAX_QUEUED_BODY: usize = 256 * 1024;
 
 /// How long bytes that a client still sends after the last response are read, so that a reset does not discard the
 /// response.
 pub(super) const LINGER: Span = 2_000_000_000;
 
 /// The most connections that are closed at once to make room for others, and how long they must have been idle.
-pub(super) const SHED_MOST: usize = 16;
+pub(super) const MAX_SHED: usize = 16;
 pub(super) const SHED_AFTER: Span = 1_000_000_000;

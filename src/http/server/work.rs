@@ -2,7 +2,7 @@
 
 use super::connection::{Client, Handling, NextRequest, Peer, QueueState, State, Waits};
 use super::request::Parsed;
-use super::settings::{BURST, Clock, QUEUE_MOST, READS};
+use super::settings::{Clock, MAX_QUEUE_TO_PARSE, READ_BUDGET, REQUEST_BUDGET};
 use super::{ConnectionId, Interest, Phase, Readiness, RequestId, Server, Transport};
 use crate::codec::http1::body::Incoming;
 use crate::http::router::routes::{RouteId, Takes};
@@ -14,9 +14,9 @@ pub(crate) enum Work {
     /// Handle a request.
     Dispatch { id: RequestId, plan: Plan },
     /// Resume a task that waits on a request.
-    Resume { id: RequestId, why: Why },
+    Resume { id: RequestId, reason: ResumeReason },
     /// A connection has closed, for which the driver waits.
-    Room,
+    ConnectionClosed,
     /// There is no work now.
     Idle,
 }
@@ -32,7 +32,7 @@ pub(crate) enum Plan {
 
 /// The reason why a task is resumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Why {
+pub(crate) enum ResumeReason {
     Readable,
     Writable,
     /// The peer has closed its sending side.
@@ -115,15 +115,15 @@ impl<T: Transport> Server<T> {
             waits = handling.waits();
             if waits.read.is_some() && (events.read || events.closed) {
                 handling.end_read_wait(clock.now);
-                self.notifications.push_back(Work::Resume { id, why: Why::Readable });
+                self.notifications.push_back(Work::Resume { id, reason: ResumeReason::Readable });
             }
             if waits.end && events.closed {
                 handling.extras().waits.end = false;
-                self.notifications.push_back(Work::Resume { id, why: Why::PeerEnded });
+                self.notifications.push_back(Work::Resume { id, reason: ResumeReason::PeerEnded });
             }
             if waits.write.is_some() && (events.write || events.closed) {
                 handling.extras().waits.write = None;
-                self.notifications.push_back(Work::Resume { id, why: Why::Writable });
+                self.notifications.push_back(Work::Resume { id, reason: ResumeReason::Writable });
             }
         }
         // No task waits to write, so the server sends the queue.
@@ -150,12 +150,12 @@ impl<T: Transport> Server<T> {
                     connection.state = State::after(body);
                 }
             }
-            let may_parse = connection.next == NextRequest::Follows && connection.queued() < QUEUE_MOST;
+            let may_parse = connection.next == NextRequest::Follows && connection.queued() < MAX_QUEUE_TO_PARSE;
             let has_bytes = !self.read_buffer.bytes(slot, &connection.input).is_empty();
             if may_parse && (has_bytes || matches!(connection.state, State::Discarding { .. })) {
                 // A client that pipelines without end must not take the turns of others.
-                if connection.burst >= BURST && has_bytes {
-                    connection.burst = 0;
+                if connection.requests_in_turn >= REQUEST_BUDGET && has_bytes {
+                    connection.requests_in_turn = 0;
                     self.yield_turn(slot, clock);
                     return None;
                 }
@@ -212,8 +212,8 @@ impl<T: Transport> Server<T> {
             Peer::Ended => return Filled::End,
             Peer::Failed => return Filled::Failed,
         }
-        if connection.reads < READS && connection.transport.may_receive() {
-            connection.reads += 1;
+        if connection.reads_in_turn < READ_BUDGET && connection.transport.may_receive() {
+            connection.reads_in_turn += 1;
             if let Some(other) = self.read_buffer.other_owner(slot) {
                 if let Some(owner) = self.connections.get_mut(other) {
                     self.read_buffer.spill(&mut owner.input);
@@ -230,7 +230,7 @@ impl<T: Transport> Server<T> {
                 Err(_) => return Filled::Failed,
             }
         }
-        connection.reads = 0;
+        connection.reads_in_turn = 0;
         if connection.transport.arm(Interest::Read).is_ok() { Filled::WouldBlock } else { Filled::Failed }
     }
 
@@ -239,8 +239,8 @@ impl<T: Transport> Server<T> {
     fn park(&mut self, slot: usize, clock: Clock) {
         let settings = &self.settings;
         let connection = &mut self.connections[slot];
-        connection.burst = 0;
-        let due = match &mut connection.state {
+        connection.requests_in_turn = 0;
+        let deadline = match &mut connection.state {
             State::Idle => clock.now.saturating_add(settings.keep_alive_time),
             State::Head { since, .. } => since.saturating_add(settings.header_time),
             State::Discarding { since, .. } => since.get_or_insert(clock.now).saturating_add(settings.body_time),
@@ -252,7 +252,7 @@ impl<T: Transport> Server<T> {
         if falls_idle || !connection.transport.is_registered() {
             return self.close(slot);
         }
-        self.set_deadline(slot, due);
+        self.set_deadline(slot, deadline);
     }
 
     /// Lets the connection wait until the peer receives more.
@@ -287,7 +287,7 @@ impl<T: Transport> Server<T> {
         self.parsed = Some(id);
         connection.request_stamp = stamp;
         connection.body_from = None;
-        connection.burst += 1;
+        connection.requests_in_turn += 1;
         connection.requests = connection.requests.saturating_add(1);
         let mut handling = Handling::of(head, route);
         connection.client = if head.keep_alive { Client::MaySend } else { Client::Finished };

@@ -7,7 +7,8 @@ use super::machine::{Handle, Machine};
 use super::request::{self, Request};
 use crate::http::router::routes::{RouteId, Takes};
 use crate::http::server::{
-    AT_ONCE, Body, End, Intent, Kind as BodyKind, Plan, RequestId, Responded, Response, Why, Work,
+    Body, Intent, Kind as BodyKind, MAX_QUEUED_BODY, Plan, RequestEnd, RequestId, Responded, Response, ResumeReason,
+    Work,
 };
 use crate::lua::{
     Argument, Call, Fault, Field, Function, FunctionTable, Kind, MadeBy, Maker, NewWith, Next, Nil, Object, Outcome,
@@ -122,8 +123,8 @@ fn next_work(dispatcher: &mut Dispatcher, stack: &mut Stack) -> Result<Act, Faul
                 Plan::Choose { route } => choose(stack, id, route),
             }
         }
-        Work::Resume { id, why } => notify(stack, Some((id, why))),
-        Work::Room => notify(stack, None),
+        Work::Resume { id, reason } => notify(stack, Some((id, reason))),
+        Work::ConnectionClosed => notify(stack, None),
         Work::Idle => {
             dispatcher.id = None;
             Ok(Act::Plain(Next::pushed(0)))
@@ -176,13 +177,13 @@ fn chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
 
 /// Calls Lua code to resume a task that waits on a request, or one that waits for a connection to close.
 #[cold]
-fn notify(stack: &mut Stack, resumed: Option<(RequestId, Why)>) -> Result<Act, Fault> {
+fn notify(stack: &mut Stack, resumed: Option<(RequestId, ResumeReason)>) -> Result<Act, Fault> {
     stack.push(Argument(at::NOTIFY))?;
     stack.push(Argument(at::APP_SERVER))?;
     let mut arguments = 1;
-    if let Some((id, why)) = resumed {
+    if let Some((id, reason)) = resumed {
         stack.push(id.number() as i64)?;
-        stack.push(why as i64)?;
+        stack.push(reason as i64)?;
         arguments = 3;
     }
     Ok(Act::Plain(Next::call(arguments, then(|call, _| resume(call)), 0)))
@@ -195,7 +196,7 @@ fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
         return Ok(Act::Plain(Next::pushed(0)));
     };
     match outcome.ok && answer(dispatcher, stack, id, outcome.first) {
-        true => go_on(dispatcher, stack, id, End::Kept),
+        true => end_request(dispatcher, stack, id, RequestEnd::Complete),
         false => complete(call, id, outcome),
     }
 }
@@ -210,7 +211,7 @@ fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
 
 /// Ends the request and takes the next work.
 #[inline]
-fn go_on(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, end: End) -> Result<Act, Fault> {
+fn end_request(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, end: RequestEnd) -> Result<Act, Fault> {
     dispatcher.machine.server.borrow_mut().end(id, end);
     next_work(dispatcher, stack)
 }
@@ -228,7 +229,7 @@ fn answer(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, first: 
     }
     let (status, untyped) = match intent {
         Intent::Plain => (200, false),
-        _ => match settings(stack) {
+        _ => match status_of_response(stack) {
             Some(found) => found,
             None => return false,
         },
@@ -245,7 +246,7 @@ fn answer(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, first: 
     } else {
         return false;
     };
-    if body.len() > AT_ONCE {
+    if body.len() > MAX_QUEUED_BODY {
         return false;
     }
     let response = Response { status, kind, body: Body::Bytes(body) };
@@ -255,7 +256,7 @@ fn answer(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, first: 
 }
 
 /// Returns the status of the response, and whether its body is sent without a media type; `None` for an invalid status.
-fn settings(stack: &mut Stack) -> Option<(u16, bool)> {
+fn status_of_response(stack: &mut Stack) -> Option<(u16, bool)> {
     let code = stack.get(at::RESPONSE, at::CODE).ok()?;
     let status = match stack.as_integer(code) {
         Some(status @ 200..=599) => status as u16,
@@ -298,10 +299,10 @@ fn complete(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act,
 }
 
 fn completed(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
-    let end = if call.is_true(outcome.first) { End::Kept } else { End::Cut };
+    let end = if call.is_true(outcome.first) { RequestEnd::Complete } else { RequestEnd::Cut };
     let (dispatcher, stack) = call.split::<Dispatcher>(at::DISPATCHER)?;
     match dispatcher.id {
-        Some(id) => go_on(dispatcher, stack, id, end),
+        Some(id) => end_request(dispatcher, stack, id, end),
         None => Ok(Act::Plain(Next::pushed(0))),
     }
 }

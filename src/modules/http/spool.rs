@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 /// The most bytes of one `read`.
-const READ_MOST: i64 = 1 << 20;
+const MAX_READ: i64 = 1 << 20;
 
 impl Object for Spool {
     const NAME: &'static str = "lio.http.spool";
@@ -38,7 +38,7 @@ fn write(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// message, code.
 fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let offset = call.integer_in(2, 0..=i64::MAX, "offset")? as u64;
-    let count = call.integer_in(3, 1..=READ_MOST, "count")? as usize;
+    let count = call.integer_in(3, 1..=MAX_READ, "count")? as usize;
     let spool = open(call.object_mut::<Spool>(1)?)?;
     spool.read(offset, count).map_err(failed("read"))
 }

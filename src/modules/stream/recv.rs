@@ -245,7 +245,7 @@ fn end_turn<R>(call: &mut Call<'_>, next: &'static Then) -> Result<Next<R>, Faul
 
 /// Continues a `recv` after its wait. The values of the waker follow its arguments.
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> {
-    let ends = match call.string(outcome.first) {
+    let end = match call.string(outcome.first) {
         Some(b"timeout") => Some(Code::Timeout),
         Some(b"closed") => Some(Code::Closed),
         _ => None,
@@ -264,7 +264,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         stack.drop_to(outcome.first - 1);
     }
     let queued = stream.turns.reading == Reading::NativeQueued;
-    let reply = match (ends, queued) {
+    let reply = match (end, queued) {
         (Some(code), false) => Reply::Failed(Failed::code(code, None)),
         (None, false) => received(stream, form_again(stack, outcome.first - 1)?),
         // The stream is read again after the turn was passed on, because Lua code runs in between.
@@ -291,7 +291,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         return Ok(Next::returns(reply));
     }
     call.drop_to(outcome.first - 1);
-    match ends {
+    match end {
         Some(Code::Timeout) => end_turn(call, then(timed_out)),
         Some(_) => end_turn(call, then(closed)),
         None => end_turn(call, then(passed)),

@@ -28,7 +28,7 @@ fn fields_that_were_set_before_are_sent_with_the_response() {
     draft.set(b"Date", b"today").unwrap();
     pair.server.draft(id).expect("still open").add(b"X-One", b"2").unwrap();
     respond(&mut pair, id, 201, Kind::Json, b"{}");
-    pair.server.end(id, End::Kept);
+    pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert_eq!(
         pair.got(number),
@@ -65,7 +65,7 @@ fn responses_that_cannot_have_a_body_have_none() {
             draft.set(b"Content-Length", length.as_bytes()).unwrap();
         }
         respond(&mut pair, id, status, Kind::Text, b"abc");
-        pair.server.end(id, End::Kept);
+        pair.server.end(id, RequestEnd::Complete);
         pair.run();
         let text = pair.got(number);
         assert!(text.ends_with("\r\n\r\n"), "{text}");
@@ -78,7 +78,7 @@ fn responses_that_cannot_have_a_body_have_none() {
     let (number, id) = waits(&mut pair, HEAD);
     pair.server.draft(id).unwrap().set(b"Content-Length", b"77").unwrap();
     respond(&mut pair, id, 200, Kind::Text, b"");
-    pair.server.end(id, End::Kept);
+    pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert!(pair.got(number).contains("Content-Length: 77\r\n"));
 }
@@ -102,7 +102,7 @@ fn pieces_are_framed_according_to_the_version() {
         pair.server.chunk(id, b"").expect("an empty piece does not end the body");
         pair.server.finish(id, b"").expect("a response in pieces");
         assert_eq!(pair.server.chunk(id, b"d"), None);
-        pair.server.end(id, End::Kept);
+        pair.server.end(id, RequestEnd::Complete);
         pair.run();
         let rest = pair.got(number);
         assert!(expected.ends_with(&rest), "{rest}");
@@ -120,7 +120,7 @@ fn pieces_of_a_body_with_a_length_are_sent_unframed() {
     assert_eq!(started, Some(Framing::Length(2)));
     pair.server.chunk(id, b"ab");
     pair.server.finish(id, b"X: y\r\n");
-    pair.server.end(id, End::Kept);
+    pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert!(pair.got(number).ends_with("\r\n\r\nab"));
     assert!(!pair.lingers(number));
@@ -133,7 +133,7 @@ fn trailers_follow_chunks() {
     pair.server.start(id, 200, Kind::None, pair.clock);
     pair.server.chunk(id, b"a");
     pair.server.finish(id, b"X: y\r\n");
-    pair.server.end(id, End::Kept);
+    pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert!(pair.got(number).ends_with("1\r\na\r\n0\r\nX: y\r\n\r\n"));
 }
@@ -144,7 +144,7 @@ fn an_unfinished_response_closes_the_connection() {
     let (number, id) = waits(&mut pair, &get("/wait"));
     pair.server.start(id, 200, Kind::None, pair.clock);
     pair.server.chunk(id, b"a");
-    pair.server.end(id, End::Cut);
+    pair.server.end(id, RequestEnd::Cut);
     pair.run();
     assert!(pair.got(number).ends_with("1\r\na\r\n"), "earlier pieces are sent");
     assert!(pair.is_closed(number));
@@ -175,7 +175,7 @@ fn a_long_body_is_sent_without_a_copy() {
         text += &pair.got(number);
     }
     pair.waiting.clear();
-    pair.server.end(id, End::Kept);
+    pair.server.end(id, RequestEnd::Complete);
     pair.run();
     text += &pair.got(number);
     assert!(answers(text.as_bytes(), &[]) == [(200, body)]);
@@ -208,7 +208,7 @@ fn a_peer_that_receives_nothing_delays_its_further_requests() {
     assert!(begun < 10, "{begun} requests were begun");
     let slot = pair.wires[number].0.slot();
     let queued = pair.server.connections[slot].queued();
-    assert!(queued < settings::QUEUE_MOST + 16_000, "{queued}");
+    assert!(queued < settings::MAX_QUEUE_TO_PARSE + 16_000, "{queued}");
     let mut text = pair.got(number);
     while pair.log.len() < 100 {
         pair.take(number, 40_000);
@@ -249,7 +249,7 @@ fn many_queues_share_one_body() {
         pair.take(number, 100);
         let response = Response { status: 200, kind: Kind::Given(b"a/b"), body: Body::Shared(body.clone()) };
         assert_eq!(pair.server.respond(id, response, pair.clock), Responded::Done);
-        pair.server.end(id, End::Kept);
+        pair.server.end(id, RequestEnd::Complete);
         numbers.push(number);
     }
     pair.run();
@@ -272,7 +272,7 @@ fn ranges_of_files_are_sent_after_their_heads() {
     pair.server.start(id, 206, kind, pair.clock);
     assert!(pair.server.push_file(id, file.clone(), 1000, 650_000));
     pair.server.finish(id, &[]);
-    pair.server.end(id, End::Kept);
+    pair.server.end(id, RequestEnd::Complete);
     pair.waiting.clear();
     pair.run();
     let text = pair.got(number);
@@ -292,7 +292,7 @@ fn ranges_of_files_are_sent_after_their_heads() {
         sent = pair.server.send(id, b"", &mut taken);
     }
     assert_eq!(sent, Some(Sent::Short), "the file is shorter");
-    pair.server.end(id, End::Cut);
+    pair.server.end(id, RequestEnd::Cut);
     assert!(pair.is_closed(number));
 }
 
@@ -306,7 +306,7 @@ fn sent_bytes_are_counted_after_the_head() {
     assert_eq!(pair.server.sent(id, true), 5000);
     assert_eq!(pair.server.sent(id, false), 0);
     pair.waiting.clear();
-    pair.server.end(id, End::Kept);
+    pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert!((800..1000).contains(&pair.server.sent(id, false)));
     pair.take(number, 10_000);
@@ -326,7 +326,7 @@ fn a_failed_send_is_reported_by_the_next_piece() {
     let queued = pair.server.chunk(id, b"b").expect("a response in pieces");
     assert!(queued.failed && queued.bytes == 0);
     assert_eq!(pair.server.send(id, b"c", &mut 0), None);
-    pair.server.end(id, End::Cut);
+    pair.server.end(id, RequestEnd::Cut);
     assert!(pair.is_closed(number));
     assert_eq!(pair.server.count(), 0);
 }

@@ -157,7 +157,7 @@ fn an_outdated_identifier_changes_nothing() {
     assert!(server.detach(old).is_none());
     assert!(!server.push_file(old, Rc::new(Vec::new()), 0, 1));
     server.close_after(old);
-    server.end(old, End::Cut);
+    server.end(old, RequestEnd::Cut);
     server.abandon(old);
     assert_eq!(server.sent(old, true), 0);
     assert_eq!(server.intent(current), Some(Intent::Plain));

@@ -181,7 +181,7 @@ fn a_server_is_full_until_a_connection_closes() {
     let number = pair.connect();
     pair.server.notify_next_close();
     pair.end(number);
-    assert_eq!(pair.log, ["room"]);
+    assert_eq!(pair.log, ["connection closed"]);
     assert!(!pair.server.is_full());
 }
 

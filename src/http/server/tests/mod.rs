@@ -116,11 +116,11 @@ impl Pair {
         loop {
             match self.server.next(self.clock) {
                 Work::Dispatch { id, .. } => self.handle(id),
-                Work::Resume { id, why } => {
+                Work::Resume { id, reason } => {
                     assert!(self.waiting.contains(&id), "the request waits");
-                    self.log.push(format!("{why:?}"));
+                    self.log.push(format!("{reason:?}"));
                 }
-                Work::Room => self.log.push("room".to_string()),
+                Work::ConnectionClosed => self.log.push("connection closed".to_string()),
                 Work::Idle => break,
             }
         }
@@ -182,7 +182,7 @@ impl Pair {
             }
         }
         self.waiting.retain(|one| *one != id);
-        self.server.end(id, End::Kept);
+        self.server.end(id, RequestEnd::Complete);
     }
 
     /// Responds to the first request that waits.

@@ -81,17 +81,17 @@ impl Wire {
         let mut events = Readiness::default();
         let closed = state.client_ended || state.broken;
         state.asked.retain(|interest| {
-            let due = match interest {
+            let happens = match interest {
                 Interest::Read => readable,
                 Interest::Write => writable,
                 Interest::End => closed,
             };
             match interest {
-                Interest::Read => events.read |= due,
-                Interest::Write => events.write |= due,
-                Interest::End => events.closed |= due,
+                Interest::Read => events.read |= happens,
+                Interest::Write => events.write |= happens,
+                Interest::End => events.closed |= happens,
             }
-            !due
+            !happens
         });
         if events != Readiness::default() {
             events.closed |= closed;
