@@ -14,9 +14,6 @@ local catch <const> = handler_error.catch
 local set_route <const> = http.head.route
 local xpcall <const> = xpcall
 
--- The fields of a response that have the number of its request, and the request.
-local ID <const>, REQUEST <const> = 2, 3
-
 local M = {}
 
 -- Before the handler -----------------------------------------------------------------------------------
@@ -74,13 +71,13 @@ end
 
 -- Ends an exchange with its request. Returns whether the connection stays open.
 local function end_exchange(exchange, res)
-  if exchange.needs_cleanup then clean_up(exchange, res[REQUEST], res) end
+  if exchange.needs_cleanup then clean_up(exchange, res.request, res) end
   exchange.app_server.exchanges[exchange.id] = nil
   return not (exchange.taken_over or exchange.aborted)
 end
 
 local function finish_response(app_server, res, a, b, c)
-  local exchange = app_server.exchanges[res[ID]]
+  local exchange = app_server.exchanges[res.native_id]
   if not (exchange and exchange.taken_over) then res:finish(a, b, c) end
 end
 
@@ -88,7 +85,7 @@ end
 -- open.
 function M.fail(app_server, res, err)
   local exchange = exchanges.of(res)
-  if not pcall(send_error, exchange, res[REQUEST], res, err) then exchange.aborted = true end
+  if not pcall(send_error, exchange, res.request, res, err) then exchange.aborted = true end
   return not app_server.exchanges[exchange.id] or end_exchange(exchange, res)
 end
 
@@ -97,7 +94,7 @@ end
 function M.complete(app_server, res, a, b, c)
   local ok, err = xpcall(finish_response, catch, app_server, res, a, b, c)
   if not ok then return M.fail(app_server, res, err) end
-  local exchange = app_server.exchanges[res[ID]]
+  local exchange = app_server.exchanges[res.native_id]
   return not exchange or end_exchange(exchange, res)
 end
 

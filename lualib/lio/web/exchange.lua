@@ -1,9 +1,8 @@
 -- An exchange is what Lua keeps of a request whose handler does more than return a body: why its body was refused, its
 -- form and its file, hooks, server-sent events, tasks that wait. Made when it is first needed; ends with the request.
 --
--- The native server (`http.server`) knows a request by a number, so an exchange that is kept for longer finds that the
--- request has ended. A response is `{ server, number, request }`; `http.head.owner` returns server and number of a
--- request.
+-- The native server (`http.server`) knows a request by its id, a number, so an exchange that is kept for longer finds
+-- that the request has ended. A response has both as fields; `http.head.owner` returns those of a request.
 
 local http = require "lio.http"
 
@@ -56,10 +55,10 @@ local function find(server, id, req)
 end
 
 -- `of(res)` returns the exchange of a response.
-function M.of(res) return find(res[1], res[2], res[3]) end
+function M.of(res) return find(res.native_server, res.native_id, res.request) end
 
 -- `existing(res)` returns the exchange of a response if there is one, else nil.
-function M.existing(res) return app_servers[res[1]].exchanges[res[2]] end
+function M.existing(res) return app_servers[res.native_server].exchanges[res.native_id] end
 
 -- `of_request(req)` returns the exchange of a request.
 function M.of_request(req)
@@ -68,7 +67,7 @@ function M.of_request(req)
 end
 
 -- `app_server_of(res)` returns the app server of a response.
-function M.app_server_of(res) return app_servers[res[1]] end
+function M.app_server_of(res) return app_servers[res.native_server] end
 
 -- Waiting --------------------------------------------------------------------------------------------
 

@@ -14,9 +14,6 @@ local sending = require "lio.web.response_sending"
 local exchange_of <const> = exchanges.of
 local begin <const>, finish_pieces <const> = sending.begin, sending.finish_pieces
 
--- The fields of a response that name the native server, the number of the request there, and the request.
-local SERVER <const>, ID <const>, REQUEST <const> = 1, 2, 3
-
 -- How many bytes are read, and sent with the head by one call; longer files are sent by the kernel.
 local READ_MOST <const> = 32 * 1024
 -- The status for an error of opening a file. Other errors are the server's.
@@ -43,7 +40,7 @@ function M.report_exhausted(req, res, message)
     last_report = now
     io.stderr:write("lio: ", req.method, " ", req.target, ": ", message, "; files are answered with 503\n")
   end
-  res[SERVER]:drop_body_fields(res[ID])
+  res.native_server:drop_body_fields(res.native_id)
   res:header("Retry-After", 1)
 end
 
@@ -60,12 +57,12 @@ function M.cache_control(opts)
 end
 
 local function add(res, name, value)
-  res[SERVER]:add_field(res[ID], name, value)
+  res.native_server:add_field(res.native_id, name, value)
 end
 
 -- Adds a field unless there is one of that name.
 local function add_missing(res, name, value)
-  if not res[SERVER]:get_field(res[ID], name) then add(res, name, value) end
+  if not res.native_server:get_field(res.native_id, name) then add(res, name, value) end
 end
 
 -- Returns the parts of a body with several ranges, its length, and its content type. A part has a `head` and the range
@@ -95,14 +92,14 @@ end
 function M.respond_with(res, f, kind, coding, varies, cache)
   local exchange = exchange_of(res)
   exchange:keep_file(f)
-  res[SERVER]:touch(res[ID], true)
+  res.native_server:touch(res.native_id, true)
   if varies then add(res, "Vary", "Accept-Encoding") end
   if cache then add_missing(res, "Cache-Control", cache) end
   local size = f:size()
   local first, length -- the range, or a list of ranges
   if not res.code or res.code == 200 then
     local status, tag, date
-    status, tag, date, first, length = http.select(res[REQUEST], f, coding)
+    status, tag, date, first, length = http.select(res.request, f, coding)
     add_missing(res, "ETag", tag)
     add_missing(res, "Last-Modified", date)
     if status == 304 then return respond_without_file(res, 304, nil) end
@@ -125,7 +122,7 @@ function M.respond_with(res, f, kind, coding, varies, cache)
   end
   add_missing(res, "Content-Type", shown)
   add(res, "Content-Length", tostring(total))
-  if res[SERVER]:is_head(res[ID]) then
+  if res.native_server:is_head(res.native_id) then
     res.body = ""
     return exchange:keep_file(nil)
   end
@@ -138,7 +135,7 @@ local function fail(res, message, code)
   exchange_of(res).aborted = true
   -- A file that becomes shorter while it is sent is logged; a client that closes is not.
   if code ~= "closed" and code ~= "timeout" then
-    local req = res[REQUEST]
+    local req = res.request
     io.stderr:write("lio: ", req.method, " ", req.target, ": ", message, "\n")
   end
 end
@@ -163,7 +160,7 @@ end
 
 -- `send(res)`: sends the file that is the body. Called by `Response:finish`.
 function M.send(res)
-  local server, id, f, parts = res[SERVER], res[ID], res.body, res.file_parts
+  local server, id, f, parts = res.native_server, res.native_id, res.body, res.file_parts
   begin(res)
   if res.framing == "none" then return finish_pieces(res) end
   if res.framing ~= "length" or res.encoder then return send_pieces(res, f, parts) end
@@ -215,8 +212,8 @@ end
 local function refuse(res, message, code)
   local status = STATUS[code]
   if not status then misuse.raise("res:file: " .. message) end
-  res[SERVER]:touch(res[ID], true)
-  if status == 503 then M.report_exhausted(res[REQUEST], res, message) end
+  res.native_server:touch(res.native_id, true)
+  if status == 503 then M.report_exhausted(res.request, res, message) end
   res.code, res.content_type = status, nil
   res.body = http.reason(status) .. "\n"
   return nil, message, code
@@ -235,7 +232,7 @@ function M.respond(res, path, opts)
   local coding
   if varies then
     local copy
-    copy, coding = http.compressed(folder, path, f, res[REQUEST])
+    copy, coding = http.compressed(folder, path, f, res.request)
     if copy then
       f:close()
       f = copy

@@ -7,9 +7,6 @@ local debug <const> = debug or require "lio.debug"
 local mount_scopes = require "lio.web.mount_scope"
 local texts = require "lio.web.error_text"
 
--- The fields of a response that name the native server and the number of the request there.
-local SERVER <const>, ID <const> = 1, 2
-
 local M = {}
 
 -- `catch(value)`: the message handler for handlers. Returns a caught error: the raised `value`, its `message`, and
@@ -44,7 +41,7 @@ end
 
 -- Removes what the handler has set. Fields that middleware had set before `next()` stay, unless they describe a body.
 local function start_anew(res)
-  local server, id = res[SERVER], res[ID]
+  local server, id = res.native_server, res.native_id
   res:reset()
   server:restore_fields(id)
   server:drop_body_fields(id)

@@ -12,8 +12,6 @@ local existing_exchange <const> = exchanges.existing
 local check_open <const> = classes.check_open
 local Response <const> = classes.Response
 
--- The fields that name the native server, the number of the request there, and the request.
-local SERVER <const>, ID <const>, REQUEST <const> = 1, 2, 3
 
 -- What a handler may return, for the error that shows what it returned instead.
 local FORMS <const> = "a body (string, table or function), or: body, status; body, headers; body, status, headers; "
@@ -53,7 +51,7 @@ end
 
 -- Raises for values that have none of the FORMS. Arguments as for `take`.
 local function refuse(res, role, f, ...)
-  local req = res[REQUEST]
+  local req = res.request
   local entry = exchanges.app_server_of(res).app.entries[http.head.route(req)]
   local values, shown = table.pack(...), {}
   while values[values.n] == nil do values.n = values.n - 1 end
@@ -117,7 +115,7 @@ function Response:take_refusal()
   local refusal = exchange and exchange.refusal
   if refusal and self.body == nil and self.code == nil and not self.framing then
     self.code, self.body = refusal.status, refusal.reason .. "\n"
-    self[SERVER]:drop_body_fields(self[ID])
+    self.native_server:drop_body_fields(self.native_id)
   end
 end
 

@@ -13,9 +13,6 @@ local catch <const> = handler_error.catch
 local leave_to <const> = mount_scopes.leave_to
 local xpcall <const>, error <const> = xpcall, error
 
--- The fields of a response that name the native server and the number of the request there.
-local SERVER <const>, ID <const> = 1, 2
-
 local M = {}
 
 local function is_below(path, prefix)
@@ -37,7 +34,7 @@ function M.next_of(req, res, role, f, inner, scope)
     if called then error("next: called twice by one middleware", 2) end
     called = true
     -- If `inner` raises, the fields that are set by now stay.
-    res[SERVER]:keep_fields(res[ID])
+    res.native_server:keep_fields(res.native_id)
     local ok, err = xpcall(run, catch, req, res, role, f, inner)
     if ok then return end
     handler_error.respond(exchanges.of(res), req, res, err)

@@ -3,19 +3,15 @@
 
 local classes = require "lio.web.response_class"
 local exchanges = require "lio.web.exchange"
-local http = require "lio.http"
 local misuse = require "lio.misuse"
 require "lio.web.response_sending"
 
-local set_field <const> = http.set_field
 local exchange_of <const>, existing_exchange <const> = exchanges.of, exchanges.existing
 local check_self <const>, check_open <const> = classes.check_self, classes.check_open
 local Response <const> = classes.Response
-local type <const> = type
+local getmetatable <const>, type <const> = getmetatable, type
 
 local JSON <const> = "application/json"
--- The fields that name the native server and the number of the request there.
-local SERVER <const>, ID <const> = 1, 2
 
 -- Status and header fields ---------------------------------------------------------------------------
 
@@ -38,7 +34,7 @@ local function add_field(res, call, name, value)
   if type(value) == "number" then value = tostring(value) end
   misuse.check(call, 1, name, "string")
   misuse.check(call, 2, value, "string")
-  local problem = res[SERVER]:add_field(res[ID], name, value)
+  local problem = res.native_server:add_field(res.native_id, name, value)
   if problem then misuse.raise(("res:%s: %s"):format(call, problem)) end
   return res
 end
@@ -54,7 +50,7 @@ local function replace_field(res, call, name, value)
   check_open(res, call)
   misuse.check(call, 1, name, "string")
   local lower = name:lower()
-  res[SERVER]:remove_field(res[ID], name)
+  res.native_server:remove_field(res.native_id, name)
   if res.content_type == false and lower == "content-type" then res.content_type = nil end
   if value == nil then return res end
   if value == false and lower == "content-type" then
@@ -67,7 +63,10 @@ end
 -- `res:header(name, value)` returns res. Replaces the fields of that name; nil removes them. `false` as the
 -- Content-Type: the body is sent without a type. Without `value`: returns the value that is set, or nil.
 function Response:header(name, ...)
-  if type(self) == "table" and rawget(self, "content_type") == nil and set_field(self, name, ...) then return self end
+  local is_response = getmetatable(self) == Response
+  if is_response and self.content_type == nil and self.native_server:set_field(self.native_id, name, ...) then
+    return self
+  end
   check_self(self, "header")
   misuse.check("header", 1, name, "string")
   if select("#", ...) == 0 then return self:get_header(name) end
@@ -78,7 +77,7 @@ end
 function Response:get_header(name)
   check_self(self, "get_header")
   misuse.check("get_header", 1, name, "string")
-  return self[SERVER]:get_field(self[ID], name)
+  return self.native_server:get_field(self.native_id, name)
 end
 
 -- `res:cookie(name, value [, opts])` returns res (RFC 6265 section 4.1). `opts`: `path`, `domain`, `max_age`
@@ -96,7 +95,7 @@ end
 function Response:trailer(name, value)
   check_self(self, "trailer")
   misuse.check("trailer", 1, name, "string")
-  self[SERVER]:touch(self[ID], true)
+  self.native_server:touch(self.native_id, true)
   local line = require("lio.web.trailer")(name, value)
   self.trailers = self.trailers or {}
   table.insert(self.trailers, line)
@@ -170,7 +169,7 @@ end
 -- Removes what a handler has set, so that another response can be set.
 function Response:reset()
   self.code, self.body, self.content_type, self.trailers = nil, nil, nil, nil
-  self[SERVER]:clear_fields(self[ID])
+  self.native_server:clear_fields(self.native_id)
   local exchange = existing_exchange(self)
   if exchange then exchange:keep_file(nil) end
 end
@@ -192,7 +191,7 @@ end
 -- final by then. It must not wait. The latest `f` is called first.
 function Response:on_end(f)
   check_self(self, "on_end")
-  self[SERVER]:touch(self[ID], true)
+  self.native_server:touch(self.native_id, true)
   misuse.check_function("on_end", 1, f)
   local exchange = exchange_of(self)
   exchange.end_hooks = exchange.end_hooks or { res = self }
@@ -201,5 +200,5 @@ function Response:on_end(f)
   return self
 end
 
--- The metatable of responses, which src/modules/http/serve.rs makes.
+-- The metatable of responses, which src/modules/http/serve.rs creates.
 return { Response = Response }

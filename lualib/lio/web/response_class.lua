@@ -2,6 +2,8 @@
 -- handler sets), web/handler_result.lua (what it returns) and web/response_sending.lua.
 --
 -- A response has these fields; the native server keeps its header fields.
+--   native_server, native_id   the server (`http.server`), and the number of the request there
+--   request       the request
 --   code          its status, nil until one is set
 --   body          a string, a function that returns pieces, or an open file with its ranges in `file_parts`
 --   content_type  of the body, if no header names it; false: the body is sent without a type
@@ -12,8 +14,6 @@
 
 local misuse = require "lio.misuse"
 
--- The fields that name the native server and the number of the request there.
-local SERVER <const>, ID <const> = 1, 2
 
 local Response = { __name = "lio.response" }
 Response.__index = Response
@@ -29,7 +29,7 @@ M.check_self = check_self
 -- Raises if the response has begun. `special`: after this call only `Response:finish` can complete the response.
 function M.check_open(res, call, special)
   check_self(res, call)
-  if res[SERVER]:touch(res[ID], special) or res.framing then
+  if res.native_server:touch(res.native_id, special) or res.framing then
     misuse.raise(("res:%s: the response has begun already"):format(call))
   end
 end

@@ -14,8 +14,6 @@ local type <const> = type
 local TEXT <const> = "text/plain; charset=utf-8"
 -- How many bytes are queued before they are sent.
 local FLUSH_AT <const> = 16 * 1024
--- The fields that name the native server and the number of the request there.
-local SERVER <const>, ID <const> = 1, 2
 
 local M = {}
 
@@ -35,11 +33,11 @@ end
 
 -- Sends the head of a response whose body follows in pieces.
 local function begin(res)
-  res[SERVER]:touch(res[ID], true)
+  res.native_server:touch(res.native_id, true)
   if res.head_hooks then run_head_hooks(res) end
   local code = res.code or 200
   res.sent_code = code
-  res.framing, res.unwritten = res[SERVER]:start(res[ID], code, content_type_of(res))
+  res.framing, res.unwritten = res.native_server:start(res.native_id, code, content_type_of(res))
 end
 M.begin = begin
 
@@ -47,7 +45,7 @@ M.begin = begin
 
 -- Queues bytes from an encoder. Returns how many bytes are queued, and whether the last send failed.
 local function queue_encoded(res, bytes)
-  return res[SERVER]:chunk(res[ID], bytes)
+  return res.native_server:chunk(res.native_id, bytes)
 end
 
 -- Writes a piece of a body that is compressed. All pieces of a round of the loop go into one block.
@@ -87,7 +85,7 @@ function Response:write(piece)
       misuse.raise "res:write: more than the Content-Length that was set"
     end
   end
-  local queued, failed = self[SERVER]:chunk(self[ID], piece)
+  local queued, failed = self.native_server:chunk(self.native_id, piece)
   -- Sending what was queued before may have failed meanwhile: `flush` finds out.
   if queued < FLUSH_AT and not failed then return true end
   return self:flush()
@@ -120,14 +118,14 @@ local function finish_pieces(res)
     exchange_of(res).aborted = true
     error("the handler wrote less than the Content-Length that it set", 0)
   end
-  res[SERVER]:finish(res[ID], res.trailers and table.concat(res.trailers))
+  res.native_server:finish(res.native_id, res.trailers and table.concat(res.trailers))
 end
 M.finish_pieces = finish_pieces
 
 -- Sends the pieces that a function returns.
 local function send_pieces(res, next_piece)
   -- A response to HEAD has no body: the function is not called.
-  if res[SERVER]:is_head(res[ID]) then begin(res) end
+  if res.native_server:is_head(res.native_id) then begin(res) end
   while res.framing ~= "none" do
     local piece = next_piece()
     if piece == nil then break end
@@ -152,7 +150,7 @@ end
 function Response:finish(...)
   if self.framing then return finish_pieces(self) end
   -- A folder of static files has sent the response.
-  if rawequal((...), self) and self[SERVER]:is_answered(self[ID]) then return end
+  if rawequal((...), self) and self.native_server:is_answered(self.native_id) then return end
   take(self, "handler", nil, ...)
   self:take_refusal()
   local body = self.body
@@ -166,7 +164,7 @@ function Response:finish(...)
     body = self.body
   end
   self.sent_code = code
-  local sent = self[SERVER]:answer(self[ID], code, content_type_of(self), body)
+  local sent = self.native_server:answer(self.native_id, code, content_type_of(self), body)
   if sent ~= true then exchange_of(self):send(body, sent) end
 end
 
@@ -177,7 +175,7 @@ function Response:sent()
   local exchange = existing_exchange(self)
   if exchange and exchange.taken_over then return self.sent_code, 0, false end
   local cut = exchange and (exchange.aborted or exchange.peer_closed) or false
-  return self.sent_code, self[SERVER]:sent(self[ID], cut), cut
+  return self.sent_code, self.native_server:sent(self.native_id, cut), cut
 end
 
 return M

@@ -7,14 +7,11 @@ local mounting = require "lio.web.mount"
 
 local head <const> = http.head
 
--- The fields of a response that name the native server and the number of the request there.
-local SERVER <const>, ID <const> = 1, 2
-
 local NO_MOUNTS <const> = {}
 
 -- A response of the library. Fields that middleware has set to describe another body are removed.
 local function status_page(req, res, ...)
-  res[SERVER]:drop_body_fields(res[ID])
+  res.native_server:drop_body_fields(res.native_id)
   return require("lio.web.error_page").for_status(req, ...)
 end
 

@@ -9,9 +9,6 @@ local files = require "lio.web.file"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 
--- The fields of a response that name the native server, the number of the request there, and the request.
-local SERVER <const>, ID <const>, REQUEST <const> = 1, 2, 3
-
 -- The defaults of `cache` and `cache_file`: how many bytes of files are kept in memory, and how many of one file.
 local CACHE <const>, CACHE_FILE <const> = 8 * 1024 * 1024, 64 * 1024
 
@@ -25,7 +22,7 @@ local OPTIONS <const> = {
 local function not_found(app, req, res)
   local handler = app.not_found_handler
   if handler then return handler(req, res) end
-  res[SERVER]:drop_body_fields(res[ID])
+  res.native_server:drop_body_fields(res.native_id)
   return 404, "Not Found\n"
 end
 
@@ -59,7 +56,7 @@ function Site:send(res, path, f)
   local kind, compressible = http.media_type(path)
   local varies = compressible and self.precompressed and not res.code
   if varies then
-    local copy, coding = self.native:compressed(path, f, res[REQUEST])
+    local copy, coding = self.native:compressed(path, f, res.request)
     if copy then
       f:close()
       return files.respond_with(res, copy, kind, coding, true, self.cache)

@@ -30,13 +30,15 @@ pub(super) mod at {
     /// `notify(app_server, id, reason)`: resumes a task that waits on a request; without `id`, reports that a connection
     /// has closed.
     pub(in super::super) const NOTIFY: i32 = 10;
-    /// The keys of responses.
+    /// The keys of responses that Lua code sets.
     pub(in super::super) const CODE: i32 = 11;
     pub(in super::super) const CONTENT_TYPE: i32 = 12;
+    /// The keys of the values that `serve` sets: this one, `native_id` and `request`.
+    pub(in super::super) const NATIVE_SERVER: i32 = 13;
     /// The handler, or nil, and for handlers with arguments the request and the response.
-    pub(in super::super) const HANDLER: i32 = 13;
-    pub(in super::super) const REQUEST: i32 = 14;
-    pub(in super::super) const RESPONSE: i32 = 15;
+    pub(in super::super) const HANDLER: i32 = 16;
+    pub(in super::super) const REQUEST: i32 = 17;
+    pub(in super::super) const RESPONSE: i32 = 18;
 }
 
 /// The fields of the argument of `S:set_callbacks`, in the order of their stack indices.
@@ -52,7 +54,13 @@ const CALLBACKS: [(&str, Field<Handle>); 8] = [
 ];
 
 /// The keys of responses, in the order of their stack indices.
-const KEYS: [(&str, Field<Handle>); 2] = [("code", Field::new(10)), ("content_type", Field::new(11))];
+const KEYS: [(&str, Field<Handle>); 5] = [
+    ("code", Field::new(10)),
+    ("content_type", Field::new(11)),
+    ("native_server", Field::new(12)),
+    ("native_id", Field::new(13)),
+    ("request", Field::new(14)),
+];
 
 /// `S:set_callbacks(callbacks)`: sets the values that `http.serve` works with, the fields of a table. They are described
 /// at [`at`].

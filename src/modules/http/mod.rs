@@ -53,7 +53,7 @@ const FUNCTIONS: FunctionTable = functions! {
     answers: client::NEW, body_of: read::BODY_OF, boundary: files::BOUNDARY, check_field: respond::CHECK_FIELD,
     compressed: files::COMPRESSED, escape: ESCAPE, kind: request::KIND, media_type: files::MEDIA_TYPE,
     multipart: form::NEW, pairs: pairs::PAIRS, reason: REASON, routes: routes::NEW, select: files::SELECT,
-    serve: serve::SERVE, server: server::NEW, set_field: respond::SET_FIELD, site: site::NEW, spool: spool::NEW,
+    serve: serve::SERVE, server: server::NEW, site: site::NEW, spool: spool::NEW,
 };
 
 /// Opens `lio.http`. `http.head` contains the methods of requests as functions.

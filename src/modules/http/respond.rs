@@ -1,7 +1,7 @@
 //! The response to a request: methods of `http.server`, whose second argument is the number of the request. The
 //! response of a request that has ended counts as begun, and no call changes it.
 
-use super::machine::{Handle, machine, request};
+use super::machine::{machine, request};
 use super::transport::Plain;
 use crate::codec::http1::body::Framing;
 use crate::codec::http1::write::{BadField, check_field};
@@ -45,26 +45,24 @@ pub(super) const TOUCH: Function = Function::new(|call: &mut Call<'_>| {
     Ok(!server.touch(id, intent))
 });
 
-/// `http.set_field(res, name, value)`: sets a field of the response, which replaces all fields with that name. Returns
-/// true; or false, with no effect, if the call is not that simple: other types of arguments, a response that has begun,
-/// or a field that cannot be sent.
-pub(crate) const SET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
+/// `S:set_field(id, name, value)`: sets a field, which replaces all fields with that name. Returns true; or false, with
+/// no effect, if the call is not that simple: other types or numbers of arguments, a response that has begun, or a field
+/// that cannot be sent.
+pub(super) const SET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let is_text = |kind| matches!(kind, Kind::String | Kind::Number);
-    let is_simple = call.count() == 3 && call.kind(2) == Kind::String && is_text(call.kind(3));
+    let is_simple = call.count() == 4 && call.kind(3) == Kind::String && is_text(call.kind(4));
     if !is_simple {
         return Ok(false);
     }
-    call.bytes(3)?;
-    let (server, id) = (call.element(1, 1)?, call.element(1, 2)?);
-    let (Some(server), Some(id)) = (call.as_object::<Handle>(server), call.as_integer(id)) else {
+    call.bytes(4)?;
+    let (mut server, id) = parts(call)?;
+    if !server.touch(id, Intent::Set) {
+        return Ok(false);
+    }
+    let Some(draft) = server.draft(id) else {
         return Ok(false);
     };
-    let mut server = server.machine.server.borrow_mut();
-    let id = RequestId::from_number(id as u64).filter(|id| server.touch(*id, Intent::Set));
-    let Some(draft) = id.and_then(|id| server.draft(id)) else {
-        return Ok(false);
-    };
-    Ok(draft.set(call.bytes(2)?, call.bytes(3)?).is_ok())
+    Ok(draft.set(call.bytes(3)?, call.bytes(4)?).is_ok())
 });
 
 /// `http.check_field(name, value)`: raises if the field cannot be sent, so that the error points to the code that set

@@ -12,13 +12,13 @@ use crate::http::server::{
 };
 use crate::lua::{
     Argument, Call, Fault, Field, Function, FunctionTable, Kind, MadeBy, Maker, NewWith, Next, Nil, Object, Outcome,
-    Pushing, Row, Stack, functions, results, then,
+    Pushing, Record, Stack, functions, results, then,
 };
 use crate::modules::json;
 use std::rc::Rc;
 
-/// The number of preallocated fields of a response: code, body, kind.
-const NAMED: i32 = 3;
+/// The number of preallocated fields of a response for Lua code: code, body, content type.
+const SPARE_FIELDS: i32 = 3;
 
 /// The state of a task that serves: it handles one request after another.
 pub(crate) struct Dispatcher {
@@ -65,13 +65,14 @@ fn make_request() -> MakeRequest {
     MadeBy { maker: at::DISPATCHER, fields: [(request::SERVER, at::SERVER)] }
 }
 
-/// `{ server, id, request }`
-type MakeResponse = Row<(Argument, i64, Argument)>;
+/// A response: a table with the server, the number of the request there, and the request.
+type MakeResponse = Record<(Argument, i64, Argument)>;
 
 fn make_response(id: RequestId, request: i32) -> MakeResponse {
-    Row {
-        items: (Argument(at::SERVER), id.number() as i64, Argument(request)),
-        named: NAMED,
+    Record {
+        first_key: at::NATIVE_SERVER,
+        values: (Argument(at::SERVER), id.number() as i64, Argument(request)),
+        room: SPARE_FIELDS,
         metatable: Some(at::RESPONSE_CLASS),
     }
 }

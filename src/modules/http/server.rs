@@ -31,10 +31,10 @@ const LISTENER: Field<Handle> = Field::new(1);
 impl Object for Handle {
     const NAME: &'static str = "lio.http.server";
     /// The listening socket, and the values of `callbacks`.
-    const USER_VALUES: i32 = 11;
+    const USER_VALUES: i32 = 14;
     const METHODS: FunctionTable = functions! {
         listen, accept, admit, arrived, flush, expire, due: DUE, set_callbacks: callbacks::SET_CALLBACKS, dispatcher: serve::DISPATCHER, count: COUNT, is_full: IS_FULL, watch: WATCH,
-        shed, stop: STOP, settle: SETTLE, close: CLOSE, touch: respond::TOUCH, add_field: respond::ADD_FIELD,
+        shed, stop: STOP, settle: SETTLE, close: CLOSE, touch: respond::TOUCH, set_field: respond::SET_FIELD, add_field: respond::ADD_FIELD,
         remove_field: respond::REMOVE_FIELD, get_field: respond::GET_FIELD, keep_fields: respond::KEEP_FIELDS,
         restore_fields: respond::RESTORE_FIELDS, clear_fields: respond::CLEAR_FIELDS,
         drop_body_fields: respond::DROP_BODY_FIELDS, answer: respond::ANSWER, start: respond::START,
