@@ -170,33 +170,32 @@ t.test("a number that becomes a string, with __gc of the stream inside, leaves n
   end
 end)
 
-t.test("server:body of a length with body inside gives the body once", function()
+t.test("http.request.body of a length with body inside gives the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
     .. "GET / HTTP/1.1\r\nHost: b\r\n\r\n"
   local server, close_all = k.server(http.routes(), request)
   local hosts = {}
   k.serve(server, function(req)
-    local _, id = http.head.owner(req)
     hosts[#hosts + 1] = req:host()
     if #hosts > 1 then return end
     local inner
-    local data = with_finalizer(once(function() inner = server:body(id) end), server.body, server, id)
+    local data = with_finalizer(once(function() inner = http.request.body(req) end), http.request.body, req)
     t.eq(data, body)
     t.eq(inner, "")
-    server:answer(id, 204)
+    http.request.answer(req, 204)
   end)
   t.eq(hosts, { "a", "b" })
   close_all()
 end)
 
-t.test("server:body of chunks with body inside gives the body once", function()
+t.test("http.request.body of chunks with body inside gives the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
   for i = 1, 5000, 1000 do request = request .. "3e8\r\n" .. body:sub(i, i + 999) .. "\r\n" end
-  k.handle(http.routes(), request .. "0\r\n\r\n", function(server, id)
+  k.handle(http.routes(), request .. "0\r\n\r\n", function(req)
     local inner
-    local data = with_finalizer(once(function() inner = server:body(id) end), server.body, server, id)
+    local data = with_finalizer(once(function() inner = http.request.body(req) end), http.request.body, req)
     t.eq(data, body)
     t.eq(inner, "")
   end)
@@ -205,36 +204,35 @@ end)
 t.test("http.body_of with body_of inside gives the body once, and keeps it", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
-  local req = k.handle(http.routes(), request, function(_, _, req)
+  local req = k.handle(http.routes(), request, function(req)
     t.eq(with_finalizer(once(function() http.body_of(req) end), http.body_of, req), body)
     return req
   end)
   t.eq(http.body_of(req), body)
 end)
 
-t.test("server:piece with piece and close inside gives each piece once", function()
+t.test("http.request.piece with piece and close inside gives each piece once", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n3e8\r\n" .. ("b"):rep(1000) .. "\r\n"
-  k.handle(http.routes(), request, function(server, id)
+  k.handle(http.routes(), request, function(req, server)
     local inner
     local data = with_finalizer(once(function()
-      inner = server:piece(id)
+      inner = http.request.piece(req)
       server:close()
-    end), server.piece, server, id)
+    end), http.request.piece, req)
     t.eq(data, ("a"):rep(1000))
     t.eq(inner, ("b"):rep(1000))
   end)
 end)
 
-t.test("server:body with __gc of the server inside gives the body, and the server is refused", function()
+t.test("http.request.body with __gc of the server inside gives the body, and the server is refused", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n0\r\n\r\n"
   local server, _, far = k.server(http.routes(), request)
   local dispatcher = server:dispatcher()
   k.serve(server, function(req)
-    local _, id = http.head.owner(req)
-    t.eq(with_finalizer(once(function() drop(server) end), server.body, server, id), ("a"):rep(1000))
-    t.raises("lio.http.server expected", server.body, server, id)
+    t.eq(with_finalizer(once(function() drop(server) end), http.request.body, req), ("a"):rep(1000))
+    t.raises("lio.http.server expected", http.request.body, req)
   end, dispatcher)
   drop(dispatcher)
   far:close()
@@ -246,8 +244,7 @@ t.test("http.serve with serve inside, and another head at the same place, does n
   local paths = {}
   local function handle(req)
     paths[#paths + 1] = req:path()
-    local _, id = http.head.owner(req)
-    server:answer(id, 204)
+    http.request.answer(req, 204)
   end
   with_finalizer(once(function()
     -- What comes now comes to lie where the first head has lain.
@@ -452,16 +449,15 @@ end)
 t.test("an answer that a finalizer gives while another is given is refused", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. pattern(5000)
   for name, inner in pairs {
-    answer = function(server, id) server:answer(id, 500, nil, "inner") end,
-    start = function(server, id) server:start(id, 500) end,
+    answer = function(req) http.request.answer(req, 500, nil, "inner") end,
+    start = function(req) http.request.start(req, 500) end,
   } do
     local server, close_all, far = k.server(http.routes(), request)
     local said
     k.serve(server, function(req)
-      local _, id = http.head.owner(req)
-      server:add_field(id, "X-A", 12345.5)
-      t.eq(server:answer(id, 200, nil, "outer"), true)
-      with_finalizer(function() said = said or refusal(inner, server, id) end, server.body, server, id)
+      http.request.add_field(req, "X-A", 12345.5)
+      t.eq(http.request.answer(req, 200, nil, "outer"), true)
+      with_finalizer(function() said = said or refusal(inner, req) end, http.request.body, req)
     end)
     t.ok(tostring(said):find "the request is answered already$", name .. ": " .. tostring(said))
     t.eq(far:recv():gsub("Date: [^\r]*", "Date: now"),
@@ -475,10 +471,9 @@ t.test("an answer to a connection that was closed, or whose server is gone, does
     local server, _, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     local dispatcher, said = server:dispatcher(), nil
     k.serve(server, function(req)
-      local _, id = http.head.owner(req)
-      server:add_field(id, "X-A", 12345.5)
+      http.request.add_field(req, "X-A", 12345.5)
       if what == "close" then server:close() else drop(server) end
-      said = refusal(server.answer, server, id, 200, nil, "outer")
+      said = refusal(http.request.answer, req, 200, nil, "outer")
     end, dispatcher)
     if what == "close" then
       t.eq(said, true)

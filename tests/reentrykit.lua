@@ -100,7 +100,7 @@ function kit.serve(server, handler, dispatcher)
     response_class = {},
     choose_handler = function() return handler end,
     complete = function() return true end,
-    fail = function(_, _, problem) error(problem, 0) end,
+    fail = function(_, problem) error(problem, 0) end,
     notify = function() end,
   }
   dispatcher = dispatcher or server:dispatcher()
@@ -111,13 +111,13 @@ function kit.serve(server, handler, dispatcher)
   until not server:arrived()
 end
 
--- Calls `f(server, id, req, far)` as the handler of the request that `bytes` are, and closes all. → what it returns.
+-- Calls `f(req, server, far)` as the handler of the request `bytes`, and closes all objects. Returns the results of
+-- `f`.
 function kit.handle(routes, bytes, f)
   local server, close, far = kit.server(routes, bytes)
   local results
   kit.serve(server, function(req)
-    local _, id = http.head.owner(req)
-    results = table.pack(f(server, id, req, far))
+    results = table.pack(f(req, server, far))
   end)
   close()
   return table.unpack(results, 1, results.n)
@@ -125,7 +125,7 @@ end
 
 -- The request that `bytes` are, when it is over.
 function kit.request(routes, bytes)
-  return kit.handle(routes, bytes, function(_, _, req) return req end)
+  return kit.handle(routes, bytes, function(req) return req end)
 end
 
 --- Closes or releases each of them.

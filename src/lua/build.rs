@@ -112,8 +112,8 @@ macro_rules! record {
         }
     };
 }
+record!(1: A);
 record!(2: A B);
-record!(3: A B C);
 
 /// A value made of others, for what is made seldom.
 pub(crate) enum Value {

@@ -8,7 +8,7 @@ local socket = require "lio.socket"
 local stream = require "lio.stream"
 local web = require "lio.webserver"
 
-local owner <const> = http.head.owner
+local respond <const>, add_field <const> = http.request.answer, http.request.add_field
 local PIPELINED <const> = 50 -- beyond 64 a server lets others have their turn
 
 local SHORT <const> = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
@@ -112,14 +112,13 @@ local function bare(request, add, fields)
   local server = http.server(web.defaults, routes, sel)
   server:admit(stream.new(sel, other))
   local handlers = {}
-  local function answer(req)
+  local function handle(req)
     if not fields then return HELLO end
-    local _, id = owner(req)
-    for i = 1, #fields, 2 do server:add_field(id, fields[i], fields[i + 1]) end
-    server:answer(id, 200, "text/plain; charset=utf-8", HELLO)
+    for i = 1, #fields, 2 do add_field(req, fields[i], fields[i + 1]) end
+    respond(req, 200, "text/plain; charset=utf-8", HELLO)
   end
   for id = 1, 201 do
-    handlers[id] = answer
+    handlers[id] = handle
     if not fields then pcall(routes.takes, routes, id, 0) end
   end
   local function nothing() end

@@ -10,7 +10,9 @@ local handler_error = require "lio.web.handler_error"
 local http = require "lio.http"
 local wrap <const> = require("lio.web.middleware").wrap
 
+local by_request <const> = exchanges.by_request
 local catch <const> = handler_error.catch
+local native <const> = http.request
 local set_route <const> = http.head.route
 local xpcall <const> = xpcall
 
@@ -61,7 +63,7 @@ local function send_error(exchange, req, res, err)
   local ok, second = xpcall(res.finish, catch, res)
   if ok then return end
   handler_error.log(req, second)
-  if exchange.server:is_answered(exchange.id) then
+  if native.is_answered(req) then
     exchange.aborted = true
     return
   end
@@ -72,29 +74,29 @@ end
 -- Ends an exchange with its request. Returns whether the connection stays open.
 local function end_exchange(exchange, res)
   if exchange.needs_cleanup then clean_up(exchange, res.request, res) end
-  exchange.app_server.exchanges[exchange.id] = nil
+  exchanges.remove(exchange)
   return not (exchange.taken_over or exchange.aborted)
 end
 
-local function finish_response(app_server, res, a, b, c)
-  local exchange = app_server.exchanges[res.native_id]
+local function finish_response(res, a, b, c)
+  local exchange = by_request[res.request]
   if not (exchange and exchange.taken_over) then res:finish(a, b, c) end
 end
 
--- `fail(app_server, res, err)`: ends a request whose handler has raised `err`. Returns whether its connection stays
+-- `fail(res, err)`: ends a request whose handler has raised `err`. Returns whether its connection stays
 -- open.
-function M.fail(app_server, res, err)
+function M.fail(res, err)
   local exchange = exchanges.of(res)
   if not pcall(send_error, exchange, res.request, res, err) then exchange.aborted = true end
-  return not app_server.exchanges[exchange.id] or end_exchange(exchange, res)
+  return not by_request[res.request] or end_exchange(exchange, res)
 end
 
--- `complete(app_server, res, a, b, c)`: ends a request whose handler has returned `a, b, c`. Returns whether its
+-- `complete(res, a, b, c)`: ends a request whose handler has returned `a, b, c`. Returns whether its
 -- connection stays open.
-function M.complete(app_server, res, a, b, c)
-  local ok, err = xpcall(finish_response, catch, app_server, res, a, b, c)
-  if not ok then return M.fail(app_server, res, err) end
-  local exchange = app_server.exchanges[res.native_id]
+function M.complete(res, a, b, c)
+  local ok, err = xpcall(finish_response, catch, res, a, b, c)
+  if not ok then return M.fail(res, err) end
+  local exchange = by_request[res.request]
   return not exchange or end_exchange(exchange, res)
 end
 
@@ -106,7 +108,7 @@ function M.abandon(app_server, id)
   if exchange.needs_cleanup then
     clean_up(exchange, exchange.request, exchange.end_hooks and exchange.end_hooks.res)
   end
-  app_server.exchanges[id] = nil
+  exchanges.remove(exchange)
 end
 
 -- Waking -----------------------------------------------------------------------------------------------

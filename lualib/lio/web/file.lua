@@ -11,6 +11,7 @@ local misuse = require "lio.misuse"
 local options = require "lio.options"
 local sending = require "lio.web.response_sending"
 
+local native <const> = http.request
 local exchange_of <const> = exchanges.of
 local begin <const>, finish_pieces <const> = sending.begin, sending.finish_pieces
 
@@ -40,7 +41,7 @@ function M.report_exhausted(req, res, message)
     last_report = now
     io.stderr:write("lio: ", req.method, " ", req.target, ": ", message, "; files are answered with 503\n")
   end
-  res.native_server:drop_body_fields(res.native_id)
+  native.drop_body_fields(res.request)
   res:header("Retry-After", 1)
 end
 
@@ -57,12 +58,12 @@ function M.cache_control(opts)
 end
 
 local function add(res, name, value)
-  res.native_server:add_field(res.native_id, name, value)
+  native.add_field(res.request, name, value)
 end
 
 -- Adds a field unless there is one of that name.
 local function add_missing(res, name, value)
-  if not res.native_server:get_field(res.native_id, name) then add(res, name, value) end
+  if not native.get_field(res.request, name) then add(res, name, value) end
 end
 
 -- Returns the parts of a body with several ranges, its length, and its content type. A part has a `head` and the range
@@ -92,7 +93,7 @@ end
 function M.respond_with(res, f, kind, coding, varies, cache)
   local exchange = exchange_of(res)
   exchange:keep_file(f)
-  res.native_server:touch(res.native_id, true)
+  native.touch(res.request, true)
   if varies then add(res, "Vary", "Accept-Encoding") end
   if cache then add_missing(res, "Cache-Control", cache) end
   local size = f:size()
@@ -122,7 +123,7 @@ function M.respond_with(res, f, kind, coding, varies, cache)
   end
   add_missing(res, "Content-Type", shown)
   add(res, "Content-Length", tostring(total))
-  if res.native_server:is_head(res.native_id) then
+  if native.is_head(res.request) then
     res.body = ""
     return exchange:keep_file(nil)
   end
@@ -160,24 +161,24 @@ end
 
 -- `send(res)`: sends the file that is the body. Called by `Response:finish`.
 function M.send(res)
-  local server, id, f, parts = res.native_server, res.native_id, res.body, res.file_parts
+  local req, f, parts = res.request, res.body, res.file_parts
   begin(res)
   if res.framing == "none" then return finish_pieces(res) end
   if res.framing ~= "length" or res.encoder then return send_pieces(res, f, parts) end
   res.unwritten = nil
   for _, part in ipairs(parts) do
-    if part.head then server:chunk(id, part.head) end
-    if part.length <= READ_MOST and server:queued(id) <= READ_MOST then
+    if part.head then native.chunk(req, part.head) end
+    if part.length <= READ_MOST and native.queued(req) <= READ_MOST then
       local piece, message = f:read(part.first, part.length)
       if not piece or #piece < part.length then return fail(res, message or SHORTER) end
-      server:chunk(id, piece)
+      native.chunk(req, piece)
     else
-      local queued = server:push_file(id, f, part.first, part.length)
+      local queued = native.push_file(req, f, part.first, part.length)
       local ok, code = exchange_of(res):send()
       if not ok or not queued then return fail(res, SHORTER, code) end
     end
   end
-  if parts.tail then server:chunk(id, parts.tail) end
+  if parts.tail then native.chunk(req, parts.tail) end
   return finish_pieces(res)
 end
 
@@ -212,7 +213,7 @@ end
 local function refuse(res, message, code)
   local status = STATUS[code]
   if not status then misuse.raise("res:file: " .. message) end
-  res.native_server:touch(res.native_id, true)
+  native.touch(res.request, true)
   if status == 503 then M.report_exhausted(res.request, res, message) end
   res.code, res.content_type = status, nil
   res.body = http.reason(status) .. "\n"

@@ -9,6 +9,8 @@ local misuse = require "lio.misuse"
 local options = require "lio.options"
 local new_part <const> = require "lio.web.form_part".new
 
+local native <const> = http.request
+
 local M = {}
 
 -- Limits of a form, all settable per call; so is `body`, by default the limit of the app.
@@ -142,10 +144,10 @@ end
 -- Returns the function that feeds the parser: from the server, or from a body that was read as a whole before.
 local function feeder(parser, body)
   if not body then
-    return function(server, id, limit) return parser:pull(server, id, limit) end
+    return function(req, limit) return parser:pull(req, limit) end
   end
   local fed = false
-  return function(_, _, limit)
+  return function(_, limit)
     if fed then return parser:finish() end
     if #body > limit then return nil, 413, "the body is larger than allowed" end
     fed = true
@@ -201,7 +203,7 @@ end
 -- `kind`: the Content-Type; `body`: the body if it was read before, else nil. Raises the errors of `on_file`.
 function M.read(req, exchange, opts, kind, body)
   local chosen = read_options(opts, exchange.app.settings.body)
-  exchange.server:touch(exchange.id, true)
+  native.touch(req, true)
   local media = kind:match("^%s*([^;%s]*)"):lower()
   if media == "application/x-www-form-urlencoded" then return urlencoded(req, exchange, chosen) end
   if media == "multipart/form-data" then return multipart(exchange, chosen, kind, body) end

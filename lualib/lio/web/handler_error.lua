@@ -6,6 +6,7 @@
 local debug <const> = debug or require "lio.debug"
 local mount_scopes = require "lio.web.mount_scope"
 local texts = require "lio.web.error_text"
+local native <const> = require("lio.http").request
 
 local M = {}
 
@@ -41,10 +42,10 @@ end
 
 -- Removes what the handler has set. Fields that middleware had set before `next()` stay, unless they describe a body.
 local function start_anew(res)
-  local server, id = res.native_server, res.native_id
+  local req = res.request
   res:reset()
-  server:restore_fields(id)
-  server:drop_body_fields(id)
+  native.restore_fields(req)
+  native.drop_body_fields(req)
 end
 
 -- `respond_plainly(exchange, req, res, err)`: sets the library's own response to an error.
@@ -65,7 +66,7 @@ local function call_on_error(exchange, req, res, err)
   mount_scopes.restore(req, place)
   if ok then return res.body ~= nil or res.framing or res.code ~= 500 end
   M.log(req, second)
-  if exchange.server:is_answered(exchange.id) then exchange.aborted = true end
+  if native.is_answered(exchange.request) then exchange.aborted = true end
   return exchange.aborted
 end
 
@@ -82,7 +83,7 @@ function M.respond(exchange, req, res, err)
   if not refusal then M.log(req, err) end
   res.error = err.value
   if exchange.taken_over then return end
-  if exchange.server:touch(exchange.id, true) then
+  if native.touch(exchange.request, true) then
     -- What was written before is sent.
     if not exchange.peer_closed then exchange:send() end
     exchange.aborted = true

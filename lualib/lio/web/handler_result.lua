@@ -8,10 +8,10 @@ local classes = require "lio.web.response_class"
 local exchanges = require "lio.web.exchange"
 local http = require "lio.http"
 
+local native <const> = http.request
 local existing_exchange <const> = exchanges.existing
 local check_open <const> = classes.check_open
 local Response <const> = classes.Response
-
 
 -- What a handler may return, for the error that shows what it returned instead.
 local FORMS <const> = "a body (string, table or function), or: body, status; body, headers; body, status, headers; "
@@ -115,7 +115,7 @@ function Response:take_refusal()
   local refusal = exchange and exchange.refusal
   if refusal and self.body == nil and self.code == nil and not self.framing then
     self.code, self.body = refusal.status, refusal.reason .. "\n"
-    self.native_server:drop_body_fields(self.native_id)
+    native.drop_body_fields(self.request)
   end
 end
 

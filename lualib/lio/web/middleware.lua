@@ -8,6 +8,7 @@
 local exchanges = require "lio.web.exchange"
 local handler_error = require "lio.web.handler_error"
 local mount_scopes = require "lio.web.mount_scope"
+local native <const> = require("lio.http").request
 
 local catch <const> = handler_error.catch
 local leave_to <const> = mount_scopes.leave_to
@@ -34,7 +35,7 @@ function M.next_of(req, res, role, f, inner, scope)
     if called then error("next: called twice by one middleware", 2) end
     called = true
     -- If `inner` raises, the fields that are set by now stay.
-    res.native_server:keep_fields(res.native_id)
+    native.keep_fields(res.request)
     local ok, err = xpcall(run, catch, req, res, role, f, inner)
     if ok then return end
     handler_error.respond(exchanges.of(res), req, res, err)

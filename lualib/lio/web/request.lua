@@ -8,7 +8,8 @@ local http = require "lio.http"
 local misuse = require "lio.misuse"
 
 local head <const> = http.head
-local owner <const>, whole_body <const> = head.owner, head.whole_body
+local native <const> = http.request
+local whole_body <const> = head.whole_body
 local body_of <const> = http.body_of
 local exchange_of <const> = exchanges.of_request
 
@@ -53,14 +54,12 @@ end
 
 -- Nil if the connection is closed.
 function getters.remote_addr(req)
-  local server, id = owner(req)
-  local ip, _, family = server:address(id)
+  local ip, _, family = native.address(req)
   return family == "unix" and "unix:" or ip
 end
 
 function getters.remote_port(req)
-  local server, id = owner(req)
-  local ip, port, family = server:address(id)
+  local ip, port, family = native.address(req)
   return ip and family ~= "unix" and port or nil
 end
 
@@ -77,8 +76,7 @@ end
 -- `req:trailers()` returns the fields behind a chunked body by lower-case name; empty until the body was read.
 function Request:trailers()
   check(self, "trailers")
-  local server, id = owner(self)
-  return server:trailers(id)
+  return native.trailers(self)
 end
 
 -- `req:header(name)` returns the value, several joined, or nil. Case-insensitive.
@@ -95,7 +93,7 @@ function Request:body(limit)
   if body then return body end
   local exchange = exchange_of(self)
   limit = limit or exchange.app.settings.body
-  body, status, reason = exchange:continue_reading(exchange.server.body, limit, body, status, reason)
+  body, status, reason = exchange:continue_reading(native.body, limit, body, status, reason)
   if not body then return nil, reason, status end
   whole_body(self, body)
   return body
@@ -108,7 +106,7 @@ function Request:stream(limit)
   local exchange = exchange_of(self)
   limit = limit or exchange.app.settings.body
   return function()
-    local piece, status, reason = exchange:read(exchange.server.piece, limit)
+    local piece, status, reason = exchange:read(native.piece, limit)
     if not piece and status then misuse.raise("request body: " .. reason) end
     return piece
   end
@@ -127,7 +125,7 @@ function Request:json(limit)
   end
   if value == nil then
     local exchange = exchange_of(self)
-    exchange.server:touch(exchange.id, true)
+    native.touch(self, true)
     exchange.refusal = { status = 400, reason = message }
     return nil, message, 400
   end
@@ -150,11 +148,10 @@ end
 -- the caller has to close it, and it has no timeouts. For upgrades, tunnels, CONNECT.
 function Request:take_over()
   local exchange = exchange_of(self)
-  local server, id = exchange.server, exchange.id
-  if server:is_answered(id) then misuse.raise "req:take_over: the request is answered already" end
+  if native.is_answered(self) then misuse.raise "req:take_over: the request is answered already" end
   exchange:send()
   exchange.taken_over = true
-  return exchange.driver:register(server:hand_over(id))
+  return exchange.driver:register(native.hand_over(self))
 end
 
 http.kind(getters, Request)

@@ -5,6 +5,7 @@ local classes = require "lio.web.response_class"
 local exchanges = require "lio.web.exchange"
 local misuse = require "lio.misuse"
 require "lio.web.response_sending"
+local native <const> = require("lio.http").request
 
 local exchange_of <const>, existing_exchange <const> = exchanges.of, exchanges.existing
 local check_self <const>, check_open <const> = classes.check_self, classes.check_open
@@ -34,7 +35,7 @@ local function add_field(res, call, name, value)
   if type(value) == "number" then value = tostring(value) end
   misuse.check(call, 1, name, "string")
   misuse.check(call, 2, value, "string")
-  local problem = res.native_server:add_field(res.native_id, name, value)
+  local problem = native.add_field(res.request, name, value)
   if problem then misuse.raise(("res:%s: %s"):format(call, problem)) end
   return res
 end
@@ -50,7 +51,7 @@ local function replace_field(res, call, name, value)
   check_open(res, call)
   misuse.check(call, 1, name, "string")
   local lower = name:lower()
-  res.native_server:remove_field(res.native_id, name)
+  native.remove_field(res.request, name)
   if res.content_type == false and lower == "content-type" then res.content_type = nil end
   if value == nil then return res end
   if value == false and lower == "content-type" then
@@ -64,7 +65,7 @@ end
 -- Content-Type: the body is sent without a type. Without `value`: returns the value that is set, or nil.
 function Response:header(name, ...)
   local is_response = getmetatable(self) == Response
-  if is_response and self.content_type == nil and self.native_server:set_field(self.native_id, name, ...) then
+  if is_response and self.content_type == nil and native.set_field(self.request, name, ...) then
     return self
   end
   check_self(self, "header")
@@ -77,7 +78,7 @@ end
 function Response:get_header(name)
   check_self(self, "get_header")
   misuse.check("get_header", 1, name, "string")
-  return self.native_server:get_field(self.native_id, name)
+  return native.get_field(self.request, name)
 end
 
 -- `res:cookie(name, value [, opts])` returns res (RFC 6265 section 4.1). `opts`: `path`, `domain`, `max_age`
@@ -95,7 +96,7 @@ end
 function Response:trailer(name, value)
   check_self(self, "trailer")
   misuse.check("trailer", 1, name, "string")
-  self.native_server:touch(self.native_id, true)
+  native.touch(self.request, true)
   local line = require("lio.web.trailer")(name, value)
   self.trailers = self.trailers or {}
   table.insert(self.trailers, line)
@@ -169,7 +170,7 @@ end
 -- Removes what a handler has set, so that another response can be set.
 function Response:reset()
   self.code, self.body, self.content_type, self.trailers = nil, nil, nil, nil
-  self.native_server:clear_fields(self.native_id)
+  native.clear_fields(self.request)
   local exchange = existing_exchange(self)
   if exchange then exchange:keep_file(nil) end
 end
@@ -191,7 +192,7 @@ end
 -- final by then. It must not wait. The latest `f` is called first.
 function Response:on_end(f)
   check_self(self, "on_end")
-  self.native_server:touch(self.native_id, true)
+  native.touch(self.request, true)
   misuse.check_function("on_end", 1, f)
   local exchange = exchange_of(self)
   exchange.end_hooks = exchange.end_hooks or { res = self }

@@ -2,8 +2,7 @@
 -- handler sets), web/handler_result.lua (what it returns) and web/response_sending.lua.
 --
 -- A response has these fields; the native server keeps its header fields.
---   native_server, native_id   the server (`http.server`), and the number of the request there
---   request       the request
+--   request       the request; the functions of `http.request` take it
 --   code          its status, nil until one is set
 --   body          a string, a function that returns pieces, or an open file with its ranges in `file_parts`
 --   content_type  of the body, if no header names it; false: the body is sent without a type
@@ -13,7 +12,7 @@
 -- `unwritten`, how many bytes of its Content-Length are to come; and `encoder`, which compresses what is written.
 
 local misuse = require "lio.misuse"
-
+local native <const> = require("lio.http").request
 
 local Response = { __name = "lio.response" }
 Response.__index = Response
@@ -29,7 +28,7 @@ M.check_self = check_self
 -- Raises if the response has begun. `special`: after this call only `Response:finish` can complete the response.
 function M.check_open(res, call, special)
   check_self(res, call)
-  if res.native_server:touch(res.native_id, special) or res.framing then
+  if native.touch(res.request, special) or res.framing then
     misuse.raise(("res:%s: the response has begun already"):format(call))
   end
 end

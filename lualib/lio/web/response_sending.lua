@@ -5,6 +5,7 @@ local classes = require "lio.web.response_class"
 local exchanges = require "lio.web.exchange"
 local misuse = require "lio.misuse"
 local take <const> = require("lio.web.handler_result").take
+local native <const> = require("lio.http").request
 
 local exchange_of <const>, existing_exchange <const> = exchanges.of, exchanges.existing
 local check_self <const>, check_open <const> = classes.check_self, classes.check_open
@@ -33,11 +34,11 @@ end
 
 -- Sends the head of a response whose body follows in pieces.
 local function begin(res)
-  res.native_server:touch(res.native_id, true)
+  native.touch(res.request, true)
   if res.head_hooks then run_head_hooks(res) end
   local code = res.code or 200
   res.sent_code = code
-  res.framing, res.unwritten = res.native_server:start(res.native_id, code, content_type_of(res))
+  res.framing, res.unwritten = native.start(res.request, code, content_type_of(res))
 end
 M.begin = begin
 
@@ -45,7 +46,7 @@ M.begin = begin
 
 -- Queues bytes from an encoder. Returns how many bytes are queued, and whether the last send failed.
 local function queue_encoded(res, bytes)
-  return res.native_server:chunk(res.native_id, bytes)
+  return native.chunk(res.request, bytes)
 end
 
 -- Writes a piece of a body that is compressed. All pieces of a round of the loop go into one block.
@@ -85,7 +86,7 @@ function Response:write(piece)
       misuse.raise "res:write: more than the Content-Length that was set"
     end
   end
-  local queued, failed = self.native_server:chunk(self.native_id, piece)
+  local queued, failed = native.chunk(self.request, piece)
   -- Sending what was queued before may have failed meanwhile: `flush` finds out.
   if queued < FLUSH_AT and not failed then return true end
   return self:flush()
@@ -118,14 +119,14 @@ local function finish_pieces(res)
     exchange_of(res).aborted = true
     error("the handler wrote less than the Content-Length that it set", 0)
   end
-  res.native_server:finish(res.native_id, res.trailers and table.concat(res.trailers))
+  native.finish(res.request, res.trailers and table.concat(res.trailers))
 end
 M.finish_pieces = finish_pieces
 
 -- Sends the pieces that a function returns.
 local function send_pieces(res, next_piece)
   -- A response to HEAD has no body: the function is not called.
-  if res.native_server:is_head(res.native_id) then begin(res) end
+  if native.is_head(res.request) then begin(res) end
   while res.framing ~= "none" do
     local piece = next_piece()
     if piece == nil then break end
@@ -150,7 +151,7 @@ end
 function Response:finish(...)
   if self.framing then return finish_pieces(self) end
   -- A folder of static files has sent the response.
-  if rawequal((...), self) and self.native_server:is_answered(self.native_id) then return end
+  if rawequal((...), self) and native.is_answered(self.request) then return end
   take(self, "handler", nil, ...)
   self:take_refusal()
   local body = self.body
@@ -164,7 +165,7 @@ function Response:finish(...)
     body = self.body
   end
   self.sent_code = code
-  local sent = self.native_server:answer(self.native_id, code, content_type_of(self), body)
+  local sent = native.answer(self.request, code, content_type_of(self), body)
   if sent ~= true then exchange_of(self):send(body, sent) end
 end
 
@@ -175,7 +176,7 @@ function Response:sent()
   local exchange = existing_exchange(self)
   if exchange and exchange.taken_over then return self.sent_code, 0, false end
   local cut = exchange and (exchange.aborted or exchange.peer_closed) or false
-  return self.sent_code, self.native_server:sent(self.native_id, cut), cut
+  return self.sent_code, native.sent(self.request, cut), cut
 end
 
 return M

@@ -5,13 +5,14 @@ local allow_value <const> = require "lio.web.allow"
 local http = require "lio.http"
 local mounting = require "lio.web.mount"
 
+local native <const> = http.request
 local head <const> = http.head
 
 local NO_MOUNTS <const> = {}
 
 -- A response of the library. Fields that middleware has set to describe another body are removed.
 local function status_page(req, res, ...)
-  res.native_server:drop_body_fields(res.native_id)
+  native.drop_body_fields(res.request)
   return require("lio.web.error_page").for_status(req, ...)
 end
 

@@ -8,6 +8,7 @@ local defer = require "lio.defer"
 local exchanges = require "lio.web.exchange"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
+local native <const> = require("lio.http").request
 
 local Events = {}
 Events.__index = Events
@@ -115,7 +116,7 @@ function Events:expired()
   if self.closed then return end
   -- A client that has not read what is queued needs no comment.
   local exchange = self.exchange
-  if exchange.server:queued(exchange.id) == 0 then self:comment() end
+  if native.queued(exchange.request) == 0 then self:comment() end
   if not self.closed then self.driver.timers:set(self.timer, self.ping) end
 end
 
@@ -135,7 +136,7 @@ return function(res, opts)
   opts = options.check("res:sse", 1, opts, OPTIONS)
   local ping = ping_of(opts)
   local exchange = exchanges.of(res)
-  local driver, server = exchange.driver, exchange.server
+  local driver = exchange.driver
   res:header("Content-Type", "text/event-stream")
   if not res:get_header "cache-control" then res:header("Cache-Control", "no-cache") end
   -- nginx buffers events without this.
@@ -148,12 +149,12 @@ return function(res, opts)
     closed = false,
   }, Events)
   local ok = res:flush()
-  if not ok or server:is_head(exchange.id) or exchange.app_server.stopping then
+  if not ok or native.is_head(exchange.request) or exchange.app_server.stopping then
     self.closed = true
     return self
   end
   exchange.event_stream = self
-  if not server:wait(exchange.id, "end") then exchange:on_peer_close() end
+  if not native.wait(exchange.request, "end") then exchange:on_peer_close() end
   if ping and not self.closed then
     self.timer = driver.timers:create(self)
     driver.timers:set(self.timer, ping)

@@ -9,6 +9,8 @@ local files = require "lio.web.file"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 
+local native <const> = http.request
+
 -- The defaults of `cache` and `cache_file`: how many bytes of files are kept in memory, and how many of one file.
 local CACHE <const>, CACHE_FILE <const> = 8 * 1024 * 1024, 64 * 1024
 
@@ -22,7 +24,7 @@ local OPTIONS <const> = {
 local function not_found(app, req, res)
   local handler = app.not_found_handler
   if handler then return handler(req, res) end
-  res.native_server:drop_body_fields(res.native_id)
+  native.drop_body_fields(res.request)
   return 404, "Not Found\n"
 end
 
@@ -47,7 +49,7 @@ local function with_slash(req)
   return "./" .. name .. "/" .. (query and "?" .. query or "")
 end
 
--- A folder that is served. Fields: `folder`, `native` (the `http.site`), and the options.
+-- A folder that is served. Fields: `folder`, `native_site` (the `http.site`), and the options.
 local Site = {}
 Site.__index = Site
 
@@ -56,7 +58,7 @@ function Site:send(res, path, f)
   local kind, compressible = http.media_type(path)
   local varies = compressible and self.precompressed and not res.code
   if varies then
-    local copy, coding = self.native:compressed(path, f, res.request)
+    local copy, coding = self.native_site:compressed(path, f, res.request)
     if copy then
       f:close()
       return files.respond_with(res, copy, kind, coding, true, self.cache)
@@ -120,7 +122,7 @@ return function(app, prefix, dir, opts)
   local folder, message = file.folder(dir)
   if not folder then misuse.raise(("app:static: cannot serve '%s': %s"):format(dir, message:gsub("^open: ", ""))) end
   local cache, precompressed = files.cache_control(opts), opts.precompressed ~= false
-  local native = http.site(folder, {
+  local native_site = http.site(folder, {
     hidden = opts.hidden,
     precompressed = precompressed,
     cache_control = cache,
@@ -129,7 +131,7 @@ return function(app, prefix, dir, opts)
   })
   local site = setmetatable({
     folder = folder,
-    native = native,
+    native_site = native_site,
     index = opts.index or "index.html",
     list = opts.list or false,
     hidden = opts.hidden or false,
@@ -137,9 +139,9 @@ return function(app, prefix, dir, opts)
     cache = cache,
   }, Site)
   prefix = prefix:gsub("/+$", "")
-  local answer <const> = native.answer
+  local answer <const> = native_site.answer
   local function handle(req, res)
-    local done, why, code = answer(native, req)
+    local done, why, code = answer(native_site, req)
     if done == true then return res end
     return site:handle(app, req, res, done, why, code)
   end

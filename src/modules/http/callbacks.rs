@@ -1,6 +1,6 @@
-//! The Lua values that `http.serve` works with: the handlers, the functions of lualib/lio/web/dispatch.lua, and the keys
-//! of responses. A server keeps them in fields; `serve` pushes them once, at fixed stack indices, so that a request costs
-//! no look-up.
+//! The Lua values that `http.serve` works with: the handlers, the functions of lualib/lio/web/dispatch.lua, and the
+//! keys of responses. A server keeps them in fields; `serve` pushes them once, at fixed stack indices, so that a
+//! request costs no look-up.
 
 use super::machine::Handle;
 use super::serve::{Dispatcher, SERVER};
@@ -9,36 +9,35 @@ use crate::lua::{Call, Fault, Field, Function};
 /// The stack indices of the values of `serve`. Those from `APP_SERVER` to `NOTIFY` are the fields of the argument of
 /// `S:set_callbacks`.
 pub(super) mod at {
-    pub(in super::super) const DISPATCHER: i32 = 1;
-    pub(in super::super) const SERVER: i32 = 2;
-    /// `app_server`: the first argument of the functions below.
-    pub(in super::super) const APP_SERVER: i32 = 3;
+    pub(crate) const DISPATCHER: i32 = 1;
+    pub(crate) const SERVER: i32 = 2;
+    /// `app_server`: the first argument of `choose_handler` and `notify`.
+    pub(crate) const APP_SERVER: i32 = 3;
     /// `catch`: the message handler of protected calls.
-    pub(in super::super) const CATCH: i32 = 4;
+    pub(crate) const CATCH: i32 = 4;
     /// `handlers`: the handlers by route.
-    pub(in super::super) const HANDLERS: i32 = 5;
+    pub(crate) const HANDLERS: i32 = 5;
     /// `response_class`: the metatable of responses.
-    pub(in super::super) const RESPONSE_CLASS: i32 = 6;
+    pub(crate) const RESPONSE_CLASS: i32 = 6;
     /// `choose_handler(app_server, req, res, route)`: returns the handler, if the route alone does not determine it.
-    pub(in super::super) const CHOOSE_HANDLER: i32 = 7;
-    /// `complete(app_server, res, a, b, c)`: completes a request whose handler has returned these values. Returns whether
-    /// the connection stays open.
-    pub(in super::super) const COMPLETE: i32 = 8;
-    /// `fail(app_server, res, err)`: completes a request whose handler has raised an error. Returns whether the connection
-    /// stays open.
-    pub(in super::super) const FAIL: i32 = 9;
-    /// `notify(app_server, id, reason)`: resumes a task that waits on a request; without `id`, reports that a connection
-    /// has closed.
-    pub(in super::super) const NOTIFY: i32 = 10;
-    /// The keys of responses that Lua code sets.
-    pub(in super::super) const CODE: i32 = 11;
-    pub(in super::super) const CONTENT_TYPE: i32 = 12;
-    /// The keys of the values that `serve` sets: this one, `native_id` and `request`.
-    pub(in super::super) const NATIVE_SERVER: i32 = 13;
+    pub(crate) const CHOOSE_HANDLER: i32 = 7;
+    /// `complete(res, a, b, c)`: completes a request whose handler has returned these values. Returns
+    /// whether the connection stays open.
+    pub(crate) const COMPLETE: i32 = 8;
+    /// `fail(res, err)`: completes a request whose handler has raised an error. Returns whether the
+    /// connection stays open.
+    pub(crate) const FAIL: i32 = 9;
+    /// `notify(app_server, id, reason)`: resumes a task that waits on a request; without `id`, reports that a
+    /// connection has closed.
+    pub(crate) const NOTIFY: i32 = 10;
+    /// The keys of responses: `request`, which `serve` sets, and two that Lua code sets.
+    pub(crate) const REQUEST_KEY: i32 = 11;
+    pub(crate) const CODE_KEY: i32 = 12;
+    pub(crate) const CONTENT_TYPE_KEY: i32 = 13;
     /// The handler, or nil, and for handlers with arguments the request and the response.
-    pub(in super::super) const HANDLER: i32 = 16;
-    pub(in super::super) const REQUEST: i32 = 17;
-    pub(in super::super) const RESPONSE: i32 = 18;
+    pub(crate) const HANDLER: i32 = 14;
+    pub(crate) const REQUEST: i32 = 15;
+    pub(crate) const RESPONSE: i32 = 16;
 }
 
 /// The fields of the argument of `S:set_callbacks`, in the order of their stack indices.
@@ -54,16 +53,11 @@ const CALLBACKS: [(&str, Field<Handle>); 8] = [
 ];
 
 /// The keys of responses, in the order of their stack indices.
-const KEYS: [(&str, Field<Handle>); 5] = [
-    ("code", Field::new(10)),
-    ("content_type", Field::new(11)),
-    ("native_server", Field::new(12)),
-    ("native_id", Field::new(13)),
-    ("request", Field::new(14)),
-];
+const KEYS: [(&str, Field<Handle>); 3] =
+    [("request", Field::new(10)), ("code", Field::new(11)), ("content_type", Field::new(12))];
 
-/// `S:set_callbacks(callbacks)`: sets the values that `http.serve` works with, the fields of a table. They are described
-/// at [`at`].
+/// `S:set_callbacks(callbacks)`: sets the values that `http.serve` works with, the fields of a table. They are
+/// described at [`at`].
 pub(super) const SET_CALLBACKS: Function = Function::new(|call: &mut Call<'_>| {
     call.object::<Handle>(1)?;
     for (name, field) in CALLBACKS {

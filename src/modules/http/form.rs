@@ -3,7 +3,8 @@
 
 use super::fields::lowered;
 use super::limit::{NO_LIMIT, limit};
-use super::machine::{Handle, request};
+use super::machine::Handle;
+use super::request::{SERVER, number};
 use crate::codec::http1::status::Reject;
 use crate::codec::multipart::Limits;
 use crate::codec::multipart::form::{Form, FormEvent};
@@ -117,12 +118,13 @@ fn finished(form: &mut Form) -> Reply {
 /// `m:finish()`: ends the body. Returns true; or nil, status, reason if the form is incomplete.
 const FINISH: Function = Function::on(|parser: &mut Parser| finished(&mut parser.form));
 
-/// `m:pull(S, id [, limit])`: gets the next piece of the body of a server's request. Returns true; `false` if it would
+/// `m:pull(req [, limit])`: gets the next piece of the body of a request. Returns true; `false` if it would
 /// block; or nil, status, reason if the body or the form is refused or ends early.
 fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    let limit = limit(call, 4, NO_LIMIT)?;
-    let id = request(call, 3)?;
-    let (parser, handle) = call.pair::<Parser, Handle>(1, 2)?;
+    let limit = limit(call, 3, NO_LIMIT)?;
+    let id = number(call, 2)?;
+    let server = call.field(2, SERVER)?;
+    let (parser, handle) = call.pair::<Parser, Handle>(1, server)?;
     let mut server = handle.machine.server.borrow_mut();
     server.touch(id, Intent::Special);
     let body = &mut handle.body;

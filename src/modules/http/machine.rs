@@ -3,7 +3,7 @@
 use super::transport::Plain;
 use crate::event::clock::monotonic_nanos;
 use crate::event::{self, Inbox};
-use crate::http::server::{Clock, RequestId, Server};
+use crate::http::server::{Clock, Server};
 use crate::lua::{Call, Fault, Lender};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -80,10 +80,4 @@ impl Machine {
 /// Returns the machine of the server at argument 1.
 pub(super) fn machine<'c>(call: &'c Call<'_>) -> Result<&'c Machine, Fault> {
     Ok(&call.object::<Handle>(1)?.machine)
-}
-
-/// Returns the request whose number is the argument at `index`.
-pub(super) fn request(call: &Call<'_>, index: i32) -> Result<RequestId, Fault> {
-    let id = RequestId::from_number(call.integer(index)? as u64);
-    id.ok_or_else(|| Fault::argument(index, "request id expected"))
 }

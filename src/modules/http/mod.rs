@@ -56,8 +56,23 @@ const FUNCTIONS: FunctionTable = functions! {
     serve: serve::SERVE, server: server::NEW, site: site::NEW, spool: spool::NEW,
 };
 
-/// Opens `lio.http`. `http.head` contains the methods of requests as functions.
+/// Functions for a request that a server handles, which is their first argument.
+const REQUEST: FunctionTable = functions! {
+    touch: respond::TOUCH, set_field: respond::SET_FIELD, add_field: respond::ADD_FIELD,
+    remove_field: respond::REMOVE_FIELD, get_field: respond::GET_FIELD, keep_fields: respond::KEEP_FIELDS,
+    restore_fields: respond::RESTORE_FIELDS, clear_fields: respond::CLEAR_FIELDS,
+    drop_body_fields: respond::DROP_BODY_FIELDS, answer: respond::ANSWER, start: respond::START,
+    chunk: respond::CHUNK, finish: respond::FINISH, send: respond::SEND, push_file: respond::PUSH_FILE,
+    queued: respond::QUEUED, sent: respond::SENT, is_answered: respond::IS_ANSWERED, is_head: respond::IS_HEAD,
+    is_open: respond::IS_OPEN, close_after: respond::CLOSE_AFTER, hand_over: respond::HAND_OVER,
+    address: respond::ADDRESS, body: read::BODY, piece: read::PIECE, trailers: read::TRAILERS, wait: read::WAIT,
+};
+
+/// Opens `lio.http`. `http.head` contains the functions that read the head of a request, and `http.request` those for
+/// a request that a server handles.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let head = call.create(Module(<request::Request as Object>::METHODS))?;
-    Ok(ModuleWith { functions: FUNCTIONS, values: vec![("head", Value::Argument(head))] })
+    let request = call.create(Module(REQUEST))?;
+    let values = vec![("head", Value::Argument(head)), ("request", Value::Argument(request))];
+    Ok(ModuleWith { functions: FUNCTIONS, values })
 });

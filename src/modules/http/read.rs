@@ -1,10 +1,10 @@
-//! Reading the body of a request, and the waits of its tasks. No function waits: a call that would block returns
-//! `false`, with the connection armed.
+//! The functions of `http.request` that read the body, and for the waits of tasks. No function waits: a call that
+//! would block returns `false`, with the connection armed.
 
 use super::fields::lowered;
 use super::limit::{NO_LIMIT, limit};
-use super::machine::{Handle, machine, request};
-use super::request::{BODY as KEPT, Request, SERVER};
+use super::machine::Handle;
+use super::request::{BODY as KEPT, Request, SERVER, number, served};
 use crate::codec::http1::section;
 use crate::http::server::{BodyRead, Intent, Interest, ReadMode, RequestId};
 use crate::lua::{Argument, Call, Fault, Function, Kind, Lent, Nil, Stored, results};
@@ -43,11 +43,10 @@ fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, mode: ReadMo
 }
 
 /// `http.body_of(req [, limit])`: returns the body as one string, which the request stores and returns again; `false`
-/// if it would block; `nil, status, reason` if the body exceeds the limit (by default the app's), is malformed, or ends
-/// early.
+/// if it would block; `nil, status, reason` if the body exceeds the limit (by default the app's), is malformed, or
+/// ends early.
 pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
-    let id = RequestId::from_number(call.object::<Request>(1)?.id);
-    let id = id.ok_or_else(|| Fault::message("the request is not served"))?;
+    let id = number(call, 1)?;
     let known = call.field(1, KEPT)?;
     if call.kind(known) == Kind::String {
         return Ok(Reply::Known(Argument(known)));
@@ -61,37 +60,38 @@ pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
     })
 });
 
-fn of_server(call: &mut Call<'_>, mode: ReadMode) -> Result<Reply, Fault> {
-    let id = request(call, 2)?;
-    let limit = limit(call, 3, NO_LIMIT)?;
-    read(call, 1, id, limit, mode)
+/// Reads the body of the request at argument 1, with the limit at argument 2.
+fn of_request(call: &mut Call<'_>, mode: ReadMode) -> Result<Reply, Fault> {
+    let id = number(call, 1)?;
+    let limit = limit(call, 2, NO_LIMIT)?;
+    let server = call.field(1, SERVER)?;
+    read(call, server, id, limit, mode)
 }
 
-/// `S:body(id, limit)`: as `http.body_of`, to continue after a wait.
-pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_server(call, ReadMode::Whole));
+/// `request.body(req, limit)`: as `http.body_of`, to continue after a wait.
+pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Whole));
 
-/// `S:piece(id, limit)`: returns the next piece of the body, nil at its end; otherwise as `body`.
-pub(super) const PIECE: Function = Function::new(|call: &mut Call<'_>| of_server(call, ReadMode::Piece));
+/// `request.piece(req, limit)`: returns the next piece of the body, nil at its end; otherwise as `body`.
+pub(super) const PIECE: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Piece));
 
-/// `S:trailers(id)`: returns a table of lower-case names to values of the trailer section of a chunked body (RFC 9112
-/// section 7.1.2) after it was read; of a repeated field, the last value.
+/// `request.trailers(req)`: returns a table of lower-case names to values of the trailer section of a chunked body
+/// (RFC 9112 section 7.1.2) after it was read; of a repeated field, the last value.
 pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
-    let id = request(call, 2)?;
-    let mut server = machine(call)?.server.borrow_mut();
+    let (machine, id) = served(call, 1)?;
+    let mut server = machine.server.borrow_mut();
     let section = server.trailers(id);
     Ok(lowered(section::fields(section)))
 });
 
-/// `S:wait(id, what)`: begins a wait of a task of the request's handler, to `"read"`, to `"write"`, or for the peer's
-/// `"end"`. Returns whether a task will be resumed; false if the connection has failed.
+/// `request.wait(req, what)`: begins a wait of a task of the request's handler, to `"read"`, to `"write"`, or for the
+/// peer's `"end"`. Returns whether a task will be resumed; false if the connection has failed.
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| {
-    let id = request(call, 2)?;
-    let what = match call.bytes(3)? {
+    let (machine, id) = served(call, 1)?;
+    let what = match call.bytes(2)? {
         b"read" => Interest::Read,
         b"write" => Interest::Write,
         b"end" => Interest::End,
-        _ => return Err(Fault::argument(3, "\"read\", \"write\" or \"end\" expected")),
+        _ => return Err(Fault::argument(2, "\"read\", \"write\" or \"end\" expected")),
     };
-    let machine = machine(call)?;
     Ok(machine.server.borrow_mut().wait(id, what, machine.clock()))
 });

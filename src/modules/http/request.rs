@@ -5,7 +5,7 @@
 //! reads under that name, whatever else has that name.
 
 use super::fields::{strings, table};
-use super::machine::Handle;
+use super::machine::{Handle, Machine};
 use super::pairs::{Named, Parameters, named, no_parameters};
 use super::routes::AppRoutes;
 use crate::codec::http1::head::Head;
@@ -14,11 +14,13 @@ use crate::codec::http1::section;
 use crate::codec::pairs::{Few, Pairs};
 use crate::codec::{cookie, uri};
 use crate::http::router::routes::{RouteId, Routes};
+use crate::http::server::RequestId;
 use crate::lua::{
     Argument, Call, Closure, Decoded, Either, Fault, Field, Function, FunctionTable, Holder, Kind, Metatable, Next,
     Noted, Object, Outcome, Part, Value, functions, then, upvalue,
 };
 use std::borrow::Cow;
+use std::rc::Rc;
 
 /// The head of a request; its bytes follow in memory.
 #[derive(Clone, Copy)]
@@ -68,6 +70,22 @@ impl Request {
 pub(crate) fn head<'c>(call: &'c Call<'_>, index: i32) -> Result<RequestHead<'c>, Fault> {
     let (request, bytes) = call.tail::<Request>(index)?;
     Ok(request.read(bytes))
+}
+
+/// Returns the number of the request at `index` in its server.
+pub(super) fn number(call: &Call<'_>, index: i32) -> Result<RequestId, Fault> {
+    let id = RequestId::from_number(call.object::<Request>(index)?.id);
+    id.ok_or_else(|| Fault::message("the request is not served"))
+}
+
+/// Returns the server of the request at `index`, and the number of the request there.
+pub(super) fn served(call: &mut Call<'_>, index: i32) -> Result<(Rc<Machine>, RequestId), Fault> {
+    let id = number(call, index)?;
+    let top = call.count();
+    let server = call.field(index, SERVER)?;
+    let machine = call.object::<Handle>(server)?.machine.clone();
+    call.drop_to(top);
+    Ok((machine, id))
 }
 
 /// Whether the request at `index` has stored values, because a handler or middleware has read a field of it before.

@@ -65,13 +65,13 @@ fn make_request() -> MakeRequest {
     MadeBy { maker: at::DISPATCHER, fields: [(request::SERVER, at::SERVER)] }
 }
 
-/// A response: a table with the server, the number of the request there, and the request.
-type MakeResponse = Record<(Argument, i64, Argument)>;
+/// A response: a table with the request, for Lua code to set other fields.
+type MakeResponse = Record<(Argument,)>;
 
-fn make_response(id: RequestId, request: i32) -> MakeResponse {
+fn make_response(request: i32) -> MakeResponse {
     Record {
-        first_key: at::NATIVE_SERVER,
-        values: (Argument(at::SERVER), id.number() as i64, Argument(request)),
+        first_key: at::REQUEST_KEY,
+        values: (Argument(request),),
         room: SPARE_FIELDS,
         metatable: Some(at::RESPONSE_CLASS),
     }
@@ -93,8 +93,8 @@ pub(super) const DISPATCHER: Function = Function::new(|call: &mut Call<'_>| {
     Ok(NewWith::new(Dispatcher { machine, id: None, text: Vec::new() }, [(SERVER, 1)]))
 });
 
-/// `http.serve(dispatcher)`: does the work of its server, with the server's callbacks, until none is left. It runs in a
-/// task, because handlers may wait.
+/// `http.serve(dispatcher)`: does the work of its server, with the server's callbacks, until none is left. It runs in
+/// a task, because handlers may wait.
 pub(crate) const SERVE: Function = Function::new(|call: &mut Call<'_>| {
     callbacks::push(call)?;
     resume(call)
@@ -120,8 +120,8 @@ fn next_work(dispatcher: &mut Dispatcher, stack: &mut Stack) -> Result<Act, Faul
                     stack.element(at::HANDLERS, route.number())?;
                     Ok(Act::Plain(Next::protected(0, -1, at::CATCH, then(handled), 0)))
                 }
-                Plan::Handle { route, takes } => handle(stack, id, route, takes),
-                Plan::Choose { route } => choose(stack, id, route),
+                Plan::Handle { route, takes } => handle(stack, route, takes),
+                Plan::Choose { route } => choose(stack, route),
             }
         }
         Work::Resume { id, reason } => notify(stack, Some((id, reason))),
@@ -134,13 +134,13 @@ fn next_work(dispatcher: &mut Dispatcher, stack: &mut Stack) -> Result<Act, Faul
 }
 
 /// Calls a handler that takes the request.
-fn handle(stack: &mut Stack, id: RequestId, route: RouteId, takes: Takes) -> Result<Act, Fault> {
+fn handle(stack: &mut Stack, route: RouteId, takes: Takes) -> Result<Act, Fault> {
     let handler = stack.element(at::HANDLERS, route.number())?;
     let (request, response) = (at::REQUEST, at::RESPONSE);
     Ok(match takes {
         Takes::Both => Act::Two(Next::protected(2, -1, at::CATCH, then(handled), 0).pushing((
             make_request(),
-            make_response(id, request),
+            make_response(request),
             Argument(handler),
             Argument(request),
             Argument(response),
@@ -155,11 +155,11 @@ fn handle(stack: &mut Stack, id: RequestId, route: RouteId, takes: Takes) -> Res
 }
 
 /// Calls Lua code to choose a handler.
-fn choose(stack: &mut Stack, id: RequestId, route: Option<RouteId>) -> Result<Act, Fault> {
+fn choose(stack: &mut Stack, route: Option<RouteId>) -> Result<Act, Fault> {
     stack.push(Nil)?;
     Ok(Act::Choose(Next::call(4, then(chosen), 0).pushing((
         make_request(),
-        make_response(id, at::REQUEST),
+        make_response(at::REQUEST),
         Argument(at::CHOOSE_HANDLER),
         Argument(at::APP_SERVER),
         Argument(at::REQUEST),
@@ -256,15 +256,16 @@ fn answer(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, first: 
     done
 }
 
-/// Returns the status of the response, and whether its body is sent without a media type; `None` for an invalid status.
+/// Returns the status of the response, and whether its body is sent without a media type; `None` for an invalid
+/// status.
 fn status_of_response(stack: &mut Stack) -> Option<(u16, bool)> {
-    let code = stack.get(at::RESPONSE, at::CODE).ok()?;
+    let code = stack.get(at::RESPONSE, at::CODE_KEY).ok()?;
     let status = match stack.as_integer(code) {
         Some(status @ 200..=599) => status as u16,
         None if stack.is_none(code) => 200,
         _ => return None,
     };
-    let kind = stack.get(at::RESPONSE, at::CONTENT_TYPE).ok()?;
+    let kind = stack.get(at::RESPONSE, at::CONTENT_TYPE_KEY).ok()?;
     let untyped = stack.kind(kind) == Kind::Boolean;
     stack.drop_to(code - 1);
     Some((status, untyped))
@@ -281,6 +282,11 @@ fn complete(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act,
     let (mut request, mut response) = (at::REQUEST, at::RESPONSE);
     if first <= at::RESPONSE {
         request = call.create(make_request())?;
+        if call.is_none(request) {
+            // The connection was closed meanwhile.
+            let (dispatcher, stack) = call.split::<Dispatcher>(at::DISPATCHER)?;
+            return end_request(dispatcher, stack, id, RequestEnd::Cut);
+        }
         if outcome.ok {
             // For example, the response is long. Later requests of this route will need a request object as well.
             let machine = &call.object::<Dispatcher>(at::DISPATCHER)?.machine;
@@ -288,15 +294,15 @@ fn complete(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act,
         }
     }
     if first <= at::RESPONSE || call.is_none(response) {
-        response = call.create(make_response(id, request))?;
+        response = call.create(make_response(request))?;
     }
-    for index in [function, at::APP_SERVER, response] {
+    for index in [function, response] {
         call.push(Argument(index))?;
     }
     for index in first..first + values {
         call.push(Argument(index))?;
     }
-    Ok(Act::Plain(Next::call(2 + values, then(completed), 0)))
+    Ok(Act::Plain(Next::call(1 + values, then(completed), 0)))
 }
 
 fn completed(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
@@ -308,8 +314,8 @@ fn completed(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
     }
 }
 
-/// `dispatcher:abandon()`: closes the connection of the request that was being handled, after its task has ended early.
-/// Returns the number of the request, or nil.
+/// `dispatcher:abandon()`: closes the connection of the request that was being handled, after its task has ended
+/// early. Returns the number of the request, or nil.
 fn abandon(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
     let dispatcher = call.object_mut::<Dispatcher>(1)?;
     let id = dispatcher.id.take();

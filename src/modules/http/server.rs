@@ -1,12 +1,12 @@
 //! `http.server`: the web server's machine as a Lua object. `serve` does its work; `respond` and `read` contain the
-//! methods for one request.
+//! functions for one request.
 //!
 //! The sockets of its connections have an inbox for their events, so that they need no Lua values.
 
 use super::machine::{Handle, Machine, machine};
 use super::routes::AppRoutes;
 use super::transport::Plain;
-use super::{callbacks, read, respond, serve};
+use super::{callbacks, serve};
 use crate::codec::http1::head::Limits;
 use crate::event::clock::monotonic_nanos;
 use crate::event::{CLOSED, ERROR, HANG_UP, Mode, READ, WRITE};
@@ -31,17 +31,11 @@ const LISTENER: Field<Handle> = Field::new(1);
 impl Object for Handle {
     const NAME: &'static str = "lio.http.server";
     /// The listening socket, and the values of `callbacks`.
-    const USER_VALUES: i32 = 14;
+    const USER_VALUES: i32 = 12;
     const METHODS: FunctionTable = functions! {
-        listen, accept, admit, arrived, flush, expire, due: DUE, set_callbacks: callbacks::SET_CALLBACKS, dispatcher: serve::DISPATCHER, count: COUNT, is_full: IS_FULL, watch: WATCH,
-        shed, stop: STOP, settle: SETTLE, close: CLOSE, touch: respond::TOUCH, set_field: respond::SET_FIELD, add_field: respond::ADD_FIELD,
-        remove_field: respond::REMOVE_FIELD, get_field: respond::GET_FIELD, keep_fields: respond::KEEP_FIELDS,
-        restore_fields: respond::RESTORE_FIELDS, clear_fields: respond::CLEAR_FIELDS,
-        drop_body_fields: respond::DROP_BODY_FIELDS, answer: respond::ANSWER, start: respond::START,
-        chunk: respond::CHUNK, finish: respond::FINISH, send: respond::SEND, push_file: respond::PUSH_FILE,
-        queued: respond::QUEUED, sent: respond::SENT, is_answered: respond::IS_ANSWERED, is_head: respond::IS_HEAD,
-        is_open: respond::IS_OPEN, close_after: respond::CLOSE_AFTER, hand_over: respond::HAND_OVER,
-        address: respond::ADDRESS, body: read::BODY, piece: read::PIECE, trailers: read::TRAILERS, wait: read::WAIT,
+        listen, accept, admit, arrived, flush, expire, due: DUE, set_callbacks: callbacks::SET_CALLBACKS,
+        dispatcher: serve::DISPATCHER, count: COUNT, is_full: IS_FULL, watch: WATCH, shed, stop: STOP, settle: SETTLE,
+        close: CLOSE,
     };
 }
 
@@ -143,8 +137,9 @@ fn listen(call: &mut Call<'_>) -> Result<(), Fault> {
     call.set_field(1, LISTENER, 2)
 }
 
-/// `S:accept([all])`: returns true if more connections may be waiting, or if the server is full; false if no connection
-/// was waiting, with the listener armed; or `nil, message, code`. `all`: accepts even if the server is full.
+/// `S:accept([all])`: returns true if more connections may be waiting, or if the server is full; false if no
+/// connection was waiting, with the listener armed; or `nil, message, code`. `all`: accepts even if the server is
+/// full.
 fn accept(call: &mut Call<'_>) -> Result<bool, Fault> {
     let beyond = call.is_true(2);
     let listener = call.field(1, LISTENER)?;
