@@ -10,7 +10,8 @@ local native <const> = require("lio.http").request
 local exchange_of <const>, existing_exchange <const> = exchanges.of, exchanges.existing
 local check_self <const>, check_open <const> = classes.check_self, classes.check_open
 local Response <const> = classes.Response
-local getmetatable <const>, type <const> = getmetatable, type
+local rawget <const>, type <const> = rawget, type
+local set_field <const> = native.set_field
 
 local JSON <const> = "application/json"
 
@@ -64,10 +65,8 @@ end
 -- `res:header(name, value)` returns res. Replaces the fields of that name; nil removes them. `false` as the
 -- Content-Type: the body is sent without a type. Without `value`: returns the value that is set, or nil.
 function Response:header(name, ...)
-  local is_response = getmetatable(self) == Response
-  if is_response and self.content_type == nil and native.set_field(self.request, name, ...) then
-    return self
-  end
+  local is_simple = type(self) == "table" and rawget(self, "content_type") == nil
+  if is_simple and set_field(self.request, name, ...) then return self end
   check_self(self, "header")
   misuse.check("header", 1, name, "string")
   if select("#", ...) == 0 then return self:get_header(name) end

@@ -73,18 +73,20 @@ pub(crate) fn head<'c>(call: &'c Call<'_>, index: i32) -> Result<RequestHead<'c>
 }
 
 /// Returns the number of the request at `index` in its server.
+#[inline]
 pub(super) fn number(call: &Call<'_>, index: i32) -> Result<RequestId, Fault> {
     let id = RequestId::from_number(call.object::<Request>(index)?.id);
     id.ok_or_else(|| Fault::message("the request is not served"))
 }
 
 /// Returns the server of the request at `index`, and the number of the request there.
+#[inline]
 pub(super) fn served(call: &mut Call<'_>, index: i32) -> Result<(Rc<Machine>, RequestId), Fault> {
     let id = number(call, index)?;
-    let top = call.count();
     let server = call.field(index, SERVER)?;
     let machine = call.object::<Handle>(server)?.machine.clone();
-    call.drop_to(top);
+    // Arguments that are absent are not found at its index.
+    call.drop_to(server - 1);
     Ok((machine, id))
 }
 

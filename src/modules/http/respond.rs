@@ -50,7 +50,9 @@ pub(super) const SET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
         return Ok(false);
     }
     call.bytes(3)?;
-    let (machine, id) = served(call, 1)?;
+    let Ok((machine, id)) = served(call, 1) else {
+        return Ok(false);
+    };
     let mut server = machine.server.borrow_mut();
     if !server.touch(id, Intent::Set) {
         return Ok(false);
