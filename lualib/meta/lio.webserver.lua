@@ -504,10 +504,6 @@ function Events:close() end
 ---@private
 function Events:finish() end
 
----Ends the stream of a client that is gone.
----@private
-function Events:gone() end
-
 ---Sends a ping.
 ---@private
 function Events:expired() end
