@@ -24,8 +24,7 @@ fn main() {
             code,
             "    Embedded {{ module: {module:?}, chunk: c\"@{shown}\", text: include_bytes!({path:?}) }},"
         );
-        // `ltask.root` is the name of a native module as well, which is the one that can be required.
-        if module.starts_with("lio.") || module.starts_with("ltask.") && module != "ltask.root" {
+        if module.starts_with("lio.") || module.starts_with("ltask.") {
             let symbol = module.replace('.', "_");
             let _ = writeln!(
                 entries,

@@ -1,5 +1,5 @@
--- Makes docs/api/*.md of lualib/meta/*.lua: `lio docs/build.lua`, or `lua5.4 docs/build.lua`, from any
--- folder. The pages are committed; tests/meta_test.lua fails while they are not up to date.
+-- Generates docs/api/*.md from lualib/meta/*.lua: `lio docs/build.lua`, or `lua5.4 docs/build.lua`, in any
+-- folder. The pages are committed; tests/meta_test.lua fails if they are not up to date.
 
 local root = arg[0]:match "^(.*)docs/build%.lua$" or "../"
 package.path = root .. "?.lua;" .. package.path
@@ -14,10 +14,7 @@ end
 
 local folder = root .. "docs/api/"
 assert(os.execute("mkdir -p '" .. folder .. "' && rm -f '" .. folder .. "'*.md"))
-local modules = {}
-for index, path in ipairs(definitions.files(root)) do
-  modules[index] = definitions.read(path)
-  write(folder .. modules[index].name .. ".md", page.of(modules[index]))
-end
-write(folder .. "README.md", page.index(modules))
-print(#modules .. " pages in " .. folder)
+local pages = definitions.read(root)
+for _, one in ipairs(pages) do write(folder .. one.name .. ".md", page.of(one)) end
+write(folder .. "README.md", page.index(pages))
+print(#pages .. " pages in " .. folder)

@@ -1,12 +1,16 @@
--- Reads the definitions of lualib/meta (LuaLS annotations) into tables. Used by docs/build.lua, which makes
--- pages of them, and by tests/meta_test.lua, which compares them with the modules.
+-- Reads the definitions in lualib/meta (LuaLS annotations) into tables. docs/build.lua generates pages from them, and
+-- tests/meta_test.lua compares them with the modules.
 --
--- Invariant: what it does not understand raises, with file and line, so nothing is left out silently.
+-- A file is one page: a module (`lio.net.lua`, with `---@meta lio.net`), or a topic of a module
+-- (`lio.net.sockets.lua`, with `---@meta _`, so that LuaLS offers no `require` of it). A topic that adds functions to
+-- the module itself declares the module's class again.
+--
+-- Invariant: a line that it does not understand raises, with file and line, so nothing is left out silently.
 
 local M = {}
 
--- The files of lualib/meta below `root` (a folder ending in a slash, or ""), in order of their names.
-function M.files(root)
+-- Returns the paths of the files in lualib/meta, sorted by name. `root` is "" or a folder with a slash at its end.
+local function files(root)
   local list = {}
   local pipe = assert(io.popen("ls '" .. root .. "lualib/meta'"))
   for name in pipe:lines() do
@@ -17,8 +21,8 @@ function M.files(root)
   return list
 end
 
--- The end of the type that begins at `from`: a space ends it, unless it stands in brackets or behind what
--- must be followed by more.
+-- Returns the position of the end of the type that begins at `from`. A space ends a type, except in brackets and after
+-- `:`, `,` and `|`.
 local function type_end(text, from)
   local depth, quote = 0, false
   for at = from, #text do
@@ -33,14 +37,14 @@ local function type_end(text, from)
   return #text
 end
 
--- `type name text` or `type` → type, name, text.
+-- Splits `type name text` or `type`. Returns type, name, text.
 local function split_type(text)
   local last = type_end(text, 1)
   local name, rest = text:sub(last + 1):match "^%s+(%S+)%s*(.-)%s*$"
   return text:sub(1, last), name, rest or ""
 end
 
--- `a: x, b?: y` → list of { name, optional, type }, at the commas that stand in no brackets.
+-- Splits `a: x, b?: y` at the commas outside of brackets. Returns a list of { name, optional, type }.
 local function split_params(text)
   local list, at = {}, 1
   while at <= #text do
@@ -62,11 +66,11 @@ local function split_params(text)
   return list
 end
 
--- What each annotation adds to the block of comments that it stands in.
+-- For each annotation, adds its content to the block of comments that contains it.
 local tags = {}
 
 function tags.class(block, text)
-  assert(not block.class, "an empty line must stand between classes")
+  assert(not block.class, "an empty line must separate classes")
   local name, parents = text:match "^([%w%._]+)%s*:?%s*(.-)$"
   block.class = { name = name, parents = {}, fields = {}, functions = {}, overloads = {}, text = "" }
   for parent in parents:gmatch "[%w%._]+" do table.insert(block.class.parents, parent) end
@@ -84,7 +88,7 @@ function tags.field(block, text)
 end
 
 function tags.alias(block, text)
-  assert(not block.alias, "an empty line must stand between aliases")
+  assert(not block.alias, "an empty line must separate aliases")
   local name, type = text:match "^([%w%._]+)%s*(.*)$"
   block.alias = { name = name, type = type }
 end
@@ -118,12 +122,12 @@ local function new_block()
   return { lines = {}, params = {}, returns = {}, overloads = {} }
 end
 
--- The text of a block: lines joined, empty ones kept between paragraphs.
+-- The text of a block: its lines joined, with the empty lines between paragraphs.
 local function text_of(block)
   return (table.concat(block.lines, "\n"):gsub("^%s+", ""):gsub("%s+$", ""))
 end
 
--- A block of comments has ended, with `line` behind it, or an empty one.
+-- Adds a block of comments to the module. `line` is the line after the block; it may be empty.
 local function take(module, block, line)
   local class = block.class
   if class then
@@ -139,6 +143,10 @@ local function take(module, block, line)
   if block.alias then
     block.alias.text = text_of(block)
     table.insert(module.aliases, block.alias)
+    return
+  end
+  if module.topic and not module.text and #module.classes == 0 and line == "" then
+    module.text = text_of(block)
     return
   end
   local variable, separator, name, params = line:match "^function ([%w_]+)([%.:])([%w_]+)%((.-)%) end$"
@@ -163,7 +171,8 @@ local function read_line(module, state, line)
   if comment then
     local tag, rest = comment:match "^@(%a+)%s*(.*)$"
     if tag == "meta" then
-      module.name = rest
+      if rest == "_" then module.of, module.topic = module.name:match "^(.+)%.(.-)$" end
+      assert(rest == "_" or rest == module.name, "a module must have the name of its file")
       return
     end
     state.block = state.block or new_block()
@@ -186,14 +195,15 @@ local function read_line(module, state, line)
     return take(module, block, line)
   end
   local plain = line == "" or line:find "^%-%- " or line:find "^return [%w_]+$"
-  assert(plain, "neither annotation nor definition: " .. line)
+  assert(plain, "neither an annotation nor a definition: " .. line)
 end
 
--- Reads one file → { name, classes, aliases, variables }. The first class is the module itself. A class
--- has name, parents, text, fields, functions, overloads, variable; a function has name, is_method, names (of
--- its parameters, as in the code), params, returns, overloads, private, text.
-function M.read(path)
-  local module = { classes = {}, aliases = {}, variables = {} }
+-- Reads one file. Returns its page: { name, classes, aliases, variables }, with `topic`, `of` (the module's name) and
+-- `text` if it is a topic. The first class of a module is the module itself. A class has name, parents, text, fields,
+-- functions, overloads, variable; a function has name, is_method, names (of its parameters, as in the code), params,
+-- returns, overloads, private, text.
+local function read(path)
+  local module = { name = path:match "([^/]+)%.lua$", classes = {}, aliases = {}, variables = {} }
   local state, number = {}, 0
   for line in io.lines(path) do
     number = number + 1
@@ -201,6 +211,54 @@ function M.read(path)
     if not ok then error(("%s:%d: %s"):format(path, number, message), 0) end
   end
   return module
+end
+
+-- Reads all files of lualib/meta; for `root` see `files`. Returns the list of their pages. Each page has the list of
+-- its `topics`.
+function M.read(root)
+  local pages, by_name = {}, {}
+  for index, path in ipairs(files(root)) do
+    local page = read(path)
+    pages[index], by_name[page.name], page.topics = page, page, {}
+    if page.topic then
+      local module = assert(by_name[page.of], path .. ": no module " .. page.of)
+      assert(page.text, path .. ": no sentence about the topic")
+      table.insert(module.topics, page)
+    end
+  end
+  return pages
+end
+
+local function append(list, more)
+  table.move(more, 1, #more, #list + 1, list)
+end
+
+-- Joins the pages of a module into one table of the same form. If several pages declare a class, it has the parents,
+-- fields and functions of all.
+local function join(module)
+  local joined, by_name = { name = module.name, classes = {}, aliases = {} }, {}
+  for _, page in ipairs { module, table.unpack(module.topics) } do
+    append(joined.aliases, page.aliases)
+    for _, class in ipairs(page.classes) do
+      local whole = by_name[class.name]
+      if not whole then
+        whole = { name = class.name, parents = {}, fields = {}, functions = {} }
+        by_name[class.name] = whole
+        table.insert(joined.classes, whole)
+      end
+      for _, key in ipairs { "parents", "fields", "functions" } do append(whole[key], class[key]) end
+    end
+  end
+  return joined
+end
+
+-- Returns the modules among the pages that `read` has returned. Each contains the definitions of its topics.
+function M.modules(pages)
+  local modules = {}
+  for _, page in ipairs(pages) do
+    if not page.topic then modules[#modules + 1] = join(page) end
+  end
+  return modules
 end
 
 return M

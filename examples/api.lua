@@ -15,7 +15,7 @@ local function fail(status, message, details)
   return status, { error = message, details = details }
 end
 
--- The request's task, or nil and what is wrong with it.
+-- Returns the request's task, or nil and the results for an error response.
 local function read_task(req)
   local kind = (req:header "content-type" or ""):match "^%s*([^;%s]*)"
   if kind:lower() ~= "application/json" then return nil, fail(415, "send application/json") end
@@ -51,7 +51,7 @@ local function etag(id)
   return ('"%d-%d"'):format(id, tasks[id].version)
 end
 
--- A number of the query, within bounds; nil when it is none.
+-- Returns a number of the query, or nil if it is not an integer from `low` to `high`.
 local function bounded(text, default, low, high)
   if text == nil then return default end
   local n = type(text) == "string" and math.tointeger(tonumber(text))
@@ -60,7 +60,7 @@ end
 
 local api = web.new()
 
--- Only digits come here; what is no task is 404.
+-- The route matches only digits. An unknown id is a 404.
 local function with_task(handler)
   return function(req, res)
     local id = math.tointeger(tonumber(req.params.id))
@@ -96,7 +96,7 @@ end))
 api:put("/tasks/:id<%d+>", with_task(function(req, _, id)
   local task, status, problem = read_task(req)
   if not task then return status, problem end
-  -- Another request may have come while this one's body did.
+  -- Another request may have deleted the task while this handler waited for the body.
   if not tasks[id] then return fail(404, "there is no such task") end
   local expected = req:header "if-match"
   if expected and expected ~= "*" and expected ~= etag(id) then

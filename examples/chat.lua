@@ -1,16 +1,16 @@
--- A chat room: `lio examples/chat.lua`, then `nc 127.0.0.1 7100` from several terminals. The first line you
--- send is your name, each one after it goes to everybody else.
+-- A chat room: `lio examples/chat.lua`, then `nc 127.0.0.1 7100` from several terminals. The first line that you
+-- send is your name. Each further line is sent to all other members.
 -- Another port: `lio examples/chat.lua 7101`; with 0 the system chooses one.
 
 local loop = require "lio.loop"
 local net = require "lio.net"
 
 local port = tonumber((...) or 7100)
-local BACKLOG <const> = 4 * 1024 * 1024 -- bytes; who falls behind further than that has to leave
+local BACKLOG <const> = 4 * 1024 * 1024 -- bytes; a member with more unsent data is disconnected
 
 local members = {}
 
--- Nobody waits here for a slow member.
+-- Sends a line to all members except one, without waiting for slow members.
 local function broadcast(from, text)
   local others = {}
   for c in pairs(members) do

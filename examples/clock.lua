@@ -1,6 +1,6 @@
--- A page with a clock that the server moves, by server-sent events: lio examples/clock.lua [port]
+-- A page with a clock that the server updates by server-sent events: lio examples/clock.lua [port]
 --
--- Open it in a browser, stop the server and start it again: the page reconnects by itself, and says so.
+-- Open it in a browser, stop the server and start it again: the page reconnects and shows its state.
 
 local lio = require "lio"
 local loop = require "lio.loop"
@@ -48,7 +48,7 @@ app:get("/", function() return 200, PAGE, { ["Content-Type"] = "text/html; chars
 
 app:get("/events", function(req, res)
   local events = res:sse { retry = 1000 }
-  -- What the browser saw last, when it comes back.
+  -- When a browser reconnects, this is the last id that it received.
   local number = math.tointeger(tonumber(req:header "last-event-id" or 0)) or 0
   repeat
     number = number + 1

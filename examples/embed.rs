@@ -1,8 +1,8 @@
-//! A Rust program with a Lua VM of its own that serves HTTP from Lua. `cargo run --release --example embed`, then
+//! A Rust program that creates a Lua VM and serves HTTP from Lua. `cargo run --release --example embed`, then
 //! `curl http://127.0.0.1:8080/add/1/2`. Another port: `cargo run --release --example embed -- 8081`.
 //!
-//! `lio::install` makes every module of lio loadable in the VM; the rest is mlua's, such as the Rust function that the
-//! handler calls and the limit of the VM's memory.
+//! `lio::install` makes every module of lio loadable in the VM. The program uses mlua for everything else, such as the
+//! Rust function that the handler calls and the limit of the VM's memory.
 
 use mlua::{Lua, Result};
 
@@ -22,7 +22,7 @@ const SCRIPT: &str = r#"
     end)
 "#;
 
-/// Serves until SIGINT or SIGTERM ends the loop. `is_served` is given the address.
+/// Serves until SIGINT or SIGTERM ends the loop. Calls `is_served` with the address.
 pub fn serve(port: u16, is_served: impl Fn(String) + 'static) -> Result<()> {
     let lua = Lua::new();
     lua.set_memory_limit(64 << 20)?;
@@ -35,7 +35,7 @@ pub fn serve(port: u16, is_served: impl Fn(String) + 'static) -> Result<()> {
     lua.load(SCRIPT).set_name("=embed").call((port, add, is_served))
 }
 
-#[allow(dead_code)] // A test serves by itself.
+#[allow(dead_code)] // A test includes this file and calls `serve` itself.
 fn main() -> Result<()> {
     let port = std::env::args().nth(1).map(|text| text.parse().expect("the port must be a number"));
     serve(port.unwrap_or(8080), |url| println!("serving {url}"))

@@ -1,5 +1,5 @@
--- A TCP proxy: `lio examples/proxy.lua 7200 127.0.0.1 8080` passes what comes to port 7200 on to port 8080, and
--- what comes back. Try it in front of examples/hello.lua: `curl -i http://127.0.0.1:7200/`.
+-- A TCP proxy: `lio examples/proxy.lua 7200 127.0.0.1 8080` passes connections on port 7200 to port 8080, in both
+-- directions. Try it in front of examples/hello.lua: `curl -i http://127.0.0.1:7200/`.
 -- With port 0 the system chooses one.
 
 local loop = require "lio.loop"
@@ -8,7 +8,7 @@ local net = require "lio.net"
 local port, to_host, to_port = ...
 port, to_host, to_port = tonumber(port or 7200), to_host or "127.0.0.1", tonumber(to_port or 8080)
 
--- One direction. When one side has no more to send, the other is told so, and may still answer.
+-- Passes on one direction. When `from` ends, `to` gets the end of the stream, and may still answer.
 local function pump(from, to)
   for data in function() return from:recv() end do
     if not to:send(data) then return end

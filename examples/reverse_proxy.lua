@@ -1,7 +1,7 @@
--- A reverse proxy: `lio examples/reverse_proxy.lua 8000 http://127.0.0.1:8080` answers on port 8000 with what the
--- server at that address says. Bodies go through in pieces both ways, connections to the server are kept, and what
--- switches protocols (WebSocket) becomes a tunnel. With port 0 the system chooses one; a third argument is how many
--- seconds the server may be silent, 30 unless given.
+-- A reverse proxy: `lio examples/reverse_proxy.lua 8000 http://127.0.0.1:8080` passes requests on port 8000 to the
+-- server at that address. Bodies are streamed in both directions, connections to the server are reused, and a switch of
+-- protocols (WebSocket) becomes a tunnel. With port 0 the system chooses one. A third argument is the read timeout for
+-- the server in seconds; without it the client's default (60) applies.
 
 local http = require "lio.http.client"
 local web = require "lio.webserver"
@@ -11,21 +11,21 @@ local port, origin, patience = ...
 port, origin = math.tointeger(tonumber(port or 8000)), origin or "http://127.0.0.1:8080"
 
 local upstream = http.new {
-  redirects = 0, -- are the client's to follow
-  decode = false, -- codings are between the two ends
+  redirects = 0, -- the client follows them itself
+  decode = false, -- the client decodes the body itself
   connect_timeout = 5,
   read_timeout = tonumber(patience),
   max_per_host = 256,
 }
 
--- Fields that concern one connection only (RFC 9110 section 7.6.1), and those that are set anew.
+-- Fields of a single connection (RFC 9110 section 7.6.1), and fields that this proxy sets itself.
 local HOP_BY_HOP <const> = {}
 for name in ([[ connection proxy-connection keep-alive proxy-authenticate proxy-authorization te trailer
   transfer-encoding upgrade ]]):gmatch "%S+" do
   HOP_BY_HOP[name] = true
 end
 
--- The names that must not be passed on: the above, and what Connection lists.
+-- Returns the names of the fields that must not be passed on: the above, and those that Connection lists.
 local function dropped(connection)
   local names = setmetatable({}, { __index = HOP_BY_HOP })
   for name in (connection or ""):gmatch "[^,%s]+" do names[name:lower()] = true end
@@ -49,7 +49,8 @@ local function request_headers(req)
   return headers
 end
 
--- The request's body as a function of pieces, nil when it has none; `state.unread` until it was read.
+-- Returns a function that returns the pieces of the request's body, or nil if there is none. `state.unread` is true
+-- until the body has been read.
 local function request_body(req, state)
   local length = req.headers["content-length"]
   if not req.headers["transfer-encoding"] and (not length or length == "0") then return nil end
@@ -62,7 +63,7 @@ local function request_body(req, state)
   end
 end
 
--- Sends what comes from one side to the other, until it ends.
+-- Sends the bytes of one side to the other, until the first side ends.
 local function pump(from, to)
   for data in function() return from:recv() end do
     if not to:send(data) then break end
@@ -70,7 +71,7 @@ local function pump(from, to)
   to:shutdown "w"
 end
 
--- Both sides have agreed on another protocol: bytes go through as they are.
+-- Both sides have agreed on another protocol: bytes are passed on unchanged.
 local function tunnel(req, answer)
   local server <close> = answer:take_over()
   local client <close> = req:take_over()
@@ -94,7 +95,7 @@ local function failure(res, message, code)
   return res:status(502):send "Bad Gateway\n"
 end
 
--- Passes the answer on. Leaving it unread closes its connection.
+-- Passes the response on. If it is not read to its end, its connection is closed.
 local function pass_on(res, answer, state)
   local _ <close> = answer
   if answer.status > 599 then return failure(res, "status " .. answer.status, "protocol") end
@@ -107,13 +108,13 @@ local function pass_on(res, answer, state)
   end
   if not answer.headers["content-type"] then res:header("Content-Type", false) end
   res:add_header("Via", answer.version .. " lio")
-  -- The server had enough of a body that still comes in.
+  -- The server has answered before the whole body has arrived.
   if state.unread then res:header("Connection", "close") end
   while piece do
     if not res:write(piece) then return end
     piece, message = answer:piece()
   end
-  -- Cutting the answer short is all that tells the client.
+  -- The head has been sent, so the client can only notice the failure by the truncated response.
   if message then error("the server's answer broke off: " .. message, 0) end
 end
 

@@ -1,5 +1,5 @@
--- A static site: `lio examples/static.lua [port]`, then open what it prints. The pages are those of
--- examples/site; `notes/` has no index.html and is listed. A page of its own tells what is not there.
+-- A static site: `lio examples/static.lua [port]`, then open the printed address. The pages are in examples/site;
+-- `notes/` has no index.html and is listed. Missing files get a custom 404 page.
 
 local web = require "lio.webserver"
 

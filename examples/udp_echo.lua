@@ -1,4 +1,4 @@
--- Sends datagrams back to where they came from: `lio examples/udp_echo.lua`, then `nc -u 127.0.0.1 7300`.
+-- Sends datagrams back to their senders: `lio examples/udp_echo.lua`, then `nc -u 127.0.0.1 7300`.
 -- Another port: `lio examples/udp_echo.lua 7301`; with 0 the system chooses one.
 
 local loop = require "lio.loop"

@@ -1,6 +1,6 @@
--- File upload: `lio examples/upload.lua`, then open http://127.0.0.1:8080/ in a browser, drop files on the page,
--- or send some by `curl -F file=@photo.jpg http://127.0.0.1:8080/`. What was uploaded is listed and can be fetched.
--- Another port and folder: `lio examples/upload.lua 8081 photos`; the folder is made when it is not there.
+-- File upload: `lio examples/upload.lua`, then open http://127.0.0.1:8080/ in a browser and drop files on the page,
+-- or send some with `curl -F file=@photo.jpg http://127.0.0.1:8080/`. The page lists the uploads, with links to them.
+-- With another port and folder: `lio examples/upload.lua 8081 photos`. If the folder does not exist, it is created.
 
 local web = require "lio.webserver"
 
@@ -10,7 +10,7 @@ local LARGEST <const> = 1024 * 1024 * 1024 -- bytes of one upload
 assert(os.execute("mkdir -p '" .. folder:gsub("'", "'\\''") .. "'"))
 
 local app = web.new { body = LARGEST }
-local uploads = {} -- in order: { name =, size =, kind = }
+local uploads = {} -- in order: { name =, size = }
 local by_name = {}
 
 local ESCAPES <const> = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;" }
@@ -20,17 +20,17 @@ local function escape_url(text)
   return (text:gsub("[^%w%-._~]", function(c) return ("%%%02X"):format(c:byte()) end))
 end
 
--- A name that no client can turn into anything but a plain file: letters, digits, `-`, `_`, dots inside. What is
--- not UTF-8 and what has a meaning anywhere becomes `_`.
+-- Returns a name that is always a plain file: letters, digits, `-`, `_`, and dots, but none at the start. Bytes that
+-- are not UTF-8 and special characters become `_`.
 local function safe_name(basename)
   local name = utf8.len(basename) and basename or basename:gsub("[\128-\255]", "_")
   name = name:gsub("[^%w%-_.\128-\255]", "_"):gsub("^%.+", ""):sub(-200)
-  -- The cut may have left the rest of a character.
+  -- The cut may have left a part of a character.
   name = name:gsub("^[\128-\191]+", "")
   return name ~= "" and name or "file"
 end
 
--- Moves a part to the folder, under another name when its own is taken. → the name, or nil and a message.
+-- Moves a part to the folder; if its name is taken, under another name. Returns the name, or nil and a message.
 local function store(part)
   local name = safe_name(part.basename)
   local stem, extension = name:match("^(.+)(%.[^.]*)$")
@@ -126,7 +126,7 @@ end)
 
 app:post("/", function(req, res)
   local _, files = req:form { dir = folder }
-  if not _ then return end -- the answer says why
+  if not _ then return end -- the response has the reason
   if #files == 0 then return 400, "No file was chosen.\n" end
   local names = {}
   for _, part in ipairs(files) do
@@ -136,12 +136,12 @@ app:post("/", function(req, res)
     table.insert(uploads, by_name[name])
     names[#names + 1] = name
   end
-  -- A browser goes back to the list, a program is told what became of its files.
+  -- A browser is redirected to the list. Other clients get the names of the stored files.
   if (req.headers.accept or ""):find("text/html", 1, true) then return res:redirect("/", 303) end
   return 201, table.concat(names, "\n") .. "\n"
 end)
 
--- Only what was uploaded can be fetched, and nothing of it runs on a page of ours.
+-- Only uploaded files can be fetched, and browsers do not run them as a page of this site.
 app:get("/files/:name", function(req, res)
   local upload = by_name[req.params.name]
   local file = upload and io.open(folder .. "/" .. upload.name, "rb")

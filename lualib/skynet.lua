@@ -1,80 +1,81 @@
--- `require "skynet"`: skynet's words on the bundled scheduler, for programs that were written for skynet. Called by
--- services; docs/skynet.md tells what differs.
+-- `require "skynet"`: the Skynet compatibility API on lio's scheduler. Used by services; docs/skynet.md lists what
+-- differs from Skynet.
 --
--- Every service has a VM of its own, so the table is filled by what is used: a part is loaded when the first of its
--- words is.
+-- Every service has a VM of its own, so the table is filled on demand: a module of it is loaded when the first of its
+-- functions is used.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
 
 local skynet = {}
 
--- By part, its words, each between two blanks.
-local PARTS <const> = {
-  ["skynet.launch"] = " start init exit pcall ",
+-- By module, its functions and constants, each between two spaces.
+local MODULES <const> = {
+  ["skynet.boot"] = " start init exit pcall ",
   ["skynet.message"] = " dispatch call send ret retpack ignoreret context ",
   ["skynet.response"] = " response ",
   ["skynet.protocol"] = " register_protocol rawcall rawsend"
     .. " PTYPE_TEXT PTYPE_RESPONSE PTYPE_MULTICAST PTYPE_CLIENT PTYPE_SYSTEM PTYPE_HARBOR PTYPE_SOCKET"
     .. " PTYPE_ERROR PTYPE_QUEUE PTYPE_DEBUG PTYPE_LUA PTYPE_SNAX PTYPE_TRACE ",
-  ["skynet.packing"] = " packstring tostring trash ",
+  ["skynet.packed_message"] = " packstring tostring trash ",
   ["skynet.request"] = " request select ",
   ["skynet.task"] = " fork sleep yield wait wakeup timeout trace_timeout ",
-  ["skynet.services"] = " kill abort newservice uniqueservice queryservice ",
+  ["skynet.lifecycle"] = " kill abort newservice uniqueservice queryservice ",
   ["skynet.names"] = " localname name register getenv setenv ",
-  ["skynet.time"] = " now starttime time hpc ",
+  ["skynet.clock"] = " now starttime time hpc ",
   ["skynet.trace"] = " trace tracetag traceproto ",
   ["skynet.inspect"] = " task uniqtask killthread stat mqlen endless memlimit term ",
   ["skynet.debug"] = " info_func ",
-  ["skynet.errors"] = " dispatch_unknown_request dispatch_unknown_response ",
+  ["skynet.unhandled"] = " dispatch_unknown_request dispatch_unknown_response ",
 }
 
 local meta = {}
 
-function meta.__index(_, word)
-  if type(word) ~= "string" then return nil end
-  for part, words in pairs(PARTS) do
-    if words:find(" " .. word .. " ", 1, true) then
-      local value = require(part)[word]
-      skynet[word] = value
+function meta.__index(_, name)
+  if type(name) ~= "string" then return nil end
+  for module, names in pairs(MODULES) do
+    if names:find(" " .. name .. " ", 1, true) then
+      local value = require(module)[name]
+      skynet[name] = value
       return value
     end
   end
 end
 
 function meta.__pairs()
-  for _, words in pairs(PARTS) do
-    for word in words:gmatch "%S+" do skynet[word] = skynet[word] end
+  for _, names in pairs(MODULES) do
+    for name in names:gmatch "%S+" do skynet[name] = skynet[name] end
   end
   return next, skynet, nil
 end
 
--- `pack(…)` → pointer, size: the caller's, to be passed to `ret`, `rawsend` or `rawcall`, or to `trash`.
+-- `pack(…)`: returns the pointer and the size of a message. The caller passes them to `ret`, `rawsend`, `rawcall` or
+-- `trash`.
 skynet.pack = ltask.pack
 
--- `unpack(msg, sz)` → the values of a pointer, which is not freed, or of a string.
+-- `unpack(msg, sz)`: returns the values of a message, which is not freed, or of a string.
 skynet.unpack = ltask.unpack
 
--- `self()` → this service's address.
+-- `self()`: returns this service's address.
 function skynet.self()
   return ltask.self()
 end
 
--- `address(addr)` → a number as ":%08x", anything else as text.
+-- `address(addr)`: returns a number as ":%08x", other values as `tostring` shows them.
 function skynet.address(addr)
   if math.type(addr) == "integer" then return (":%08x"):format(addr) end
   return tostring(addr)
 end
 
-local last = 0
+local last_id = 0
 
--- `genid()` → a number that this service has not given out before.
+-- `genid()`: returns a number that it has not returned before in this service.
 function skynet.genid()
-  last = last + 1
-  return last
+  last_id = last_id + 1
+  return last_id
 end
 
--- `error(…)`: a line of the log, the values with spaces between them.
+-- `error(…)`: adds the values to the log, with spaces between them.
 function skynet.error(...)
   local list = table.pack(...)
   for i = 1, list.n do list[i] = tostring(list[i]) end

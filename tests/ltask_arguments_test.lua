@@ -1,14 +1,14 @@
--- Every public function of `ltask` with wrong arguments: none at all, and each wrong value in each position. A call
--- either works or raises an error at the line that made it, which names the function as it was called.
+-- Every public function of `ltask` with wrong arguments: with none, and with each wrong value in each position. A call
+-- either succeeds or raises an error at the line of the call, which names the function as it was called.
 --
--- A service compiles each call from a text, so that Lua knows the names, and runs it as a task of its own.
+-- A service compiles each call from text, so that Lua knows the names, and runs it in a task of its own.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
--- The calls, with right arguments. `only`: the last position that gets wrong values. `waits`: the call may wait for
--- ever, and is killed then; the others are waited for. `ends`: without arguments the call ends its own task.
+-- The calls, with correct arguments. `only`: the last position that gets wrong values. `waits`: the call may never
+-- return, and is killed then. `ends`: without arguments the call ends its own task.
 local CALLS <const> = [[
 local CALLS <const> = {
   { "ltask.call", "peer", "'echo'", "1" }, { "ltask.send", "peer", "'echo'", "1" },
@@ -70,7 +70,7 @@ local CALLS <const> = {
 for _, one in ipairs(CALLS) do one.waits = true end
 ]]
 
--- Names of docs/ltask.md that are not walked, with the reason.
+-- Names of docs/ltask.md that are not tested, with the reason.
 local LEFT_OUT <const> = {
   quit = "ends the service; takes no arguments",
   recv_message = "takes messages from the service library; takes no arguments",
@@ -92,7 +92,7 @@ local WRONG <const> = {
   "nil", "true", "-1", "2.5", "0/0", "1/0", "-1/0", "1e300", "math.maxinteger", "math.mininteger", "''", "'x'",
   "'\\0\\255'", "{}", "{ x = 1 }", "{ 1, 'x' }", "noop", "co", "io.stdout",
 }
--- What is no argument's fault, in words that programs know.
+-- Errors that are not about arguments, with texts that programs may depend on.
 local KNOWN <const> = {
   "^program:1: Unsupport type %w+ to serialize$", "^program:1: No receipt$", "^program:1: Can't send message: ",
   "^program:1: module '[^\n]*' not found:", "^{service:%d+} is dead$", "^service %d+ %(%w+%) has no request '[^\n]*'$",
@@ -137,7 +137,7 @@ local function new_env()
   end })
 end
 
-local calls, problems, left = 0, 0, 0 -- `left`: killed by the clock, as they waited
+local calls, problems, left = 0, 0, 0 -- `left`: calls that were killed after a timeout
 
 local function is_known(text)
   for _, pattern in ipairs(KNOWN) do
@@ -161,7 +161,7 @@ end
 
 local function try(text, name, waits)
   calls = calls + 1
-  -- Made first: some of it waits.
+  -- The values are made first: some of them wait.
   local env = new_env()
   for what in text:gmatch "%a[%w_]*" do
     if MAKE[what] then local _ = env[what] end
@@ -214,7 +214,7 @@ local function walk(one)
   end
   local object = call:match "^(.*):"
   if not object then return end
-  -- A dot in the place of the colon.
+  -- With a dot instead of the colon.
   for _, wrong in ipairs(WRONG) do
     local args = table.concat({ wrong, table.unpack(right) }, ", ")
     try(("%s.%s(%s)"):format(object, name, args), name, one.waits)
@@ -234,7 +234,7 @@ for _, field in ipairs { "name", "args", "label", "source", "initfunc", "chunkna
 end
 for _, wrong in ipairs(WRONG) do try(("net.remote(%s)"):format(wrong), "remote") end
 
--- No value makes a service that serves: there is no such folder.
+-- No value makes a service that serves, since the folder does not exist.
 local start <const> = "ltask.call(web, 'start', %s)"
 for _, wrong in ipairs(WRONG) do try(start:format(wrong), "start") end
 for _, field in ipairs { "addr", "port", "mode", "home", "route", "cgi", "tunnel", "options", "unknown" } do
@@ -248,7 +248,7 @@ end
 local REPORT <const> = 'say("END", calls, problems, left)'
 
 
--- Fails with the calls that a walk found wrong.
+-- Fails with the list of the calls that have failed.
 local function judge(out, least)
   local list = {}
   for line in out:gmatch "PROBLEM ([^\n]*)" do list[#list + 1] = line end
@@ -256,11 +256,11 @@ local function judge(out, least)
   local calls, problems, left = out:match "END\t(%d+)\t(%d+)\t?(%d*)"
   t.eq(problems, "0")
   t.ok(tonumber(calls) >= least, calls)
-  -- What the clock has ended says nothing of its arguments.
+  -- A call that was killed after a timeout shows nothing about its arguments.
   t.ok((tonumber(left) or 0) < calls / 2, left)
 end
 
-t.test("a wrong argument of ltask is an error of the call's line, or none", function()
+t.test("a wrong argument of ltask is accepted or an error at the line of the call", function()
   local out, _, code = kit.system({
     main = CALLS .. WALK .. OTHERS .. REPORT,
     services = {
@@ -272,7 +272,7 @@ t.test("a wrong argument of ltask is an error of the call's line, or none", func
   t.eq(code, 0)
 end)
 
-t.test("a wrong argument of lio.net.remote is an error of the call's line, or none", function()
+t.test("a wrong argument of lio.net.remote is accepted or an error at the line of the call", function()
   local out, _, code = kit.system({
     main = REMOTE_CALLS .. WALK .. REPORT,
     services = { peer = "local S = {} function S.echo(...) return ... end return S" },
@@ -281,7 +281,7 @@ t.test("a wrong argument of lio.net.remote is an error of the call's line, or no
   t.eq(code, 0)
 end)
 
-t.test("no public name of docs/ltask.md is left out", function()
+t.test("every public name of docs/ltask.md is tested", function()
   local file <close> = assert(io.open(t.root .. "docs/ltask.md"))
   local page = file:read "a"
   local walked, missing, names = {}, {}, 0
@@ -316,7 +316,7 @@ kit.both("a request that cannot be sent leaves nothing to wait for", {
     a:wait()
     local r = ltask.request():add { peer, "echo", say } :add { peer, "echo", 2 }
     raised(function() for _ in r:select() do end end)
-    -- What a table's `__pairs` raises stays as it is.
+    -- An error of a table's `__pairs` is raised unchanged.
     local odd = setmetatable({}, { __pairs = function() error { message = "odd" } end })
     raised(function() a:request(peer, "echo", odd) end)
     raised(function() ltask.raise_error(peer, 1.5, "x") end)
@@ -336,7 +336,7 @@ kit.both("a request that cannot be sent leaves nothing to wait for", {
   },
 })
 
--- No value makes a system that starts: the service is not there.
+-- No value makes a system that starts, since the service does not exist.
 local START <const> = [==[
 local start = require "ltask.start"
 local WRONG <const> = {
@@ -371,7 +371,7 @@ end
 print("END", calls, problems)
 ]==]
 
-t.test("a wrong field of ltask.start is an error of the call's line", function()
+t.test("a wrong field of ltask.start is an error at the line of the call", function()
   local r = kit.program(START)
   t.eq(r.code, 0)
   judge(r.out, 750)

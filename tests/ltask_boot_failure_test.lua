@@ -1,12 +1,12 @@
--- A boot that fails ends the program with exit code 1 and says on standard error what failed, also when the program
--- drops what `start` returns.
+-- A failed boot ends the program with exit code 1 and writes to standard error what has failed, also when the program
+-- ignores the result of `start`.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
--- Boots a table given as source text, in a folder with those services; `dir` is known to it. The program drops the
--- result of `start`, and says that it has gone on behind it.
+-- Boots a table that is given as source text, which may use `dir`, in a folder with those services. The program ignores
+-- the result of `start`, and prints a line after it.
 local function boot(config, services, worker)
   local dir = kit.write { services = services, modules = { broken = "local = 1" } }
   return kit.program(string.format([[
@@ -24,7 +24,7 @@ local services <const> = {
   requires = "require 'no.such.module'",
 }
 
--- name, the fields of the table, what standard error has.
+-- The name, the fields of the table, the texts on standard error.
 for _, case in ipairs {
   { "a bootstrap service that is missing", "bootstrap = { 'absent' }",
     "the bootstrap service 'absent': cannot find service 'absent'" },
@@ -77,7 +77,7 @@ for _, case in ipairs {
   end)
 end
 
-t.test("what started before the failure is ended: its quit handler runs, and the program may go on", function()
+t.test("services that started before the failure quit with their handlers, and the program continues", function()
   local dir = kit.write { services = {
     first = "local S = {} function S.quit() say 'quit' end return S", raises = services.raises,
   } }
@@ -86,7 +86,7 @@ t.test("what started before the failure is ended: its quit handler runs, and the
     local path = %q .. "/?.lua"
     local ok, err = pcall(start, { service_path = path, bootstrap = { { name = "first" }, { name = "raises" } } })
     io.write(tostring(ok), " ", err:match "[^\n]*", "\n")
-    -- The next one is not told of it.
+    -- The next system starts without that failure.
     io.write(start { service_path = path, bootstrap = { { name = "one", source = "" } } }, "\n")
   ]], dir), dir)
   t.eq(r.err, "")
@@ -95,14 +95,14 @@ t.test("what started before the failure is ended: its quit handler runs, and the
   t.eq(r.code, 0)
 end)
 
-t.test("an exit code that the program sets is start's result, and no error", function()
+t.test("an exit code that the program sets is the result of start, not an error", function()
   local r = boot("bootstrap = { 'main' }", { main = "ltask.call(1, 'exit_code', 7)" })
   t.eq(r.err, "")
   t.eq(r.out, "went on\n")
   t.eq(r.code, 0)
 end)
 
--- A signal may stop an app with workers before its last service has started: that was the exit code 1.
+-- A signal may stop an app with workers before its last service has started. The exit code was 1.
 t.test("a system that a service ends before the last one has started has no failure", function()
   for _, worker in ipairs(kit.workers) do
     local r = boot("bootstrap = { { name = 'lasts' }, { name = 'quits' }, { name = 'main' } }", {
@@ -137,7 +137,7 @@ for name, text in pairs {
   end)
 end
 
-t.test("an error after the start is none of the boot", function()
+t.test("an error after the start is not a failed boot", function()
   local r = boot("bootstrap = { 'main' }", { main = "ltask.fork(function() error 'later' end)" })
   t.ok(r.err:find("main.lua:1: later", 1, true), r.err)
   t.eq(r.out, "went on\n")

@@ -1,5 +1,5 @@
--- Requests between services: send and call, errors and their tracebacks, answers that come late
--- or never. Numbered semantics 1, 2, 5, 7 of the service library.
+-- Requests between services: send and call, errors and their tracebacks, answers that are late or missing. Numbered
+-- semantics 1, 2, 5, 7 of the service library.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -14,7 +14,7 @@ local echo <const> = [[
   return S
 ]]
 
-kit.both("call returns all that the handler returned", {
+kit.both("call returns all results of the handler", {
   services = { echo = echo },
   main = [[
     local a = ltask.spawn "echo"
@@ -58,7 +58,7 @@ kit.both("send does not suspend its caller", {
   out = { "after send", "forked" },
 })
 
-kit.both("messages from one service arrive in the order they were sent, call and send alike", {
+kit.both("messages of one service arrive in the order in which they were sent, by call or send", {
   services = { list = [[
     local S, list = {}, {}
     function S.add(i) list[#list + 1] = i end
@@ -79,7 +79,7 @@ kit.both("messages from one service arrive in the order they were sent, call and
   out = { "3000\ttrue" },
 })
 
-kit.both("call suspends only the coroutine that calls; other requests of its service go on", {
+kit.both("call suspends only the calling coroutine; other requests of its service continue", {
   services = { echo = echo, middle = [[
     local S = {}
     local other = ...
@@ -101,7 +101,7 @@ kit.both("call suspends only the coroutine that calls; other requests of its ser
   out = { "neither is back yet", "quick", "slow" },
 })
 
-kit.both("an error reaches the caller with the id and the traceback of every service on its way", {
+kit.both("an error reaches the caller with the id and the traceback of every service in the chain", {
   services = {
     front = [[
       local S = {}
@@ -136,7 +136,7 @@ kit.both("an error reaches the caller with the id and the traceback of every ser
     local function names(id) return text:find("%f[%d]" .. id .. "%f[%D]") ~= nil end
     say("ids", names(back), names(front))
     say("once", select(2, text:gsub("it broke", "")))
-    -- A caller that does not catch it adds its own place.
+    -- A caller that does not catch it adds its own traceback.
     local own
     ltask.fork(function()
       local _, e = xpcall(function() return ltask.call(front, "pass", "fail") end, function(e) return e end)
@@ -151,7 +151,7 @@ kit.both("an error reaches the caller with the id and the traceback of every ser
   },
 })
 
-kit.both("an error of every kind raises in the caller, and the service lives on", {
+kit.both("every kind of error raises in the caller, and the service continues", {
   services = { bad = [[
     local S = {}
     function S.text() error("plain", 0) end
@@ -186,7 +186,7 @@ kit.both("an error of every kind raises in the caller, and the service lives on"
   },
 })
 
-kit.both("an error that nobody waits for is logged with its traceback", {
+kit.both("an error of a request without a session is logged with its traceback", {
   services = { bad = [[
     local S = {}
     function S.fail() error "nobody asked" end
@@ -217,7 +217,7 @@ kit.both("an error that nobody waits for is logged with its traceback", {
   end,
 })
 
-kit.both("calling what is dead, or never was, raises that it is dead", {
+kit.both("calling a dead service, or an address without one, raises that it is dead", {
   services = { brief = "local S = {} function S.stop() ltask.quit() end return S" },
   main = [[
     local a = ltask.spawn "brief"
@@ -227,14 +227,14 @@ kit.both("calling what is dead, or never was, raises that it is dead", {
       local ok, e = pcall(ltask.call, id, "anything")
       say(ok, tostring(e):find("{service:" .. id .. "} is dead", 1, true) ~= nil)
     end
-    -- To id 0 nobody may send but root.
+    -- Only root may send to id 0.
     say((pcall(ltask.call, 0, "anything")))
     say((pcall(ltask.call, a + (1 << 32), "anything")))
   ]],
   out = { "false\ttrue", "false\ttrue", "false\ttrue", "false", "false" },
 })
 
-kit.both("after no_response a handler may end, and its request be answered later or with an error", {
+kit.both("after no_response a request can be answered when its handler has ended, also with an error", {
   services = { later = [[
     local S, waiting = {}, {}
     function S.ping() end
@@ -273,7 +273,7 @@ kit.both("after no_response a handler may end, and its request be answered later
   out = { "still waiting\tnil", "released", "true\tthe answer", "false\ttrue", "false\ttrue" },
 })
 
-kit.both("current_session tells who asked", {
+kit.both("current_session returns the sender and the session of the request", {
   services = { who = [[
     local S = {}
     function S.who()
@@ -291,7 +291,7 @@ kit.both("current_session tells who asked", {
   out = { "true\tinteger\ttrue" },
 })
 
-kit.both("a request whose coroutine ended without an answer is logged once, with its handler's line", {
+kit.both("a request whose coroutine was closed before the answer is logged once, with its handler's line", {
   services = { forgetful = [[
     local S, kept = {}
     function S.forget()
@@ -333,7 +333,7 @@ kit.both("syscall reaches the service library's own requests", {
   out = { "false", "true" },
 })
 
-kit.both("dispatch answers a service's handlers, and takes further ones", {
+kit.both("dispatch returns a service's handlers, and adds further ones", {
   services = { changing = [[
     local S = {}
     function S.one() return 1 end

@@ -1,11 +1,11 @@
--- The module `ltask.bootstrap`: configuration, both forms of run, pre-initialised services, the
--- senders for foreign threads; and exclusive services with `ltask.exclusive`.
+-- The module `ltask.bootstrap`: configuration, both forms of run, pre-initialized services, the senders for foreign
+-- threads; and exclusive services with `ltask.exclusive`.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
-t.test("init writes the values in force back into its table", function()
+t.test("init writes the effective values back into its table", function()
   local r = kit.program [[
     local boot = require "ltask.bootstrap"
     local config = {}
@@ -25,7 +25,7 @@ t.test("init writes the values in force back into its table", function()
   })
 end)
 
-t.test("init refuses values that make no sense, and names them", function()
+t.test("init refuses invalid values, and names them", function()
   for _, case in ipairs {
     { "worker = -1", "worker" }, { "worker = 'two'", "worker" }, { "queue = 0", "queue" },
     { "queue = -1", "queue" }, { "max_service = 0", "max_service" },
@@ -37,7 +37,7 @@ t.test("init refuses values that make no sense, and names them", function()
   t.ok(r.out:find "^false\t.*table", r.out)
 end)
 
-t.test("calls that need init say so without it", function()
+t.test("calls without init raise an error that names it", function()
   local r = kit.program [[
     local boot = require "ltask.bootstrap"
     print(pcall(boot.run))
@@ -65,7 +65,7 @@ t.test("pack, unpack and remove work outside a system", function()
   t.eq(r.out, ("userdata\tinteger\t3\n1\ttwo\t3\n"):rep(2))
 end)
 
-t.test("systems may follow each other in one process", function()
+t.test("one process can run several systems, one after another", function()
   local r = kit.program [[
     local boot = require "ltask.bootstrap"
     for i = 1, 20 do
@@ -83,7 +83,7 @@ t.test("systems may follow each other in one process", function()
   t.eq(r.out, "done\n")
 end)
 
-kit.both("run with an argument returns at once, and wait until root has ended", {
+kit.both("run with an argument returns at once, and wait returns when root has ended", {
   root = [[
     raw.next()
     while not io.open "go" do ltask.timer_sleep(5) end
@@ -100,7 +100,7 @@ kit.both("run with an argument returns at once, and wait until root has ended", 
   out = { "userdata", "main goes on", "root ends", "0" },
 })
 
-kit.both("bootstrap.pushlog reaches the log, as from id 0", {
+kit.both("bootstrap.pushlog adds an entry with id 0 to the log", {
   before = "boot.pushlog(boot.pack('info', 'from the outside'))",
   root = [[
     raw.next()
@@ -129,7 +129,7 @@ kit.both("the senders for foreign threads are addresses", {
   end,
 })
 
-kit.both("a service may enter the main thread, which serves it in mainthread_wait, and leave it", {
+kit.both("a service may enter the main thread, which runs it in mainthread_wait, and leave it", {
   root = [[
     raw.next()
     local function on_main()
@@ -162,8 +162,8 @@ kit.both("a service may enter the main thread, which serves it in mainthread_wai
 -- ---------------------------------------------------------------------------------------------
 -- Exclusive services
 
--- A program with an exclusive service of that source as id 2, and root's. The exclusive service
--- is resumed after each of its yields, so its helpers are its own.
+-- A program with root and an exclusive service, id 2, of these sources. The exclusive service is resumed after each
+-- yield, so it has helpers of its own.
 local function exclusive(source, root)
   return {
     root = "raw.next()\n" .. root,
@@ -243,7 +243,7 @@ both_exclusive("the event wait of an exclusive service ends when a message comes
 ]], [[
   say(select(4, raw.next()))
   for i = 1, 5 do
-    -- Time for the other to block.
+    -- The other service has time to block.
     ltask.timer_sleep(10)
     raw.post(2, i, 1, "ping")
     local _, session, type, heard = raw.next()
@@ -319,7 +319,7 @@ kit.both("a preinit VM runs on its own thread, then becomes the service", {
   out = { "2\ttrue\ttrue" },
 })
 
--- `require "ltask.exclusive"` raised in such a VM, which ended by that, and could not become a service.
+-- `require "ltask.exclusive"` raised an error in such a VM, which ended, and could not become a service.
 for _, thread in ipairs { "boot.new_thread(2)", "" } do
   kit.both("preinit code may use ltask.exclusive, and its event descriptor stays when it becomes a service; "
     .. (thread == "" and "one that is not exclusive" or "an exclusive one"), {

@@ -1,11 +1,11 @@
--- Event descriptors of ordinary services, by the low-level functions: eventinit, eventreset,
--- touch_service, IDLE messages. Such a service gets a thread of its own while it blocks.
+-- Event descriptors of ordinary services, by the low-level functions: eventinit, eventreset, touch_service, IDLE
+-- messages. Such a service has a thread of its own.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
--- Waits whenever it is idle, and answers every request with how often it was idle and woken.
+-- Waits whenever it is idle, and answers every request with the counts of IDLE messages and wakeups.
 local waiter <const> = [[
 raw.next()
 local wait, descriptor = ltask.eventinit()
@@ -45,7 +45,7 @@ kit.both("a service that is idle gets IDLE, blocks in its wait, and is woken by 
   out = { "twenty answers", "true\t4" },
 })
 
-kit.both("forty services that block in their wait leave the workers to the others", {
+kit.both("forty services that block in their wait do not occupy the workers", {
   services = { waiter = waiter, echo = [[
     while true do
       local from, session, type, what = raw.next()
@@ -92,7 +92,7 @@ kit.both("touch_service ends the wait of a service without a message", {
   root = [[
     raw.next()
     local id = raw.spawn "watcher"
-    -- The first wait returns by itself: the descriptor is readable right after eventinit.
+    -- The first wait returns at once: the descriptor is readable after eventinit.
     for i = 1, 4 do
       local from, session, type, what = raw.next()
       assert(from == id and type == 1 and session == i and what == "awake")
@@ -107,7 +107,7 @@ kit.both("touch_service ends the wait of a service without a message", {
   end,
 })
 
-kit.both("a burst of messages is one trigger: waits coalesce", {
+kit.both("a burst of messages makes the descriptor readable once", {
   services = { burst = [[
     raw.next()
     local wait = ltask.eventinit()
@@ -148,7 +148,7 @@ kit.both("a burst of messages is one trigger: waits coalesce", {
   out = { "9\t200\ttrue" },
 })
 
-kit.both("eventinit is for once per service; eventreset gives a new descriptor", {
+kit.both("eventinit works once per service; eventreset returns a new descriptor", {
   services = { twice = [[
     raw.next()
     local wait, first = ltask.eventinit()

@@ -1,11 +1,11 @@
--- What only root may do, with the low-level modules alone: schedule messages, starting and clearing
--- away services, signals of their death, and the process's exit code.
+-- The functions of root, with the low-level modules alone: schedule messages, starting and removing services, signals
+-- of their death, and the process's exit code.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
--- Ends at the first message after the one that started it, if that is "end"; raises at "raise".
+-- Ends at the second message if that is "end", and raises an error if it is "raise".
 local mortal <const> = [[
 while true do
   local _, _, _, what = raw.next()
@@ -14,7 +14,7 @@ while true do
 end
 ]]
 
-kit.both("NEW answers root with fresh ids, which are never reused at once", {
+kit.both("NEW answers root with new ids, which are not reused at once", {
   services = { mortal = mortal },
   root = [[
     raw.next()
@@ -35,7 +35,7 @@ kit.both("NEW answers root with fresh ids, which are never reused at once", {
   out = { "100" },
 })
 
-kit.both("from anybody but root a schedule message gets receipt ERROR", {
+kit.both("a schedule message of a service that is not root gets receipt ERROR", {
   services = { climber = [[
     raw.next()
     local new, del = raw.post(0, 0, 0), raw.post(0, 1, 1)
@@ -52,7 +52,7 @@ kit.both("from anybody but root a schedule message gets receipt ERROR", {
   out = { "2\t2", "root lives" },
 })
 
-kit.both("a schedule message of another kind, or to remove what is not there, is refused", {
+kit.both("a schedule message of an unknown kind, or for an id without a service, is refused", {
   root = [[
     raw.next()
     say((raw.post(0, 0, 2)))
@@ -62,7 +62,7 @@ kit.both("a schedule message of another kind, or to remove what is not there, is
   out = { "2", "true", "root lives" },
 })
 
-kit.both("root gets a signal from a service that returns, and from one that raises, which is told", {
+kit.both("root gets a signal when a service returns, and when it raises, with the error", {
   services = { mortal = mortal },
   root = [[
     raw.next()
@@ -78,7 +78,7 @@ kit.both("root gets a signal from a service that returns, and from one that rais
   out = { "end\ttrue\t4", "raise\ttrue\t4" },
 })
 
-kit.both("requests that wait in a service's mailbox when it dies are all in the list, in order", {
+kit.both("requests in the mailbox of a dead service are all in the list, in order", {
   services = { sleeper = [[
     raw.next()
     raw.post(1, 0, 1, "asleep")
@@ -101,7 +101,7 @@ kit.both("requests that wait in a service's mailbox when it dies are all in the 
   out = { "1\t101\t1\t102\t1\t103\t1\t104\t1\t105" },
 })
 
-kit.both("init_service answers false with a message, its three-argument form raises", {
+kit.both("init_service returns false and an error; its form with three arguments raises", {
   root = [[
     raw.next()
     local function id() return select(2, raw.post(0, 0, 0)) end
@@ -121,7 +121,7 @@ kit.both("init_service answers false with a message, its three-argument form rai
   end,
 })
 
-kit.both("a service may be started on a worker of its own", {
+kit.both("a service may be started on a given worker", {
   services = { placed = [[
     raw.next()
     local there = true
@@ -142,7 +142,7 @@ kit.both("a service may be started on a worker of its own", {
   out = { "true" },
 })
 
-kit.both("when root returns, services that wait or are busy with messages do not keep the system", {
+kit.both("when root returns, the system ends although services wait or handle messages", {
   services = {
     waiting = "while true do raw.next() end",
     busy = "while true do raw.post(ltask.self(), 0, 1) raw.next() end",
@@ -180,7 +180,7 @@ kit.both("every VM is closed at the end: __gc and pending __close run", {
   end,
 })
 
-kit.both("the exit code that root set is what wait answers", {
+kit.both("wait returns the exit code that root has set", {
   root = [[
     raw.next()
     root.set_exit_code(42)

@@ -1,11 +1,11 @@
--- The module `ltask` inside a service: messages, receipts, identity, clocks, memory, log. The
--- services stand on the low-level functions alone, as a library written by somebody else would.
+-- The module `ltask` inside a service: messages, receipts, identity, clocks, memory, log. The services use the
+-- low-level functions alone, as other service libraries do.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
--- Answers each request with its own values, an "end" by ending.
+-- Answers each request with its values. Ends at the request "end".
 local echo <const> = [[
 while true do
   local m = table.pack(raw.next())
@@ -17,7 +17,7 @@ while true do
 end
 ]]
 
-kit.both("a request carries its session there and back, with every kind of value", {
+kit.both("an answer has the session of its request, and every kind of value", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -36,7 +36,7 @@ kit.both("a request carries its session there and back, with every kind of value
   },
 })
 
-kit.both("sessions are whole 64-bit integers; an id that is none is never cut down to one", {
+kit.both("sessions are 64-bit integers; an id that is out of range is not truncated", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -46,7 +46,7 @@ kit.both("sessions are whole 64-bit integers; an id that is none is never cut do
       local _, back = raw.next()
       say(back == session)
     end
-    -- To the low 32 bits of it this would be root itself.
+    -- Its low 32 bits are the id of root.
     local p, n = ltask.pack "astray"
     local ok, e = pcall(ltask.send_message, (1 << 32) + 1, 0, 1, p, n)
     if ok then
@@ -73,9 +73,9 @@ kit.both("a message to a service that does not exist comes back with receipt ERR
   out = { "2\ttrue\ttrue\tlost\t7", "none\t2\tnil" },
 })
 
-kit.both("a message to a full mailbox comes back with receipt BLOCK, and nothing is lost or doubled", {
+kit.both("a message to a full mailbox comes back with receipt BLOCK, and none is lost or duplicated", {
   init = { queue = 8 },
-  -- It takes nothing until root lets it: a flag of its own kind of message would queue behind.
+  -- It takes no message until the file exists; a message to begin would be queued behind the others.
   services = { deaf = [[
     while not io.open(FLAG) do coroutine.yield() end
     local sum, count = 0, 0
@@ -106,11 +106,11 @@ kit.both("a message to a full mailbox comes back with receipt BLOCK, and nothing
     say(sum == accepted * (accepted + 1) // 2, count == accepted)
     os.remove(FLAG)
   ]],
-  -- The first place of the eight is taken by the message that started it.
+  -- The message that has started it takes the first of the eight places.
   out = { "accepted\t7\tthen\t3\ttrue", "again\t3\t99", "true\ttrue" },
 })
 
-kit.both("one message may be outstanding: the second raises, and so does a receipt without one", {
+kit.both("a second message before the receipt raises, and so does a receipt without a message", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -138,7 +138,7 @@ kit.both("one message may be outstanding: the second raises, and so does a recei
   end,
 })
 
-kit.both("where a service cannot yield it cannot send", {
+kit.both("send_message raises where the service cannot yield", {
   root = [[
     raw.next()
     local p, n = ltask.pack "x"
@@ -154,7 +154,7 @@ kit.both("where a service cannot yield it cannot send", {
   end,
 })
 
-kit.both("a service may send to itself, and keeps the order of what each sender sent", {
+kit.both("a service may send to itself, and the messages of each sender keep their order", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -192,7 +192,7 @@ kit.both("send_message_direct posts at once, without a yield", {
   out = { "1", "1\t5\t1\tdirect", "1", "6\t2\tfar", "2" },
 })
 
-kit.both("self, label and worker_id name the service and where it runs", {
+kit.both("self, label and worker_id return the service and its worker", {
   services = { who = [[
     raw.next()
     raw.post(1, 0, 1, ltask.self(), ltask.label(), ltask.worker_id())
@@ -229,7 +229,7 @@ kit.both("worker_bind keeps a service on one worker until it is freed", {
     raw.next()
     raw.spawn "bound"
     repeat local _, _, type, what = raw.next() until type == 1 and what == "bound"
-    -- Keep another worker's hands busy, which would steal it if it could.
+    -- Keeps another worker awake, which would steal the service if it could.
     local answer
     repeat
       raw.post(1, 0, 4)
@@ -241,11 +241,11 @@ kit.both("worker_bind keeps a service on one worker until it is freed", {
   out = { "true" },
 })
 
-kit.both("a timer's RESPONSE comes with its session, in order of time, never early", {
+kit.both("a timer's RESPONSE has its session and arrives in order of time, never early", {
   root = [[
     raw.next()
     local lines, base, started = {}, 0, nil
-    -- Again, should they not be set at (almost) one time.
+    -- Repeated if they were not set at almost the same time.
     repeat
       base, started = base + 100, ltask.counter()
       for _, ti in ipairs { 50, 10, 30, 0 } do ltask.timer_add(base + ti, ti) end
@@ -264,7 +264,7 @@ kit.both("a timer's RESPONSE comes with its session, in order of time, never ear
   out = { "true\t2\ttrue", "true\t2\ttrue", "true\t2\ttrue", "true\t2\ttrue", "0 10 30 50", "true\t0" },
 })
 
-kit.both("the clocks tell the time", {
+kit.both("the clocks show the time", {
   root = [[
     raw.next()
     local before = os.time()
@@ -288,7 +288,7 @@ kit.both("the clocks tell the time", {
   out = { "integer\ttrue", "integer\ttrue", "integer\ttrue", "float\ttrue", "true\ttrue" },
 })
 
-kit.both("a service over its memory limit gets Lua's error, and the others go on", {
+kit.both("a service over its memory limit gets Lua's error, and the others continue", {
   services = { echo = echo, fat = [[
     raw.next()
     local before = ltask.mem_limit(4 << 20)
@@ -355,8 +355,8 @@ kit.both("backtrace, debuglog and is_exclusive may be called", {
   out = { "false\tfalse", "true" },
 })
 
--- They took the library's task core for granted: the process ended.
-kit.both("what stands on the service library raises where it is not set up", {
+-- They expected the library's task core, without which the process crashed.
+kit.both("functions of the service library raise where it is not set up", {
   root = [[
     raw.next()
     local core = require "ltask.core"

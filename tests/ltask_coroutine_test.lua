@@ -1,11 +1,11 @@
--- Coroutines inside one service: fork, wait and wakeup in all their forms, the order in which
--- they run, and the pool they come from. Numbered semantics 2 and 4 of the service library.
+-- Coroutines in one service: all forms of fork, wait and wakeup, the order in which they run, and the pool that they
+-- come from. Numbered semantics 2 and 4 of the service library.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
-kit.both("wakeup gives its values to the one that waits, and answers true", {
+kit.both("wakeup passes its values to the waiting coroutine, and returns true", {
   main = [[
     ltask.fork(function() say("woken", ltask.wait "token") end)
     local me = ltask.fork(function() say("by default", ltask.wait()) end)
@@ -18,7 +18,7 @@ kit.both("wakeup gives its values to the one that waits, and answers true", {
   out = { "true", "true", "queued, not run", "woken\t1\tnil\tx", "by default\town coroutine" },
 })
 
-kit.both("wakeup of what nobody waits for answers nil, and so does a second one", {
+kit.both("wakeup of a token without a waiting coroutine returns nil, and so does a second wakeup", {
   main = [[
     say(ltask.wakeup "nobody", ltask.interrupt("nobody", "x"))
     say(ltask.multi_wakeup "nobody", ltask.multi_interrupt("nobody", "x"))
@@ -29,7 +29,7 @@ kit.both("wakeup of what nobody waits for answers nil, and so does a second one"
   out = { "nil\tnil", "nil\tnil", "true\tnil" },
 })
 
-kit.both("wakeups run in the order they were given, after the current coroutine suspends", {
+kit.both("woken coroutines run in the order of the wakeups, after the current coroutine suspends", {
   main = [[
     local list = {}
     for i = 1, 5 do
@@ -47,7 +47,7 @@ kit.both("wakeups run in the order they were given, after the current coroutine 
   out = { "before\t0", "3 1 5 2 4" },
 })
 
-kit.both("fork answers the coroutine it starts, passes its arguments, and starts in order", {
+kit.both("fork returns the coroutine, passes its arguments, and starts forks in order", {
   main = [[
     local list, cos = {}, {}
     for i = 1, 5 do
@@ -68,7 +68,7 @@ kit.both("fork answers the coroutine it starts, passes its arguments, and starts
   out = { "thread\t0", "f1 f2 f3 f4 f5", "again5 again4 again3 again2 again1" },
 })
 
-kit.both("forked functions start before the service's next message is taken", {
+kit.both("forked functions start before the service handles its next message", {
   services = { order = [[
     local S, list = {}, {}
     function S.first()
@@ -90,7 +90,7 @@ kit.both("forked functions start before the service's next message is taken", {
   out = { "first fork1 fork2 fork3 second" },
 })
 
-kit.both("interrupt raises its error in the one that waits", {
+kit.both("interrupt raises its error in the waiting coroutine", {
   main = [[
     local co = ltask.fork(function()
       local ok, e = pcall(ltask.wait)
@@ -103,7 +103,7 @@ kit.both("interrupt raises its error in the one that waits", {
   out = { "true\tnil", "false\ttrue" },
 })
 
-kit.both("multi_wakeup wakes all that wait for a token, in order; multi_interrupt raises in all", {
+kit.both("multi_wakeup wakes all coroutines that wait on a token, in order; multi_interrupt raises in all", {
   main = [[
     local list = {}
     for i = 1, 4 do
@@ -131,7 +131,7 @@ kit.both("multi_wakeup wakes all that wait for a token, in order; multi_interrup
   out = { "true\tnil", "1ab 2ab 3ab 4ab", "true\tnil", "3" },
 })
 
-kit.both("a coroutine can be woken by what current_token gave it", {
+kit.both("a coroutine can be woken by its current_token", {
   main = [[
     local token
     ltask.fork(function()
@@ -145,7 +145,7 @@ kit.both("a coroutine can be woken by what current_token gave it", {
   out = { "true", "woken\tx" },
 })
 
-kit.both("a coroutine woken by another that takes turns with it loses no wakeup", {
+kit.both("two coroutines that wake each other lose no wakeup", {
   main = [[
     local n <const> = 20000
     local turns = 0
@@ -170,7 +170,7 @@ kit.both("a coroutine woken by another that takes turns with it loses no wakeup"
   out = { "true" },
 })
 
-kit.both("many requests, one after another, run in a handful of coroutines", {
+kit.both("many requests, one after another, run in a few coroutines", {
   services = { pool = [[
     local S, seen, count = {}, {}, 0
     function S.ping(i)
@@ -192,7 +192,7 @@ kit.both("many requests, one after another, run in a handful of coroutines", {
   out = { "true\ttrue", "true" },
 })
 
-kit.both("a pooled coroutine keeps nothing of the request before", {
+kit.both("a pooled coroutine keeps no value of the request before", {
   services = { leak = [[
     local S, weak = {}, setmetatable({}, { __mode = "k" })
     function S.hold()
@@ -231,7 +231,7 @@ kit.both("twenty thousand forks at once all run, in order, in linear time", {
       assert(next_one - 1 == n and order)
       return os.clock() - cpu
     end
-    -- Both are as many; quadratic time would be ten times as long for those at once.
+    -- The number of forks is the same; quadratic time would make the second ten times as long.
     local apart = 0
     for _ = 1, 10 do apart = apart + forks(2000) end
     local at_once = forks(20000)
@@ -240,7 +240,7 @@ kit.both("twenty thousand forks at once all run, in order, in linear time", {
   out = { "true" },
 })
 
-kit.both("forks of forks run before the next message, also when the slice has taken its time", {
+kit.both("forks of forks run before the next message, also at the end of a long slice", {
   services = { chain = [[
     local S, log = {}, {}
     function S.message() log[#log + 1] = "message" end
@@ -250,7 +250,7 @@ kit.both("forks of forks run before the next message, also when the slice has ta
     end
     function S.begin()
       ltask.send(ltask.self(), "message")
-      -- Longer than a slice is to last.
+      -- Longer than the limit of a slice.
       local began = ltask.counter()
       while ltask.counter() - began < 0.003 do end
       link(1)
@@ -271,7 +271,7 @@ kit.both("forks of forks run before the next message, also when the slice has ta
   end,
 })
 
-kit.both("an error of a fork takes only its own coroutine; its pending __close runs", {
+kit.both("an error in a fork ends only its own coroutine; its pending __close runs", {
   main = [[
     ltask.fork(function()
       local guard <close> = setmetatable({}, { __close = function() say "closed" end })
@@ -293,7 +293,7 @@ kit.both("an error of a fork takes only its own coroutine; its pending __close r
   end,
 })
 
-kit.both("suspend hands a session's answer to a function or to a coroutine", {
+kit.both("suspend passes a session's answer to a function or to a coroutine", {
   main = [[
     local session <const> = 0x70000001
     ltask.suspend(session, function() say "by a function" ltask.wakeup "next" end)
@@ -303,7 +303,7 @@ kit.both("suspend hands a session's answer to a function or to a coroutine", {
   out = { "by a function" },
 })
 
-kit.both("thread_info describes a coroutine that waits", {
+kit.both("thread_info describes a waiting coroutine", {
   main = [[
     local co = ltask.fork(function() ltask.wait "something" end)
     ltask.sleep(0)
@@ -314,7 +314,7 @@ kit.both("thread_info describes a coroutine that waits", {
   out = { "true" },
 })
 
-kit.both("coroutines that a handler makes itself are its own", {
+kit.both("a handler may make and resume coroutines of its own", {
   services = { own = [[
     local S = {}
     function S.generate(n)

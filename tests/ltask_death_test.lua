@@ -1,5 +1,5 @@
--- The end of a service by quit, kill and error: everybody who waits for it is answered, and a
--- message that comes later meets its death, not a newcomer. Numbered semantics 6 and 8.
+-- The end of a service by quit, kill and error: all its callers get an answer, and a late message fails instead of
+-- reaching a new service. Numbered semantics 6 and 8.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -11,7 +11,7 @@ local victim <const> = [[
   local n = 0
   function S.wait() n = n + 1 ltask.wait(n) end
   function S.nap(cs) ltask.sleep(cs) return "awake" end
-  -- `later` is answered when `answer` comes, which answers how many there were.
+  -- `later` is answered at the request `answer`, whose result is the number of such requests.
   local laters = 0
   function S.later()
     laters = laters + 1
@@ -22,7 +22,7 @@ local victim <const> = [[
     return laters
   end
   function S.stop() ltask.quit() end
-  -- Keeps its thread until that file is there, then goes on to its end: what came meanwhile is queued.
+  -- Keeps its thread until that file exists, then quits: requests that arrive meanwhile are queued.
   function S.hold(who, dir)
     ltask.send(who, "held")
     repeat local f = io.open(dir .. "/go") until f
@@ -31,7 +31,7 @@ local victim <const> = [[
   return S
 ]]
 
--- `count(n, ...)` forks n calls and notes how each ended; `all()` waits until every one has.
+-- `count(n, ...)` forks n calls and counts their outcomes; `all()` waits until all have ended.
 local counting <const> = [[
   local dir = ...
   local started, ended, dead, lived, other = 0, 0, 0, 0
@@ -54,13 +54,13 @@ local counting <const> = [[
     if ended < started then ltask.wait "all" end
   end
   function S.held() ltask.wakeup "held" end
-  -- Waits until a service is buried.
+  -- Waits until root has removed a service.
   local function gone(id)
     while ltask.call(1, "stat")[id] do ltask.sleep(1) end
   end
 ]]
 
-kit.both("kill answers true for a service and false for none", {
+kit.both("kill returns true for a service and false without one", {
   services = { victim = victim },
   main = [[
     local a = ltask.spawn "victim"
@@ -70,7 +70,7 @@ kit.both("kill answers true for a service and false for none", {
   out = { "true\tfalse\tfalse", "false" },
 })
 
-kit.both("kill reaches a service whose mailbox is full, and each of several kills is answered", {
+kit.both("kill ends a service whose mailbox is full, and each of several kills is answered", {
   services = { victim = victim },
   config = { core = { queue = 4 } },
   main = counting .. [[
@@ -87,7 +87,7 @@ kit.both("kill reaches a service whose mailbox is full, and each of several kill
       end)
     end
     ltask.sleep(0)
-    -- Root has begun them by now.
+    -- Root has received them.
     ltask.call(1, "stat")
     io.open(dir .. "/go", "w"):close()
     if answered < 3 then ltask.wait "killed" end
@@ -97,7 +97,7 @@ kit.both("kill reaches a service whose mailbox is full, and each of several kill
 })
 
 for how, stop in pairs { quit = "ltask.send(a, 'stop')", kill = "ltask.kill(a)" } do
-  kit.both("requests that wait in a service when it ends by " .. how .. " are answered with an error", {
+  kit.both("requests that a service handles when it ends by " .. how .. " are answered with an error", {
     services = { victim = victim },
     main = counting .. [[
       local a = ltask.spawn "victim"
@@ -131,7 +131,7 @@ kit.both("requests queued at a service that ends are answered", {
   out = { "0", "200\t200\tnil\ttrue" },
 })
 
-kit.both("callers suspended before a full mailbox are answered when its service ends", {
+kit.both("callers that wait for room in a mailbox are answered when its service ends", {
   services = { victim = victim },
   config = { full = "wait", core = { queue = 4 } },
   main = counting .. [[
@@ -157,7 +157,7 @@ kit.both("callers suspended before a full mailbox are answered when its service 
 kit.both("requests to a service that fails while it starts are answered, and spawn raises", {
   services = { stillborn = [[
     local who = ...
-    -- Answered when it has requests.
+    -- Returns when the service has requests.
     ltask.call(who, "born", ltask.self())
     error "it cannot start"
   ]] },
@@ -185,7 +185,7 @@ kit.both("requests to a service that fails while it starts are answered, and spa
   out = { "false\ttrue", "20\t20\t0" },
 })
 
-kit.both("what a service asked others is dropped when it ends", {
+kit.both("answers to the requests of a service are dropped when it ends", {
   services = { victim = victim, asker = [[
     local S = {}
     local other = ...
@@ -202,13 +202,13 @@ kit.both("what a service asked others is dropped when it ends", {
     all()
     say(dead, lived)
     gone(b)
-    -- Now it answers them all.
+    -- Answers the ten requests.
     say(ltask.call(a, "answer"), ltask.call(a, "ping", "still there"))
   ]],
   out = { "10\t0", "10\tstill there" },
 })
 
-kit.both("ids are not reused soon: a late message meets death, not a newcomer", {
+kit.both("ids are not reused soon: a late message fails instead of reaching a new service", {
   services = { victim = victim },
   main = [[
     local seen, list = {}, {}
@@ -228,7 +228,7 @@ kit.both("ids are not reused soon: a late message meets death, not a newcomer", 
   out = { "200" },
 })
 
-kit.both("the quit handler runs at quit and at kill, before the service's end; its errors are logged", {
+kit.both("the quit handler runs at quit and at kill, before the service ends; its errors are logged", {
   services = { polite = [[
     local S = {}
     function S.stop() ltask.quit() end
@@ -299,7 +299,7 @@ kit.both("a dead service's memory is released: its __gc and its coroutines' __cl
   end,
 })
 
-kit.both("a storm of spawns, calls and kills leaves no caller without an answer", {
+kit.both("every call is answered during many spawns, calls and kills", {
   services = { victim = victim },
   main = counting .. [[
     local state = 7

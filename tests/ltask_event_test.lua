@@ -1,5 +1,5 @@
--- Services that own an event descriptor and block in their idle handler, and services bound to a
--- worker that block there: nobody else starves. The original hung on both.
+-- Services that own an event descriptor and block in their idle handler, and services that are bound to a worker and
+-- block there: other services still run. The original ltask hung in both cases.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -32,7 +32,7 @@ local plain <const> = [[
 ]]
 
 for _, how in ipairs { 10, 40 } do
-  kit.both(how .. " services that block in their event wait leave the workers to the others", {
+  kit.both(how .. " services that block in their event wait do not occupy the workers", {
     services = { blocker = blocker, plain = plain },
     main = "local n = " .. how .. [[
 
@@ -79,7 +79,7 @@ kit.both("a burst of messages wakes a blocked service once or twice, not once pe
   out = { "true" },
 })
 
--- A service that found a message at the end of a slice, and not in its wait, had its descriptor written twice for one.
+-- If a service found a message at the end of a slice, and not in its wait, its descriptor was written twice for it.
 kit.both("no wait of a blocked service costs its senders two system calls", {
   services = { blocker = blocker },
   main = [[
@@ -90,7 +90,7 @@ kit.both("no wait of a blocked service costs its senders two system calls", {
     local a = ltask.spawn "blocker"
     local before, written = ltask.call(a, "waits"), 0
     for _ = 1, 100 do
-      -- It has gone back into its wait.
+      -- The service is in its wait again.
       ltask.sleep(1)
       written = written - writes()
       for i = 1, 1000 do ltask.send(a, "ping", i) end
@@ -102,14 +102,14 @@ kit.both("no wait of a blocked service costs its senders two system calls", {
   out = { "true" },
 })
 
--- The next three waited for ever while a service asked its senders for a wakeup at the end of a slice alone.
+-- The next three hung when a service asked its senders for a wakeup only at the end of a slice.
 for what, task in pairs {
   ["handles messages in a loop of its own"] = [[
     ltask.idle_handler(function()
       repeat wait() until ltask.schedule_message()
     end)
   ]],
-  ["gives way for a while and blocks in the middle of a slice"] = [[
+  ["yields for a while and blocks in the middle of a slice"] = [[
     ltask.fork(function()
       while true do
         for _ = 1, 3000 do coroutine.yield() end
@@ -131,7 +131,7 @@ for what, task in pairs {
   })
 end
 
-kit.both("senders to a full mailbox go on while its service with an event gives way again and again", {
+kit.both("senders to a full mailbox continue while its service with an event yields again and again", {
   services = { own = [[
     ltask.eventinit()
     ltask.fork(function() while true do coroutine.yield() end end)
@@ -148,7 +148,7 @@ kit.both("senders to a full mailbox go on while its service with an event gives 
   out = { "20000" },
 })
 
--- What it had read of a burst lay there, unhandled, until the next message came.
+-- Messages of a burst that it had read were not handled until the next message arrived.
 kit.both("an exclusive service blocks only when every message of a burst is handled", {
   services = { own = [[
     local S, count = {}, 0
@@ -173,12 +173,12 @@ kit.both("an exclusive service blocks only when every message of a burst is hand
   out = { "3000" },
 })
 
-kit.both("a service that blocks in its event wait can quit, be killed, and be there at the end", {
+kit.both("a service that blocks in its event wait can quit, be killed, and exist when the system ends", {
   services = { blocker = blocker },
   main = [[
     local a, b = ltask.spawn "blocker", ltask.spawn "blocker"
     local c = ltask.spawn "blocker"
-    -- Each has waited before.
+    -- Each has waited once.
     for _, id in ipairs { a, b, c } do ltask.call(id, "ping") end
     pcall(ltask.call, a, "stop")
     while pcall(ltask.call, a, "ping") do ltask.sleep(0) end
@@ -191,11 +191,11 @@ kit.both("a service that blocks in its event wait can quit, be killed, and be th
   out = { "one has quit", "true", "false", "fifty more came and went" },
 })
 
-kit.both("a service that is bound to a worker and blocks there does not starve the others", {
+kit.both("a service that is bound to a worker and blocks there does not block other services", {
   services = { plain = plain, bound = [[
     local S = {}
     function S.bind() ltask.worker_bind(0) return ltask.worker_id() end
-    -- Until that file is there.
+    -- Blocks until that file exists.
     function S.block(who, path)
       ltask.send(who, "begun")
       repeat
@@ -228,7 +228,7 @@ kit.both("a service that is bound to a worker and blocks there does not starve t
   out = { "the others were not kept\tfalse", "blocked" },
 })
 
-kit.both("bound services each run on their own worker, and only there", {
+kit.both("bound services run on their workers only", {
   services = { bound = [[
     local n = ...
     ltask.worker_bind(n)
@@ -295,8 +295,8 @@ kit.both("an idle handler runs only when the mailbox is empty, and may answer la
   out = { "5050" },
 })
 
--- socket.fd refused what is no socket, so that every io service died at its start; and an object that owned the
--- descriptor closed the scheduler's, or by then another's.
+-- socket.fd refused descriptors that are not sockets, so that every io service died at its start; an object that owned
+-- the descriptor closed the scheduler's, or another one with the same number.
 kit.both("bee.socket.fd takes the event descriptor and leaves it to the scheduler", {
   services = { io = [[
     require "lio"

@@ -1,6 +1,6 @@
--- The programs of examples/ltask do what their first lines say, the code of docs/ltask.md does what its comments
--- say, and the programs of examples/, written for a loop of their own, run unchanged by `lio --service`. What
--- has to be run by the executable is, in both hosts.
+-- The programs of examples/ltask do what their first lines describe, the code of docs/ltask.md does what its comments
+-- describe, and the programs of examples/, which have a loop of their own, run unchanged by `lio --service`. In both
+-- hosts, programs that need the executable are run by it.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -16,13 +16,13 @@ local connect, stop = childkit.connect, childkit.stop
 local here = t.run "pwd".out:gsub("\n", "")
 local root = t.root:find "^/" and t.root or here .. "/" .. t.root
 
--- Runs an example in this suite's host, from another folder than its own.
+-- Runs an example in this suite's host, from a folder that is not its own.
 local function run(path, argument)
   return t.run(("cd / && timeout -k 1 60 %s %s %s"):format(
     kit.host(), t.quote(root .. "examples/" .. path), argument or ""))
 end
 
-t.test("minimal prints what the seed's program prints, and ends", function()
+t.test("minimal prints the output of the original program, and ends", function()
   local r = run "ltask/minimal/main.lua"
   t.eq(r, {
     out = "ltask Start\nservice0\nservice1\nservice2\nservice3\nservice4\nservice5\n", err = "", code = 0,
@@ -38,16 +38,16 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- lio --service
 
--- Starts `lio --service examples/NAME.lua 0 …`. → the child, and the port that the system chose. One that does not
--- end by SIGTERM is killed after 5 seconds.
+-- Starts `lio --service examples/NAME.lua 0 …`. Returns the child, and the port that the system has chosen. A child
+-- that does not end by SIGTERM is killed after 5 seconds.
 local function start(name, ...)
-  -- In the foreground: else it signals the process and then its group, which are the same.
+  -- In the foreground: otherwise `timeout` signals the process and then its group, which is the same process.
   local path = t.quote(t.root .. "examples/" .. name .. ".lua")
   local words = { "timeout --foreground -k 5 60", t.quote(t.bin()), "--service", path, "0", ... }
   return childkit.start(table.concat(words, " "))
 end
 
-t.test("web: handlers call services, which count while the server goes on", function()
+t.test("web: handlers call services, which count while the server continues", function()
   local child <close>, port = start "ltask/web/main"
   loop.run(function()
     local seen, done = {}, 0
@@ -90,7 +90,7 @@ t.test("hello runs unchanged, and SIGTERM ends it", function()
   t.eq(stop(child), 0)
 end)
 
-t.test("echo runs unchanged, and SIGTERM ends it though clients are connected", function()
+t.test("echo runs unchanged, and SIGTERM ends it while clients are connected", function()
   local child <close>, port = start "echo"
   loop.run(function()
     local clients = {}
@@ -167,7 +167,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- docs/ltask.md
 
--- The Lua of a page's code blocks: the files (their first line names them), and the others in their order.
+-- Returns the Lua code blocks of a page: the files, which their first lines name, and the others in order.
 local function blocks(path)
   local file <close> = assert(io.open(t.root .. path))
   local files, others = {}, {}
@@ -178,21 +178,21 @@ local function blocks(path)
   return files, others
 end
 
--- What the comments `--> …` of a text promise that it prints.
+-- Returns the output that the comments `--> …` of a text describe.
 local function promised(text)
   local lines = {}
   for line in text:gmatch "%-%-> ([^\n]*)" do lines[#lines + 1] = line end
   return lines
 end
 
--- The lines of an output, without what the log puts before them.
+-- Returns the lines of an output, without the prefixes of the log.
 local function said(out)
   local lines = {}
   for _, line in ipairs(kit.lines(out)) do lines[#lines + 1] = line:gsub("^%[.-%]%[INFO%]%b() ", "") end
   return lines
 end
 
-t.test("the manual's system in ten lines does what the manual says", function()
+t.test("the manual's system in ten lines prints what the manual shows", function()
   local files = blocks "docs/ltask.md"
   local dir = t.tmp()
   for name, text in pairs(files) do t.write(("%s/%s.lua"):format(dir, name), text) end
@@ -201,7 +201,7 @@ t.test("the manual's system in ten lines does what the manual says", function()
   t.eq(said(r.out), promised(files.hello))
 end)
 
-t.test("the manual's code does what its comments say", function()
+t.test("the manual's code prints what its comments show", function()
   local files, others = blocks "docs/ltask.md"
   t.ok(#others > 5)
   for _, text in ipairs(others) do

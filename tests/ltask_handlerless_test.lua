@@ -1,19 +1,19 @@
--- A service without handlers ends when its last task has ended: who made a service only to run something once must
--- not have to end it, and the system ends with its last service.
+-- A service without handlers ends when its last task has ended: a service that runs code once need not be ended, and
+-- the system ends with its last service.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
--- Boots a table given as source text, in a folder with those services; the exit code is that of `start`.
+-- Boots a table that is given as source text, in a folder with those services. The exit code is that of `start`.
 local function boot(config, services)
   local dir = kit.write { services = services }
   return kit.program(string.format(
     "local dir = %q\nos.exit(require 'ltask.start' { service_path = dir .. '/?.lua', %s }, true)\n", dir, config), dir)
 end
 
--- Functions for a service that watches others die: `alive(label)` counts the services of a label, `gone(label)`
--- waits until there is none, or fails after 40 seconds.
+-- Functions for a service that waits for the end of others: `alive(label)` counts the services of a label,
+-- `gone(label)` waits until there is none, or fails after 40 seconds.
 local watching <const> = [[
   local function alive(label)
     local count = 0
@@ -43,7 +43,7 @@ for _, config in ipairs {
   end)
 end
 
-kit.both("2,000 services that end by themselves leave nothing behind, where 64 can live", {
+kit.both("2,000 services that end by themselves leave nothing behind, with max_service = 64", {
   config = { core = { max_service = 64 } },
   services = { brief = "assert(... == 7)" },
   main = watching .. [[
@@ -62,7 +62,7 @@ kit.both("2,000 services that end by themselves leave nothing behind, where 64 c
   out = { "2000\t0" },
 })
 
-kit.both("it lives as long as a task of it: one that sleeps, one that waits for an answer, one woken by a third", {
+kit.both("it runs as long as one of its tasks: one that sleeps, waits for an answer, is woken by a third", {
   services = {
     sleeper = [[
       ltask.fork(function()
@@ -97,7 +97,7 @@ kit.both("it lives as long as a task of it: one that sleeps, one that waits for 
   out = { "slept", "answered", "woken", "time is over" },
 })
 
-kit.both("handlers keep a service: returned, even none of them yet; given to dispatch at once, or by a task later", {
+kit.both("handlers keep a service: a returned table, also an empty one; dispatch at once, or by a task later", {
   services = {
     returned = "return {}",
     at_once = "ltask.dispatch { ping = function(x) return x end }",
@@ -117,7 +117,7 @@ kit.both("handlers keep a service: returned, even none of them yet; given to dis
       ltask.spawn "returned", ltask.spawn "at_once", ltask.spawn "added", ltask.spawn("later", ltask.self()),
     }
     ltask.wait "ready"
-    -- Slices of theirs that end with nothing left to do.
+    -- Their slices end with nothing left to do.
     for _ = 1, 3 do
       for _, id in ipairs(ids) do ltask.syscall(id, "inspect", "memory") end
       ltask.sleep(1)
@@ -130,7 +130,7 @@ kit.both("handlers keep a service: returned, even none of them yet; given to dis
   out = { "true\t1", "true\t2", "true\t3", "1\t1\t1\t1" },
 })
 
-kit.both("a request to one that has ended fails, and so does one that it did not answer", {
+kit.both("a request to a service that has ended fails, and so does a request that it has not answered", {
   services = { brief = "", busy = "ltask.fork(function() ltask.sleep(2) end)" },
   main = watching .. [[
     local id = ltask.spawn "brief"
@@ -144,7 +144,7 @@ kit.both("a request to one that has ended fails, and so does one that it did not
   out = { "false\ttrue", "true", "true\t0" },
 })
 
-kit.both("what a service has sent before its end arrives", {
+kit.both("messages that a service sends before its end arrive", {
   services = {
     teller = [[
       local main = ...
@@ -161,7 +161,7 @@ kit.both("what a service has sent before its end arrives", {
   out = { "5050" },
 })
 
-kit.both("with full = wait it stays until what waits for room is delivered", {
+kit.both("with full = wait it runs until messages that wait for room are delivered", {
   config = { full = "wait", core = { queue = 4 } },
   services = {
     teller = [[
@@ -179,7 +179,7 @@ kit.both("with full = wait it stays until what waits for room is delivered", {
   out = { "5050" },
 })
 
-kit.both("a loop of its own keeps a service: an idle handler, or on_idle", {
+kit.both("a loop keeps a service: an idle handler, or on_idle", {
   config = { exclusive = { "idler" } },
   services = {
     idler = [[
@@ -212,7 +212,7 @@ kit.both("a loop of its own keeps a service: an idle handler, or on_idle", {
   out = { "1\t1" },
 })
 
-t.test("an exclusive service without handlers ends, and the system with its last common one", function()
+t.test("an exclusive service without handlers ends, and the system with its last common service", function()
   for _, worker in ipairs(kit.workers) do
     local r = boot("worker = " .. worker .. ", exclusive = { 'brief' }, bootstrap = { 'main' }", {
       brief = "say('exclusive', ltask.self())",
@@ -224,7 +224,7 @@ t.test("an exclusive service without handlers ends, and the system with its last
   end
 end)
 
-t.test("an error in its last task is logged, and ends it as well", function()
+t.test("an error in its last task is logged, and the service ends", function()
   local r = boot("bootstrap = { 'main' }", { main = "ltask.fork(function() error 'as it must' end)" })
   t.ok(r.err:find("main.lua:1: as it must", 1, true), r.err)
   t.eq(r.out, "")

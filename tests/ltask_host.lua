@@ -1,23 +1,23 @@
---- An ltask that is not ours, for tests: a scheduler of a page in plain Lua, whose services have the documented
--- names of ltask and nothing else. `generation` 1: exclusive services; 2: event descriptors and idle handlers.
+--- Another ltask, for tests: a small scheduler in plain Lua, whose services have the documented names of ltask and
+-- nothing else. `generation` 1: exclusive services; 2: event descriptors and idle handlers.
 -- Called by the programs of tests/net_host_test.lua.
--- All services share one VM and one thread. What another thread would do while a service blocks, to wake it
--- when a timer is due, is done by bounding the selector's wait. Invariant: nothing of our scheduler is loaded.
+-- All services share one VM and one thread. Where another thread would wake a blocked service at a timer's time, the
+-- wait of the selector is bounded instead. Invariant: no part of lio's scheduler is loaded.
 
 local lio = require "lio"
 local socket = require "lio.socket"
 
 local REFUSED <const> = {
-  "ltask", "ltask.core", "ltask.bootstrap", "ltask.root", "ltask.exclusive", "ltask.more", "ltask.start", "lio.task",
+  "ltask", "ltask.core", "ltask.bootstrap", "ltask.root", "ltask.exclusive", "ltask.hooks", "ltask.start", "lio.task",
   "lio.task.core", "lio.coroutine", "lio.thread", "lio.loop",
 }
 for _, name in ipairs(REFUSED) do
-  package.preload[name] = function() error(name .. " is not for a service of somebody else's ltask", 0) end
+  package.preload[name] = function() error(name .. " is not for a service of another ltask", 0) end
 end
 
 local host = {}
 
--- Values as a message carries them.
+-- Returns a copy of a value, as a message carries it.
 local function copy(value, seen)
   local kind = type(value)
   if kind == "function" or kind == "thread" or kind == "userdata" and not tostring(value):find "^userdata: " then
@@ -181,7 +181,7 @@ function host.new(generation)
     return last
   end
 
-  -- Its requests are answered first, as by a library that says so itself, and then it is dead.
+  -- Its requests are answered first, as by a service library, and then it is dead.
   function system.kill(id)
     local service = services[id]
     if not service then return false end
@@ -247,7 +247,7 @@ function host.new(generation)
     return worked
   end
 
-  -- What a timer's thread does in a real system.
+  -- Does what the timer thread of a real system does.
   local probe = lio.create()
   local methods = getmetatable(probe).__index
   local wait = methods.wait
@@ -268,7 +268,7 @@ function host.new(generation)
     return true
   end
 
-  -- Runs until `is_done()`, or 15 s are over.
+  -- Runs until `is_done()`, for 15 s at most.
   function system.run(is_done)
     local deadline = lio.now() + 15
     while not is_done() do

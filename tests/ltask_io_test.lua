@@ -1,5 +1,5 @@
--- An io service as ltask programs have them: it owns a selector of bee's with its event descriptor and its sockets,
--- functions as udata, and every other service asks it for accept, connect, recv and send. In both generations, and as
+-- An io service as in ltask programs: it owns a selector of `bee.select` with its event descriptor, its sockets, and
+-- functions as udata; other services send it requests for accept, connect, recv and send. In both generations, and as
 -- an exclusive service without a service library.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
@@ -15,7 +15,7 @@ local requests <const> = [[
   local selector = select.create()
   local S, files, last = {}, {}, 0
 
-  -- What ran in the selector's loop wakes the requests; none waits there.
+  -- The functions of the selector's loop wake the requests, and do not wait.
   local function enter(fd)
     last = last + 1
     local file = { fd = fd, asked = 0 }
@@ -44,7 +44,7 @@ local requests <const> = [[
     assert(not file.closed, "closed")
   end
 
-  -- Calls `f` until it does not block. Returns what it returned.
+  -- Calls `f` until it does not block. Returns its results.
   local function try(file, bit, f, ...)
     while true do
       local result, message = f(file.fd, ...)
@@ -117,8 +117,8 @@ local requests <const> = [[
 
 ]]
 
--- What an ordinary service does with it; `io` is the service. An echo server and eight clients at once, more bytes than
--- a socket takes at a time, a port at which nobody listens, a listener that is closed under its accept.
+-- What an ordinary service does with it; `io` is the service. An echo server and eight concurrent clients, more bytes
+-- than a socket takes at once, a port without a listener, a listener that is closed during its accept.
 local use <const> = [[
   local function call(...) return ltask.call(io, ...) end
   local listener, port = call("listen", "127.0.0.1", 0)
@@ -184,7 +184,7 @@ kit.both("an io service with an idle handler, in the second generation", {
   out = expected,
 })
 
-kit.both("an io service that is unique, and ends when it is told to quit", {
+kit.both("an io service that is unique, and ends at the request to quit", {
   services = { io = requests .. [[
     local waitfunc, fd = ltask.eventinit()
     selector:event_add(socket.fd(fd), select.SELECT_READ, waitfunc)
@@ -222,7 +222,7 @@ kit.both("an io service that is exclusive, in the first generation", {
   out = expected,
 })
 
-kit.both("an io service that is exclusive and dispatches no wakeups itself", {
+kit.both("an io service that is exclusive and does not dispatch wakeups", {
   services = { io = requests .. [[
     local waitfunc, fd = require "ltask.exclusive".eventinit()
     selector:event_add(socket.fd(fd), READ, waitfunc)
@@ -236,8 +236,8 @@ kit.both("an io service that is exclusive and dispatches no wakeups itself", {
   out = expected,
 })
 
--- A package that is loaded into the io service later, as ant.net is, and adds requests there: it found the service's
--- table in an upvalue of the dispatcher, which is on the stack in the original.
+-- A package such as ant.net that is loaded into the io service later, and adds requests: it finds the service's table
+-- in an upvalue of the dispatcher, which is on the stack in the original ltask.
 kit.both("code that an io service loads later finds its requests and its selector", {
   services = { io = requests .. [[
     local waitfunc, fd = ltask.eventinit()
@@ -265,7 +265,7 @@ kit.both("code that an io service loads later finds its requests and its selecto
           if name == "selector" then selector = value end
         end
       end
-      -- A socket of the package's own in the service's selector.
+      -- A socket of the package in the service's selector.
       local a, b = socket.pair()
       selector:event_add(b, 1, function() ltask.wakeup(b, b:recv()) end)
       function requests.through(data)
@@ -280,9 +280,9 @@ kit.both("code that an io service loads later finds its requests and its selecto
   out = { "function\tuserdata", "the last" },
 })
 
--- The main coroutine alone, as somebody's own library of the first generation has it: it is resumed after each yield,
--- blocks in the selector, and takes all messages.
-kit.both("an exclusive loop of one's own over a selector of bee's", {
+-- The main coroutine alone, as in a custom library of the first generation: it is resumed after each yield, blocks in
+-- the selector, and takes all messages.
+kit.both("a custom exclusive loop with a selector of bee.select", {
   root = [[
     raw.next()
     for i = 1, 100 do
@@ -306,7 +306,7 @@ kit.both("an exclusive loop of one's own over a selector of bee's", {
       local p, n = ltask.pack(...)
       while not exclusive.send(to, session, type, p, n) do exclusive.scheduling()() end
     end
-    -- Each message goes through a pair of sockets, an end at a time.
+    -- Each message is sent to one end of a socket pair and read from the other.
     local a, b = socket.pair()
     local queue = {}
     selector:event_add(b, select.SELECT_READ, function()

@@ -1,5 +1,4 @@
--- The log: log.info, log.error and print of services, the default logger's lines, and a logger
--- written by somebody else.
+-- The log: log.info, log.error and print of services, the default logger's lines, and a custom logger.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -7,7 +6,7 @@ local kit = require "tests.ltaskkit"
 
 local stamp <const> = "^%[%d%d%d%d%-%d%d%-%d%d %d%d:%d%d:%d%d%.%d%d%]"
 
-kit.both("log.info goes to the output, log.error to the errors, with time, level, id and label", {
+kit.both("log.info is written to standard output, log.error to standard error, with time, level, id and label", {
   services = { talker = [[
     local S = {}
     function S.talk()
@@ -47,7 +46,7 @@ kit.both("print of a service is log.info", {
   end,
 })
 
-kit.both("lines of one service stay in order; those of many are whole", {
+kit.both("lines of one service keep their order; lines of many services are not mixed", {
   services = { talker = [[
     local me = ...
     local S = {}
@@ -73,7 +72,7 @@ kit.both("lines of one service stay in order; those of many are whole", {
   end,
 })
 
-kit.both("long texts, texts of several lines and of any bytes are written whole", {
+kit.both("long texts, texts of several lines and of any bytes are written completely", {
   main = [[
     ltask.log.info(("long"):rep(50000) .. " end")
     ltask.log.info "one\ntwo\nthree"
@@ -88,7 +87,7 @@ kit.both("long texts, texts of several lines and of any bytes are written whole"
   end,
 })
 
-t.test("what is logged is written at once, not only at the end", function()
+t.test("log entries are written at once, not only at the end", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({ main = [[
       ltask.log.info "early"
@@ -101,7 +100,7 @@ t.test("what is logged is written at once, not only at the end", function()
   end
 end)
 
--- As loggers for ltask have always been written: a service that empties the log by poplog.
+-- A typical logger for ltask: a service that empties the log by poplog.
 local own_logger <const> = [[
   local S = {}
   local function write()
@@ -122,7 +121,7 @@ local own_logger <const> = [[
   return S
 ]]
 
-kit.both("a logger of one's own gets time, id, level and text", {
+kit.both("a custom logger gets time, id, level and text", {
   services = { mylogger = own_logger },
   config = { logger = { "mylogger" } },
   main = [[
@@ -144,7 +143,7 @@ kit.both("a logger of one's own gets time, id, level and text", {
   end,
 })
 
--- It takes entries only when it is asked to.
+-- It takes entries only on request.
 local slow_logger <const> = [[
   local S = {}
   function S.write()
@@ -161,7 +160,7 @@ local slow_logger <const> = [[
 ]]
 
 -- 60,000 refused sends wrote 66,844 lines in a second, and the queue behind a slow logger had no bound.
-kit.both("a queue that is full drops lines, and one line says how many", {
+kit.both("a full queue drops lines, and one line reports their number", {
   services = { slow = slow_logger },
   config = { logger = { "slow" }, log_queue = 10 },
   main = [[
@@ -183,7 +182,7 @@ kit.both("a queue that is full drops lines, and one line says how many", {
   end,
 })
 
-kit.both("what somebody else's library pushes is dropped alike, and no call fails", {
+kit.both("entries of another service library are dropped as well, and no call fails", {
   services = { slow = slow_logger },
   config = { logger = { "slow" }, log_queue = 3 },
   main = [[
@@ -198,7 +197,7 @@ kit.both("what somebody else's library pushes is dropped alike, and no call fail
   },
 })
 
--- The lines of standard error, and how many each stands for.
+-- Returns the lines of standard error, and the number of entries that each represents.
 local function repetitions(err)
   local lines, sum = {}, 0
   for _, line in ipairs(kit.lines(err)) do
@@ -210,7 +209,7 @@ local function repetitions(err)
   return lines, sum
 end
 
-kit.both("a line that is repeated is counted until another one comes", {
+kit.both("a repeated line is counted until another line follows", {
   main = [[
     for i = 1, 60000 do ltask.log.error "no room" end
     ltask.log.error "another"
@@ -224,14 +223,14 @@ kit.both("a line that is repeated is counted until another one comes", {
   end,
 })
 
-t.test("a count is written in time when nothing else follows", function()
+t.test("a count is written in time if no other line follows", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({ main = [[
       for i = 1, 5 do ltask.log.error "same" end
       while not io.open(... .. "/go") do ltask.sleep(1) end
       ltask.log.error "later"
     ]] }, worker)
-    -- Before the system has anything else to write.
+    -- Before the system has another line to write.
     local err = child:line() .. "\n" .. child:line() .. "\n"
     kit.go(dir)
     err = err .. child:all()
@@ -248,7 +247,7 @@ t.test("a count is written in time when nothing else follows", function()
   end
 end)
 
-kit.both("print is a program's output: each line is written", {
+kit.both("print is the output of a program: repeated lines are all written", {
   main = [[ for _ = 1, 100 do print "same" end ]],
   out = function(out)
     local lines = kit.lines(out)
@@ -267,14 +266,14 @@ kit.both("tracebacks and errors have the lines and names of the service library"
       return text
     end
     -- Lua names it by whichever of the two modules it finds first.
-    local text = trace(ltask.spawn, "bad"):gsub("ltask%.more%.spawn", "ltask.spawn")
-    say((text:match "ltask/more%.lua:%d+: in function 'ltask%.spawn'" or "nothing"):gsub("%d+", "N"))
+    local text = trace(ltask.spawn, "bad"):gsub("ltask%.root_client%.spawn", "ltask.spawn")
+    say((text:match "ltask/root_client%.lua:%d+: in function 'ltask%.spawn'" or "nothing"):gsub("%d+", "N"))
     trace(ltask.call, ltask.spawn "fails", "f")
     say((select(2, pcall(ltask.parallel, 5)):gsub("^.-main%.lua:%d+: ", "")))
     say((select(2, pcall(ltask.request, 5)):gsub("^.-main%.lua:%d+: ", "")))
   ]],
   out = {
-    "nil\tnil", "ltask/more.lua:N: in function 'ltask.spawn'\t1", "nil\tnil",
+    "nil\tnil", "ltask/root_client.lua:N: in function 'ltask.spawn'\t1", "nil\tnil",
     "bad argument #1 to 'parallel' (table expected, got number)",
     "bad argument #1 to 'request' ({ address, … } expected)",
   },

@@ -1,13 +1,13 @@
--- Bounded mailboxes: what a sender meets when one is full, raised or waited for, and that answers,
--- errors and timers are neither lost nor doubled meanwhile. Numbered semantic 6, and what was seen
--- to break in the original: messages delivered twice, pointers freed twice, responses to nobody.
+-- Bounded mailboxes: a sender gets an error or waits when one is full, and answers, errors and timers are neither lost
+-- nor duplicated meanwhile. Numbered semantic 6, and faults of the original ltask: messages delivered twice, pointers
+-- freed twice, responses without a caller.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
--- A sink that takes nothing while it holds: its sender knows when that has begun, and ends it by
--- a file. `add` collects; `list` answers what came, by sender.
+-- A sink that takes no messages during `hold`: its sender is notified of the begin, and ends it by a file. `add`
+-- collects values; `list` returns them by sender.
 local sink <const> = [[
   local S, lists, count = {}, {}, 0
   function S.hold(who, dir)
@@ -35,7 +35,7 @@ local hold <const> = [[
   local function release() io.open(dir .. "/go", "w"):close() end
 ]]
 
-kit.both("a full mailbox raises that the service is busy, to send and to call; what it took arrives", {
+kit.both("send and call to a full mailbox raise that the service is busy; accepted messages arrive", {
   services = { sink = sink },
   config = { core = { queue = 8 } },
   main = hold .. [[
@@ -118,7 +118,7 @@ kit.both('on_full "error" in a service overrides the boot config', {
   out = { "4", "false" },
 })
 
-kit.both("eight senders to one slow sink with little room lose nothing and keep their orders", {
+kit.both("messages of eight senders to a slow sink with little room are not lost and keep their order", {
   services = { sink = sink, source = [[
     local S = {}
     function S.run(a, me, n)
@@ -138,7 +138,7 @@ kit.both("eight senders to one slow sink with little room lose nothing and keep 
       end)
     end
     ltask.wait "done"
-    -- A message of this service may overtake those that still wait for room: ask until all came.
+    -- A message of this service may overtake others that wait for room: it asks until all have arrived.
     while ltask.call(a, "count") < 24000 do ltask.sleep(1) end
     local order = true
     for me = 1, 8 do
@@ -151,7 +151,7 @@ kit.both("eight senders to one slow sink with little room lose nothing and keep 
   out = { "24000\ttrue" },
 })
 
-kit.both("with room for four, every call is answered once: values, errors and all", {
+kit.both("with room for four, every call is answered once, with values or an error", {
   services = { mixed = [[
     local S, n = {}, 0
     function S.run(i)
@@ -181,7 +181,7 @@ kit.both("with room for four, every call is answered once: values, errors and al
       end)
     end
     ltask.wait "done"
-    -- A second answer would come before these.
+    -- A second answer would arrive before these.
     local heard = 0
     for i = 1, 3 do heard = heard + ltask.call(services[i], "count") end
     local twice = 0
@@ -191,7 +191,7 @@ kit.both("with room for four, every call is answered once: values, errors and al
   out = { "3000\t3000\t0\t3000" },
 })
 
-kit.both("timers of a service whose mailbox is full fire, each once", {
+kit.both("timers of a service with a full mailbox fire once each", {
   services = { sink = sink },
   config = { full = "wait", core = { queue = 4 } },
   main = [[
@@ -215,7 +215,7 @@ kit.both("timers of a service whose mailbox is full fire, each once", {
   out = { "500\ttrue" },
 })
 
-kit.both("two services that flood each other with requests do not stand still", {
+kit.both("two services that flood each other with requests make progress", {
   services = { peer = [[
     local S, heard = {}, 0
     function S.ping(i) heard = heard + 1 return i end
@@ -250,7 +250,7 @@ kit.both("two services that flood each other with requests do not stand still", 
   out = { "1000\t1000" },
 })
 
--- The original crashed here every time: it retried by moving its list and kept the tail.
+-- The original ltask always crashed here: it retried by moving its list and kept the tail.
 local fan <const> = [[
   local services, answers, busy, right, count = {}, {}, 0, 0, 0
   local n <const> = 20000
@@ -266,7 +266,7 @@ local fan <const> = [[
     end)
   end
   ltask.wait "done"
-  -- A second answer would come before these.
+  -- A second answer would arrive before these.
   local heard = 0
   for i = 1, 4 do heard = heard + ltask.call(services[i], "count") end
   local twice = 0

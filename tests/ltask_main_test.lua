@@ -1,11 +1,11 @@
--- mainthread_run: a function of a service that runs on the process's main thread, for libraries
--- that insist on it (windows, signals).
+-- mainthread_run: a function of a service runs on the process's main thread, for libraries that require it (windows,
+-- signals).
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
--- Whether the code that calls it runs on the process's main thread.
+-- Whether the calling code runs on the process's main thread.
 local on_main <const> = [[
   local function on_main()
     local thread = io.open "/proc/thread-self/stat"
@@ -19,7 +19,7 @@ local on_main <const> = [[
 
 for _, mainthread in ipairs { 0, false } do
   local with = mainthread and " with mainthread = 0 in the boot table" or ""
-  kit.both("mainthread_run runs its function on the main thread, and the service goes back" .. with, {
+  kit.both("mainthread_run runs its function on the main thread, and the service returns to a worker" .. with, {
     config = { mainthread = mainthread or nil },
     main = on_main .. [[
       say("before", on_main())
@@ -31,7 +31,7 @@ for _, mainthread in ipairs { 0, false } do
   })
 end
 
-kit.both("an error in the function raises in its caller, and the service goes back", {
+kit.both("an error in the function raises in its caller, and the service returns to a worker", {
   main = on_main .. [[
     local ok, e = pcall(ltask.mainthread_run, function() error "on the main thread" end)
     say(ok, tostring(e):find("on the main thread", 1, true) ~= nil)
@@ -41,7 +41,7 @@ kit.both("an error in the function raises in its caller, and the service goes ba
   out = { "false\ttrue", "false" },
 })
 
-kit.both("several services take turns on the main thread, and their requests are answered", {
+kit.both("several services use the main thread in turn, and their requests are answered", {
   services = { worker = on_main .. [[
     local S = {}
     function S.run(i)

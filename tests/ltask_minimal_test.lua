@@ -1,5 +1,5 @@
--- The smallest programs on ltask.bootstrap: one root service, no library. The program is the one
--- that the project's seed shows, and must print what that shows.
+-- The smallest programs with ltask.bootstrap: one root service, no library. The program is the example that the project
+-- began with, and must print its output.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -31,7 +31,7 @@ boot.post_message({
 })
 ]]
 
--- The seed's main.lua, with its five steps; `config` and `post` are what the tests vary.
+-- The main.lua of that example, with its five steps; tests vary `config` and `post`.
 local function main(config, post_message)
   return [[
 local ltask = require("ltask")
@@ -58,7 +58,7 @@ local function folder(program)
   return dir
 end
 
--- Runs it in the folder of its files. `limit`: seconds after which it is ended.
+-- Runs it in the folder of its files. `limit`: seconds after which it is killed.
 local function run(program, limit)
   return t.run(string.format("cd %s && timeout -k 1 %g %s main.lua",
     t.quote(folder(program)), limit or 60, kit.host()))
@@ -67,14 +67,14 @@ end
 local shown <const> = "ltask Start\nservice0\nservice1\nservice2\nservice3\nservice4\nservice5\n"
 
 for _, config in ipairs { "{}", "{ worker = 1 }", "{ worker = 2 }" } do
-  t.test("the seed's program with " .. config .. " prints what the seed shows, and ends", function()
+  t.test("the first example with " .. config .. " prints its output, and ends", function()
     local r = run(main(config, post))
     t.eq(r.err, "")
     t.eq(r.out, shown)
     t.eq(r.code, 0)
   end)
 
-  t.test("with nothing posted the service never runs, with " .. config, function()
+  t.test("without a message the service never runs, with " .. config, function()
     local r = run("io.stdout:setvbuf 'no'\n" .. main(config, ""), 1)
     t.eq(r.err, "")
     t.eq(r.out, "ltask Start\n")
@@ -97,7 +97,7 @@ local function boot(code)
   return kit.program("local boot = require 'ltask.bootstrap'\nboot.init { worker = 1 }\n" .. code)
 end
 
-t.test("new_service with three arguments raises what is wrong with the source", function()
+t.test("new_service with three arguments raises an error of the source", function()
   local r = boot [[
     print(pcall(boot.new_service, "root", "@./there-is-no-such-file.lua", 1))
     print(pcall(boot.new_service, "root", "this is not Lua", 1))
@@ -114,7 +114,7 @@ t.test("new_service with three arguments raises what is wrong with the source", 
   t.eq(r.code, 0)
 end)
 
-t.test("new_service with a chunk name answers false and what is wrong", function()
+t.test("new_service with a chunk name returns false and an error", function()
   local r = boot [[
     print(boot.new_service("root", "this is not Lua", "@some-name.lua", 1))
     print(boot.new_service("root", "return", "@some-name.lua", 1))
@@ -160,7 +160,7 @@ t.test("post_message to an id without a service raises", function()
   t.eq(r.code, 0)
 end)
 
-t.test("a root that raises says so with its traceback, and the run call returns", function()
+t.test("an error in root is logged with its traceback, and the run call returns", function()
   for _, worker in ipairs(kit.workers) do
     local r = kit.program(string.format([[
       local boot = require "ltask.bootstrap"

@@ -1,5 +1,5 @@
--- Every name of the contract is there: the low-level modules inside and outside a service, and the
--- service library. What each does is tested by the suite of its topic.
+-- Every name of the contract exists: the low-level modules inside and outside a service, and the service library. The
+-- suites of their topics test what they do.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -32,7 +32,7 @@ local missing <const> = [[
   end
 ]]
 
--- Text that says which of the names is no function, when it runs where `name` can be required.
+-- Returns code that prints the names which are not functions of the module `name`.
 local function names_of(name, names)
   return string.format("%s say(%q, missing(require %q, %q))\n", missing, name, name, names)
 end
@@ -74,7 +74,7 @@ kit.both("the service library has every function, with those of the core", {
 -- ---------------------------------------------------------------------------------------------
 -- Handlers and boot fields that belong to no other topic
 
-kit.both("the function a service puts into ltask.signal_handler is given the signals that come", {
+kit.both("the function that a service assigns to ltask.signal_handler gets its signals", {
   services = { listener = [[
     local S, heard = {}, nil
     assert(ltask.signal_handler == nil)
@@ -100,7 +100,7 @@ kit.both("preload runs in every service before its file", {
   out = { "preloaded", "preloaded" },
 })
 
-kit.both("a service's globals are its own", {
+kit.both("services do not share globals", {
   services = { plain = "local S = {} function S.get() return SHARED end function S.set(x) SHARED = x end return S" },
   main = [[
     SHARED = "main's"
@@ -111,7 +111,7 @@ kit.both("a service's globals are its own", {
   out = { "a's\tnil\tmain's" },
 })
 
-kit.both("a service has Lua's libraries, and finds modules by lua_path", {
+kit.both("a service has the standard libraries, and finds modules by lua_path", {
   modules = { helper = "return { name = 'helper' }" },
   main = [[
     for _, name in ipairs { "string", "table", "math", "io", "os", "utf8", "debug", "coroutine", "package" } do

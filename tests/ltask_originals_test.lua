@@ -1,12 +1,12 @@
--- Programs in the manner of ltask's own service tests, one in each generation's idiom: a first service without handlers
--- that does everything in its file, a user service that it calls, and an end by itself. Both hung at their end: nothing
--- ended a service without handlers.
+-- Programs like the service tests of the original ltask, one for each generation: a first service without handlers does
+-- everything in its file, calls a user service, and the system ends by itself. Both hung at the end, when services
+-- without handlers did not end.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
--- Boots a table given as source text, in a folder with those services, and drops the result of `start`, as programs do.
+-- Boots a table that is given as source text, in a folder with those services, and ignores the result of `start`.
 local function run(worker, config, services)
   local dir = kit.write { services = services }
   return kit.program(string.format([[
@@ -17,7 +17,7 @@ local function run(worker, config, services)
   ]], dir, worker, config), dir)
 end
 
--- The service that the others use: it answers, waits, raises, tells its arguments, and ends itself.
+-- The user service: it answers, waits, raises errors, returns its arguments, and ends itself.
 local user <const> = [[
   local greeting, number = ...
   say("user begins", greeting, number)
@@ -68,7 +68,7 @@ local unique <const> = [[
   return S
 ]]
 
--- What both generations have, in the file of the first service.
+-- The part for both generations, in the file of the first service.
 local common <const> = [[
   local args = table.pack(...)
   say("begin", args.n, ...)
@@ -79,7 +79,7 @@ local common <const> = [[
   ltask.send(user, "keep", "key", { 1, { 2 } })
   say(ltask.call(user, "kept", "key")[2][1])
 
-  -- Forks run before the caller goes on after a wait; two sleeps at a time last as long as one.
+  -- Forks run before the caller continues after a wait; two concurrent sleeps last as long as one.
   local order = {}
   for i = 1, 3 do ltask.fork(function(x) order[#order + 1] = x end, i) end
   ltask.sleep(0)
@@ -96,7 +96,7 @@ local common <const> = [[
   ltask.wait "both"
   say("slept", ltask.counter() - began >= 0.05)
 
-  -- Timeouts fire in order of time; they are set again, should it not have been at (almost) one time.
+  -- Timeouts fire in order of time. Repeated if they were not set at almost the same time.
   local fired
   repeat
     local list, set = {}, ltask.counter()
@@ -111,7 +111,7 @@ local common <const> = [[
   ltask.wait "fired"
   say("timeouts", table.concat(fired, " "))
 
-  -- Tokens: one waiter, several waiters, an interrupt, a stranger.
+  -- Tokens: one waiting coroutine, several, an interrupt, an unknown token.
   local token = {}
   ltask.fork(function() ltask.wakeup(token, "a", "b") end)
   say(ltask.wait(token))
@@ -129,7 +129,7 @@ local common <const> = [[
   say(pcall(ltask.wait, token))
   say(ltask.wakeup "nobody", ltask.multi_wakeup "nobody")
 
-  -- Errors come with both services' tracebacks, and the service lives on.
+  -- Errors have the tracebacks of both services, and the service continues.
   local ok, err = pcall(ltask.call, user, "fail")
   local text = tostring(err)
   say(ok, text:find("user.lua:%d+: as it must") ~= nil, text:find("in upvalue 'deep'", 1, true) ~= nil,
@@ -158,7 +158,7 @@ local common_out <const> = {
   "nothing found\ttrue", "true\ttrue\tthe first",
 }
 
--- How the user service ends, and what becomes of who waits for it.
+-- The end of the user service, and of the calls that wait for it.
 local ending <const> = [[
   ltask.fork(function()
     local ok, e = pcall(ltask.call, user, "hang")
@@ -176,7 +176,7 @@ local ending <const> = [[
 
 local ending_out <const> = {
   "user exits", "user quits", "user is collected", "false\ttrue", "user begins\tbye\t43",
-  -- The killed one ends beside the first service.
+  -- The killed service ends while the first one runs.
   "true\tfalse", "end", "the last task",
 }
 
@@ -186,7 +186,7 @@ local function with(...)
   return list
 end
 
--- Takes the killed user's lines, which come at any time behind its begin.
+-- Removes the lines of the killed user service, which may be anywhere after its first line.
 local function without_killed(lines)
   local kept, begun, killed = {}, false, {}
   for _, line in ipairs(lines) do
@@ -211,7 +211,7 @@ end
 -- First generation --------------------------------------------------------------------------------
 
 local first_generation <const> = [[
-  -- request(): answers in the order in which they come, errors beside them.
+  -- request(): answers in the order in which they arrive, with errors.
   local answers = {}
   local request = ltask.request { user, "held", "slow", n = 4 }
   request:add { user, "held", "quick" }
@@ -247,7 +247,7 @@ local first_generation <const> = [[
 ]]
 
 for _, worker in ipairs(kit.workers) do
-  t.test("a program of the first generation runs to its end: " .. worker .. " workers", function()
+  t.test("a program of the first generation runs and ends: " .. worker .. " workers", function()
     judge(run(worker, [[worker = worker, bootstrap = { "bootstrap", "one", 2 }, logger = { "logger" },
       exclusive = { { "ticker", 3 }, "timer", "brief" }, generation = 1]], {
       bootstrap = common .. first_generation .. ending,

@@ -1,20 +1,20 @@
--- ltask.pack and its counterparts, outside of a service: what travels and how exactly, what is refused,
--- `__pairs`, who owns the block, corrupt bytes. PACK_SEED=N repeats a random run.
+-- ltask.pack and its counterparts, outside of a service: values that can be packed, refused values, `__pairs`, the
+-- owner of the block, corrupt bytes. PACK_SEED=N repeats a random run.
 
 local t = require "tests.kit"
 local ltask = require "ltask"
 
--- The bytes of a block as a string.
+-- Returns the bytes of a block as a string.
 local function core_bytes(pointer, size)
-  return (require "skynet.packing").tostring(pointer, size)
+  return (require "skynet.packed_message").tostring(pointer, size)
 end
 
 local pack, unpack, unpack_remove, remove = ltask.pack, ltask.unpack, ltask.unpack_remove, ltask.remove
 
--- What `...` is on the other side.
+-- Returns the values, packed and unpacked.
 local function travel(...) return unpack_remove(pack(...)) end
 
--- The two values are the same number of the same type, bit by bit.
+-- Whether two numbers have the same type and the same bits.
 local function same_number(got, wanted)
   t.eq(math.type(got), math.type(wanted))
   local format = math.type(wanted) == "integer" and "j" or "n"
@@ -24,7 +24,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Plain values
 
-t.test("no values are a null pointer of size 0", function()
+t.test("no values give a null pointer and size 0", function()
   local pointer, size = pack()
   t.eq(type(pointer), "userdata")
   t.eq(size, 0)
@@ -36,7 +36,7 @@ t.test("no values are a null pointer of size 0", function()
   t.eq(select("#", unpack ""), 0)
 end)
 
-t.test("nil and booleans keep their places", function()
+t.test("nil and booleans keep their positions", function()
   t.eq({ n = select("#", travel(nil, true, false, nil)), travel(nil, true, false, nil) },
     { n = 4, nil, true, false, nil })
 end)
@@ -52,7 +52,7 @@ t.test("integers are exact, at every change of size", function()
   same_number(travel(math.mininteger), math.mininteger)
 end)
 
-t.test("floats are exact to the bit and stay floats", function()
+t.test("floats keep every bit and their type", function()
   for _, value in ipairs { 0.0, -0.0, 1.0, -1.0, 2.5, 1 / 3, 2.0 ^ 53, 2.0 ^ 63, 1e308, 5e-324, 1 / 0, -1 / 0 } do
     same_number(travel(value), value)
   end
@@ -73,7 +73,7 @@ t.test("strings hold any bytes and any length", function()
   end
 end)
 
-t.test("light userdata and C functions come back the same", function()
+t.test("light userdata and C functions are unchanged", function()
   local pointer, size = pack "x"
   t.eq(travel(pointer), pointer)
   remove(pointer, size)
@@ -81,7 +81,7 @@ t.test("light userdata and C functions come back the same", function()
   t.eq(travel { [math.sin] = ltask.pack }, { [math.sin] = ltask.pack })
 end)
 
-t.test("many values travel at once", function()
+t.test("many values can be packed at once", function()
   local values = {}
   for i = 1, 5000 do values[i] = i end
   t.eq({ travel(table.unpack(values)) }, values)
@@ -113,7 +113,7 @@ t.test("keys of every type, a table among them", function()
   t.eq(got[got[1]], "value")
 end)
 
-t.test("arrays of every length, and with keys beside", function()
+t.test("arrays of every length, and with other keys", function()
   for _, length in ipairs { 1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 254, 255, 256, 257, 1000, 70000 } do
     local array = {}
     for i = 1, length do array[i] = i * 3 end
@@ -139,10 +139,10 @@ t.test("tables of every number of keys", function()
   end
 end)
 
--- Lua 5.5 remembers where it last found a border, so only 5.4 finds one by the shape alone.
+-- Lua 5.5 stores the last border that it has found; only in 5.4 it depends on the table alone.
 local BORDERS <const> = _VERSION == "Lua 5.4"
 
-t.test("holes in an array stay, and so does its length", function()
+t.test("holes in an array and its length are kept", function()
   for _, value in ipairs { { 1, nil, 3 }, { nil, nil, nil, 4, nil, 6 } } do
     local got = travel(value)
     t.eq(got, value)
@@ -152,13 +152,13 @@ t.test("holes in an array stay, and so does its length", function()
   t.eq(got, { [3] = "x", n = 4 })
 end)
 
-t.test("a table that only pretends to be a long array stays small", function()
+t.test("a table with few entries is small although its length is large", function()
   local sparse = {}
   for shift = 0, 61 do sparse[1 << shift] = shift end
   local pointer, size = pack(sparse)
   t.eq(size < 2000, true, size)
   t.eq(unpack_remove(pointer, size), sparse)
-  -- Here Lua's own search finds the far end.
+  -- The length operator of Lua finds the last entry here.
   sparse = { 1, 2, 3, 4, nil, nil, nil, 8 }
   sparse[9] = 9
   for shift = 4, 61 do sparse[1 << shift] = shift end
@@ -168,14 +168,14 @@ t.test("a table that only pretends to be a long array stays small", function()
   t.eq(unpack_remove(pointer, size), sparse)
 end)
 
-t.test("a metatable does not travel", function()
+t.test("metatables are not packed", function()
   local got = travel(setmetatable({ 1, x = 2 }, { __index = { y = 3 }, __name = "thing" }))
   t.eq(getmetatable(got), nil)
   t.eq(got, { 1, x = 2 })
   t.eq(got.y, nil)
 end)
 
-t.test("a table met twice is one table, in one value and across values", function()
+t.test("a table that occurs twice is one table, in one value and across values", function()
   local shared = { "s" }
   local got = travel { shared, { shared }, x = shared }
   t.eq(got[1] == got[2][1] and got[1] == got.x, true)
@@ -184,12 +184,12 @@ t.test("a table met twice is one table, in one value and across values", functio
   t.eq(a, { "s" })
 end)
 
-t.test("equal tables that are two stay two", function()
+t.test("two equal tables stay two tables", function()
   local got = travel { {}, {} }
   t.eq(got[1] ~= got[2], true)
 end)
 
-t.test("cycles close", function()
+t.test("cycles are kept", function()
   local ring = { name = "ring" }
   ring.self, ring[1], ring[ring] = ring, { ring }, ring
   local got = travel(ring)
@@ -210,7 +210,7 @@ t.test("sharing among many tables", function()
   end
 end)
 
--- A chain of `depth` tables, each reached by `key` of the one around it.
+-- Returns a chain of `depth` tables, each under `key` in the one before.
 local function chain(depth, key)
   local inner = { last = true }
   for _ = 2, depth do inner = { [key] = inner } end
@@ -243,7 +243,7 @@ t.test("a chain of keys that are tables", function()
   t.eq(got, { last = true })
 end)
 
-t.test("references across the depth at which tables are put off", function()
+t.test("references across the depth at which tables are packed later", function()
   local top = chain(100, "k")
   local middle = top
   for depth = 1, 99 do
@@ -271,7 +271,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Refused
 
-t.test("what cannot travel is named", function()
+t.test("the error names a value that cannot be packed", function()
   local function lua() end
   for name, value in pairs { ["function"] = lua, thread = coroutine.create(lua), userdata = io.stdout } do
     local wanted = "Unsupport type " .. name .. " to serialize"
@@ -292,7 +292,7 @@ t.test("what cannot travel is named", function()
   t.eq(travel { 1, { 2 } }, { 1, { 2 } })
 end)
 
-t.test("wrong arguments are named", function()
+t.test("errors name wrong arguments", function()
   t.raises("bad argument #1", function() unpack(1, 2) end)
   t.raises("bad argument #1", function() unpack({}) end)
   t.raises("bad argument #1", function() unpack_remove "abc" end)
@@ -313,7 +313,7 @@ local function with_pairs(iterate, value)
   return setmetatable(value or {}, { __pairs = iterate })
 end
 
-t.test("__pairs decides what travels", function()
+t.test("__pairs decides what is packed", function()
   local value = with_pairs(function() return next, { a = 1, 2 } end, { "hidden" })
   t.eq(travel(value), { 2, a = 1 })
   t.eq(travel { x = { value } }, { x = { { 2, a = 1 } } })
@@ -321,12 +321,12 @@ t.test("__pairs decides what travels", function()
   t.eq(travel(with_pairs(function(self) return next, self end, { 1, 2, x = 3 })), { 1, 2, x = 3 })
 end)
 
-t.test("an inherited __pairs of a metatable's metatable does not count", function()
+t.test("a __pairs that a metatable inherits is ignored", function()
   local value = setmetatable({ 1 }, setmetatable({}, { __index = { __pairs = error } }))
   t.eq(travel(value), { 1 })
 end)
 
-t.test("tables that an iterator makes are not taken for one another", function()
+t.test("different tables that an iterator makes stay different", function()
   local value = with_pairs(function()
     local i = 0
     return function()
@@ -351,7 +351,7 @@ t.test("packing inside __pairs", function()
   end
 end)
 
-t.test("an error in __pairs is passed on, and packing goes on", function()
+t.test("an error in __pairs is raised, and packing still works", function()
   local token = {}
   local bad = with_pairs(function() error(token) end)
   local late = with_pairs(function()
@@ -397,7 +397,7 @@ t.test("packing in finalizers while packing and unpacking", function()
       if runs < 100 then litter() end
     end })
   end
-  -- What earlier tests left would put off the next collection.
+  -- Garbage of earlier tests would delay the next collection.
   collectgarbage()
   collectgarbage("incremental", 100, 1000)
   litter()
@@ -422,7 +422,7 @@ t.test("unpack does not free, unpack_remove does", function()
   t.eq({ unpack_remove(pointer, size) }, { "x", { 1 } })
 end)
 
-t.test("unpack takes a string, and what is cut off raises", function()
+t.test("unpack takes a string, and raises if it is truncated", function()
   t.eq(unpack "\x83abc", "abc")
   t.eq({ unpack "\x11\x12\x83abc" }, { 1, 2, "abc" })
   t.raises("cannot unpack: the bytes are cut off", function() unpack "\x84abc" end)
@@ -436,7 +436,7 @@ t.test("random bytes give values or an error", function()
   for _ = 1, 50000 do
     local bytes = {}
     for i = 1, math.random(1, 24) do
-      -- Half of them tags.
+      -- Half of the bytes are tags.
       bytes[i] = string.char(math.random(2) == 1 and math.random(0xc0, 0xd3) or math.random(0, 255))
     end
     local text = table.concat(bytes)
@@ -450,8 +450,8 @@ t.test("random bytes give values or an error", function()
   t.eq(good > 0, true, "PACK_SEED=" .. seed)
 end)
 
--- A packed string names an address of its author's choice: calling it crashed the process.
-t.test("unpack of a string refuses pointers and functions, wherever they are", function()
+-- The author of a packed string can choose the address of a function: a call of it crashed the process.
+t.test("unpack of a string refuses pointers and functions at every position", function()
   local pointer, size = pack(1, 2)
   for _, case in ipairs {
     { "light userdata", function() return pack(pointer) end },
@@ -474,7 +474,7 @@ t.test("unpack of a string refuses pointers and functions, wherever they are", f
   t.raises("C function", function() unpack("\xcc" .. ("\x41"):rep(8)) end)
 end)
 
--- KiB that the call allocates in all.
+-- Returns the KiB that the call allocates in total.
 local function allocated(f, ...)
   collectgarbage()
   collectgarbage "stop"
@@ -486,7 +486,7 @@ local function allocated(f, ...)
 end
 
 -- 200 tables in a million bytes that claimed 2^25 keys each took 4.9 GB.
-t.test("tables are made beforehand for no more entries than there are bytes, all together", function()
+t.test("tables are allocated for at most as many entries as there are bytes in total", function()
   local rest = "\xc9" .. string.pack("=I4", 1000000) .. ("x"):rep(1000000)
   local none, small, large = "\xcd\x00", "\xcd\x14\xc0", "\xcd\x1a\xc0"
   local function growth(tables)
@@ -496,12 +496,12 @@ t.test("tables are made beforehand for no more entries than there are bytes, all
   end
   local plain = growth(none:rep(200))
   t.near(growth(large:rep(200)), plain, 1)
-  -- One of 2^19 is possible in a million bytes, the second is not.
+  -- A million bytes can have one table of 2^19 entries, not two.
   t.near(growth(small:rep(200)), growth(small .. none:rep(199)), 1)
   t.eq(growth(small .. none:rep(199)) > plain + 8000, true)
 end)
 
-t.test("arrays inside of arrays are made for no more entries than there are bytes", function()
+t.test("nested arrays are allocated for at most as many entries as there are bytes", function()
   local function claim(count) return "\xcd\x80" .. string.pack("=I4", count) end
   local function growth(text)
     t.raises("cannot unpack: the bytes are cut off", unpack, text)
@@ -514,7 +514,7 @@ t.test("arrays inside of arrays are made for no more entries than there are byte
   t.near(one, 500000 * string.packsize "n" * (_VERSION == "Lua 5.4" and 2 or 1.125) / 1024, 8)
 end)
 
-t.test("what is packed is made at its size at once", function()
+t.test("unpacked tables are allocated at their size", function()
   for _, count in ipairs { 1, 2, 3, 5, 9, 100, 1025 } do
     local keys, list = {}, {}
     for i = 1, count do keys["k" .. i], list[i] = i, { [("x"):rep(i % 7 + 1)] = i } end

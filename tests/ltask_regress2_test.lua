@@ -1,11 +1,11 @@
--- Regressions of the scheduler, about memory limits, messages and answers, and the log. One test per
--- fault; its comment tells what happened. ltask_regress_test.lua and ltask_regress3_test.lua have others.
+-- Regressions of the scheduler, about memory limits, messages and answers, and the log. One test per fault, whose
+-- comment describes it. ltask_regress_test.lua and ltask_regress3_test.lua have others.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
--- The output without the log's lines.
+-- Returns the output without lines of the log.
 local function said(out)
   local list = {}
   for _, line in ipairs(kit.lines(out)) do
@@ -17,8 +17,8 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Memory limits
 
--- The error was logged in the callee's stead of raised: who had called waited for ever.
-kit.both("an answer for which the caller has no memory raises in the caller", {
+-- The error was logged instead of raised, and the caller waited for ever.
+kit.both("an answer for which the caller has no memory raises an error in the caller", {
   services = {
     big = "local S = {} function S.big() local v = {} for i = 1, 200000 do v[i] = { i } end return v end return S",
     small = [[
@@ -41,8 +41,8 @@ kit.both("an answer for which the caller has no memory raises in the caller", {
   out = function(out) t.eq(said(out), { "false\tnot enough memory", "false\tnot enough memory" }) end,
 })
 
--- An emergency collection woke the collector, which was at rest until the end of the call.
-kit.both("no finalizer runs in the middle of a native call, at a memory limit either", {
+-- An emergency collection started the collector, which was stopped until the end of the call.
+kit.both("no finalizer runs in the middle of a native call, also at a memory limit", {
   main = [[
     if _VERSION == "Lua 5.4" then
       collectgarbage("incremental", 1, 400, 40)
@@ -71,7 +71,7 @@ kit.both("no finalizer runs in the middle of a native call, at a memory limit ei
   out = { "0" },
 })
 
--- A service that has all but reached its limit.
+-- A service that has almost reached its limit.
 local limited <const> = [[
   local S = {}
   function S.limit()
@@ -83,8 +83,8 @@ local limited <const> = [[
   return S
 ]]
 
--- What answers an error was loaded under the same limit, and the second error ended the service.
-kit.both("a service at its memory limit answers requests with an error, and lives on", {
+-- The code that answers an error was loaded under the same limit, and the second error ended the service.
+kit.both("a service at its memory limit answers requests with an error, and continues", {
   services = { limited = limited },
   config = { grace = 0.2 },
   main = [[
@@ -105,8 +105,8 @@ kit.both("a service at its memory limit answers requests with an error, and live
   end,
 })
 
--- The code of `quit` was loaded under the limit as well: nobody could end the service, and the system's end
--- waited for it as long as `grace`.
+-- The code of `quit` was loaded under the limit as well: the service could not be ended, and the end of the system took
+-- the whole `grace`.
 kit.both("a service at its memory limit can be killed", {
   services = { limited = limited },
   main = [[
@@ -127,8 +127,8 @@ kit.both("a service at its memory limit can be killed", {
 -- ---------------------------------------------------------------------------------------------
 -- Full mailboxes
 
--- A send that had waited returned nothing: `assert(ltask.send(...))` failed under load.
-kit.both('with full = "wait" every send returns true, also one that waited for room', {
+-- A send that had waited returned no value: `assert(ltask.send(...))` failed under load.
+kit.both('with full = "wait" every send returns true, also if it has waited for room', {
   services = { slow = [[
     local S, n = {}, 0
     function S.add()
@@ -150,7 +150,7 @@ kit.both('with full = "wait" every send returns true, also one that waited for r
   out = { "50\t50" },
 })
 
--- It returned nothing either: a message that was lost with its receiver looked like one that was taken.
+-- It returned no value either, whether the message was delivered or lost with its receiver.
 kit.both("a send that waits for room returns false and a message when the receiver dies", {
   services = { dying = [[
     local S = {}
@@ -189,8 +189,8 @@ kit.both("a send that waits for room returns false and a message when the receiv
   out = function(out) t.eq(said(out), { "true\ttrue\t20\tnil" }) end,
 })
 
--- The word that there is room filled the mailbox it was sent to, which was waited for as well: two services told
--- each other of room for ever, and no request got through.
+-- The notice of room filled the mailbox of the waiting sender, for which others waited as well: two services sent each
+-- other notices for ever, and no request was delivered.
 kit.both("services that call each other through mailboxes with room for one get all their answers", {
   services = { peer = [[
     local S = {}
@@ -224,7 +224,7 @@ kit.both("services that call each other through mailboxes with room for one get 
   out = function(out) t.eq(said(out), { "2000" }) end,
 })
 
--- It raised, although there was room: programs with generators broke when they were told to wait.
+-- It raised an error, although there was room: programs with generators failed with this setting.
 kit.both('with full = "wait" a coroutine that cannot wait sends as long as there is room', {
   config = { full = "wait" },
   main = [[
@@ -238,8 +238,8 @@ kit.both('with full = "wait" a coroutine that cannot wait sends as long as there
   out = { "true", "added" },
 })
 
--- A request that went out through `exclusive.send` counted as the answer to one with the same session that came
--- from there: at the service's death nobody told who had asked.
+-- A request that was sent by `exclusive.send` counted as the answer to a request of its receiver with the same session,
+-- which got no error when the service died.
 kit.both("exclusive.send of a request leaves a pending request of the same session to be answered", {
   root = [[
     raw.next()
@@ -276,8 +276,8 @@ kit.both("exclusive.send of a request leaves a pending request of the same sessi
 -- ---------------------------------------------------------------------------------------------
 -- The log
 
--- The word that there is something to write was refused with the rest; it is said only once until the log is empty.
-kit.both("the log goes on after the logger's mailbox was full", {
+-- The notice of entries was refused like other messages; it is sent only once until the log is empty.
+kit.both("the log continues after the logger's mailbox was full", {
   services = { own_logger = [[
     local core = require "ltask.core"
     local S, written = {}, 0
@@ -291,7 +291,7 @@ kit.both("the log goes on after the logger's mailbox was full", {
       end
     end
     core.system_calls().log_ready = flush
-    -- Keeps its thread until that file is there.
+    -- Keeps its thread until that file exists.
     function S.hold(who, path)
       ltask.send(who, "held")
       repeat local f = io.open(path) until f
@@ -327,8 +327,8 @@ kit.both("the log goes on after the logger's mailbox was full", {
   out = { "while it is full", "later", "the end" },
 })
 
--- In Lua 5.5 the text closed the coroutine that made it, and the service broke with a panic.
-kit.both("an error whose text closes the coroutine that makes it ends the service as any other", {
+-- In Lua 5.5 `__tostring` closed the running coroutine, and the service ended by a panic.
+kit.both("an error whose __tostring closes the running coroutine ends the service as other errors do", {
   services = {
     failing = [[
       kept = setmetatable({}, { __gc = function() say "finalized" end })
@@ -339,7 +339,7 @@ kit.both("an error whose text closes the coroutine that makes it ends the servic
   root = [[
     local failing = raw.spawn "failing"
     raw.post(failing, 0, 1, "go")
-    -- Its own start may come first.
+    -- The message of its start may arrive first.
     local from, type, _
     repeat from, _, type = raw.next() until type ~= 1
     assert(from == failing and type == 4, "no signal of its death")

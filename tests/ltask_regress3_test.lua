@@ -1,5 +1,5 @@
--- Regressions of the scheduler, about the start of services and the loop in one (`lio.service`). One test
--- per fault; its comment tells what happened. ltask_regress_test.lua and ltask_regress2_test.lua have others.
+-- Regressions of the scheduler, about the start of services and services with a loop (`lio.service`). One test per
+-- fault, whose comment describes it. ltask_regress_test.lua and ltask_regress2_test.lua have others.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -8,7 +8,7 @@ local kit = require "tests.ltaskkit"
 -- ---------------------------------------------------------------------------------------------
 -- Starts
 
--- A unique service got its name and its arguments, nothing else of its table.
+-- A unique service got only the name and the arguments of its table.
 kit.both("a unique service keeps its worker, label and source", {
   config = { bootstrap = {
     { name = "main" },
@@ -26,7 +26,7 @@ kit.both("a unique service keeps its worker, label and source", {
   out = { "first\t0", "argument\tsecond\t0", "true\ttrue" },
 })
 
--- It ran where nothing can wait.
+-- It ran where calls cannot wait.
 kit.both("preload may wait and call", {
   config = { preload = [[
     local ltask = require "ltask"
@@ -39,7 +39,7 @@ kit.both("preload may wait and call", {
   out = { "string" },
 })
 
--- It counted as being loaded for ever, and whoever required it waited.
+-- It counted as being loaded for ever, and coroutines that required it hung.
 kit.both("a module whose loading coroutine was killed can be required again", {
   main = [[
     local task = require "lio.task"
@@ -55,7 +55,7 @@ kit.both("a module whose loading coroutine was killed can be required again", {
     ltask.sleep(0)
     task.kill(first)
     ltask.timeout(3000, function() ltask.wakeup("waited", true, "waits for ever") end)
-    -- The one that waited meanwhile is told, or loads it.
+    -- The coroutine that waited for it gets an error, or loads it.
     local ok, what = ltask.wait "waited"
     say(ok and what == "loaded" or not ok and what:find "closed" ~= nil or what)
     say((require "slow"))
@@ -63,8 +63,8 @@ kit.both("a module whose loading coroutine was killed can be required again", {
   out = { "true", "loaded" },
 })
 
--- It destroyed the service that lived there, and with it the requests that waited.
-kit.both("init_service refuses an id that was not opened or has a service, which lives on", {
+-- It destroyed the service with that id, and its requests.
+kit.both("init_service refuses an id that was not opened or has a service, which continues", {
   services = { echo = [[
     while true do
       local from, session, type, what = raw.next()
@@ -92,7 +92,7 @@ local function with_loop(name, spec)
   spec.modules = { script = spec.script }
   spec.config = { bootstrap = { { name = "host" } } }
   spec.services = spec.services or {}
-  -- The script's path is known to the service path alone.
+  -- Only the service path has the folder of the script.
   spec.services.host = [[
     ltask.spawn("lio", (ltask.servicepath():gsub("%?", "script")))
     ltask.fork(ltask.quit)
@@ -101,7 +101,7 @@ local function with_loop(name, spec)
   kit.both(name, spec)
 end
 
--- `run` counted tasks: with an older one gone its own seemed to have ended, and were killed.
+-- `run` counted tasks: when an older one ended, its own tasks seemed to have ended, and were killed.
 with_loop("loop.run in a service runs its function to the end while older tasks end", {
   script = [[
     local loop = require "lio.loop"
@@ -118,12 +118,12 @@ with_loop("loop.run in a service runs its function to the end while older tasks 
   out = { "1", "2", "3", "4", "5", "returned\tresult" },
 })
 
--- The other way round: the handler of a request that came later kept `run` from its end, or was killed by it.
+-- The handler of a request that arrived later kept `run` from returning, or was killed by it.
 with_loop("loop.run in a service ends while a request is handled, and leaves its handler alone", {
   services = { asker = [[
     local S = {}
     function S.ask(id)
-      -- Enough that they cannot be looked through one by one.
+      -- Too many for a search one by one.
       for i = 1, 100 do ltask.fork(pcall, ltask.call, id, "park", i) end
       ltask.fork(function()
         say("answer", ltask.call(id, "wait"))
@@ -156,7 +156,7 @@ with_loop("loop.run in a service ends while a request is handled, and leaves its
   out = { "run has ended", "answer\tof the handler" },
 })
 
--- `quit` began the stop hooks, and ended the service before one had waited once.
+-- `quit` started the stop hooks, and ended the service at their first wait.
 with_loop("a quit from outside stops the loop of a service gracefully", {
   script = [[
     local loop = require "lio.loop"

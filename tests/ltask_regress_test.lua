@@ -1,13 +1,13 @@
--- Regressions of the scheduler, about its end and about services that do not do their part: a kill or
--- an end of the system hung on them. One test per fault; its comment tells what happened. Memory, messages
--- and the log are in ltask_regress2_test.lua, starts and the loop in a service in ltask_regress3_test.lua.
+-- Regressions of the scheduler, about its end and about services that do not cooperate: a kill or the end of the system
+-- hung. One test per fault, whose comment describes it. Memory, messages and the log are in ltask_regress2_test.lua,
+-- starts and the loop in a service in ltask_regress3_test.lua.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 local lio = require "lio"
 
--- Never gives its thread back, each handler in its own way, having told `who`.
+-- Each handler sends `begun` to `who` and never returns, in its own way.
 local looper <const> = [[
   local S = {}
   function S.loop(who)
@@ -31,7 +31,7 @@ local looper <const> = [[
   return S
 ]]
 
--- `spin(how)` → a looper that loops by now.
+-- `spin(how)`: returns a looper that is in its loop.
 local spin <const> = [[
   function S.begun() ltask.wakeup "begun" end
   local function spin(how)
@@ -49,7 +49,7 @@ local polite <const> = [[
   return S
 ]]
 
--- The lines that services wrote themselves, sorted: none of the log's, and nothing of its tracebacks.
+-- Returns the lines that services have printed, sorted, without those of the log and of its tracebacks.
 local function said(out)
   local list = {}
   for _, line in ipairs(kit.lines(out)) do
@@ -62,8 +62,8 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Services that loop
 
--- The end asked one service after another to quit and waited for each without a limit: one that read no
--- messages kept the system from its end, and the others' quit handlers from running.
+-- The end asked one service after another to quit and waited for each without a limit: with a service that read no
+-- messages the system did not end, and the quit handlers of the others did not run.
 kit.both("quit_ltask with a service in an endless loop ends within the grace; the others' quit handlers run", {
   services = { looper = looper, polite = polite },
   config = { grace = 3 },
@@ -79,7 +79,7 @@ kit.both("quit_ltask with a service in an endless loop ends within the grace; th
 })
 
 t.test("the boot table's grace is the limit of the end, not the default of 10 s", function()
-  -- A busy machine may make an end longer, but not each of three.
+  -- On a busy machine one end may take longer, but not each of three.
   local least = math.huge
   for _ = 1, 3 do
     local before = lio.now()
@@ -94,8 +94,8 @@ t.test("the boot table's grace is the limit of the end, not the default of 10 s"
   t.ok(least < 9, least)
 end)
 
--- Root waited for the service's own word: who asked for the kill hung with it.
-kit.both("kill of a service in an endless loop answers, and the system ends", {
+-- Root waited for the service, and the caller of `kill` hung.
+kit.both("kill of a service in an endless loop returns, and the system ends", {
   services = { looper = looper },
   config = { grace = 0.2 },
   main = spin .. [[
@@ -108,7 +108,7 @@ kit.both("kill of a service in an endless loop answers, and the system ends", {
   out = function(out) t.eq(said(out), { "boolean" }) end,
 })
 
--- The error that ends a loop was raised once: a pcall in the loop took it, and the loop went on for ever.
+-- The error that ends a loop was raised once: a pcall in the loop caught it, and the loop continued for ever.
 kit.both("a service that catches every error in an endless loop is ended with the system", {
   services = { looper = looper },
   config = { grace = 0.2, watchdog = 0 },
@@ -120,8 +120,8 @@ kit.both("a service that catches every error in an endless loop is ended with th
   out = function(out) t.eq(said(out), { "leaving" }) end,
 })
 
--- Hooks belong to one coroutine: a loop in another one, which the library knows nothing of, saw no error, and
--- start never returned.
+-- Hooks belong to one coroutine: a loop in a coroutine that the library does not manage got no error, and start never
+-- returned.
 t.test("a service that loops in a coroutine of its own does not keep start from returning", function()
   local out = kit.system({
     services = { looper = looper },
@@ -134,7 +134,7 @@ t.test("a service that loops in a coroutine of its own does not keep start from 
   t.eq(said(out), { "leaving" })
 end)
 
--- Nobody watched the main thread: a loop in mainthread_run could not be interrupted.
+-- The watchdog did not check the main thread: a loop in mainthread_run could not be interrupted.
 kit.both("an endless loop in mainthread_run is ended with the system", {
   services = { looper = looper },
   config = { grace = 0.2, watchdog = 0 },
@@ -146,8 +146,8 @@ kit.both("an endless loop in mainthread_run is ended with the system", {
   out = function(out) t.eq(said(out), { "leaving" }) end,
 })
 
--- Up to a thousand rounds of paused coroutines ran before a message was looked at, however long each took.
-kit.both("a task that works and yields in a loop does not keep requests away", {
+-- Up to a thousand rounds of yielding coroutines ran before a message was handled, however long each took.
+kit.both("a task that works and yields in a loop does not delay requests", {
   services = { yielding = [[
     local S, rounds, stop = {}, 0, false
     function S.work()
@@ -188,8 +188,8 @@ kit.both("a quit of root runs the quit handlers of all services", {
   out = function(out) t.eq(said(out), { "quit\t1", "quit\t2", "quit\t3" }) end,
 })
 
--- It was 0, as if all had been well.
-t.test("the exit code is 1 when root ends by an error", function()
+-- It was 0.
+t.test("the exit code is 1 if root ends by an error", function()
   for _, worker in ipairs(kit.workers) do
     local out, err, code = kit.raw_system({
       root = "raw.next() error 'no good end'",
@@ -204,7 +204,7 @@ end)
 -- The main thread
 
 -- The error was replaced by "deinit: the system runs", and the services ran on.
-t.test("an error in the boot table's mainthread function is raised by start, and the system is down", function()
+t.test("an error in the boot table's mainthread function is raised by start, and the system has ended", function()
   for _, worker in ipairs(kit.workers) do
     local dir, program = kit.write({ main = [[
       CLOSED = setmetatable({}, { __gc = function() say "closed" end })
@@ -238,8 +238,8 @@ t.test("an error in the boot table's mainthread function is raised by start, and
   end
 end)
 
--- The function ran on the service's own thread, without a word.
-kit.both("mainthread_run in a service with a thread of its own says that it has one", {
+-- The function ran on the service's own thread, without an error.
+kit.both("mainthread_run in a service with a thread of its own raises an error", {
   services = { own = [[
     local S = {}
     local wait = ltask.eventinit()
@@ -263,7 +263,7 @@ kit.both("mainthread_run in a service with a thread of its own says that it has 
 -- ---------------------------------------------------------------------------------------------
 -- Threads of their own
 
--- The service was told again and again that it is idle, and used up a processor.
+-- The service got IDLE messages without a pause, and used a whole processor.
 kit.both("a service with an event descriptor and no idle handler uses no CPU while it waits", {
   services = { own = [[
     ltask.eventinit()
@@ -281,8 +281,8 @@ kit.both("a service with an event descriptor and no idle handler uses no CPU whi
   out = { "pong", "true", "pong" },
 })
 
--- Only slices of the workers were looked at.
-t.test("the watchdog reports a loop in a service with a thread of its own, and not one that waits there", function()
+-- The watchdog checked only slices of workers.
+t.test("the watchdog reports a loop in a service with a thread of its own, and not a wait", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({
       services = { own = [[
@@ -304,7 +304,7 @@ t.test("the watchdog reports a loop in a service with a thread of its own, and n
       ]],
     }, worker)
     local id = child:expect "^spins\t(%d+)$"
-    -- What counts is CPU time, so how long it takes depends on what else runs.
+    -- The watchdog measures CPU time, so the delay depends on other processes.
     child:expect("%(" .. id .. " own%) .*not paused")
     kit.go(dir)
     local log = child:all()
@@ -315,8 +315,8 @@ t.test("the watchdog reports a loop in a service with a thread of its own, and n
   end
 end)
 
--- The system ended at once, with exit code 0 and without a quit handler.
-kit.both("a service for which there is no thread dies with a line in the log; the system goes on", {
+-- The system ended at once, with exit code 0 and without quit handlers.
+kit.both("a service for which no thread can start dies with a line in the log; the system continues", {
   services = { polite = polite, own = [[
     ltask.eventinit()
     return { ping = function(...) return ... end }
@@ -324,11 +324,11 @@ kit.both("a service for which there is no thread dies with a line in the log; th
   main = [[
     local stat <close> = io.open "/proc/self/stat"
     local me = stat:read "n"
-    -- The thread that the system starts last is there.
+    -- The thread that the system starts last is running.
     while not os.execute(("grep -qs lio-timer /proc/%d/task/*/comm"):format(me)) do ltask.sleep(0) end
-    -- Room for some threads' stacks beyond what is in use at that moment: while a command runs, the system may start
-    -- threads. The soft limit alone, so that it can be lifted again: by a process that is there already, as none can
-    -- be started under it.
+    -- Room for the stacks of some threads beyond the memory in use: while a command runs, the system may start threads.
+    -- Only the soft limit, so that it can be lifted again, by a process that runs already: under the limit none can be
+    -- started.
     local prlimit = ("prlimit --pid %d --as="):format(me)
     local lift = io.popen("read go && " .. prlimit .. "unlimited:", "w")
     local other = ltask.spawn("polite", "other")
@@ -352,7 +352,7 @@ kit.both("a service for which there is no thread dies with a line in the log; th
     t.ok((out .. err):find "cannot start a thread", out .. err)
     t.eq(said(out), { "1\tpong", "one more", "quit\tother" }, out .. err)
   end,
-  -- AddressSanitizer has mapped more than any limit.
+  -- AddressSanitizer maps more memory than any limit.
   resident = true,
 })
 

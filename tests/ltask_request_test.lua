@@ -1,4 +1,4 @@
--- Several requests at once: async, request():select, parallel; both generations of their results.
+-- Concurrent requests: async, request():select, parallel, with the results of both generations.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -9,7 +9,7 @@ local worker <const> = [[
   function S.echo(...) return ... end
   function S.delay(cs, ...) ltask.sleep(cs) return ... end
   function S.fail(what) error(what, 0) end
-  -- Answered when `go` comes, before that is.
+  -- Answered at the request `go`, before that.
   function S.later(...) ltask.multi_wait "go" return ... end
   function S.go() ltask.multi_wakeup "go" ltask.sleep(0) end
   function S.add(n) ltask.sleep(1) count = count + n return count end
@@ -29,7 +29,7 @@ kit.both("async: wait returns when every request has been answered", {
     say "requested"
     async:wait()
     say(ltask.call(a, "count"), ltask.call(b, "count"))
-    -- It may be used again, and waiting for nothing returns at once.
+    -- It can be used again, and a wait without requests returns at once.
     async:wait()
     async:request(a, "add", 1)
     async:wait()
@@ -38,7 +38,7 @@ kit.both("async: wait returns when every request has been answered", {
   out = { "requested", "1275\t50", "1276" },
 })
 
-kit.both("select gives each request with its results, as the answers come", {
+kit.both("select returns each request with its results, in the order of the answers", {
   services = { worker = worker },
   main = [[
     local a, b = ltask.spawn "worker", ltask.spawn "worker"
@@ -80,7 +80,7 @@ kit.both("a request built by call syntax alone", {
   out = { "6", "empty" },
 })
 
-kit.both("select with a timeout ends without those that are late, whose answers hurt nobody", {
+kit.both("select with a timeout ends without the late requests, whose answers have no effect", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -96,7 +96,7 @@ kit.both("select with a timeout ends without those that are late, whose answers 
   out = { "true\tsoon", "still in step" },
 })
 
-kit.both("a dead service among the requests is one error, the others answer", {
+kit.both("a request to a dead service is an error, the others are answered", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -128,7 +128,7 @@ kit.both("leaving the loop, close and <close> drop the rest", {
   out = { "in step" },
 })
 
-kit.both("parallel gives each task with a table of its results or its error", {
+kit.both("parallel returns each task with a table of its results or its error", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -163,7 +163,7 @@ kit.both("parallel gives each task with a table of its results or its error", {
   end,
 })
 
-kit.both("parallel of the first generation gives results in line, and raises errors at the end", {
+kit.both("parallel of the first generation returns the results themselves, and raises errors at the end", {
   services = { worker = worker },
   config = { generation = 1 },
   main = [[
@@ -185,7 +185,7 @@ kit.both("parallel of the first generation gives results in line, and raises err
   out = { "1 2\te f", "false\ttrue", "no error" },
 })
 
-kit.both("parallel runs a thousand tasks, each of its results once", {
+kit.both("parallel runs a thousand tasks, and returns each result once", {
   services = { worker = worker },
   main = [[
     local a, tasks = ltask.spawn "worker", {}

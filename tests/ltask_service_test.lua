@@ -1,5 +1,4 @@
--- Starting and naming services: spawn, unique services, names, where files are found, and a
--- `require` inside a service whose modules may wait.
+-- Starting and naming services: spawn, unique services, names, the service path, and `require` of modules that wait.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -13,7 +12,7 @@ local plain <const> = [[
   return S
 ]]
 
-kit.both("spawn runs the file with its arguments and answers the new service's id", {
+kit.both("spawn runs the file with its arguments and returns the new service's id", {
   services = { plain = plain },
   main = [[
     local a = ltask.spawn("plain", 1, nil, { "x" }, false)
@@ -28,7 +27,7 @@ kit.both("spawn runs the file with its arguments and answers the new service's i
   out = { "integer\ttrue", "1\tnil\tx\tfalse", "true\ttrue", "true\t0" },
 })
 
-kit.both("a service's file may wait while it runs; its handlers answer once it has returned", {
+kit.both("a service's file may wait while it runs; its handlers run when it has returned", {
   services = {
     plain = plain,
     slow = [[
@@ -48,7 +47,7 @@ kit.both("a service's file may wait while it runs; its handlers answer once it h
   out = { "true" },
 })
 
-kit.both("a file that is missing, does not compile or raises makes spawn raise, and leaves no service", {
+kit.both("spawn raises if the file is missing, does not compile or raises, and leaves no service", {
   services = {
     plain = plain,
     raises = [[
@@ -112,7 +111,7 @@ kit.both("spawn_service takes a table: name, args, worker_id", {
   out = { "1\ttwo", "true" },
 })
 
-kit.both("a unique service is started once, however many ask for it at the same time", {
+kit.both("a unique service is started once, however many services request it at the same time", {
   services = {
     only = [[
       say "started"
@@ -148,7 +147,7 @@ kit.both("a unique service is started once, however many ask for it at the same 
   out = { "started", "true\ttrue\tinteger" },
 })
 
-kit.both("a unique service that cannot start raises in all who asked", {
+kit.both("a unique service that cannot start raises an error in all callers", {
   services = { broken = [[
     ltask.sleep(1)
     error "cannot be"
@@ -183,7 +182,7 @@ kit.both("queryservice waits until the name exists", {
     ask(function() first = ltask.queryservice "the name" end)
     ask(function() second = ltask.queryservice "only" end)
     ltask.sleep(0)
-    -- Root has both questions.
+    -- Root has both requests.
     ltask.call(1, "stat")
     say(first, second)
     local a, b = ltask.spawn("named", "the name"), ltask.uniqueservice "only"
@@ -193,7 +192,7 @@ kit.both("queryservice waits until the name exists", {
   out = { "nil\tnil", "registering", "true\ttrue\ttrue" },
 })
 
-kit.both("servicepath changes where services are found", {
+kit.both("servicepath sets where service files are found", {
   services = { plain = plain },
   main = [[
     local dir = ...
@@ -216,7 +215,7 @@ kit.both("servicepath changes where services are found", {
   end,
 })
 
-kit.both("two coroutines that require one module, which waits, load it once", {
+kit.both("two coroutines that require one module that waits load it once", {
   modules = {
     shared = [[
       local ltask = require "ltask"
@@ -258,10 +257,10 @@ kit.both("two coroutines that require one module, which waits, load it once", {
     end
     ltask.wait "done"
     say("failed", failed)
-    -- It said "is being loaded by who asks".
+    -- The message did not name the modules.
     local ok, problem = pcall(require, "first")
     say("cycle", ok, problem:match "[^\n]*":gsub("^.*/", ""))
-    -- Lua's own words, one place a line: they were all in one.
+    -- The message of the standard `require`, with one place per line: they were all on one line.
     ok, problem = pcall(function() local m = require "no.such.module" return m end)
     say("missing", ok, problem:match "[^\n]*":gsub("^.*/", ""))
     say(problem:find "not found:\n\tno field package%.preload%['no%.such%.module'%]\n\tno file '" ~= nil)
@@ -274,7 +273,7 @@ kit.both("two coroutines that require one module, which waits, load it once", {
   },
 })
 
-kit.both("bootstrap services start in their order, with arguments; unique ones can be queried", {
+kit.both("bootstrap services start in order, with their arguments; unique ones can be queried", {
   services = {
     helper = [[
       say("helper", ...)

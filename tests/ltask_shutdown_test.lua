@@ -1,5 +1,5 @@
--- The end of a system: who decides it, what runs before it, and what is left of it in the process:
--- nothing. Numbered semantic 8, and the original's fault of swallowing SIGTERM.
+-- The end of a system: its causes, the quit handlers before it, and that nothing is left of it in the process. Numbered
+-- semantic 8, and a fault of the original ltask: it ignored SIGTERM.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -14,7 +14,7 @@ local worker <const> = [[
   return S
 ]]
 
--- What a service wrote itself: without the log's lines and what belongs to them.
+-- Returns the lines that services have printed, without those of the log.
 local function said(out)
   local list = {}
   for _, line in ipairs(kit.lines(out)) do
@@ -23,7 +23,7 @@ local function said(out)
   return list
 end
 
-kit.both("quit_ltask ends the system: every quit handler runs, whatever waits", {
+kit.both("quit_ltask ends the system: every quit handler runs, also of services that wait", {
   services = { worker = worker },
   main = [[
     for i = 1, 5 do
@@ -131,7 +131,7 @@ kit.both("every VM is closed: __gc and the __close of coroutines that wait run",
   end,
 })
 
-kit.both("everything logged before the end, and by quit handlers, is written", {
+kit.both("all entries of the log before the end, and of quit handlers, are written", {
   services = { logs = [[
     local S = {}
     function S.quit() ltask.log.info "from the quit handler" end
@@ -152,7 +152,7 @@ kit.both("everything logged before the end, and by quit handlers, is written", {
   end,
 })
 
-kit.both("start returns when the system has ended, and the program goes on", {
+kit.both("start returns when the system has ended, and the program continues", {
   services = { worker = worker },
   main = "say 'main'",
   out = { "main" },
@@ -179,7 +179,7 @@ t.test("start leaves no thread and no descriptor, twenty times in one process", 
     local stat = io.open "/proc/self/stat"
     local self = stat:read "n"
     stat:close()
-    -- The least of some: popen closes its own copy of the child's end while the child runs.
+    -- The smallest of several counts: popen closes its copy of the child's end while the child runs.
     local function count(what)
       local least = math.huge
       for _ = 1, 5 do
@@ -218,7 +218,7 @@ t.test("SIGTERM ends the process, as it does without a system; SIGINT ends it as
       c:kill(signal)
       local code, ended_by = c:close()
       local how = signal .. ": code " .. tostring(code) .. ", signal " .. tostring(ended_by)
-      -- `timeout` passes a signal on, and tells of it by 128 and more or, for its own, by 124.
+      -- `timeout` exits with 128 and the number of a signal that it has passed on, and with 124 for its own.
       t.ok(code ~= 0 and code ~= 124 and code ~= 137, how)
       if signal == "TERM" then t.ok(ended_by == 15 or code == 143, how) end
     end

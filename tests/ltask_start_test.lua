@@ -1,5 +1,4 @@
--- ltask.start: both generations of its table, what it says about a wrong one, and the services
--- that it ships.
+-- ltask.start: both generations of its table, the errors for a wrong one, and the built-in services.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -16,7 +15,7 @@ local main <const> = [[
   return S
 ]]
 
--- Boots a table given as source text, in a folder with those services; `dir` is known to it.
+-- Boots a table that is given as source text, which may use `dir`, in a folder with those services.
 local function boot(config, services, entry)
   local dir = kit.write { services = services or { main = main } }
   local r = kit.program(string.format("local dir = %q\nlocal config = %s\n%s(config)\n",
@@ -44,7 +43,7 @@ for _, worker in ipairs { "", "worker = 1,", "worker = 2," } do
   end)
 end
 
-t.test("everything of the first generation at once: logger, timer, exclusive, paths, limits", function()
+t.test("all fields of the first generation together: logger, timer, exclusive, paths, limits", function()
   for _, worker in ipairs(kit.workers) do
     local r = boot("{ worker = " .. worker .. [[, queue = 128, queue_sending = 64, max_service = 1024,
       crashlog = dir .. "/crash.log",
@@ -86,7 +85,7 @@ t.test("everything of the first generation at once: logger, timer, exclusive, pa
   end
 end)
 
-t.test("an exclusive service that blocks by itself does not stop the others", function()
+t.test("an exclusive service that blocks does not stop the others", function()
   for _, worker in ipairs(kit.workers) do
     local r = boot("{ worker = " .. worker .. [[, service_path = dir .. "/?.lua",
       bootstrap = { "main" }, exclusive = { "timer", "alone", "idle" },
@@ -177,14 +176,14 @@ t.test("debuglog = \"=\" is standard output", function()
   end
 end)
 
-t.test("a shipped name needs no file, and a file of one's own in service_path comes first", function()
+t.test("a built-in service needs no file, and a file in service_path takes precedence", function()
   local r = boot([[{ service_path = dir .. "/?.lua",
     bootstrap = { { name = "timer", unique = true }, { name = "logger", unique = true }, { name = "main" } } }]])
   t.eq(r.err, "")
   t.eq(r.out, "main\n")
 end)
 
-t.test("a wrong table raises what is wrong with it, before anything runs", function()
+t.test("a wrong table raises an error that describes it, before anything runs", function()
   for _, case in ipairs {
     { "5", "table" }, { "nil", "table" }, { "{}", "bootstrap" }, { "{ bootstrap = 5 }", "bootstrap" },
     { "{ bootstrap = { {} } }", "name" }, { "{ bootstrap = { { name = 5 } } }", "name" },

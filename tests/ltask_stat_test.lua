@@ -22,7 +22,7 @@ local worker <const> = [[
   return S
 ]]
 
-kit.both("every service has its line, with each figure", {
+kit.both("every service has its statistics, with each number", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -58,7 +58,7 @@ kit.both("objects with finalizers do not pile up in a service", {
   out = function(out) t.ok(out:find "^true", out) end,
 })
 
-kit.both("messages and resumes count what came, coroutines what was created", {
+kit.both("messages and resumes count received messages, coroutines the created ones", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -77,7 +77,7 @@ kit.both("messages and resumes count what came, coroutines what was created", {
   out = { "true\ttrue", "true\ttrue", "true", "true\ttrue" },
 })
 
-kit.both("queue is what waits now, queue_max the most that ever did", {
+kit.both("queue is the number of waiting messages, queue_max its maximum", {
   services = { worker = worker },
   main = [[
     local dir = ...
@@ -96,12 +96,12 @@ kit.both("queue is what waits now, queue_max the most that ever did", {
   out = { "100\t100", "0\ttrue" },
 })
 
-kit.both("cpu grows with work and not with waiting; memory follows what is held", {
+kit.both("cpu grows with work and not with waits; memory follows the values in use", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
     local function stat() return ltask.call(1, "stat")[a] end
-    -- The figures are those of the end of a slice, which may come behind the answer.
+    -- The statistics are those of the end of a slice, which may be after the answer.
     local function stat_until(f)
       local deadline = ltask.counter() + 10
       local figures

@@ -1,13 +1,13 @@
--- lio.thread in the scheduler's services: threads that call, sleep and answer; scopes whose request loses
--- its caller or whose service is killed; and what is left of killed threads: no session, no timer.
+-- lio.thread in services: threads that call, sleep and answer; scopes of requests whose caller dies or whose service is
+-- killed; and that killed threads leave no session and no timer.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
--- Before each source, on its first line. `left()` → how many sessions of the service somebody waits for (each
--- sleep is one, too), and how many of its timers are set; `quiet(sessions, timers)` waits until it is that,
--- and says so.
+-- Before each source, on its first line. `left()`: returns the number of sessions that tasks of the service wait for
+-- (each sleep is one, too), and the number of its timers. `quiet(sessions, timers)`: waits until these are the
+-- numbers; returns true, or a text with the numbers that are left.
 local prelude <const> = ([[
 local thread, task = require "lio.thread", require "lio.task"
 local function left() return require "ltask.core".pending() end
@@ -29,7 +29,7 @@ local function both(name, spec)
   kit.both(name, spec)
 end
 
--- A service that answers "late" only when it is told to by "answer", and "slow" after a very long time.
+-- A service that answers "late" only at the request "answer", and "slow" after a very long time.
 local peer <const> = [[
   local S, n = {}, 0
   function S.echo(...) return ... end
@@ -45,7 +45,7 @@ local peer <const> = [[
   return S
 ]]
 
-both("threads of a service call at the same time, and wait gives the first answer", {
+both("threads of a service call concurrently, and wait returns the first answer", {
   services = { peer = peer },
   main = [[
     local p = ltask.spawn "peer"
@@ -64,7 +64,7 @@ both("threads of a service call at the same time, and wait gives the first answe
   end,
 })
 
-both("spawn runs at once, and the rest in the order of wakeups, before the next message", {
+both("spawn runs at once, and later steps run in the order of wakeups, before the next message", {
   services = { order = [[
     local S, list = {}, {}
     function S.first()
@@ -91,7 +91,7 @@ both("spawn runs at once, and the rest in the order of wakeups, before the next 
   out = { "spawn1 spawn2 spawn3 handler woken2 woken3 woken1 second" },
 })
 
-both("a handler answers with what its threads found", {
+both("a handler answers with the results of its threads", {
   services = { peer = peer, front = [[
     local S = {}
     function S.sum(p, ...)
@@ -116,7 +116,7 @@ both("a handler answers with what its threads found", {
   out = { "10", "nil\ttimeout", "0\t0" },
 })
 
-both("a thread's request is not its parent's: it goes on after the answer", {
+both("a thread is not bound to the request of its parent: it continues after the answer", {
   services = { peer = peer, front = [[
     local S, got = {}, nil
     function S.start(p)
@@ -137,7 +137,7 @@ both("a thread's request is not its parent's: it goes on after the answer", {
   out = { "answered\tnil", "later" },
 })
 
-both("killed at each wait of the service library, a thread leaves no session and no timer", {
+both("a thread that is killed in any wait of the service library leaves no session and no timer", {
   services = { peer = peer },
   main = [[
     local p = ltask.spawn "peer"
@@ -178,7 +178,7 @@ both("killed at each wait of the service library, a thread leaves no session and
       say(name, before, killed, closed, went_on, thread.wait(h))
       say(name, quiet(s0, n0), closed, went_on)
     end
-    -- The answers that come for nobody hurt nobody.
+    -- The answers to killed threads have no effect.
     ltask.call(p, "answer")
     say(ltask.call(p, "echo", "well"))
     say(quiet(s0, n0))
@@ -196,7 +196,7 @@ both("killed at each wait of the service library, a thread leaves no session and
   end,
 })
 
-both("a killed thread whose descendants wait on replies and timers leaves none of them", {
+both("a killed thread whose descendants wait for answers and timers leaves none of these", {
   services = { peer = peer },
   main = [[
     local p = ltask.spawn "peer"
@@ -232,7 +232,7 @@ both("a killed thread whose descendants wait on replies and timers leaves none o
   out = { "15\t90\t45", "true\t15\ttrue", "false\tkilled", "true" },
 })
 
-both("killed between the answer and its run, a thread does not run, and nobody else gets its answer", {
+both("a thread that is killed between its answer and its run does not run, and no other gets the answer", {
   services = { peer = peer },
   main = [[
     local p = ltask.spawn "peer"
@@ -257,7 +257,7 @@ both("killed between the answer and its run, a thread does not run, and nobody e
   out = { "true" },
 })
 
-both("a scope in a handler that fails is left before the error is answered", {
+both("a scope in a failing handler is left before the error is answered", {
   services = { peer = peer, front = [[
     local S, ended = {}, 0
     function S.work(p)
@@ -307,7 +307,7 @@ both("a service killed while threads wait in a scope ends, and its callers get e
   out = { "true", "false", "the peer lives", "0\t0" },
 })
 
-both("a caller that dies leaves the handler's scope alone: it answers nobody, and is left in its time", {
+both("the death of a caller does not end the scope of the handler, whose answer is dropped", {
   services = {
     caller = [[
       local S = {}
@@ -342,7 +342,7 @@ both("a caller that dies leaves the handler's scope alone: it answers nobody, an
   out = { "true", "working\t1\t1", "true", "left\t0\t0" },
 })
 
-both("the end of a request's handler reaps its zombies; a failure that nobody saw is logged once", {
+both("the end of a request's handler reaps its zombies; a failure that no thread has read is logged once", {
   services = { front = [[
     local S, h = {}, nil
     function S.work()
@@ -366,7 +366,7 @@ both("the end of a request's handler reaps its zombies; a failure that nobody sa
   end,
 })
 
-both("each service has threads of its own; a handle sent away is none", {
+both("each service has threads of its own; a handle in a message is not a thread", {
   services = { peer = peer },
   main = [[
     local p = ltask.spawn "peer"
@@ -381,7 +381,7 @@ both("each service has threads of its own; a handle sent away is none", {
 })
 
 both("10000 threads call, and each gets its own answer", {
-  config = { queue = 16384 }, -- the peer may not run before all requests are sent
+  config = { queue = 16384 }, -- the peer may run only after all requests are sent
   services = { peer = peer },
   main = [[
     local p = ltask.spawn "peer"
@@ -396,14 +396,14 @@ both("10000 threads call, and each gets its own answer", {
   out = { "true\t10000\ttrue" },
 })
 
--- A thread that ended with no memory left for its results raised before it had told who waited: `all` never returned.
--- The limit grows by a few bytes each time, so that each allocation at the ends fails once.
-kit.both("who waits is told of an end that there is no memory for", {
+-- A thread that ended without memory for its results raised an error before it had woken the waiting thread: `all`
+-- never returned. The limit grows by a few bytes each time, so that each allocation at the ends fails once.
+kit.both("a thread whose results there is no memory for wakes the waiting thread", {
   services = { poor = [[
     local thread = require "lio.thread"
     local S, figures = {}, {}
     local function limit(spare) ltask.mem_limit(ltask.mem_count(figures).memory + spare) end
-    -- Ends with `count` values; the first one to end leaves that little memory.
+    -- Returns a function that ends with `count` values, and with only `spare` bytes left.
     local function ending(spare, count)
       return function()
         ltask.sleep(0)
@@ -451,7 +451,7 @@ kit.both("who waits is told of an end that there is no memory for", {
         assert(done, ok)
         if ok then good = good + 1 else bad = bad + 1 end
       end
-      -- In `scope` a thread fails always.
+      -- In `scope` one thread always fails.
       say(way, good > 0 or way == "scope", bad > 0)
     end
   ]],

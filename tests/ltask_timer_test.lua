@@ -1,5 +1,5 @@
--- sleep and timeout of the service library: order, never early, and what a service's end does to
--- them. Nothing here asserts how late a timer may be: that is measured by the benchmarks.
+-- sleep and timeout of the service library: their order, that they are never early, and the end of a service with
+-- timers. No test asserts how late a timer may be: the benchmarks measure that.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -18,7 +18,7 @@ kit.both("sleep never returns early", {
   out = { "0" },
 })
 
-kit.both("sleep(0) lets other messages through", {
+kit.both("sleep(0) lets other messages be handled", {
   services = { busy = [[
     local S, stop = {}, false
     function S.run()
@@ -56,10 +56,10 @@ kit.both("timeout returns at once; its function runs as a coroutine that may wai
   out = { "set", "fired", "done" },
 })
 
-kit.both("timeouts fire in the order of their due times", {
+kit.both("timeouts fire in the order of their times", {
   main = [[
     local list
-    -- Again, should they not be set at (almost) one time.
+    -- Repeated if they were not set at almost the same time.
     repeat
       local mine, set = {}, ltask.counter()
       list = mine
@@ -76,8 +76,8 @@ kit.both("timeouts fire in the order of their due times", {
   out = { "10 20 30 40 50" },
 })
 
--- When each was set is known to lie between two readings of the clock, and so is its due time. A timeout of 0 is no
--- timer: it comes behind what has arrived, before timers that are due and come late.
+-- Each was set between two readings of the clock, so the range of its time is known. A timeout of 0 is no timer: it
+-- fires after messages that have arrived, and before timers that are late.
 kit.both("five thousand timeouts: each fires once, none early, in order", {
   main = [[
     local n <const> = 5000
@@ -99,7 +99,7 @@ kit.both("five thousand timeouts: each fires once, none early, in order", {
     ltask.sleep(5)
     local once, wrong = #order == n, 0
     for i = 1, n do once = once and fired[i] == 1 end
-    -- One that certainly was due before another must not fire after it.
+    -- A timer that was certainly earlier than another must not fire after it.
     local latest = 0
     for k = 1, n do
       local i = order[k]
@@ -127,7 +127,7 @@ kit.both("ten thousand coroutines sleep at once, and all wake up", {
   out = { "10000" },
 })
 
-kit.both("timers of a service that ended are forgotten", {
+kit.both("timers of a dead service are removed", {
   services = { brief = [[
     local S = {}
     function S.run()
@@ -142,13 +142,13 @@ kit.both("timers of a service that ended are forgotten", {
     ltask.sleep(10)
     say "nothing came"
   ]],
-  -- Those that are due before their service is gone may still fire.
+  -- Timers whose time comes before their service has ended may still fire.
   out = function(out)
     t.ok(out:find "nothing came\n$", out)
   end,
 })
 
-kit.both("a far timer does not keep the system", {
+kit.both("a timer in the far future does not keep the system running", {
   services = { far = [[
     ltask.timeout(8640000, function() end)
     ltask.fork(function() ltask.sleep(100000000) end)
@@ -162,7 +162,7 @@ kit.both("a far timer does not keep the system", {
   out = { "leaving" },
 })
 
-kit.both("now, walltime and counter go on while a service sleeps", {
+kit.both("now, walltime and counter advance while a service sleeps", {
   main = [[
     local s1, cs1 = ltask.now()
     local w, c = ltask.walltime(), ltask.counter()

@@ -1,5 +1,5 @@
--- Services with waiting coroutines, seen from outside: the request "tasks", inspection, lost tasks and requests; and
--- the calls of the service library beyond call, sleep and wait, inside coroutines.
+-- Inspection of services with waiting coroutines: the request "tasks", `inspect`, orphaned tasks and requests; and the
+-- calls of the service library other than call, sleep and wait, inside coroutines.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -13,7 +13,7 @@ local nested <const> = [[
   end
 ]]
 
--- Its tasks wait at lines 5, 6 and 7, that many coroutines inside less four.
+-- The task of line 5 waits in one nested coroutine, that of line 6 in two, that of line 7 in three.
 local busy <const> = nested .. [[
   ltask.fork(nested, 1, function() local r = ltask.sleep(100000) return r end)
   ltask.fork(nested, 2, function() local r = ltask.wait "my token" return r end)
@@ -21,7 +21,7 @@ local busy <const> = nested .. [[
   return { never = function() local r = ltask.wait "never" return r end }
 ]]
 
--- Waits until all of them wait, and the request that the third one makes.
+-- Waits until all of them wait, and for the request of the third one.
 local settled <const> = [[
   local function settled(a)
     while true do
@@ -33,7 +33,7 @@ local settled <const> = [[
   end
 ]]
 
-kit.both("the request tasks lists what the tasks of a service wait for, with the lines of their coroutines", {
+kit.both("the request tasks lists the waits of the tasks of a service, with the lines of their coroutines", {
   services = { busy = busy },
   main = settled .. [[
     local a = ltask.spawn "busy"
@@ -67,7 +67,7 @@ kit.both("the request tasks lists what the tasks of a service wait for, with the
   end,
 })
 
-kit.both("a service's own handler of that name comes first, and the syscall asks the library all the same", {
+kit.both("a service's own handler tasks takes precedence, and the syscall still reaches the library", {
   services = { own = "return { tasks = function(...) return 'mine', ... end }" },
   main = [[
     local a = ltask.spawn "own"
@@ -89,7 +89,7 @@ kit.both("a task's age grows while it waits", {
   out = { "true" },
 })
 
-kit.both("inspect's traceback shows the coroutines inside of each other", {
+kit.both("inspect's traceback shows nested coroutines", {
   services = { busy = busy },
   main = settled .. [[
     local a = ltask.spawn "busy"
@@ -101,7 +101,7 @@ kit.both("inspect's traceback shows the coroutines inside of each other", {
   out = { "true", "true", "true", "6\t6" },
 })
 
-kit.both("a request that is lost is answered with an error, reported once, and its <close> variables run", {
+kit.both("an orphaned request is answered with an error and reported once, and its <close> variables run", {
   services = { loses = nested .. [[
     local S = {}
     local function in_vain() ltask.wait {} return 1 end
@@ -140,7 +140,7 @@ kit.both("a request that is lost is answered with an error, reported once, and i
   end,
 })
 
-kit.both("a fork or a request without a caller that is lost is logged, once each; what can be woken is not", {
+kit.both("an orphaned fork, or request without a caller, is logged once; tasks that can be woken are not", {
   services = { loses = nested .. [[
     local S = {}
     kept = {}
@@ -176,7 +176,7 @@ kit.both("a fork or a request without a caller that is lost is logged, once each
   end,
 })
 
-kit.both("nothing is reported of tasks that wait when their service or the system ends", {
+kit.both("tasks that wait when their service or the system ends are not reported", {
   services = { busy = busy, quits = nested .. [[
     for i = 1, 5 do ltask.fork(nested, i, function() ltask.wait {} end) end
     return { stop = function() collectgarbage() ltask.quit() end }
@@ -194,7 +194,7 @@ kit.both("nothing is reported of tasks that wait when their service or the syste
   out = { "end" },
 })
 
-kit.both("requests in parallel, spawns, names and modules that wait, all inside coroutines", {
+kit.both("concurrent requests, spawns, names and modules that wait, all inside coroutines", {
   services = {
     echo = [[
       local S = {}
@@ -231,7 +231,7 @@ kit.both("requests in parallel, spawns, names and modules that wait, all inside 
   out = { "echo", "55", "hello\tyou", "loaded" },
 })
 
-t.test("in a service that owns a loop a generator may use both: sockets and calls", function()
+t.test("in a service that owns a loop a generator may use sockets and calls", function()
   local dir = t.tmp()
   t.write(dir .. "/upper.lua", "return { upper = function(s) return s:upper() end }")
   t.write(dir .. "/main.lua", [[

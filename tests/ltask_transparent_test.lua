@@ -1,6 +1,6 @@
--- Waits inside coroutines that services make: calls, sleeps and waits in generators, handlers and their answers, errors
--- and their tracebacks, and what others are told when such a service or request is ended. The service's
--- global `coroutine` is lio.coroutine, in either host.
+-- Waits inside coroutines of services: calls, sleeps and waits in generators, handlers and their answers, errors and
+-- their tracebacks, and the errors of callers when such a service or request ends. The global `coroutine` of a service
+-- is lio.coroutine, in both hosts.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -15,7 +15,7 @@ local echo <const> = [[
   return S
 ]]
 
--- `nested(depth, f, …)` calls f so many coroutines further inside.
+-- `nested(depth, f, …)` calls f in that many nested coroutines.
 local nested <const> = [[
   local function nested(depth, f, ...)
     if depth == 0 then return f(...) end
@@ -31,7 +31,7 @@ kit.both("the global coroutine table of a service is lio.coroutine", {
   out = { "true\ttrue", "running\tfalse\ttrue" },
 })
 
-kit.both("a generator may call, sleep and wait; its for loop need not know", {
+kit.both("a generator may call, sleep and wait in a for loop", {
   services = { echo = echo },
   main = [[
     local a = ltask.spawn "echo"
@@ -57,7 +57,7 @@ kit.both("a generator may call, sleep and wait; its for loop need not know", {
   out = { "1\t1", "2\t4", "3\t9", "4\t16", "5\t25", "3", "by all", "interrupted", "true" },
 })
 
-kit.both("a call fifty coroutines deep, many times, with many values", {
+kit.both("a call in fifty nested coroutines, many times, with many values", {
   services = { echo = echo },
   main = nested .. [[
     local a = ltask.spawn "echo"
@@ -76,7 +76,7 @@ kit.both("a call fifty coroutines deep, many times, with many values", {
   out = { "100" },
 })
 
-kit.both("handlers with generators serve many requests at a time, each with its own answer", {
+kit.both("handlers with generators serve concurrent requests, each with its own answer", {
   services = { echo = echo, middle = nested .. [[
     local S = {}
     local back = ...
@@ -106,7 +106,7 @@ kit.both("handlers with generators serve many requests at a time, each with its 
   out = { "50" },
 })
 
-kit.both("other requests are served while a nested coroutine waits", {
+kit.both("other requests are handled while a nested coroutine waits", {
   services = { slow = nested .. [[
     local S = {}
     function S.slow() return nested(5, ltask.wait, "go") end
@@ -152,7 +152,7 @@ kit.both("current_session and no_response inside coroutines are those of the req
   out = { "true\ttrue", "the\tanswer" },
 })
 
-kit.both("an error after a call, inside of coroutines, reaches the caller with every service and line", {
+kit.both("an error after a call, in nested coroutines, reaches the caller with every service and line", {
   services = {
     back = [[
       local S = {}
@@ -197,7 +197,7 @@ kit.both("an error after a call, inside of coroutines, reaches the caller with e
   },
 })
 
-kit.both("an error object that a nested call raised can be caught and read between", {
+kit.both("an error object of a nested call can be caught and read in between", {
   services = { echo = "local S = {} function S.fail(...) error { code = ... } end return S" },
   main = nested .. [[
     local a = ltask.spawn "echo"
@@ -228,7 +228,7 @@ kit.both("an error in a nested fork is logged once, with the lines of all its co
   end,
 })
 
-kit.both("a request whose coroutine is closed while nested: its caller is told, and all is closed innermost first", {
+kit.both("a request whose nested coroutine is closed: its caller gets an error, inner coroutines close first", {
   services = { held = [[
     local S, order, held = {}, {}, nil
     local function guard(name)
@@ -279,7 +279,7 @@ kit.both("a request whose coroutine is closed while nested: its caller is told, 
   end,
 })
 
-kit.both("close of a coroutine inside a handler lets the handler go on and answer", {
+kit.both("a handler that closes a waiting coroutine continues and answers", {
   services = { held = [[
     local S, inner = {}, nil
     function S.hold()
@@ -312,7 +312,7 @@ kit.both("close of a coroutine inside a handler lets the handler go on and answe
   end,
 })
 
-kit.both("a service that is killed while chains wait answers every caller; its <close> variables run", {
+kit.both("a service that is killed while nested coroutines wait answers all callers and runs <close> variables", {
   services = { busy = nested .. [[
     local S = {}
     local function guard(name) return setmetatable({}, { __close = function() say(name) end }) end
@@ -354,7 +354,7 @@ kit.both("a service that is killed while chains wait answers every caller; its <
   end,
 })
 
-kit.both("the system ends while chains wait, without a word", {
+kit.both("the system ends while nested coroutines wait, without an error", {
   services = { busy = nested .. [[
     for i = 1, 20 do ltask.fork(nested, i, ltask.sleep, 100000) end
     for i = 1, 20 do ltask.fork(nested, i, ltask.wait, "token" .. i) end

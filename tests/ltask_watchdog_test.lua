@@ -1,11 +1,11 @@
--- A service in an endless loop: the others go on, and the watchdog logs who it is, where it is,
--- and when it has recovered. Numbered semantic 9.
+-- A service in an endless loop: the others continue, and the watchdog logs the service, its traceback, and its
+-- recovery. Numbered semantic 9.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
--- `spin(path, who)` sends "begun" to `who`, if given, and loops until the file is there. The loop is on lines 5 to 11.
+-- `spin(path, who)` sends "begun" to `who`, if given, and loops until the file exists. The loop is on lines 5 to 11.
 local spinner <const> = [[
   local S = {}
   function S.spin(path, who)
@@ -25,7 +25,7 @@ local spinner <const> = [[
 
 local echo <const> = "local S = {} function S.echo(...) return ... end return S"
 
-kit.both("others go on while a service loops, calls and timers alike", {
+kit.both("calls and timers of other services continue while a service loops", {
   services = { spinner = spinner, echo = echo },
   main = [[
     local dir = ...
@@ -46,7 +46,7 @@ kit.both("others go on while a service loops, calls and timers alike", {
   end,
 })
 
-kit.both("more services loop than there are workers, and another still answers", {
+kit.both("a service answers while more services loop than there are workers", {
   services = { spinner = spinner, echo = echo },
   main = [[
     local dir = ...
@@ -106,7 +106,7 @@ for name, config in pairs {
   end)
 end
 
--- The service was called "dead" when its end came before the watchdog's next look.
+-- The service was called "dead" if it ended before the next check of the watchdog.
 t.test("a service that ends right after its loop is named when the watchdog reports the recovery", function()
   for _, worker in ipairs(kit.workers) do
     for _, own in ipairs { "", "ltask.eventinit()\n" } do
@@ -139,7 +139,7 @@ t.test("a service that ends right after its loop is named when the watchdog repo
   end
 end)
 
-t.test("the traceback of a loop inside coroutines of its own is the innermost's", function()
+t.test("the traceback of a loop in nested coroutines is that of the innermost", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({
       services = { outer = [[
@@ -168,7 +168,7 @@ t.test("the traceback of a loop inside coroutines of its own is the innermost's"
   end
 end)
 
-kit.both("the end of the system ends a loop that resumes coroutines and catches what they raise", {
+kit.both("the end of the system ends a loop that resumes coroutines and catches their errors", {
   services = { hydra = [[
     local S = {}
     function S.spin(who)
@@ -199,7 +199,7 @@ kit.both("the end of the system ends a loop that resumes coroutines and catches 
   end,
 })
 
-kit.both("a service that is only busy, with many short requests, is not reported", {
+kit.both("a service that is busy with many short requests is not reported", {
   services = { echo = echo },
   config = { watchdog = 1 },
   main = [[

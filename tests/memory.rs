@@ -175,7 +175,9 @@ const WAITING: &str = r#"
     local one, two = stream.new(sel, a), stream.new(sel, b)
     local timers = require "lio.timer".new()
     stream.limit(one, 5, timers:create(one))
-    local recv, send = stream.waiting(timers, task.wait, type, task.wait, task.wait)
+    local recv, send = stream.waiting(timers, {
+      recv_queued = task.wait, release = type, send_queued = task.wait, send_rest = task.wait,
+    })
     local pump = stream.pump(sel, true)
     local got, ended
     task.fork(function() got = recv(two, "line") .. recv(two, 50) .. recv(two) end)

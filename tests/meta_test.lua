@@ -1,6 +1,6 @@
--- The definitions of lualib/meta against what the modules have, and docs/api against the definitions.
--- Needs `ls` and `sh`; one request is served on 127.0.0.1 to get hold of a request and a response, and a
--- scheduler is booted for what exists in services alone.
+-- Compares the definitions in lualib/meta with the modules, and docs/api with the definitions.
+-- Needs `ls` and `sh`. Serves one request on 127.0.0.1 to get a request and a response, and boots a scheduler
+-- for the modules and classes that exist only in services.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -21,17 +21,18 @@ local INTERNAL <const> = {}
 for name in ([[ lio.serve
   lio.stream lio.http lio.outlet lio.resolver lio.task.core lio.tasks lio.service ltask.core
   lio.defer lio.watch_hooks lio.watched lio.misuse lio.options lio.debug lio.panics bee.object
-  ltask.exclusive_loop ltask.loader ltask.logger ltask.logline ltask.more ltask.quit ltask.request
-  ltask.service ltask.timer skynet.debug skynet.errors skynet.inspect skynet.launch skynet.manager skynet.message
-  skynet.names skynet.packing skynet.protocol skynet.registry skynet.request skynet.response skynet.select
-  skynet.services skynet.task skynet.time skynet.trace ]]):gmatch "%S+" do
+  ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.hooks ltask.log ltask.log_output ltask.main
+  ltask.main_thread ltask.quit_handler ltask.require ltask.root_client ltask.sessions
+  skynet.boot skynet.clock skynet.debug skynet.hooks skynet.inspect skynet.lifecycle skynet.manager skynet.message
+  skynet.names skynet.packed_message skynet.protocol skynet.registry_service skynet.request skynet.response
+  skynet.select skynet.task skynet.trace skynet.unhandled ]]):gmatch "%S+" do
   INTERNAL[name] = true
 end
 
-local modules, by_name, classes = {}, {}, {}
-for index, path in ipairs(definitions.files(t.root)) do
-  local module = definitions.read(path)
-  modules[index], by_name[module.name] = module, module
+local pages = definitions.read(t.root)
+local modules, by_name, classes = definitions.modules(pages), {}, {}
+for _, module in ipairs(modules) do
+  by_name[module.name] = module
   for _, class in ipairs(module.classes) do classes[class.name] = class end
 end
 
@@ -42,7 +43,7 @@ local function read_file(path)
   return text
 end
 
--- The names that a class and its parents define. → functions, fields.
+-- Returns the functions and the fields that a class and its parents define, by name.
 local function defined(class)
   local functions, fields = {}, {}
   for _, name in ipairs(class.parents) do
@@ -55,7 +56,7 @@ local function defined(class)
   return functions, fields
 end
 
--- The functions and the other values of a table, by name, but for metamethods and what has a name with `_`.
+-- Returns the functions and the other values of a table, by name. Names that begin with `_` are left out.
 local function found(values)
   local functions, others = {}, {}
   for name, value in pairs(values) do
@@ -77,7 +78,7 @@ local function methods_of(object)
   return getmetatable(object).__index
 end
 
--- The upvalue of a function with that name.
+-- Returns the upvalue of a function with that name.
 local function upvalue(f, wanted)
   for index = 1, 255 do
     local name, value = debug.getupvalue(f, index)
@@ -87,7 +88,7 @@ local function upvalue(f, wanted)
   error("no upvalue " .. wanted)
 end
 
--- The methods of every class, by the class's name, and the request and response of a served request.
+-- Returns the methods of every class, by the class's name, and the objects of a served request.
 local function gather()
   local all, seen = {}, {}
   local function add(name, object)
@@ -130,7 +131,7 @@ local function gather()
   app:get("/", function(_, res) return res:status(201):header("X-Seen", "yes"):send "seen" end)
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
-    t.ok(web.compress and web.log) -- loaded when they are first asked for
+    t.ok(web.compress and web.log) -- loaded when they are first used
     add("lio.Listener", listener)
     local udp <close> = assert(net.udp("127.0.0.1", 0))
     add("lio.Udp", udp)
@@ -164,12 +165,11 @@ local instances, seen
 
 -- Modules of the scheduler -----------------------------------------------------------------------
 
--- The names in the lists of Rust functions that make up `ltask`: its table fills as they are used.
+-- The lists of Rust functions that make up `ltask`. A function is added to its table when it is first used.
 local NATIVE <const> = {
   { "modules/ltask/messages.rs", "FUNCTIONS" }, { "modules/ltask/time.rs", "FUNCTIONS" },
   { "modules/ltask/event.rs", "FUNCTIONS" }, { "modules/pack/mod.rs", "FUNCTIONS" },
   { "modules/ltask/calls.rs", "PUBLIC" }, { "modules/ltask/service.rs", "PUBLIC" },
-  { "modules/ltask/service.rs", "TASK" },
 }
 
 local function native_names()
@@ -178,16 +178,18 @@ local function native_names()
     local text = read_file(t.root .. "src/" .. one[1])
     local list = text:match("const " .. one[2] .. ": [^=]+=[%s%w!]*([%[{].-[%]}]);")
     assert(list, one[1] .. " has no " .. one[2])
-    -- `step`, `module::step`, `name = step`, `name: FUNCTION` or `c"name"`.
+    -- `step`, `module::step`, `name = step` or `name: FUNCTION`.
     for entry in list:sub(2, -2):gsub(",%s*$", ""):gmatch "[^,]+" do
-      local path = entry:match '"([%w_]+)"' or assert(entry:match "^%s*([%w_:]+)", entry)
+      local path = assert(entry:match "^%s*([%w_:]+)", entry)
       names[#names + 1] = path:gsub(":$", ""):match "[%w_]+$"
     end
   end
+  local list = read_file(t.root .. "src/modules/ltask/service.rs"):match "const MODULES: [^=]+=(.-)];\n"
+  for name in list:gmatch '"([%w_]+)"' do names[#names + 1] = name end
   return table.concat(names, " ")
 end
 
--- Says a line per function and other value of a module: module, name, parameters or what it is.
+-- Writes one line for each function and other value of a module: module, name, and number of parameters or "value".
 local SHOW <const> = [[
   local function show(module, name, value)
     local info = type(value) == "function" and debug.getinfo(value, "u")
@@ -198,7 +200,7 @@ local SHOW <const> = [[
   local function show_all(module, values) for name, value in pairs(values) do show(module, name, value) end end
 ]]
 
--- A function that has that many parameters.
+-- Returns a function with that number of parameters.
 local function stand_in(parameters)
   if parameters == "..." then return function(...) return ... end end
   local names = {}
@@ -206,7 +208,8 @@ local function stand_in(parameters)
   return load("return function(" .. table.concat(names, ", ") .. ") end")()
 end
 
--- Modules and classes that exist in services alone, by name: their functions as stand-ins of the same form.
+-- Returns substitutes for the functions of the modules and classes that exist only in services, by name. A substitute
+-- has the same number of parameters.
 local function in_services()
   local out, err, code = kit.system {
     services = { alone = SHOW .. "show_all('ltask.exclusive', require 'ltask.exclusive') return {}" },
@@ -217,7 +220,6 @@ local function in_services()
     main = SHOW .. "local NAMES <const> = '" .. native_names() .. "'" .. [[
 
       for name in NAMES:gmatch "%S+" do show("ltask", name, ltask[name]) end
-      for name in pairs(require "ltask.more") do show("ltask", name, ltask[name]) end
       show_all("ltask.Log", ltask.log)
       show_all("ltask.Async", getmetatable(ltask.async()).__index)
       show_all("ltask.Requests", getmetatable(ltask.request()).__index)
@@ -232,20 +234,19 @@ local function in_services()
   return all
 end
 
--- Fields of `ltask` that are not there before they are assigned, or not in services.
+-- Fields of `ltask` that do not exist before they are assigned, or not in services.
 local ASSIGNED <const> = { signal_handler = true, on_idle = true, start = true }
 
--- The module by that name, or the stand-ins for what it has.
+-- Returns the module by that name, or the table of its substitutes.
 local function module_of(name)
   return instances and instances[name] or require(name)
 end
 
-t.test("every class can be made and looked at", function()
+t.test("the test has an instance of every class", function()
   instances, seen = gather()
   for name, functions in pairs(in_services()) do instances[name] = functions end
   local ltask = instances.ltask
   for name in pairs(ASSIGNED) do ltask[name] = true end
-  ltask.hooks = nil -- of `ltask.more`, for the Rust part
   t.ok(seen.answer:find("^HTTP/1.1 201 "), seen.answer)
   for name, class in pairs(classes) do
     local is_module = by_name[name] ~= nil
@@ -272,7 +273,7 @@ t.test("every module of the library has definitions, and no other", function()
   t.eq(sorted(by_name), sorted(there))
 end)
 
--- Not in the test: `net` fills itself at the first look, and `ltask.start` opens what it stands on.
+-- Before the tests: `net` fills itself at the first access, and `ltask.start` loads the modules that it uses.
 local _ = net.listen
 require "ltask.start"
 
@@ -298,7 +299,7 @@ end
 
 t.test("lio.NetInstance: definitions and the loop's instance are the same", function()
   local functions = defined(classes["lio.NetInstance"])
-  -- These are of the module alone.
+  -- Only the module has these.
   functions.new, functions.use, functions.remote = nil, nil, nil
   local real, values = found(loop.net)
   t.eq(sorted(functions), sorted(real))
@@ -307,13 +308,13 @@ t.test("lio.NetInstance: definitions and the loop's instance are the same", func
   t.eq(sorted(own), sorted(values))
 end)
 
--- The parameters of a Lua function are those of its definition; others take what they like.
+-- Checks that a Lua function has the parameters of its definition. Functions with `...` are not checked.
 local function check_parameters(label, f, real)
   local info = debug.getinfo(real, "u")
   if info.isvararg then return end
   local count = #f.names + (f.is_method and 1 or 0)
-  if f.names[#f.names] == "..." then return t.ok(false, label .. " takes no further arguments") end
-  t.eq(count, info.nparams, label .. ": how many parameters")
+  if f.names[#f.names] == "..." then return t.ok(false, label .. " accepts no further arguments") end
+  t.eq(count, info.nparams, label .. ": number of parameters")
 end
 
 t.test("definitions have the parameters of the functions", function()
@@ -321,7 +322,7 @@ t.test("definitions have the parameters of the functions", function()
     for index, class in ipairs(module.classes) do
       local real = index == 1 and module_of(module.name) or instances[class.name]
       for _, f in ipairs(class.functions) do
-        -- Shared with connections and datagram sockets, which have two time limits.
+        -- Shared with connections and datagram sockets, which have two timeouts.
         if not (class.name == "lio.Listener" and f.name == "timeout") then
           check_parameters(class.name .. "." .. f.name, f, real[f.name])
         end
@@ -375,7 +376,7 @@ t.test("types that definitions mention are defined", function()
   end
   local function check(label, list)
     for _, one in ipairs(list) do
-      -- Literals are no names.
+      -- Without the literals, which are not names.
       for name in one.type:gsub('"[^"]*"', ""):gmatch "%f[%w](%l+%.[%w_]+)" do
         t.ok(known[name], label .. " mentions " .. name)
       end
@@ -409,15 +410,15 @@ t.test("the scheduler's manual lists every name of its modules and every field o
   for field in pairs(fields) do t.ok(named[field], "the field " .. field .. " is missing") end
 end)
 
-t.test("docs/api is what docs/build.lua makes of the definitions", function()
-  local pages = { ["README.md"] = page.index(modules) }
-  for _, module in ipairs(modules) do pages[module.name .. ".md"] = page.of(module) end
+t.test("docs/api is the output of docs/build.lua", function()
+  local made = { ["README.md"] = page.index(pages) }
+  for _, one in ipairs(pages) do made[one.name .. ".md"] = page.of(one) end
   local pipe = assert(io.popen("ls " .. t.quote(t.root .. "docs/api")))
   local there = {}
   for name in pipe:lines() do there[name] = true end
   pipe:close()
-  t.eq(sorted(there), sorted(pages), "run docs/build.lua")
-  for name, text in pairs(pages) do
+  t.eq(sorted(there), sorted(made), "run docs/build.lua")
+  for name, text in pairs(made) do
     t.ok(read_file(t.root .. "docs/api/" .. name) == text, name .. " is not up to date: run docs/build.lua")
   end
 end)

@@ -1,5 +1,5 @@
--- Skynet's words for coroutines, time, the log and critical sections, with their errors: the rest of what is in
--- tests/skynet_message_test.lua and tests/skynet_service_test.lua.
+-- The Skynet API for coroutines, time, the log and critical sections, with its errors. tests/skynet_message_test.lua
+-- and tests/skynet_service_test.lua have the rest.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -32,7 +32,7 @@ kit.both("wrong arguments of fork, sleep, timeout, wakeup and init raise at the 
   },
 })
 
-kit.both("two cannot sleep or wait on one token at a time", {
+kit.both("two coroutines cannot sleep or wait on one token", {
   main = [[
     skynet.fork(function() say("first", skynet.sleep(100000, "token")) end)
     skynet.yield()
@@ -43,13 +43,13 @@ kit.both("two cannot sleep or wait on one token at a time", {
     say((skynet.wakeup "token"))
   ]],
   out = {
-    "false\tsleep: somebody sleeps or waits on this token already",
-    "false\twait: somebody sleeps or waits on this token already",
+    "false\tsleep: a coroutine sleeps or waits on this token already",
+    "false\twait: a coroutine sleeps or waits on this token already",
     "true", "first\tBREAK", "nil",
   },
 })
 
-kit.both("a wakeup finds nobody when the sleeper was killed or could not wait", {
+kit.both("a wakeup has no effect if the sleeping coroutine was killed or could not wait", {
   main = [[
     local task = require "lio.task"
     local co = skynet.fork(skynet.sleep, 100000, "killed")
@@ -78,7 +78,7 @@ kit.both("a wakeup finds nobody when the sleeper was killed or could not wait", 
   },
 })
 
-kit.both("a wakeup by ltask ends a sleep, and skynet's words wake no other wait", {
+kit.both("ltask.wakeup ends a sleep, and skynet.wakeup ends no wait of ltask", {
   main = [[
     skynet.fork(function() say("slept", skynet.sleep(100000, "token")) end)
     skynet.fork(function() say("waited", ltask.wait "theirs") end)
@@ -91,7 +91,7 @@ kit.both("a wakeup by ltask ends a sleep, and skynet's words wake no other wait"
   out = { "true", "slept\tBREAK", "true", "waited\t1" },
 })
 
-kit.both("yield lets the messages go first that are there", {
+kit.both("yield lets messages that have arrived be handled first", {
   services = { self = [[
     skynet.start(function()
       local list = {}
@@ -113,7 +113,7 @@ kit.both("now, starttime, time and hpc agree with each other and with the system
     local before = os.time()
     local now, time, start, hpc = skynet.now(), skynet.time(), skynet.starttime(), skynet.hpc()
     say(math.type(now), math.type(time), math.type(start), math.type(hpc))
-    -- time(2) may be a tick behind the clock that the start is read from.
+    -- time(2) may be a tick behind the clock of starttime.
     say(now >= 0 and now < 100000, start <= before + 1 and start > before - 1000)
     -- One clock is read between two readings of the other; all in centiseconds.
     local function agrees(clock, other)
@@ -152,7 +152,7 @@ kit.both("error writes its values to the log, with spaces between them", {
   out = function(out) t.ok(out:find "^%[.*%]%[INFO%]%(3 main%) text 1 nil true\n$", out) end,
 })
 
-kit.both("a trace goes past a service that does not know skynet's words", {
+kit.both("a trace passes a service that does not use skynet", {
   services = { native = "return { lua = function(...) return ... end }" },
   main = [[
     local native = skynet.newservice "native"
@@ -172,7 +172,7 @@ kit.both("a trace goes past a service that does not know skynet's words", {
   end,
 })
 
-kit.both("a trace follows the coroutines inside of the one that is followed", {
+kit.both("a trace includes the coroutines of the traced task", {
   services = { far = [[
     skynet.start(function()
       skynet.dispatch("lua", function()
@@ -206,7 +206,7 @@ kit.both("a trace follows the coroutines inside of the one that is followed", {
   end,
 })
 
-kit.both("an error that goes through several services is logged by each, and each traceback once", {
+kit.both("an error that passes several services is logged by each, and each traceback once", {
   services = { one = [[
     local depth = ...
     skynet.start(function()
@@ -220,13 +220,13 @@ kit.both("an error that goes through several services is logged by each, and eac
   main = [[
     local one = skynet.newservice("one", 2)
     skynet.send(one, "lua")
-    -- Its answer comes behind the end of the first.
+    -- Its answer arrives after the end of the first.
     local ok, err = pcall(skynet.call, one, "lua")
     say(ok, #err)
   ]],
   err = false,
   out = function(out, err)
-    -- One of each service, and who called.
+    -- One of each service, and of the caller.
     t.eq(kit.lines(out), { "false\t4" })
     local heads, tracebacks = {}, {}
     for line in err:gmatch "[^\n]+" do
@@ -250,7 +250,7 @@ kit.both("an error that goes through several services is logged by each, and eac
 
 -- Critical sections ---------------------------------------------------------------------------
 
-kit.both("a section goes on to the next one when who is inside or waits is killed", {
+kit.both("the next coroutine enters a section when one that is inside or waits is killed", {
   main = [[
     local task = require "lio.task"
     local section = require "skynet.queue"()
@@ -264,8 +264,8 @@ kit.both("a section goes on to the next one when who is inside or waits is kille
     end
     skynet.yield()
     task.kill(co[3]) -- waits
-    task.kill(co[1]) -- is inside: the turn goes to 2
-    task.kill(co[2]) -- has the turn, and has not run: the turn goes to 4
+    task.kill(co[1]) -- is inside: 2 is next
+    task.kill(co[2]) -- was woken, and has not run: 4 is next
     skynet.sleep(5)
     say(section(function(...) return select("#", ...), ... end, nil, 1))
     say(pcall(section))
@@ -278,7 +278,7 @@ kit.both("a section goes on to the next one when who is inside or waits is kille
   end,
 })
 
-kit.both("a section is the handler's: a generator inside of it may enter again, and others wait", {
+kit.both("a section belongs to the handler: its generators may enter again, and other tasks wait", {
   main = [[
     local section = require "skynet.queue"()
     local function numbers(n)
@@ -295,14 +295,14 @@ kit.both("a section is the handler's: a generator inside of it may enter again, 
     section(function()
       skynet.yield()
       for i in numbers(3) do
-        -- The generator is inside, and so may be who it gives its values to.
+        -- The generator is inside, and the handler that reads its values may enter as well.
         section(say, "number", i)
         skynet.sleep(0)
       end
       say "leaves"
     end)
     skynet.yield()
-    -- Entered by the generator alone: it keeps the section until its turn ends.
+    -- Entered by the generator alone, which is inside until it ends.
     local one = numbers(1)
     one()
     skynet.fork(section, say, "the next")
@@ -315,7 +315,7 @@ kit.both("a section is the handler's: a generator inside of it may enter again, 
   out = { "number\t1", "number\t2", "number\t3", "leaves", "after them", "not yet", "the next", "free" },
 })
 
-kit.both("a section goes on when a coroutine that waits for it, or is inside, is closed", {
+kit.both("the next coroutine enters a section when one that is inside or waits is closed", {
   main = [[
     local section = require "skynet.queue"()
     local inside, waits
@@ -338,7 +338,7 @@ kit.both("a section goes on when a coroutine that waits for it, or is inside, is
   },
 })
 
-kit.both("a section passes on errors of all kinds as they are", {
+kit.both("a section raises errors of all kinds unchanged", {
   main = [[
     local queue = require "skynet.queue"
     local section, problem = queue.new(), {}

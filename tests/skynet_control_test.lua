@@ -1,5 +1,5 @@
--- Skynet's functions that look at a service and take hold of it: requests in parallel, lists of coroutines, figures,
--- killed coroutines, messages that nothing handles, and the protocol "debug".
+-- The functions of the Skynet API that inspect and control a service: concurrent requests, lists of coroutines,
+-- statistics, killed coroutines, messages without a handler, and the protocol "debug".
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -7,7 +7,7 @@ package.path = t.root .. "?.lua;" .. package.path
 local kit = require "tests.skynet.kit"
 local plain = require "tests.ltaskkit"
 
--- A service that answers later: `ping` after some time, `fail` with an error, `hang` not at all, `later` after `go`.
+-- A service that answers later: `ping` after some time, `fail` with an error, `hang` never, `later` after `go`.
 local slave <const> = [[
   function CMD.later() skynet.wait "go" return "late" end
   function CMD.go() skynet.wakeup "go" end
@@ -19,7 +19,7 @@ local slave <const> = [[
 
 -- Requests ------------------------------------------------------------------------------------
 
-kit.both("request sends several calls and hands their answers out as they come", {
+kit.both("request sends several calls and returns their answers as they arrive", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -31,7 +31,7 @@ kit.both("request sends several calls and hands their answers out as they come",
   out = { "0\tnil\t2\tnil\tb", "3\tT\t1\tx", "6\tnil\t1\tlast" },
 })
 
-kit.both("a request that fails has the answer false, also when there is no such service", {
+kit.both("a failed request has the answer false, also if there is no such service", {
   services = { slave = slave },
   err = "no luck",
   main = [[
@@ -48,7 +48,7 @@ kit.both("a request that fails has the answer false, also when there is no such 
   out = { "fails false, no name false, no service false, works fine\tnil" },
 })
 
-kit.both("when the time of select is over the loop ends, and late answers are dropped", {
+kit.both("at the timeout of select the loop ends, and late answers are dropped", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -59,7 +59,7 @@ kit.both("when the time of select is over the loop ends, and late answers are dr
     say(r.timeout, skynet.task() - waiting)
     skynet.call(slave, "lua", "go")
     say(skynet.call(slave, "lua", "ping", 0, "behind the late one"))
-    -- The timer of one that is done is gone.
+    -- A request that is done has no timer.
     r = skynet.request { slave, "lua", "ping", 0, 1 }
     for _, answer in r:select(100000) do say(answer[1]) end
     say(r.timeout, skynet.task() - waiting)
@@ -67,7 +67,7 @@ kit.both("when the time of select is over the loop ends, and late answers are dr
   out = { "in time", "true\t0", "behind the late one", "1", "nil\t0" },
 })
 
-kit.both("a loop that is left early, and close, forget the other calls", {
+kit.both("a loop that is left early, and close, drop the other calls", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -90,7 +90,7 @@ kit.both("a loop that is left early, and close, forget the other calls", {
   out = { "1", "0", "1", "0" },
 })
 
-kit.both("calls and other requests work inside the loop, and a list will do", {
+kit.both("calls and other requests work inside the loop, and select takes a list", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -104,7 +104,7 @@ kit.both("calls and other requests work inside the loop, and a list will do", {
   out = { "b\tinside", "inner", "a\tinside", "inner", "true" },
 })
 
-kit.both("what is no request is refused at the caller's line", {
+kit.both("a value that is no request is refused at the caller's line", {
   main = [[
     local function try(f, ...) say((select(2, pcall(f, ...)):gsub("^.*/", ""))) end
     try(function() skynet.request {} end)
@@ -127,7 +127,7 @@ kit.both("what is no request is refused at the caller's line", {
 
 -- Coroutines ----------------------------------------------------------------------------------
 
-kit.both("task counts and shows the coroutines that wait", {
+kit.both("task counts and shows the waiting coroutines", {
   services = {
     look = [[
       skynet.start(function()
@@ -154,7 +154,7 @@ kit.both("task counts and shows the coroutines that wait", {
     ]],
   },
   main = [[
-    -- What it has forked runs before it answers.
+    -- Its forks run before it answers.
     skynet.call(skynet.newservice "look", "debug", "PING")
     say(pcall(skynet.task, true))
   ]],
@@ -182,7 +182,7 @@ kit.both("uniqtask shows each traceback once, with sessions", {
   out = { "1\tsessions:[N] look.lua:3", "12\tsessions:[N,N,N,N,N,N,N,N,N,N...] look.lua:2" },
 })
 
-kit.both("trace_timeout keeps where a timeout was set, until it runs", {
+kit.both("trace_timeout keeps the place that has set a timeout, until it runs", {
   main = [[
     local function only()
       local list = {}
@@ -260,14 +260,14 @@ kit.both("killthread closes a coroutine, by itself, its session or its name; its
   },
 })
 
-kit.both("term ends the calls that wait for a service, and the responses for it", {
+kit.both("term ends the calls that wait for a service, and drops responses to it", {
   services = { slave = [[
     local answer
     function CMD.hang() skynet.sleep(1000000) end
     function CMD.keep() answer = skynet.response() end
     function CMD.ask(addr)
       skynet.fork(function() say("asked", pcall(skynet.call, addr, "lua", "hang")) end)
-      -- Not what waits for another one.
+      -- Calls to another service still wait.
       skynet.fork(function() say("another", pcall(skynet.call, CMD.other, "lua", "hang")) end)
       skynet.fork(function()
         for one, result in skynet.request { addr, "lua", "hang" }:select() do say("request", result) end
@@ -296,7 +296,7 @@ kit.both("term ends the calls that wait for a service, and the responses for it"
     skynet.call(a, "lua", "ask", b)
     skynet.fork(skynet.call, a, "lua", "keep")
     skynet.yield()
-    -- The calls of `a` wait for `b`; what it is to answer is for this service.
+    -- The calls of `a` wait for `b`; its responses are for this service.
     skynet.call(a, "lua", "term", b, true)
     skynet.call(a, "lua", "term", skynet.self())
   ]],
@@ -312,7 +312,7 @@ kit.both("term ends the calls that wait for a service, and the responses for it"
 
 -- Messages that nothing handles ---------------------------------------------------------------
 
-kit.both("dispatch_unknown_request gets what is sent and not handled; what is asked for is refused", {
+kit.both("dispatch_unknown_request gets sent messages without a handler; calls without one are refused", {
   services = { odd = kit.text_protocol .. [[
     skynet.start(function()
       local before
@@ -342,7 +342,7 @@ kit.both("dispatch_unknown_request gets what is sent and not handled; what is as
   end,
 })
 
-kit.both("dispatch_unknown_response gets answers that nobody has asked for", {
+kit.both("dispatch_unknown_response gets answers to unknown sessions", {
   services = { odd = [[
     local post = require "ltask.core".post
     skynet.start(function()
@@ -364,20 +364,20 @@ kit.both("dispatch_unknown_response gets answers that nobody has asked for", {
     end)
   ]] },
   main = [[ skynet.newservice "odd" ]],
-  err = "an answer of :00000004 to session 1234567, which nobody has asked with",
+  err = "an answer of :00000004 to session 1234567, which this service has not used",
   out = { "7654321\ttrue\tx\t1", "true" },
 })
 
 -- Figures, start ------------------------------------------------------------------------------
 
-kit.both("stat tells the figures of the service, and mqlen the unread messages", {
+kit.both("stat returns the statistics of the service, and mqlen the number of unread messages", {
   services = { figures = [[
     skynet.start(function()
       skynet.dispatch("lua", function() end)
       local before = skynet.stat "message"
       for i = 1, 5 do skynet.send(skynet.self(), "lua") end
       say(skynet.mqlen(), skynet.stat "mqlen", skynet.stat "message" - before)
-      -- Behind the five comes the end of the wait.
+      -- The answer that ends the wait follows the five.
       skynet.yield()
       say(skynet.mqlen(), skynet.stat "message" - before)
       local cpu, counter = skynet.stat "cpu", ltask.counter()
@@ -390,7 +390,7 @@ kit.both("stat tells the figures of the service, and mqlen the unread messages",
   out = { "5\t5\t0", "0\t6", "true\ttrue", "0\tfalse\tnil" },
 })
 
-kit.both("endless is true once after the watchdog has reported", {
+kit.both("endless is true once after a report of the watchdog", {
   config = { core = { watchdog = 0.05 } },
   services = { busy = [[
     skynet.start(function()
@@ -405,7 +405,7 @@ kit.both("endless is true once after the watchdog has reported", {
   out = function(out) t.eq(kit.lines(out)[1], "0\tfalse") end,
 })
 
-kit.both("memlimit refuses memory beyond it", {
+kit.both("memlimit bounds the memory", {
   services = { small = [[
     skynet.memlimit(2000000)
     skynet.start(function()
@@ -422,7 +422,7 @@ kit.both("memlimit refuses memory beyond it", {
   out = { "100000", "not enough memory", "100000" },
 })
 
-kit.both("pcall runs what init has collected before the function, and catches errors", {
+kit.both("pcall runs the functions of init before its function, and catches errors", {
   services = { careful = [[
     skynet.init(function() say "init" end)
     say(skynet.pcall(function(...) return "f", ... end, 1, nil))
@@ -434,7 +434,7 @@ kit.both("pcall runs what init has collected before the function, and catches er
   out = { "init", "true\tf\t1\tnil", "false\twrong\ttrue", "start" },
 })
 
-t.test("what the preload file sets on skynet is there in each service's own skynet", function()
+t.test("fields that the preload file sets on skynet exist in each service", function()
   local dir = t.tmp()
   t.write(dir .. "/before.lua", [[
     local skynet = require "skynet"
@@ -466,7 +466,7 @@ end)
 
 -- The protocol "debug" ------------------------------------------------------------------------
 
-kit.both("debug commands tell of a service and take hold of it", {
+kit.both("debug commands inspect and control a service", {
   services = { server = [[
     skynet.info_func(function(...) return "info", ... end)
     function CMD.hang() skynet.sleep(1000000) end
@@ -525,7 +525,7 @@ kit.both("debug commands tell of a service and take hold of it", {
   end,
 })
 
-kit.both("the debug command TERM ends calls, RUN runs text with the handlers' upvalues", {
+kit.both("the debug command TERM ends calls, RUN runs code with the handlers' upvalues", {
   services = { server = [[
     local values = { x = 1 }
     function CMD.get(name) return values[name] end
@@ -556,7 +556,7 @@ kit.both("the debug command TERM ends calls, RUN runs text with the handlers' up
   end,
 })
 
-kit.both("reg_debugcmd adds a command, and TRACELOG follows a protocol", {
+kit.both("reg_debugcmd adds a command, and TRACELOG traces a protocol", {
   services = { server = [[
     require "skynet.debug".reg_debugcmd("HELLO", function(...) return "hello", ... end)
     function CMD.get() return skynet.tracetag() end
@@ -592,7 +592,7 @@ kit.both("reg_debugcmd adds a command, and TRACELOG follows a protocol", {
 
 -- Modules -------------------------------------------------------------------------------------
 
-kit.both("skynet.coroutine has skynet's names, and tells who waits", {
+kit.both("skynet.coroutine has skynet's names, and the status of waiting coroutines", {
   main = [[
     local coroutine = require "skynet.coroutine"
     local own = coroutine.running()
@@ -628,14 +628,14 @@ kit.both("skynet.coroutine has skynet's names, and tells who waits", {
   },
 })
 
-kit.both("skynet.profile measures the time of a coroutine without its waits and those beside it", {
+kit.both("skynet.profile measures the time of a coroutine without its waits and without other coroutines", {
   main = [[
     local profile = require "skynet.profile"
     local function work(seconds)
       local counter = ltask.counter()
       while ltask.counter() < counter + seconds do end
     end
-    -- Others work while this one sleeps.
+    -- Other coroutines work while this one sleeps.
     skynet.fork(work, 2)
     profile.start()
     skynet.sleep(10)
@@ -671,7 +671,7 @@ kit.both("skynet.profile measures the time of a coroutine without its waits and 
   },
 })
 
-kit.both("skynet.service makes one service of a function, which others find by its name", {
+kit.both("skynet.service makes one service of a function, which other services find by its name", {
   services = { user = [[
     local service = require "skynet.service"
     function CMD.set(...) return skynet.call(service.query "db", "lua", "set", ...) end

@@ -1,5 +1,5 @@
--- docs/skynet.md against the code: its table names every function of `skynet` and nothing else, its events are those
--- that traces have, and its program runs.
+-- docs/skynet.md matches the code: its table has every function of `skynet` and nothing else, its events are those of
+-- traces, and its program runs.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -39,7 +39,7 @@ t.test("the manual's table names every function and number of skynet, once, and 
   t.eq(first_column "Every function", real)
 end)
 
-t.test("the words that the contract lists are all there", function()
+t.test("all names of the contract exist", function()
   for name in ([[start dispatch register_protocol fork sleep yield wait wakeup timeout call send rawcall ret retpack
     response self newservice uniqueservice queryservice localname exit error now starttime time address genid
     trace]]):gmatch "%S+" do
@@ -47,7 +47,7 @@ t.test("the words that the contract lists are all there", function()
   end
 end)
 
-t.test("what the manual says is not there is not there", function()
+t.test("names that the manual lists as missing do not exist", function()
   local count = 0
   for name in section "What is not there":match "\n?Functions of `skynet`: (.-)\n\n":gmatch "`([%w_]+)`" do
     t.is_nil(skynet[name], name)

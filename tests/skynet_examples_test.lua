@@ -1,5 +1,5 @@
--- The program of examples/skynet does what its first lines say, in this suite's host, with any number of workers, and
--- from another folder than its own.
+-- The program of examples/skynet does what its first lines describe, in this suite's host, with any number of workers,
+-- and from another folder.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -10,7 +10,7 @@ local here = t.run "pwd".out:gsub("\n", "")
 local root = t.root:find "^/" and t.root or here .. "/" .. t.root
 local folder = root .. "examples/skynet/"
 
--- What services print are lines of the log, each with time, level and service.
+-- The output of services is in lines of the log, each with time, level and service.
 local said <const> = { "waited for:\tlarge", "colour\tred", "count\t10", "size\tlarge" }
 
 local function check(r)
@@ -22,7 +22,7 @@ local function check(r)
   t.eq(lines, said)
 end
 
-t.test("run.lua boots the services beside it, which log what they fetched, and ends", function()
+t.test("run.lua boots the services of its folder, which log their values, and ends", function()
   check(t.run(("cd / && timeout -k 1 60 %s %s"):format(kit.host(), t.quote(folder .. "run.lua"))))
 end)
 
@@ -36,7 +36,7 @@ for _, workers in ipairs(kit.workers) do
   end)
 end
 
-t.test("the store raises what is no command of its own, and goes on", function()
+t.test("the store raises an error for an unknown command, and continues", function()
   local r = kit.program(([[
     local dir = %q
     package.path = package.path .. ";" .. dir .. "?.lua"

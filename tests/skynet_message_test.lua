@@ -1,4 +1,4 @@
--- Skynet's words for messages: packing, protocols, calls and answers, with their errors. The programs of tests/skynet
+-- The Skynet API for messages: packing, protocols, calls and answers, with their errors. The programs of tests/skynet
 -- show how they work together.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
@@ -6,7 +6,7 @@ local t = require "tests.kit"
 package.path = t.root .. "?.lua;" .. package.path
 local kit = require "tests.skynet.kit"
 
-kit.both("packed values come back, from a pointer and from a string", {
+kit.both("packed values are unpacked, from a pointer and from a string", {
   main = [[
     local values = table.pack(nil, true, false, 1, -2^53 | 0, 0.5, -1e300, "", "a\0b", nil)
     local function check(...)
@@ -40,7 +40,7 @@ kit.both("tostring makes a string of a message, which unpack reads", {
   out = { "string\ttrue\ttrue\tx\tx", "true", "as it is\t12\ttrue" },
 })
 
-kit.both("what cannot be packed raises, and so does a damaged string", {
+kit.both("a value that cannot be packed raises an error, and so does a corrupt string", {
   main = [[
     for _, pack in ipairs { skynet.pack, skynet.packstring } do
       for _, value in ipairs { function() end, coroutine.create(print) } do say(pcall(pack, value)) end
@@ -63,7 +63,7 @@ kit.both("what cannot be packed raises, and so does a damaged string", {
   end,
 })
 
-kit.both("packed tables may be nested without a limit, shared, and in themselves, in a string too", {
+kit.both("packed tables may be nested without a limit, shared and cyclic, also in a string", {
   main = [[
     local loop, deep = {}, {}
     loop.loop = loop
@@ -104,7 +104,7 @@ kit.both("packing into strings keeps no memory", {
   resident = true,
 })
 
-kit.both("a protocol with functions of its own carries strings", {
+kit.both("messages of a protocol with functions of its own are strings", {
   services = {
     shout = kit.text_protocol .. [[
       skynet.start(function()
@@ -113,7 +113,7 @@ kit.both("a protocol with functions of its own carries strings", {
           if text == "pack" then return skynet.retpack(1, 2) end
           if text == "nothing" then return skynet.ret() end
           if text == "inside" then
-            -- In a coroutine of the handler's own.
+            -- In a coroutine of the handler.
             return coroutine.wrap(function() skynet.ret "from inside" end)()
           end
           if text == "later" then
@@ -163,7 +163,7 @@ kit.both("a protocol with functions of its own carries strings", {
   end,
 })
 
-kit.both("register_protocol refuses what is wrong", {
+kit.both("register_protocol refuses wrong fields", {
   main = [[
     local function try(class) say(select(2, pcall(skynet.register_protocol, class))) end
     try(nil)
@@ -198,7 +198,7 @@ kit.both("register_protocol refuses what is wrong", {
   },
 })
 
-kit.both("dispatch tells the function before, and a protocol without one refuses calls", {
+kit.both("dispatch returns the function before, and a protocol without a function refuses calls", {
   services = { late = [[
     skynet.start(function()
       say(skynet.dispatch "lua")
@@ -226,7 +226,7 @@ kit.both("dispatch tells the function before, and a protocol without one refuses
   },
 })
 
-kit.both("skynet's services and others call each other", {
+kit.both("services with and without skynet call each other", {
   services = {
     words = "function CMD.add(a, b) return a + b end serve()",
     native = "return { lua = function(cmd, ...) return cmd, ... end, add = function(a, b) return a + b end }",
@@ -273,7 +273,7 @@ kit.both("an address is a number, its text or a name; others are refused", {
   },
 })
 
-kit.both("ret and its kin raise where there is no request", {
+kit.both("ret, retpack and response raise outside of a request", {
   services = { start = [[
     skynet.start(function()
       say("start", pcall(skynet.ret))
@@ -295,7 +295,7 @@ kit.both("ret and its kin raise where there is no request", {
   end,
 })
 
-kit.both("context tells session and address, ret works inside of coroutines, and a second answer raises", {
+kit.both("context returns session and address, ret works in nested coroutines, and a second answer raises", {
   services = { inner = [[
     skynet.start(function()
       skynet.dispatch("lua", function(session, address, cmd)
@@ -328,9 +328,9 @@ kit.both("context tells session and address, ret works inside of coroutines, and
   end,
 })
 
-kit.both("a request is answered once, whether in coroutines inside of the handler's or outside of them", {
+kit.both("a request is answered once, in nested coroutines of the handler or outside of them", {
   services = { deep = kit.text_protocol .. [[
-    -- What `f` returns, two coroutines further inside.
+    -- Returns the results of `f`, which runs in two nested coroutines.
     local function inside(f, ...)
       return coroutine.wrap(function(...) return coroutine.wrap(f)(...) end)(...)
     end
@@ -372,7 +372,7 @@ kit.both("a request is answered once, whether in coroutines inside of the handle
     t.eq(answers, { "values\t1", "text\t1", "values\t1", "text\t1", "values\t1", "text\t1" })
     local want = {}
     for _, first in ipairs { "ret", "retpack", "response" } do
-      -- What was only sent has no answer to give: `response` answers nobody.
+      -- A message without a session has no caller: the function of `response` has no effect.
       local sent = first == "response" and "nil" or "false"
       want[#want + 1] = ("asked\t%s\ttrue\tret\tfalse\tret: no session"):format(first)
       want[#want + 1] = ("asked\t%s\ttrue\tretpack\tfalse\tretpack: no session"):format(first)
@@ -386,7 +386,7 @@ kit.both("a request is answered once, whether in coroutines inside of the handle
   end,
 })
 
-kit.both("ignoreret inside of a coroutine is the handler's", {
+kit.both("ignoreret in a coroutine of the handler counts for the handler", {
   services = { ignores = [[
     skynet.start(function()
       skynet.dispatch("lua", function(session)
@@ -408,7 +408,7 @@ kit.both("ignoreret inside of a coroutine is the handler's", {
   },
 })
 
-kit.both("a second answer raises, by whatever word and protocol", {
+kit.both("a second answer raises, by any function and protocol", {
   services = { answers = kit.text_protocol .. [[
     local function twice(_, _, first, second)
       if first == "response" then skynet.response()(true, "1") else skynet[first](skynet.packstring "1") end
@@ -436,7 +436,7 @@ kit.both("a second answer raises, by whatever word and protocol", {
   end,
 })
 
-kit.both("an error while an answer is packed goes to the caller, or leaves the response open", {
+kit.both("an error while an answer is packed is sent to the caller, or leaves the response open", {
   services = { bad = [[
     skynet.start(function()
       skynet.dispatch("lua", function(_, _, cmd)
@@ -464,7 +464,7 @@ kit.both("an error while an answer is packed goes to the caller, or leaves the r
   end,
 })
 
-kit.both("send waits for room in a full mailbox, and nothing is lost", {
+kit.both("send waits for room in a full mailbox, and no message is lost", {
   services = {
     slow = [[
       local count = 0

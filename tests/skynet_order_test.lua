@@ -20,7 +20,7 @@ kit.both("1,000 random plans of forks, waits and wakeups run as in skynet", {
       local plan = model.plan(math.random, math.random(1, 40), round * 1000)
       local want, got = model.expected(plan), {}
       skynet.fork(model.play, plan, real, function(line) got[#got + 1] = line end)
-      -- Forks and what they wake have all run when the next message comes.
+      -- Forks and the coroutines that they wake have run when the next message is handled.
       skynet.sleep(0)
       local want_text, got_text = table.concat(want, "\n"), table.concat(got, "\n")
       if want_text ~= got_text then

@@ -1,5 +1,5 @@
--- Programs in skynet's style, tests/skynet/*.lua: each is booted by `skynet.start` in a process of its own,
--- with one worker and with two, and must log what skynet's semantics demand.
+-- The programs tests/skynet/*.lua: each is booted by `skynet.start` in a process of its own, with one worker and with
+-- two, and must log what skynet would.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -8,8 +8,8 @@ local kit = require "tests.ltaskkit"
 
 local folder = t.run "pwd".out:gsub("\n", "") .. "/" .. t.root .. "tests/skynet/"
 
--- The log's entries by service, without their times: "text" of information, "ERROR text" of errors, whose
--- tracebacks follow in lines of their own.
+-- Returns the log's entries by service, without times: "text" for information, "ERROR text" for errors, whose
+-- tracebacks follow on lines of their own.
 local function entries(text)
   local all = {}
   local list
@@ -25,7 +25,7 @@ local function entries(text)
   return all
 end
 
--- Boots tests/skynet/NAME.lua. Returns the entries of the log by service, what else it wrote to its errors.
+-- Boots tests/skynet/NAME.lua. Returns the entries of the log by service, and the rest of standard error.
 local function run(name, workers)
   local r = kit.program(table.concat {
     "local config = { start = ", kit.literal(name), ", thread = ", workers, ", luaservice = ",
@@ -38,7 +38,7 @@ local function run(name, workers)
 end
 
 -- A test per number of workers. `out`: by service, the lines of its log; the program's first service is 3, and those
--- that it makes are 4, 5, …. `err`: the same for its errors, as patterns that match at their begin.
+-- that it makes are 4, 5, …. `err`: the same for its errors, as patterns that match at their beginning.
 local function program(name, sentence, out, err)
   for _, workers in ipairs(kit.workers) do
     t.test(("%s: %s [%d worker%s]"):format(name, sentence, workers, workers > 1 and "s" or ""), function()

@@ -1,4 +1,4 @@
--- Skynet's words for services: how they are made, found, named and ended, and values that all of them share.
+-- The Skynet API for services: how they are made, found, named and ended, and values that all services share.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -6,7 +6,7 @@ package.path = t.root .. "?.lua;" .. package.path
 local kit = require "tests.skynet.kit"
 local plain = require "tests.ltaskkit"
 
-kit.both("arguments reach the file as they are, and the start function runs behind the file", {
+kit.both("the file gets its arguments unchanged, and the start function runs after the file", {
   services = {
     args = [[
       local a, b, c, d = ...
@@ -52,7 +52,7 @@ kit.both("a service answers while its start function waits", {
   out = { "42", "20" },
 })
 
-kit.both("newservice raises what was wrong", {
+kit.both("newservice raises the errors of its service", {
   services = {
     fails = "error 'in the file'",
     syntax = "this is no Lua",
@@ -91,7 +91,7 @@ kit.both("newservice raises what was wrong", {
   end,
 })
 
-kit.both("the services of the library are found, and native ones by all names", {
+kit.both("built-in services and services without skynet can be made and found", {
   services = { known = "ltask.register 'known' return { lua = function() return 'native' end }" },
   main = [[
     local addr = skynet.newservice "known"
@@ -103,7 +103,7 @@ kit.both("the services of the library are found, and native ones by all names", 
   out = { "true\ttrue", "native", "integer", "true\ttrue" },
 })
 
-kit.both("start works in services that others made", {
+kit.both("start works in services that are not made by skynet", {
   services = { plain = [[
     say("file", SERVICE_NAME)
     skynet.start(function()
@@ -120,7 +120,7 @@ kit.both("start works in services that others made", {
   out = { "file\tnil", "started", "behind start", "1\t2", "integer" },
 })
 
-kit.both("exit ends every coroutine of the service, at once, and is final", {
+kit.both("exit ends every coroutine of the service at once", {
   services = { exits = [[
     local function close(name) return setmetatable({}, { __close = function() say("closed", name) end }) end
     skynet.start(function()
@@ -162,7 +162,7 @@ kit.both("exit ends every coroutine of the service, at once, and is final", {
   end,
 })
 
-kit.both("a request that is closed tells the handler's line", {
+kit.both("a closed request is logged with the line of its handler", {
   services = { closed = [[
     skynet.start(function()
       skynet.dispatch("lua", function(_, _, cmd)
@@ -209,7 +209,7 @@ kit.both("abort ends the system", {
   out = {},
 })
 
-kit.both("names are given once, and are free when their service has ended", {
+kit.both("a name belongs to one service, and is free when that has ended", {
   services = { named = "skynet.start(function() skynet.register '.named' end)" },
   main = [[
     for _, f in ipairs { "localname", "register", "name" } do
@@ -243,7 +243,7 @@ kit.both("names are given once, and are free when their service has ended", {
   end,
 })
 
-kit.both("a plain name is one as well, in every call that takes an address", {
+kit.both("a name without a point works in every call that takes an address", {
   services = { named = [[
     CMD = { echo = function(...) return ... end }
     skynet.start(function()
@@ -270,7 +270,7 @@ kit.both("a plain name is one as well, in every call that takes an address", {
   end,
 })
 
-kit.both("setenv makes a value known in all services, once", {
+kit.both("setenv sets a value for all services, once", {
   services = { reads = "skynet.start(function() say(skynet.getenv 'key', skynet.getenv 'none') end)" },
   main = [[
     say(skynet.getenv "key")
@@ -281,9 +281,9 @@ kit.both("setenv makes a value known in all services, once", {
   out = { "nil", "12\tnil", "nil\tfalse\tsetenv: the key 'key' is set already" },
 })
 
--- What a service loads -----------------------------------------------------------------------
+-- The modules of a service --------------------------------------------------------------------
 
-kit.both("words come into the table as they are used, and pairs lists all of them", {
+kit.both("functions are added to the table as they are used, and pairs lists all of them", {
   main = [[
     say(rawget(skynet, "fork"), rawget(skynet, "PTYPE_TEXT"))
     say(type(skynet.fork), skynet.PTYPE_TEXT, rawget(skynet, "fork") == skynet.fork)
@@ -299,7 +299,7 @@ kit.both("words come into the table as they are used, and pairs lists all of the
   out = { "nil\tnil", "function\t0\ttrue", "nil\tnil\tnil\tnil", "true\ttrue\tmy own" },
 })
 
-kit.both("an error is logged in skynet's words, whatever of the scheduler was in use before", {
+kit.both("an error is logged as in skynet, also after use of the scheduler's own log", {
   services = { fails = [[
     local early = ...
     if early then say(type(ltask.log)) end
@@ -320,27 +320,27 @@ kit.both("an error is logged in skynet's words, whatever of the scheduler was in
   end,
 })
 
-plain.both("a file skynet.lua on package.path takes the place of the one that is built in", {
+plain.both("a file skynet.lua on package.path replaces the built-in module", {
   services = { one = [[ say((require "skynet").whose, ...) ]] },
   modules = { skynet = [[ return { whose = "the program's" } ]] },
   main = [[
     say((require "skynet").whose)
-    require "skynet.services".newservice("one", "made by skynet's words")
+    require "skynet.lifecycle".newservice("one", "made by skynet's words")
   ]],
   out = { "the program's", "the program's\tmade by skynet's words" },
 })
 
--- They showed "?: in upvalue '?'" for every function of the library.
+-- It showed "?: in upvalue '?'" for every function of the library.
 kit.both("the traceback of a service that cannot start has lines and names", {
   services = { broken = [[ skynet.start(function() error "cannot start" end) ]] },
   main = [[
     local ok, problem = pcall(skynet.newservice, "broken")
     problem = tostring(problem)
     say(ok, problem:find("?:", 1, true), problem:find("'?'", 1, true))
-    say((problem:match "skynet/launch%.lua:%d+: in upvalue 'first'" or ""):gsub("%d+", "N"))
+    say((problem:match "skynet/boot%.lua:%d+: in upvalue 'start_function'" or ""):gsub("%d+", "N"))
   ]],
   err = "could not start",
-  out = { "false\tnil\tnil", "skynet/launch.lua:N: in upvalue 'first'\t1" },
+  out = { "false\tnil\tnil", "skynet/boot.lua:N: in upvalue 'start_function'\t1" },
 })
 
 t.finish()

@@ -1,5 +1,5 @@
--- How a system of skynet's services begins and ends: `require "skynet.start"`, a script under `lio --service`, and
--- what is said where none of it is.
+-- How a system of skynet's services begins and ends: `require "skynet.start"`, a script under `lio --service`, and the
+-- errors outside of services.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -8,7 +8,7 @@ local kit = require "tests.ltaskkit"
 
 local paths <const> = "config.lua_path, config.lua_cpath = package.path, package.cpath\n"
 
--- Runs services (sources by name) under a configuration (Lua text). Returns t.run's table.
+-- Runs services (sources by name) with a configuration (Lua code). Returns the table of t.run.
 local function boot(config, services, folder)
   local dir = folder or t.tmp()
   for name, source in pairs(services) do t.write(dir .. "/" .. name .. ".lua", source) end
@@ -94,14 +94,14 @@ t.test("a wrong configuration raises before anything runs", function()
   end
 end)
 
-t.test("a first service that fails makes the call raise, and the exit code 1", function()
+t.test("if the first service fails, the call raises, and the exit code is 1", function()
   local r = boot("{}", { main = "require 'skynet'.start(function() error 'no start' end)" })
   t.eq(r.out, "")
   t.eq(r.code, 1)
   t.ok(r.err:find "the system cannot start: the bootstrap service 'main': .*main%.lua:1: no start", r.err)
 end)
 
-t.test("the system goes on without its first service, and ends with the last one that is not unique", function()
+t.test("the system continues without its first service, and ends with the last one that is not unique", function()
   local r = boot("{}", {
     main = [[
       local skynet = require "skynet"
@@ -125,7 +125,7 @@ t.test("the system goes on without its first service, and ends with the last one
   t.eq({ r.out, r.err }, { "the last one ends\ncode 0\n", "" })
 end)
 
-t.test("outside of services the words can be loaded, and start says where they belong", function()
+t.test("outside of services skynet can be loaded, and start raises an error", function()
   local r = kit.program [[
     local skynet = require "skynet"
     print(pcall(skynet.start, print))

@@ -1,12 +1,12 @@
--- Gets several pages at a time: `lio examples/coroutine/fetch.lua 2 http://127.0.0.1:8080/ http://127.0.0.1:8081/x`.
--- Prints a line per page, in the order in which they come; what has not come after that many seconds is given
--- up. Exit code 2 for a bad command line, 1 when a page could not be had.
+-- Gets several pages at once: `lio examples/coroutine/fetch.lua 2 http://127.0.0.1:8080/ http://127.0.0.1:8081/x`.
+-- Prints a line per page, in the order of arrival. Pages that have not arrived after the given seconds are cancelled.
+-- The exit code is 2 for a wrong command line, and 1 if a request failed.
 
 local loop = require "lio.loop"
 local net = require "lio.net"
 local thread = require "lio.thread"
 
--- → host, port, path; nothing when it is not the address of a page.
+-- Returns host, port and path, or nothing if the address is not valid.
 local function parse(url)
   local host, port, path = url:match "^http://([%w.-]+):?(%d*)(%S*)$"
   if not host or not path:find "^/" and path ~= "" then return nil end
@@ -22,7 +22,7 @@ local function get(url)
   return assert(page:match "^HTTP/1%.%d (%d+)", "not HTTP"), #page
 end
 
--- Gets each page in a thread of its own. However this function ends, when it is killed too, none of them is left.
+-- Gets each page in its own thread. When this function ends, also by a kill, the scope kills the remaining threads.
 local function get_all(urls, seen)
   local scope <close> = thread.scope()
   for at, url in ipairs(urls) do

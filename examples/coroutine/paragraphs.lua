@@ -1,10 +1,10 @@
--- Counts the lines and words of each paragraph that it is sent: `lio examples/coroutine/paragraphs.lua`, then
--- `nc 127.0.0.1 7200`; an empty line ends a paragraph. Another port: the first argument; 0: the system chooses.
+-- Counts the lines and words of each paragraph that a client sends: `lio examples/coroutine/paragraphs.lua`, then
+-- `nc 127.0.0.1 7200`. An empty line ends a paragraph. The first argument is the port; with 0 the system chooses one.
 --
--- Lines come from one generator, paragraphs from another one that loops over the first: `recv` waits two
--- coroutines deep, and meanwhile the other clients are served.
+-- One generator produces lines, another one loops over them and produces paragraphs. So `recv` waits two coroutines
+-- deep, and meanwhile the other clients are served.
 
-local coroutine = require "lio.coroutine" -- the global one already, but in a stock Lua
+local coroutine = require "lio.coroutine" -- only needed in a stock Lua; elsewhere it is the global one
 local loop = require "lio.loop"
 local net = require "lio.net"
 

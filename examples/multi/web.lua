@@ -1,11 +1,11 @@
--- The web service of main.lua beside it: a page, and JSON at /primes/LIMIT.
+-- The web service of main.lua: a page, and JSON at /primes/LIMIT.
 
 local ltask = require "ltask"
 local web = require "lio.webserver"
 
 local port, workers = ...
 local MOST <const> = 5000000
-local PARTS <const> = 16 -- of each job: later numbers take longer, so workers that are done take the next part
+local PARTS <const> = 16 -- of each job: larger numbers take longer, so workers that finish early take the next part
 
 local services, idle = {}, {}
 for i = 1, tonumber(workers) do
@@ -13,7 +13,7 @@ for i = 1, tonumber(workers) do
   idle[i] = services[i]
 end
 
--- Workers are taken and given back; who finds none waits for one.
+-- Tokens of the tasks that wait for an idle worker.
 local waiting = {}
 
 local function take()
@@ -29,7 +29,7 @@ local function give_back(id)
   if token then ltask.wakeup(token, id) else idle[#idle + 1] = id end
 end
 
--- Counts a part of a job, on the first worker that is free.
+-- Counts a part of a job on the next idle worker.
 local function count_part(first, last)
   local id = take()
   local ok, count = pcall(ltask.call, id, "count", first, last)
@@ -38,7 +38,7 @@ local function count_part(first, last)
   return { first = first, last = last, count = count, worker = id }
 end
 
--- → the parts of the job, and the sum of their counts.
+-- Returns the parts of the job and the sum of their counts.
 local function count_primes(limit)
   local jobs, parts, sum = {}, {}, 0
   for i = 1, PARTS do
@@ -104,4 +104,4 @@ app:get("/", function(req, res)
 end)
 
 app:run(tonumber(port)) -- until SIGINT or SIGTERM
-ltask.send(1, "quit_ltask") -- else the workers would go on
+ltask.send(1, "quit_ltask") -- otherwise the workers keep the system running

@@ -1,4 +1,4 @@
--- A service of main.lua beside it: counts primes of a range, which takes a while.
+-- A service of main.lua: counts the primes of a range, which takes long.
 
 local S = {}
 
@@ -11,7 +11,7 @@ local function is_prime(n)
   return true
 end
 
--- How many primes there are from `first` to `last`.
+-- Returns the number of primes from `first` to `last`.
 function S.count(first, last)
   local count = 0
   for n = first, last do

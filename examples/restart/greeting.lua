@@ -1,2 +1,2 @@
--- Change this and save: the server restarts, and nobody notices but for the text.
+-- Change this and save: the server restarts, and clients notice only the new text.
 return "Hello"

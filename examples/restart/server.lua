@@ -1,14 +1,14 @@
--- A server that is restarted without losing a request: its version can change while clients come and go.
+-- A server that restarts without losing a request: its version can change while clients connect.
 --
---   lio --watch examples/restart/server.lua [PORT]     8080 unless said otherwise; 0: the system chooses
+--   lio --watch examples/restart/server.lua [PORT]     default 8080; 0: the system chooses
 --
 -- Then, in another terminal:
 --
---   curl http://127.0.0.1:8080/              which process answers, and with what text
+--   curl http://127.0.0.1:8080/              shows the answering process and its text
 --   curl http://127.0.0.1:8080/slow          takes three seconds: start it, and restart meanwhile
---   pkill -HUP -o lio                        a restart; or change greeting.lua or greeting.txt
+--   pkill -HUP -o lio                        restarts; or change greeting.lua or greeting.txt
 --
--- The slow request is answered by the process that has begun it; whoever comes later is served by the new one.
+-- The process that has begun the slow request answers it. The new process serves later requests.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "?.lua;" .. package.path
 
@@ -17,7 +17,7 @@ local loop = require "lio.loop"
 local web = require "lio.webserver"
 local greeting = require "greeting"
 
--- No Lua code, so it has to be named to be watched.
+-- This file is not loaded as Lua code, so only this call makes it watched.
 local path = (arg[0]:match "^.*/" or "./") .. "greeting.txt"
 lio.watch(path)
 local file <close> = assert(io.open(path))

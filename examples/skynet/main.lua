@@ -1,10 +1,10 @@
--- The first service of run.lua beside it: makes the store and asks it, also from a generator of its own, whose calls
--- wait while other coroutines run.
+-- The first service of run.lua: creates the store and calls it, also from a generator. While a call of the generator
+-- waits, other coroutines run.
 
 local skynet = require "skynet"
 local queue = require "skynet.queue"
 
--- Names and values, each fetched when the loop asks for it.
+-- Iterates over names and values. Each value is fetched in its iteration.
 local function each(store)
   return coroutine.wrap(function()
     for _, name in ipairs(skynet.call(store, "lua", "names")) do
@@ -16,7 +16,7 @@ end
 skynet.start(function()
   local store = skynet.newservice("store", "colour", "red", "count", 0)
 
-  -- Two calls that belong together: nobody else's come between them.
+  -- Two calls in a critical section: no call of another coroutine comes between them.
   local section = queue()
   local function increment()
     local count = skynet.call(store, "lua", "get", "count")

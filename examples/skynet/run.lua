@@ -1,5 +1,5 @@
--- Boots a program of skynet's: `lio examples/skynet/run.lua`. In a stock Lua `require "lio"` comes first:
--- `lua5.4 -e 'require "lio"' examples/skynet/run.lua`. What main.lua prints are lines of the log; then it ends.
+-- Boots a skynet program: `lio examples/skynet/run.lua`. A stock Lua needs `require "lio"` first:
+-- `lua5.4 -e 'require "lio"' examples/skynet/run.lua`. The output of main.lua is written to the log; then it ends.
 
 local start = require "skynet.start"
 

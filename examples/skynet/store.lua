@@ -1,9 +1,9 @@
--- A service that keeps values by name, for main.lua beside it. Its commands: get, set, wait, names, stop.
+-- A service of main.lua that stores values by name. Its commands are get, set, wait, names and stop.
 
 local skynet = require "skynet"
 
-local values = {} -- name → value
-local waiting = {} -- name → the answers that its next value goes to
+local values = {} -- by name
+local waiting = {} -- by name: the functions that answer when the name gets its next value
 
 local CMD = {}
 
@@ -11,7 +11,7 @@ function CMD.get(name)
   skynet.retpack(values[name])
 end
 
--- Answers with the value before.
+-- Answers with the previous value.
 function CMD.set(name, value)
   local before = values[name]
   values[name] = value
@@ -20,7 +20,7 @@ function CMD.set(name, value)
   waiting[name] = nil
 end
 
--- Answers when there is a value, be it later.
+-- Answers at once, or when the name gets a value.
 function CMD.wait(name)
   if values[name] ~= nil then return CMD.get(name) end
   waiting[name] = waiting[name] or {}

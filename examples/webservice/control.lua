@@ -1,4 +1,4 @@
--- The first service of main.lua beside it: starts the web service, and ends the system when a signal comes.
+-- The first service of main.lua. It starts the web service, and ends the system when a signal arrives.
 
 local loop = require "lio.loop"
 local ltask = require "ltask"
@@ -23,7 +23,7 @@ loop.run(function()
   if not ok then
     io.stderr:write(tostring(url), "\n")
     ltask.call(1, "exit_code", 1)
-    return ltask.send(1, "quit_ltask") -- the others would go on
+    return ltask.send(1, "quit_ltask") -- otherwise the other services keep the system running
   end
   print("serving " .. url)
   io.stdout:flush()

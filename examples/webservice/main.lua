@@ -1,7 +1,7 @@
 -- A system with a web service: `lio examples/webservice/main.lua`, then http://127.0.0.1:8080/ in a browser.
--- Another port, or the redirect mode, where tunnel.lua beside it has the sockets: `… main.lua 8081 redirect`.
+-- With another port and the redirect mode, in which tunnel.lua has the sockets: `… main.lua 8081 redirect`.
 --
--- The folder home is served at /, the program's own files at /source, and app/clock.lua answers at /clock.
+-- The web service serves the folder home at /, the program's own files at /source, and app/clock.lua at /clock.
 
 local folder = arg[0]:match "^(.*/)" or "./"
 

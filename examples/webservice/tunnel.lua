@@ -1,9 +1,9 @@
--- A tunnel for the redirect mode of `lio.webservice`, as a script of the service `lio`: it has the sockets, and
--- the web service the rest. Here both are in one process; over a link to another machine it is the same.
+-- A tunnel for the redirect mode of `lio.webservice`, as a script of the service `lio`. The tunnel has the sockets, and
+-- the web service handles the requests. Here both are in one process, but they may be on different machines.
 --
 --   tunnel = ltask.spawn_service { name = "lio", args = { "tunnel.lua" } }
 --
--- Bytes go by requests that are answered when they are taken, so neither side can drown the other.
+-- Bytes are sent in requests, which are answered when the bytes have been accepted. This is the backpressure.
 
 local loop = require "lio.loop"
 local ltask = require "ltask"
@@ -11,17 +11,17 @@ local net = require "lio.net"
 
 local web -- the web service
 local listener
-local clients = {} -- session → connection
+local clients = {} -- connections by session
 local last = 0
 
--- What a client sends goes to the web service.
+-- Sends a client's bytes to the web service.
 local function carry(session, c)
   local piece, problem = c:recv()
   while piece do
     if not ltask.call(web, "tunnel_data", session, piece) then break end
     piece, problem = c:recv()
   end
-  -- Its end of sending is not yet its end: it may wait for an answer.
+  -- A client that has ended its sending may still wait for a response.
   if not problem and ltask.call(web, "tunnel_shutdown", session) then return end
   if clients[session] then ltask.call(web, "tunnel_close", session) end
   clients[session] = nil
@@ -40,7 +40,7 @@ end
 
 local S = {}
 
--- The web service starts: from now on clients come.
+-- The web service starts: the tunnel accepts clients from now on.
 function S.tunnel_open(addr, port)
   local message
   listener, message = net.listen(addr or "127.0.0.1", port)
@@ -57,7 +57,7 @@ function S.tunnel_data(session, data)
   return c ~= nil and c:send(data) == true
 end
 
--- The web service is done with a client.
+-- The web service has finished with a client.
 function S.tunnel_close(session)
   local c = clients[session]
   clients[session] = nil

@@ -18,12 +18,12 @@ local function fail(message)
 end
 
 -- The ranges of options that take a number.
-local NUMBERS <const> = { port = { 0, 65535 }, workers = { 1, 1024 } }
+local RANGES <const> = { port = { low = 0, high = 65535 }, workers = { low = 1, high = 1024 } }
 local WORDS <const> = { addr = true, port = true, workers = true }
 local FLAGS <const> = { list = true, hidden = true, log = true }
 
 local function number(name, text)
-  local low, high = table.unpack(NUMBERS[name])
+  local low, high = RANGES[name].low, RANGES[name].high
   local value = text:find "^%d+$" and math.tointeger(tonumber(text))
   if not value or value < low or value > high then
     fail(("--%s: a number from %d to %d expected, got '%s'"):format(name, low, high, text))
@@ -35,7 +35,7 @@ local function wrong(message)
   fail(message .. "\n" .. USAGE:gsub("\n$", ""))
 end
 
--- Reads the arguments. Returns the options, with the folder at 1.
+-- Reads the arguments. Returns the options, with the folder as `folder`.
 local function parse(...)
   local words, options = table.pack(...), {}
   local index, only_names = 1, false
@@ -43,8 +43,8 @@ local function parse(...)
     local word = words[index]
     local name, value = word:match "^%-%-([%w-]+)=?(.*)$"
     if only_names or word:sub(1, 1) ~= "-" then
-      if options[1] then wrong("only one folder can be served, got '" .. word .. "' as well") end
-      options[1] = word
+      if options.folder then wrong("only one folder can be served, got '" .. word .. "' as well") end
+      options.folder = word
     elseif word == "--" then
       only_names = true
     elseif word == "-h" or word == "--help" then
@@ -57,13 +57,13 @@ local function parse(...)
         index = index + 1
         value = words[index] or wrong("'" .. word .. "' needs a value")
       end
-      options[name] = NUMBERS[name] and number(name, value) or value
+      options[name] = RANGES[name] and number(name, value) or value
     else
       wrong("unrecognized option '" .. word .. "'")
     end
     index = index + 1
   end
-  if not options[1] then wrong "the folder is missing" end
+  if not options.folder then wrong "the folder is missing" end
   return options
 end
 
@@ -76,7 +76,7 @@ local options = parse(...)
 local web = require "lio.webserver"
 local app = web.new()
 if options.log then app:use(web.log {}) end
-local ok, message = pcall(app.static, app, "/", options[1], { list = options.list, hidden = options.hidden })
+local ok, message = pcall(app.static, app, "/", options.folder, { list = options.list, hidden = options.hidden })
 if not ok then fail(plain(message)) end
 local addr = options.addr or "127.0.0.1"
 ok, message = pcall(app.run, app, options.port or 8080, {

@@ -1,10 +1,10 @@
--- The main loop of an exclusive service (G1): it is resumed right after each yield, and blocks by itself,
--- in `ltask.on_idle` or until a message comes. Invariant: it blocks only when it has found no message.
+-- The main loop of an exclusive service (G1), which has a thread of its own: the thread resumes it after each yield.
+-- Invariant: it blocks, in `ltask.on_idle` or until a message arrives, only when there is nothing to do.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
 
-while not core.serve(pcall(core.schedule)) do
+while not core.loop_ended(pcall(core.schedule)) do
   if core.is_idle() then
     if ltask.on_idle then ltask.on_idle() else core.idle_wait() end
   end

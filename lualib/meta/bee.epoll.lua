@@ -1,18 +1,18 @@
 ---@meta bee.epoll
--- Definitions of `bee.epoll` for the Lua language server; docs/build.lua makes docs/api/bee.epoll.md of them.
+-- Definitions of `bee.epoll` for the Lua language server. docs/build.lua generates docs/api/bee.epoll.md from them.
 
----epoll(7)'s words on lio's selector. Times are milliseconds. What is reported is `EPOLLIN`, `EPOLLOUT`,
----`EPOLLRDHUP`, `EPOLLHUP` and `EPOLLERR`; `EPOLLET` and `EPOLLONESHOT` do what they do in epoll; the
----other names exist so that programs that mention them load, and are never reported. After `close` every call
----returns nil and a message.
+---The calls of epoll(7) on a selector of lio. Timeouts are in milliseconds. `wait` reports `EPOLLIN`, `EPOLLOUT`,
+---`EPOLLRDHUP`, `EPOLLHUP` and `EPOLLERR`; `EPOLLET` and `EPOLLONESHOT` work as in epoll. The other names are defined
+---so that programs that use them can run; `wait` never reports them. After `close` every call returns nil, a message
+---and `"EBADF"`. Misuse, such as an argument of a wrong type, raises.
 ---@class bee.epoll
 ---@field EPOLLIN integer readable
 ---@field EPOLLOUT integer writable
----@field EPOLLRDHUP integer the peer has ended its side
+---@field EPOLLRDHUP integer the peer has shut down its sending side
 ---@field EPOLLHUP integer hang-up
 ---@field EPOLLERR integer error
 ---@field EPOLLET integer edge-triggered
----@field EPOLLONESHOT integer one event, then silence until `event_mod`
+---@field EPOLLONESHOT integer one event; then no event until the next `event_mod`
 ---@field EPOLLPRI integer never reported
 ---@field EPOLLRDNORM integer never reported
 ---@field EPOLLRDBAND integer never reported
@@ -23,53 +23,54 @@
 ---@field EPOLLWAKEUP integer has no effect
 local epoll = {}
 
----Makes an epoll.
----@param max_events integer how many events one wait takes from the system, 1 and up
+---Creates an epoll object.
+---@param max_events integer events that one wait takes from the system, 1 and up; at most 65536 are taken
 ---@return bee.Epoll? epoll
 ---@return string? message
----@return string? code `"EINVAL"` when `max_events` is below 1
+---@return string? code `"EINVAL"` if `max_events` is below 1
 function epoll.create(max_events) end
 
----An epoll.
+---An epoll object. `<close>` and the collector close it.
 ---@class bee.Epoll
 local Epoll = {}
 
----Registers a descriptor.
+---Registers a descriptor (epoll_ctl(2), `EPOLL_CTL_ADD`).
 ---@param fd lio.Descriptor
 ---@param events integer a sum of the module's bits
----@param udata? any default `fd`
+---@param udata? any the value that `wait` yields for the descriptor; default `fd`
 ---@return true? ok
 ---@return string? message
----@return string? code
+---@return string? code `"exists"`: already registered; `"denied"`: a regular file or directory; `"closed"`
 function Epoll:event_add(fd, events, udata) end
 
----Changes what is asked for, and the udata when one is given.
+---Changes the events of a registration, and its udata if one is given (epoll_ctl(2), `EPOLL_CTL_MOD`).
 ---@param fd lio.Descriptor
 ---@param events integer a sum of the module's bits
----@param udata? any
+---@param udata? any absent: unchanged
 ---@return true? ok
 ---@return string? message
----@return string? code
+---@return string? code `"not found"` if the descriptor is not registered
 function Epoll:event_mod(fd, events, udata) end
 
----Forgets a descriptor.
+---Removes a registration (epoll_ctl(2), `EPOLL_CTL_DEL`).
 ---@param fd lio.Descriptor
 ---@return true? ok
 ---@return string? message
----@return string? code
+---@return string? code `"not found"` if the descriptor is not registered
 function Epoll:event_del(fd) end
 
----`for udata, events in e:wait(milliseconds) do`: blocks until something is ready, then yields each ready
----registration once.
----@param milliseconds? number absent or negative: for ever; 0: poll
----@return (fun(): any, integer)? iterator udata and bits
----@return string? message when the epoll is closed
+---`for udata, events in e:wait(milliseconds) do`: blocks until a registration is ready, then yields each ready
+---registration once. Raises if nothing is registered and no timeout is given, and inside the loop over an earlier wait
+---of the same object.
+---@param milliseconds? number absent or negative: no timeout; 0: returns at once
+---@return (fun(): any, integer)? iterator yields udata and event bits
+---@return string? message if the epoll object is closed
 ---@return string? code `"EBADF"`
 function Epoll:wait(milliseconds) end
 
----Gives everything back.
+---Closes the epoll object and releases its registrations.
 ---@return true? ok
----@return string? message when it is closed already
+---@return string? message if it is closed already
 ---@return string? code `"EBADF"`
 function Epoll:close() end
 

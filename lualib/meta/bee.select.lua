@@ -1,54 +1,55 @@
 ---@meta bee.select
--- Definitions of `bee.select` for the Lua language server; docs/build.lua makes docs/api/bee.select.md of them.
+-- Definitions of `bee.select` for the Lua language server. docs/build.lua generates docs/api/bee.select.md from them.
 
----lio's selector with bee's calls. The differences: `wait` takes milliseconds, `event_add` replaces, `event_del` always
----returns true, and a closed selector may be used again.
+---The selector of lio with the calls of bee. The differences: the timeout of `wait` is in milliseconds, `event_add`
+---replaces a registration, `event_del` always returns true, and a closed selector can be used again.
 ---@class bee.select
----@field SELECT_READ integer 1
----@field SELECT_WRITE integer 2
+---@field SELECT_READ integer 1: reading
+---@field SELECT_WRITE integer 2: writing
 local select = {}
 
----Makes a selector.
----@param max_events? integer how many events one wait takes from the system, 1 to 65536; default 1024
+---Creates a selector.
+---@param max_events? integer events that one wait takes from the system, 1 to 65536; default 1024
 ---@return bee.Selector? selector
 ---@return string? message
 ---@return string? code
 function select.create(max_events) end
 
----A selector; see `lio.Selector`, whose other rules hold.
+---A selector. Except for the differences above, the rules of `lio.Selector` apply.
 ---@class bee.Selector
 local Selector = {}
 
----Registers a descriptor, or replaces events and udata of a registered one.
+---Registers a descriptor. If it is registered already, replaces its events and its udata.
 ---@param fd lio.Descriptor
----@param events integer 0 to 3
----@param udata? any default `fd`
+---@param events integer `SELECT_READ`, `SELECT_WRITE`, their sum, or 0
+---@param udata? any the value that `wait` yields for the descriptor; default `fd`
 ---@return true? ok
 ---@return string? message
----@return string? code
+---@return string? code `"denied"`: a regular file or directory; `"closed"`
 function Selector:event_add(fd, events, udata) end
 
----Changes what is asked for, and the udata when one is given.
+---Changes the events of a registration, and its udata if one is given.
 ---@param fd lio.Descriptor
----@param events integer 0 to 3
----@param udata? any
+---@param events integer 0 to 3, as for `event_add`
+---@param udata? any absent: unchanged
 ---@return true? ok
 ---@return string? message
----@return string? code
+---@return string? code `"not found"` if the descriptor is not registered
 function Selector:event_mod(fd, events, udata) end
 
----Forgets a descriptor. One that is not registered is no error.
+---Removes a registration. A descriptor that is not registered is no error.
 ---@param fd lio.Descriptor
 ---@return true
 function Selector:event_del(fd) end
 
----`for udata, events in s:wait(milliseconds) do`: blocks until something is ready, then yields each ready
----registration once. Without a time-out it raises when no registration asks for any event.
----@param milliseconds? number absent or negative: for ever; 0: poll
----@return fun(): any, integer iterator udata and bits
+---`for udata, events in s:wait(milliseconds) do`: blocks until a registration is ready, then yields each ready
+---registration once. Raises if no timeout is given and all registrations have the events 0 or there is none, and inside
+---the loop over an earlier wait of the same selector.
+---@param milliseconds? number absent or negative: no timeout; 0: returns at once
+---@return fun(): any, integer iterator yields udata and event bits
 function Selector:wait(milliseconds) end
 
----Forgets all registrations and gives the descriptor back. The next call opens the selector again.
+---Removes all registrations and closes the selector's descriptor. The next call opens the selector again.
 ---@return true
 function Selector:close() end
 

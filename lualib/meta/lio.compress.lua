@@ -1,65 +1,68 @@
 ---@meta lio.compress
--- Definitions of `lio.compress` for the Lua language server; docs/build.lua makes docs/api/lio.compress.md of them.
+-- Definitions of `lio.compress` for the Lua language server. docs/build.lua generates docs/api/lio.compress.md from
+-- them.
 
----Content codings in pieces, both ways: gzip, deflate (zlib's format) and brotli. Each call does its work at
----once and waits for nothing.
+---Streaming encoders and decoders for the content codings gzip (RFC 1952), deflate (zlib's format, RFC 1950) and brotli
+---(RFC 7932). No call waits.
 ---@class lio.compress
 local compress = {}
 
 ---@alias lio.Coding "gzip"|"deflate"|"br"
 
----Makes an encoder, for one body.
+---Creates an encoder for one body. Raises for an unknown coding or level.
 ---@param coding lio.Coding
----@param level? integer 1 to 9, default 5; of `"br"` 0 to 11, default 4
+---@param level? integer 1 (fast) to 9 (small), default 5; for `"br"` 0 to 11, default 4
 ---@return lio.Encoder encoder
 function compress.encoder(coding, level) end
 
----Makes a decoder, for one body. It reads several gzip members in a row as one, and deflate with zlib's
----frame or without.
+---Creates a decoder for one body. A gzip body may have several members. A deflate body may have zlib's header or none.
+---Raises for an unknown coding or a wrong limit.
 ---@param coding lio.Coding `"x-gzip"` means gzip
----@param limit? integer bytes that one call may let out: small input can mean a lot; default 16 MiB
+---@param limit? integer bytes that one call may return, 1 and up, since a small input can expand a lot; default 16 MiB
 ---@return lio.Decoder decoder
 function compress.decoder(coding, limit) end
 
+---An encoder. After `finish` every call raises.
 ---@class lio.Encoder
 local Encoder = {}
 
----Encodes a piece.
+---Encodes a piece of the body.
 ---@param bytes string
----@return string bytes what can go out already, often `""`
+---@return string bytes the output so far, often `""`
 function Encoder:write(bytes) end
 
----Lets out all that is needed to decode what was written so far.
----@param bytes? string a piece to be written before
+---Returns all output that a decoder needs to decode everything written so far.
+---@param bytes? string a piece to encode first
 ---@return string bytes
 function Encoder:flush(bytes) end
 
----Ends the body. The encoder is of no use afterwards, and raises.
----@param bytes? string the last piece
----@return string bytes
+---Ends the body.
+---@param bytes? string the last piece of the body
+---@return string bytes the rest of the output
 function Encoder:finish(bytes) end
 
+---A decoder. After a failure every call returns the same failure. After `finish` every call raises.
 ---@class lio.Decoder
 local Decoder = {}
 
----Decodes a piece. After a failure every call fails in the same way.
+---Decodes a piece of the body.
 ---@param bytes string
----@return string? bytes all that the pieces so far tell and that was not given yet
+---@return string? bytes the output that the pieces so far allow and that no earlier call returned
 ---@return string? message
----@return string? code `"corrupt"`, also for bytes behind the end; `"too long"` when it is more than the limit
+---@return string? code `"corrupt"`, also for bytes after the end; `"too long"`: more output than the limit
 function Decoder:write(bytes) end
 
----Does nothing, since a decoder holds nothing back.
+---Does nothing: a decoder returns all its output from `write`.
 ---@return string? bytes `""`
 ---@return string? message
 ---@return string? code
 function Decoder:flush() end
 
----Ends the body. A body without a single byte is fine. The decoder is of no use afterwards, and raises.
----@param bytes? string the last piece
----@return string? bytes
+---Ends the body. An empty body is valid.
+---@param bytes? string the last piece of the body
+---@return string? bytes the rest of the output
 ---@return string? message
----@return string? code as for `write`, and `"truncated"` when the end is missing
+---@return string? code as for `write`, and `"truncated"` if the end of the body is missing
 function Decoder:finish(bytes) end
 
 return compress

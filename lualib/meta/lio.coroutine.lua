@@ -1,60 +1,64 @@
 ---@meta lio.coroutine
--- Definitions of `lio.coroutine` for the Lua language server; docs/build.lua makes docs/api/lio.coroutine.md of
+-- Definitions of `lio.coroutine` for the Lua language server. docs/build.lua generates docs/api/lio.coroutine.md from
 -- them.
 
----Lua's coroutine library, with whose coroutines a function inside may wait, at any depth: then all coroutines
----that are resuming each other are suspended, the other tasks run, and later the innermost goes on. In services
----and in scripts of the `lio` executable this is the global `coroutine`. docs/coroutines.md is the guide.
+---Lua's coroutine library, whose coroutines may wait. If a function waits inside coroutines that are resuming each
+---other, at any depth, all of them are suspended, other tasks run, and later the innermost coroutine continues. In
+---services and in scripts of the `lio` executable this module is the global `coroutine`. docs/coroutines.md is the
+---guide.
 ---@class lio.coroutine
 local coroutine = {}
 
----Makes a coroutine that has yet to run `f` (Lua manual 6.2).
+---Creates a coroutine with body `f` (Lua manual 6.2).
 ---@param f function
 ---@return thread co
 function coroutine.create(f) end
 
----Starts a coroutine or goes on with it. One that is waiting is refused: `false, "cannot resume a coroutine
----that is waiting"`; who is resuming one that somebody closes while it waits gets `false, "coroutine was closed"`.
+---Starts or continues a coroutine (Lua manual 6.2). If the coroutine is waiting, returns `false, "cannot resume a
+---coroutine that is waiting"`. If the coroutine waits and another task closes it meanwhile, returns `false, "coroutine
+---was closed"`.
 ---@param co thread
----@param ... any at first the arguments of its function, then what its `yield` returns
+---@param ... any the first time the arguments of its function, then the results of its `yield`
 ---@return boolean ok
----@return any ... what it yielded or returned; the error when `ok` is false
+---@return any ... what the coroutine yielded or returned; the error if `ok` is false
 function coroutine.resume(co, ...) end
 
----Suspends the running coroutine and hands the values to who resumed it. In a task's own coroutine: lets the
----other tasks go first, and returns nothing.
----@param ... any what its `resume` returns
+---Suspends the running coroutine; its resumer receives the values (Lua manual 6.2). In a task's own coroutine: lets the
+---other ready tasks run first, and returns nothing.
+---@param ... any the results of the `resume` call
 ---@return any ... the arguments of the next `resume`
 function coroutine.yield(...) end
 
----Makes a coroutine and gives a function that resumes it, to be used in `for` loops for instance. That
----raises what `resume` would have returned as an error; a coroutine that failed is closed first.
+---Creates a coroutine and returns a function that resumes it, for instance for a `for` loop (Lua manual 6.2). If
+---`resume` would return an error, the function raises it. A coroutine that failed is closed first.
 ---@param f function
 ---@return fun(...: any): any resume
 function coroutine.wrap(f) end
 
----Tells the state of a coroutine: that of the Lua manual, or `"waiting"`: it is in a wait, or is resuming one that
----is, or is a task that is queued. It can be closed and not resumed.
+---Returns the status of a coroutine: a status of the Lua manual (6.2), or `"waiting"`. A coroutine is waiting if it is
+---in a wait, if it is resuming a coroutine that is waiting, or if it is the own coroutine of a task in the ready queue.
+---A waiting coroutine cannot be resumed, but it can be closed.
 ---@param co thread
 ---@return "running"|"suspended"|"normal"|"dead"|"waiting" status
 function coroutine.status(co) end
 
----Closes a coroutine: its `<close>` variables run, and it is dead. The wait of a waiting one is cancelled, what it
----was resuming is closed first, and who was resuming it gets `false, "coroutine was closed"`. A task's own
----coroutine: the task is killed. Raises for one that is running (but see Lua 5.5's manual) or normal.
+---Closes a coroutine: its `<close>` variables are closed, and it is dead. If the coroutine is waiting, its wait is
+---cancelled, the coroutine that it was resuming is closed first, and its resumer receives `false, "coroutine was
+---closed"`. If it is a task's own coroutine, the task is killed. Raises for a normal coroutine, and for the running one
+---(which Lua 5.5 allows, see its manual).
 ---@param co thread
 ---@return boolean ok
----@return any err what a `<close>` variable raised, when `ok` is false
+---@return any err the error of a `<close>` variable if `ok` is false
 function coroutine.close(co) end
 
----Tells whether a coroutine may yield: it is not the main one, and not inside a C function that cannot.
----@param co? thread default: the running one
+---Reports whether a coroutine can yield: it is not the main coroutine and not inside a C function that cannot yield.
+---@param co? thread default: the running coroutine
 ---@return boolean
 function coroutine.isyieldable(co) end
 
----Tells the running coroutine, which inside of a task may be the task's own or one that it made.
+---Returns the running coroutine. In a task this is the task's own coroutine or one that the task created.
 ---@return thread co
----@return boolean main whether it is the VM's main one
+---@return boolean main whether it is the main coroutine of the VM
 function coroutine.running() end
 
 return coroutine

@@ -1,120 +1,122 @@
 ---@meta lio.file
--- Definitions of `lio.file` for the Lua language server; docs/build.lua makes docs/api/lio.file.md of them.
+-- Definitions of `lio.file` for the Lua language server. docs/build.lua generates docs/api/lio.file.md from them.
 
----Files for serving: opened so that nothing outside a folder is reached and nothing makes the loop wait,
----read by position, sent with `net.sendfile`. Fifos, sockets and devices are refused.
+---Opens, reads and lists files for serving. A path below a folder cannot leave that folder. Fifos, sockets and devices
+---are refused, because they could block the loop. `net.sendfile` sends the files.
 ---
----Failures are `nil, message, code`: `"not found"`, `"denied"`, `"outside"` (the path leaves the folder),
----`"not a file"`, `"ENOTDIR"`, `"closed"`, `"EMFILE"` …
+---On failure, a call returns nil, a message and a code: `"not found"`, `"denied"`, `"outside"` (the path leaves the
+---folder), `"not a file"`, `"ENOTDIR"`, `"closed"`, `"EMFILE"` …
 ---@class lio.file
 local file = {}
 
----Opens a regular file or a directory for reading.
+---Opens a regular file or a directory for reading. Links are followed.
 ---@param path string
 ---@return lio.File? file
 ---@return string? message
 ---@return string? code
 function file.open(path) end
 
----Opens a file below a folder, and nothing else: a path that is absolute or has a `..`, a NUL or a backslash
----is refused, and so is a link that leads out of the folder. Links that stay inside are followed.
+---Opens a file inside a folder. The code is `"outside"` if the path is absolute or has a `..`, a NUL or a backslash, or
+---if a link leads out of the folder. Links that stay inside are followed.
 ---@param root string|lio.Folder the folder, or its path
----@param path string `""` is the folder itself
+---@param path string relative to the folder; `""` is the folder itself
 ---@return lio.File? file
 ---@return string? message
 ---@return string? code
 function file.open_beneath(root, path) end
 
----Opens a folder, to open many files below it: each costs one system call less.
----@param path string a relative one counts from where the process is now
+---Opens a folder. If many files of one folder are opened, this saves a system call for each.
+---@param path string a relative path is relative to the current directory at the time of the call
 ---@return lio.Folder? folder
 ---@return string? message
 ---@return string? code
 function file.folder(path) end
 
----Tells how large a regular file is now.
+---Returns the current size of a regular file (fstat(2)).
 ---@param f lio.File|file*
 ---@return integer? bytes
 ---@return string? message
----@return string? code
+---@return string? code `"not a file"`, `"closed"` …
 function file.measure(f) end
 
----What is known of a file.
+---The attributes of a file (stat(2)).
 ---@class lio.FileStat
 ---@field kind "file"|"directory"
 ---@field size integer bytes
----@field mtime integer when the content was changed: seconds since the Unix epoch
----@field mtime_ns integer the rest of that time in nanoseconds, below 10^9
+---@field mtime integer time of the last change of the content: seconds since the Unix epoch
+---@field mtime_ns integer the nanoseconds of that time, below 10^9
 ---@field inode integer
 ---@field device integer
 
----An open file. `<close>` closes it.
+---An open file. `<close>` and the collector close it.
 ---@class lio.File
 local File = {}
 
----Tells what was known of it when it was opened. No system call.
+---Returns the attributes that the file had when it was opened. Makes no system call.
 ---@return lio.FileStat stat
 function File:stat() end
 
----Tells what it is.
+---Returns the kind of the file.
 ---@return "file"|"directory" kind
 function File:kind() end
 
----Tells how many bytes it had when it was opened.
+---Returns the size that the file had when it was opened.
 ---@return integer bytes
 function File:size() end
 
----Reads at a position; there is no current one. The thread waits for the disk.
+---Reads at a position (pread(2)). A file has no current position. The thread is blocked while the disk reads.
 ---@param offset integer bytes from the start, 0 and up
----@param count integer bytes, 0 to 2^30; less may come
+---@param count integer bytes, 0 to 2^30; the result may be shorter
 ---@return string? data `""` at the end
 ---@return string? message
 ---@return string? code
 function File:read(offset, count) end
 
----Gives the descriptor.
----@return lightuserdata? handle nil once it is closed
+---Returns the descriptor.
+---@return lightuserdata? handle nil if the file is closed
 function File:handle() end
 
----Closes it. Idempotent.
+---Closes the file. Idempotent.
 function File:close() end
 
----Tells whether it is closed.
+---Reports whether the file is closed.
 ---@return boolean
 function File:is_closed() end
 
----A folder whose files are served. It follows its path: when that leads elsewhere, as after a deployment
----that swaps a link, the new place is found within a second. `<close>` closes it.
+---A folder whose files are served. It follows its path: if the path leads to another directory, for example after a
+---deployment has replaced a link, the folder uses the new directory within a second. `<close>` and the collector close
+---it.
 ---@class lio.Folder
 local Folder = {}
 
----Opens a file below the folder; see `file.open_beneath`.
----@param path string
+---Opens a file inside the folder; see `file.open_beneath`.
+---@param path string relative to the folder; `""` is the folder itself
 ---@return lio.File? file
 ---@return string? message
 ---@return string? code
 function Folder:open(path) end
 
+---A file in a listing.
 ---@class lio.FolderEntry: lio.FileStat
 ---@field name string
 
----Lists a directory of the folder: directories first, then by name. Links count as what they lead to; what
----could not be opened by its kind or place is left out.
----@param path? string default: the folder itself
----@param most? integer entries, 1 to 2^24; default 10000
+---Lists a directory of the folder: directories first, then by name without regard to ASCII case. A link has the
+---attributes of its target. Files that `open` refuses because of their kind or place are left out.
+---@param path? string relative to the folder; default: the folder itself
+---@param most? integer maximum number of entries, 1 to 2^24; default 10000
 ---@return lio.FolderEntry[]? entries
----@return boolean|string more whether there are more; the message, when it fails
+---@return boolean|string more whether the directory has more entries; on failure the message
 ---@return string? code
 function Folder:list(path, most) end
 
----Gives its absolute path.
+---Returns the absolute path of the folder.
 ---@return string path
 function Folder:path() end
 
----Closes it. Idempotent.
+---Closes the folder. Idempotent.
 function Folder:close() end
 
----Tells whether it is closed.
+---Reports whether the folder is closed.
 ---@return boolean
 function Folder:is_closed() end
 

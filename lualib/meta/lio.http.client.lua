@@ -1,64 +1,66 @@
 ---@meta lio.http.client
--- Definitions of `lio.http.client` for the Lua language server; docs/build.lua makes docs/api/lio.http.client.md
--- of them.
+-- Definitions of `lio.http.client` for the Lua language server. docs/build.lua generates docs/api/lio.http.client.md
+-- from them.
 
----Requests to HTTP/1.1 servers, over connections that are kept. The functions of the module are those of one
----client that it makes at its first request. Whatever goes wrong outside of the program is
+---Requests to HTTP/1.1 servers (RFC 9110, RFC 9112), over connections that are kept alive. The functions of the module
+---use one client, which the module creates for its first request. A failure outside of the program is returned as
 ---`nil, message, code`; misuse raises. The guide is `docs/http_client.md`.
 ---@class lio.http.client
----@field defaults table the options of clients that are given none of their own
+---@field defaults table the default options of clients
 local client = {}
 
----What requests may have; a client's are those of all its requests. Times are seconds, `false` is no limit.
+---Options of a request. A client has them as defaults for its requests. Times are in seconds, above 0; `false` is no
+---limit.
 ---@class lio.HttpShared
----@field timeout? number|false for all of it, redirects and body included; default none
----@field connect_timeout? number|false until there is a connection, waiting for a place included; default `10`
----@field read_timeout? number|false until the answer begins, and that its body may stand still; default `60`
----@field write_timeout? number|false that sending may stand still; default `60`
----@field redirects? integer how many are followed; default `10`, 0 returns the answer that redirects
----@field limit? integer bytes of an answer's body, decoded and encoded; default 64 MiB, of a streamed one none
----@field decode? boolean whether gzip, deflate and br are asked for and undone; default `true`
+---@field timeout? number|false for the whole request, including redirects and the body; default: no limit
+---@field connect_timeout? number|false until there is a connection, including the wait for a free one; default `10`
+---@field read_timeout? number|false until the response begins, and for each pause in its body; default `60`
+---@field write_timeout? number|false for each pause in sending; default `60`
+---@field redirects? integer redirects to follow, 0 and up; with 0 the redirect is returned; default `10`
+---@field limit? integer bytes of a response body after decoding, 0 and up; default 64 MiB, for a stream no limit
+---@field decode? boolean whether to accept and decode gzip, deflate and br; default `true`
 ---@field headers? table name to value or list of values, or a list of `{ name, value }`
----@field proxy? string|false address of an HTTP proxy, `"http://[user:password@]host:port"`
----@field socket? string path of a unix socket to connect to, whatever the address says
+---@field proxy? string|false URL of an HTTP proxy, `"http://[user:password@]host:port"`
+---@field socket? string path of a unix socket to connect to, for every URL
 
 ---@class lio.HttpOptions: lio.HttpShared
 ---@field url? string `http://[user:password@]host[:port]/path?query`, or relative to the client's `base_url`
 ---@field method? string default `"GET"`
----@field query? string|table more of a query: text that is encoded already, or keys to values; a list repeats its key
----@field body? string|string[]|(fun(): string?, string?)|file* pieces until nil, or nil and a message
+---@field query? string|table added to the query: encoded text, or values by key; a list repeats its key
+---@field body? string|string[]|(fun(): string?, string?)|file* a function returns pieces until nil, or an error
 ---@field json? any sent as JSON
----@field form? table sent urlencoded; as `query`
----@field stream? boolean whether the body is left to be read by `stream`, `piece` or `text`
----@field expect_continue? boolean|number whether to ask before the body is sent; the seconds to wait: 1
----@field idempotent? boolean whether it may be sent again when it was lost; default by its method
+---@field form? table sent urlencoded; in the form of `query`
+---@field stream? boolean whether to leave the body to `stream`, `piece` or `text`; default `false`
+---@field expect_continue? boolean|number ask before sending the body; seconds to wait, `true` is 1; default `false`
+---@field idempotent? boolean whether a lost request may be sent again; default: by its method (RFC 9110 section 9.2.2)
 
 ---@class lio.HttpClientOptions: lio.HttpShared
----@field base_url? string what relative addresses count from
----@field max_idle? integer connections kept without a request; default `100`
----@field max_idle_per_host? integer those to one server; default `16`
----@field max_per_host? number connections to one server at a time, beyond it requests wait; default `math.huge`
----@field idle_timeout? number seconds an idle connection is kept; default `60`
----@field max_header? integer bytes of an answer's header section; default `65536`
----@field max_fields? integer header fields of an answer, 256 at most; default `200`
----@field net? table an instance of `lio.net`; default that of this VM's host
+---@field base_url? string the URL to which other URLs are relative
+---@field max_idle? integer maximum number of idle connections, 0 and up; default `100`
+---@field max_idle_per_host? integer maximum number of idle connections to one server, 0 and up; default `16`
+---@field max_per_host? number maximum number of connections to one server; further requests wait; default `math.huge`
+---@field idle_timeout? number seconds to keep an idle connection, 0 and up; default `60`
+---@field max_header? integer bytes of a response's header section; default `65536`
+---@field max_fields? integer header fields of a response, at most 256; default `200`
+---@field net? table an instance of `lio.net`; default: that of this VM's host
 
----Makes a client. An unknown option, or a value out of its range, raises.
+---Creates a client. An unknown option, or a value out of its range, raises.
 ---@param options? lio.HttpClientOptions
 ---@return lio.HttpClient client
 function client.new(options) end
 
----Sends a request and reads its answer. Any status is an answer. Codes of failures: `"url"`, `"tls"` (an https
----address: TLS is not there yet), words of `lio.net` (`"timeout"`, `"refused"`, `"unresolved"`, `"closed"`,
----`"reset"` …), `"protocol"` (what came is no right answer), `"truncated"`, `"too long"`, `"corrupt"` (a coded body),
----`"redirect"`, `"body"` (the request's could not be had).
+---Sends a request and reads its response. A response with any status is a success. The codes of failures are `"url"`,
+---`"tls"` (an `https` URL: TLS is not supported), those of `lio.net` (`"timeout"`, `"refused"`, `"unresolved"`,
+---`"closed"`, `"reset"` …), `"protocol"` (the response is malformed), `"truncated"`, `"too long"`, `"corrupt"` (a body
+---cannot be decoded), `"redirect"`, and `"body"` (the function or file of the request's body failed). Raises for an
+---unknown option, a wrong value, and a header with CR, LF or NUL.
 ---@param options lio.HttpOptions
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
 function client.request(options) end
 
----`request` with the method GET.
+---Makes a request with the method GET; see `client.request`.
 ---@param url string
 ---@param options? lio.HttpOptions
 ---@return lio.HttpResponse? response
@@ -66,7 +68,7 @@ function client.request(options) end
 ---@return string? code
 function client.get(url, options) end
 
----`request` with the method HEAD.
+---Makes a request with the method HEAD; see `client.request`.
 ---@param url string
 ---@param options? lio.HttpOptions
 ---@return lio.HttpResponse? response
@@ -74,7 +76,7 @@ function client.get(url, options) end
 ---@return string? code
 function client.head(url, options) end
 
----`request` with the method POST.
+---Makes a request with the method POST; see `client.request`.
 ---@param url string
 ---@param options? lio.HttpOptions
 ---@return lio.HttpResponse? response
@@ -82,7 +84,7 @@ function client.head(url, options) end
 ---@return string? code
 function client.post(url, options) end
 
----`request` with the method PUT.
+---Makes a request with the method PUT; see `client.request`.
 ---@param url string
 ---@param options? lio.HttpOptions
 ---@return lio.HttpResponse? response
@@ -90,7 +92,7 @@ function client.post(url, options) end
 ---@return string? code
 function client.put(url, options) end
 
----`request` with the method PATCH.
+---Makes a request with the method PATCH; see `client.request`.
 ---@param url string
 ---@param options? lio.HttpOptions
 ---@return lio.HttpResponse? response
@@ -98,7 +100,7 @@ function client.put(url, options) end
 ---@return string? code
 function client.patch(url, options) end
 
----`request` with the method DELETE.
+---Makes a request with the method DELETE; see `client.request`.
 ---@param url string
 ---@param options? lio.HttpOptions
 ---@return lio.HttpResponse? response
@@ -106,26 +108,26 @@ function client.patch(url, options) end
 ---@return string? code
 function client.delete(url, options) end
 
----Connections of the module's client: those there are and how many of them are idle; how often one was opened,
----and used again.
+---Counts the connections of the module's client: those that exist and those that are idle now, and how often a
+---connection was opened and reused.
 ---@return { open: integer, idle: integer, opened: integer, reused: integer } counts
 function client.counts() end
 
----Closes the module's connections that no request uses.
+---Closes the idle connections of the module's client.
 function client.close_idle() end
 
----A client with connections of its own, which are closed by `close`, or at the end of a `<close>` variable.
+---A client with its own connections. `close` and `<close>` close them.
 ---@class lio.HttpClient
 local HttpClient = {}
 
----As `client.request`.
+---Makes a request; see `client.request`.
 ---@param options lio.HttpOptions
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
 function HttpClient:request(options) end
 
----`request` with the method GET.
+---Makes a request with the method GET; see `client.request`.
 ---@param url string
 ---@param options? lio.HttpOptions
 ---@return lio.HttpResponse? response
@@ -133,7 +135,7 @@ function HttpClient:request(options) end
 ---@return string? code
 function HttpClient:get(url, options) end
 
----`request` with the method HEAD.
+---Makes a request with the method HEAD; see `client.request`.
 ---@param url string
 ---@param options? lio.HttpOptions
 ---@return lio.HttpResponse? response
@@ -141,7 +143,7 @@ function HttpClient:get(url, options) end
 ---@return string? code
 function HttpClient:head(url, options) end
 
----`request` with the method POST.
+---Makes a request with the method POST; see `client.request`.
 ---@param url string
 ---@param options? lio.HttpOptions
 ---@return lio.HttpResponse? response
@@ -149,7 +151,7 @@ function HttpClient:head(url, options) end
 ---@return string? code
 function HttpClient:post(url, options) end
 
----`request` with the method PUT.
+---Makes a request with the method PUT; see `client.request`.
 ---@param url string
 ---@param options? lio.HttpOptions
 ---@return lio.HttpResponse? response
@@ -157,7 +159,7 @@ function HttpClient:post(url, options) end
 ---@return string? code
 function HttpClient:put(url, options) end
 
----`request` with the method PATCH.
+---Makes a request with the method PATCH; see `client.request`.
 ---@param url string
 ---@param options? lio.HttpOptions
 ---@return lio.HttpResponse? response
@@ -165,7 +167,7 @@ function HttpClient:put(url, options) end
 ---@return string? code
 function HttpClient:patch(url, options) end
 
----`request` with the method DELETE.
+---Makes a request with the method DELETE; see `client.request`.
 ---@param url string
 ---@param options? lio.HttpOptions
 ---@return lio.HttpResponse? response
@@ -173,66 +175,67 @@ function HttpClient:patch(url, options) end
 ---@return string? code
 function HttpClient:delete(url, options) end
 
----Connections: those there are and how many of them are idle; how often one was opened, and used again.
+---Counts the client's connections: those that exist and those that are idle now, and how often a connection was opened
+---and reused.
 ---@return { open: integer, idle: integer, opened: integer, reused: integer } counts
 function HttpClient:counts() end
 
----Closes the connections that no request uses.
+---Closes the idle connections.
 function HttpClient:close_idle() end
 
----Closes all connections; requests that go on, and later ones, get `nil, "closed", "closed"`.
+---Closes all connections. Requests in progress and later requests return `nil, "closed", "closed"`.
 function HttpClient:close() end
 
----An answer. A streamed one owns its connection until its body was read to the end; `close`, the end of a
----`<close>` variable, and leaving the loop of `stream` give it up.
+---A response. A streamed response owns its connection until its body has been read to the end. `close`, `<close>`, the
+---collector, and leaving the loop of `stream` close that connection.
 ---@class lio.HttpResponse
 ---@field status integer 200 to 999, or 101
 ---@field reason string may be empty
 ---@field version string `"1.0"` or `"1.1"`
----@field headers table<string, string> by name, case-blind; repeated ones joined by `, `
----@field body? string unless it is streamed
----@field trailers table<string, string> fields behind a chunked body, once it was read
----@field url string of the last request
----@field history { status: integer, url: string, headers: table<string, string> }[] the answers that were followed
+---@field headers table<string, string> by name, without regard to case; repeated headers are joined with `, `
+---@field body? string absent for a streamed response until `text` has read it
+---@field trailers table<string, string> the trailer fields of a chunked body; empty until the body was read
+---@field url string URL of the last request
+---@field history { status: integer, url: string, headers: table<string, string> }[] the redirects that were followed
 local HttpResponse = {}
 
----The values of a header.
+---Returns the values of a header.
 ---@param name string
 ---@return string[] values in order
 function HttpResponse:header_all(name) end
 
----All headers, repeated ones as such.
----@return string[] list names and values in turn, as sent
+---Returns all headers. A repeated header occurs several times.
+---@return string[] list names and values in turn, in the order and spelling of the server
 function HttpResponse:header_list() end
 
----The body, or what is left of it.
+---Returns the body. Of a streamed body, returns the rest.
 ---@return string? text
 ---@return string? message
 ---@return string? code
 function HttpResponse:text() end
 
----The body, decoded as JSON.
+---Returns the body, decoded as JSON.
 ---@return any value
 ---@return string? message
----@return string? code
+---@return string? code those of `text` and of `json.decode`
 function HttpResponse:json() end
 
----Reads on in a streamed body.
----@return string? piece nil at its end
+---Reads the next piece of a streamed body.
+---@return string? piece nil at the end of the body
 ---@return string? message
 ---@return string? code
 function HttpResponse:piece() end
 
----`for piece in res:stream() do`: a streamed body in pieces, as they come. One that breaks off raises. To leave the
----loop closes the answer.
+---`for piece in res:stream() do`: reads a streamed body in pieces as they arrive. Raises if the body cannot be read to
+---its end. Leaving the loop closes the response.
 ---@return fun(): string? piece
 function HttpResponse:stream() end
 
----Gives up the rest of the body. Idempotent.
+---Discards the rest of the body. Idempotent.
 function HttpResponse:close() end
 
----The connection of an answer that switches protocols (101), with what is buffered of it; the caller has to close it.
----Raises for other answers.
+---Returns the connection of a response that switches protocols (101), including its buffered bytes. The caller has to
+---close it. Raises for other responses.
 ---@return lio.Connection connection
 function HttpResponse:take_over() end
 

@@ -1,38 +1,41 @@
 ---@meta lio.json
--- Definitions of `lio.json` for the Lua language server; docs/build.lua makes docs/api/lio.json.md of them.
+-- Definitions of `lio.json` for the Lua language server. docs/build.lua generates docs/api/lio.json.md from them.
 
----Lua values to JSON text and back (RFC 8259). The web server sends with it a table that a handler returns.
+---Encodes Lua values as JSON text and decodes JSON text (RFC 8259). The web server uses it for a table that a handler
+---returns.
 ---@class lio.json
----@field null lightuserdata what stands for `null`: the same value in every VM
----@field array_mt table the metatable by which `array` marks a table
+---@field null lightuserdata the value for `null`; it is the same in every VM
+---@field array_mt table the metatable with which `array` marks a table
 local json = {}
 
 ---@class lio.JsonEncodeOptions
----@field sort? boolean keys in the order of their bytes; default false
+---@field sort? boolean write the keys in byte order; default false
 
 ---@class lio.JsonDecodeOptions
----@field null? any what `null` becomes, any value but nil; default `json.null`
+---@field null? any the value for `null`, any value except nil; default `json.null`
 
----Writes a value. A table with the keys 1 to n is an array, one with string keys an object, an empty one
----`{}` unless `json.array` marked it. What JSON cannot hold raises, with its place in the value.
+---Encodes a value. A table with the keys 1 to n is an array, a table with string keys is an object, and an empty table
+---is `{}` unless `json.array` has marked it. Raises for a value that JSON cannot represent (a function, NaN, infinity,
+---a string that is not UTF-8, mixed keys) and for more than 127 nested tables; the message has the place in the value.
 ---@param value any
 ---@param options? lio.JsonEncodeOptions
 ---@return string text
 function json.encode(value, options) end
 
----Reads a text. An object becomes a plain table, an array a table marked as `array` does it, so that an empty one is
----written as `[]` again. Of equal keys the last counts. An integer of 64
----bits is a Lua integer; a larger one, or one with a fraction or an exponent, is a float.
----@param text string
+---Decodes a text. An object becomes a plain table. An array becomes a table with the mark of `array`, so that `encode`
+---writes an empty one as `[]`. If a key occurs twice, the last value counts. An integer that fits in 64 bits becomes an
+---integer; a larger one, or a number with a fraction or an exponent, becomes a float. More than 127 nested arrays and
+---objects, and a number outside the range of a double, are invalid.
+---@param text string one JSON value in UTF-8
 ---@param options? lio.JsonDecodeOptions
----@return any value nil when the text is not JSON
+---@return any value nil if the text is not JSON
 ---@return string? message with line and column, in bytes
----@return string? code `"truncated"` when it ends too early, else `"invalid"`
+---@return string? code `"truncated"` if the text ends too early, otherwise `"invalid"`
 function json.decode(text, options) end
 
----Marks a table as an array: `[]` when it is empty; `encode` raises when it has other keys than 1 to n. A table with
----another metatable raises. `setmetatable(t, nil)` takes the mark away, of a decoded array as well.
----@param t? table absent (not nil): a new one
+---Marks a table as an array: it is encoded as `[]` if it is empty, and `encode` raises if it has other keys than 1 to
+---n. Raises if the table has another metatable. `setmetatable(t, nil)` removes the mark, also from a decoded array.
+---@param t? table absent (not nil): a new table
 ---@return table t
 function json.array(t) end
 

@@ -1,105 +1,108 @@
 ---@meta lio.loop
--- Definitions of `lio.loop` for the Lua language server; docs/build.lua makes docs/api/lio.loop.md of them.
+-- Definitions of `lio.loop` for the Lua language server. docs/build.lua generates docs/api/lio.loop.md from them.
 
----Tasks, timers and signals in one VM, without a scheduler. `loop.run(f)` runs `f` as a task, and what
----it forks; inside, `lio.net` waits without blocking the thread. Times are seconds, fractions allowed.
+---Tasks, timers and signals in one VM, without a scheduler. `loop.run(f)` runs `f` and the tasks that it forks. Inside
+---these tasks, the calls of `lio.net` wait without blocking the thread. Times are in seconds, with fractions; NaN
+---raises. In a service that owns no loop, calls that would wait for the loop raise.
 ---@class lio.loop
----@field grace number seconds a graceful stop waits for the handlers of servers; 10, may be set
----@field net lio.NetInstance the networking calls of this loop, which `require "lio.net"` stands for
+---@field grace number seconds that a graceful stop waits for the handlers of servers; default 10; may be assigned
+---@field net lio.NetInstance the networking calls of this loop, to which `require "lio.net"` refers
 local loop = {}
 
----Runs until every task has ended, `stop` is called, or SIGINT or SIGTERM asks for an end. An error in
----`f` ends the loop and is raised here with its traceback; one in another task is logged. Raises when the
----loop runs already, and when every task waits and nothing is left that could wake one: the message tells what
----each waits for, and where.
+---Runs `f` as a task, and returns when every task has ended, when `stop` has ended the loop, or after SIGINT or
+---SIGTERM, which begin a graceful stop. A second SIGINT ends the loop at once. An error in `f` ends the loop, and `run`
+---raises it with its traceback. An error in another task is logged. Raises if the loop runs already, and if every task
+---waits and nothing can wake one: the message lists what each task waits for, and where.
 ---@param f function
----@param ... any its arguments
----@return any ... what `f` returned
+---@param ... any the arguments of `f`
+---@return any ... the results of `f`
 function loop.run(f, ...) end
 
----Tells whether `run` is active in this VM.
+---Reports whether `run` is active in this VM.
 ---@return boolean
 function loop.is_running() end
 
----Tells whether a graceful stop has begun and not ended yet.
+---Reports whether a graceful stop is in progress.
 ---@return boolean
 function loop.is_stopping() end
 
----Tells whether waits on this loop come to an end: `run` is active, or a service owns the loop.
+---Reports whether a wait on this loop can end: `run` is active, or a service owns the loop.
 ---@return boolean
 function loop.drives() end
 
----Ends the loop gracefully: the stop hooks run, then what is left is cancelled (`<close>` variables
----run), and `run` returns. A second call ends it at once; without a running loop nothing happens.
+---Stops the loop gracefully: runs the stop hooks as tasks; when they have returned, kills the remaining tasks (their
+---`<close>` variables are closed), and `run` returns. A second call ends the loop at once. If the loop does not run,
+---does nothing.
 ---@param grace? number seconds for the hooks; default `loop.grace`
 function loop.stop(grace) end
 
----Adds a hook that runs as a task when a graceful stop begins; the loop ends when all hooks have returned.
----@param f fun(grace: number) gets the seconds it may take
----@param waits_for? fun(): string? what `f` waits for, for the line of a slow stop by a signal; nil: not worth a line
----@return fun() forget takes the hook back
+---Adds a stop hook. When a graceful stop begins, `f` runs as a task. The loop ends when all hooks have returned.
+---@param f fun(grace: number) receives the seconds it may take
+---@param waits_for? fun(): string? what `f` waits for, as text shown when a stop by a signal is slow; nil: no text
+---@return fun() forget removes the hook
 function loop.on_stop(f, waits_for) end
 
----Makes a task, which runs after what is queued already.
+---Creates a task. It is appended to the ready queue.
 ---@param f function
----@param ... any its arguments
+---@param ... any the arguments of `f`
 ---@return thread co
 function loop.fork(f, ...) end
 
----Waits until somebody wakes the token. Raises outside a task, where Lua cannot yield, inside a coroutine that the
----plain library resumed, and when somebody waits on the token already.
----@param token? any default: the running coroutine
----@return any ... what `wakeup` was given
+---Suspends the running task until another task wakes the token. Raises outside a task, where Lua cannot yield, inside a
+---coroutine that the plain coroutine library resumed, and if another task waits on the token already.
+---@param token? any any value except nil and NaN; default: the running coroutine
+---@return any ... the values passed to `wakeup`
 function loop.wait(token) end
 
----Wakes who waits on the token; a coroutine is the token of its own `wait()` and `sleep`.
+---Wakes the task that waits on the token. A coroutine is the token of its own `wait()` and `sleep`.
 ---@param token any
----@param ... any what its `wait` returns
----@return true? woken nil when nobody waits
+---@param ... any the results of its `wait`
+---@return true? woken nil if no task waits on the token
 function loop.wakeup(token, ...) end
 
----Makes the wait on the token raise.
+---Makes the wait on the token raise an error.
 ---@param token any
 ---@param err any the error
----@return true? interrupted nil when nobody waits
+---@return true? interrupted nil if no task waits on the token
 function loop.interrupt(token, err) end
 
----Tells the running coroutine.
+---Returns the running coroutine.
 ---@return thread co
 function loop.running() end
 
----Ends a task at its wait; its `<close>` variables run, and cannot wait. A task that kills itself raises.
----@param co thread
----@return true? killed nil when it is no living task
+---Kills a task at its wait, or before it has begun. Its `<close>` variables are closed; a wait in them raises. Raises
+---if the task is running: if it is the caller, or is in the middle of a call such as `thread.spawn`.
+---@param co thread the task's own coroutine
+---@return true? killed nil if it is not the own coroutine of a task that has not ended
 function loop.kill(co) end
 
----Waits. 0 lets other tasks and I/O go first.
----@param seconds number negative counts as 0
----@return any ... nothing when the time is over; the values of `wakeup(co, …)` when that came first
+---Suspends the running task. 0 lets other ready tasks and I/O run first.
+---@param seconds number a negative number counts as 0
+---@return any ... nothing after the time; the values of `wakeup(co, …)` if another task woke it before
 function loop.sleep(seconds) end
 
----Forks `f` when the time is over; `run` waits for that.
----@param seconds number
+---Forks `f` after the time. `run` does not return before.
+---@param seconds number a negative number counts as 0
 ---@param f fun()
 ---@return integer id for `cancel`
 function loop.timeout(seconds, f) end
 
----Takes a `timeout` back.
+---Cancels a `timeout`.
 ---@param id integer
----@return boolean cancelled false when it has fired, or there is none
+---@return boolean cancelled false if the timeout has fired, or the id is unknown
 function loop.cancel(id) end
 
----Runs `f(name)` as a task whenever the signal comes; nil puts back what was there before: for SIGINT
----and SIGTERM, while the loop runs, a graceful stop.
+---Runs `f(name)` as a task each time the signal arrives. nil restores the previous behaviour: for SIGINT and SIGTERM,
+---while the loop runs, a graceful stop. Raises for an unknown name.
 ---@param name lio.SignalName
 ---@param f? fun(name: lio.SignalName)
 function loop.signal(name, f) end
 
----Reads the monotonic clock, as `lio.now`.
+---Reads the monotonic clock, as `lio.now` does.
 ---@return number seconds
 function loop.now() end
 
----Says that this service owns the loop, for `lio.service`: calls that wait are no longer refused.
+---Records that this service owns the loop, so that calls that wait no longer raise. For `lio.service`.
 ---@private
 function loop.own() end
 
@@ -107,12 +110,12 @@ function loop.own() end
 ---@private
 function loop.attach(descriptor, take, service) end
 
----What a token stands for, for `lio.tasks`.
+---Returns the text for a token in the list of `lio.tasks`.
 ---@private
 ---@return string? text
 function loop.describe(token) end
 
----Whether SIGINT or SIGTERM has ended a `run`, for `lio.service`.
+---Reports whether SIGINT or SIGTERM has ended a `run`, for `lio.service`.
 ---@private
 ---@return boolean
 function loop.was_signalled() end

@@ -1,5 +1,5 @@
 ---@meta lio.signal
--- Definitions of `lio.signal` for the Lua language server; docs/build.lua makes docs/api/lio.signal.md of them.
+-- Definitions of `lio.signal` for the Lua language server. docs/build.lua generates docs/api/lio.signal.md from them.
 
 ---@alias lio.SignalName
 ---| "SIGHUP"
@@ -14,44 +14,44 @@
 ---| "SIGCONT"
 ---| "SIGPIPE"
 
----Signals as readiness, for those who drive a loop of their own; programs use `lio.loop`'s `signal`.
+---Signals (signal(7)) as readiness of a descriptor, for code that drives its own loop. Programs use `signal` of
+---`lio.loop`.
 ---@class lio.signal
 local signal = {}
 
----Watches signals, whose default action no longer runs; but a second SIGINT or SIGQUIT that comes before `take` took
----the first one ends the program. An unknown name raises.
----@param ... lio.SignalName one at least
+---Watches signals. While the watcher is open, their default action does not run, with one exception: a second SIGINT or
+---SIGQUIT that arrives before `take` has returned the first one ends the program. Raises for an unknown name.
+---@param ... lio.SignalName at least one
 ---@return lio.SignalWatcher? watcher
 ---@return string? message
 ---@return string? code
 function signal.open(...) end
 
----As `open`, for a program whose watchers are opened later, in other VMs: each watcher that is opened before this one
----closes also gets the signals that came since.
----@param ... lio.SignalName one at least
+---As `open`, for a program that opens its watchers later, in other VMs: each watcher that is opened before this one is
+---closed also gets the signals that have arrived since.
+---@param ... lio.SignalName at least one
 ---@return lio.SignalWatcher? watcher
 ---@return string? message
 ---@return string? code
 function signal.hold(...) end
 
----Sends a signal to this process.
+---Sends a signal to this process. Raises for an unknown name.
 ---@param name lio.SignalName
 function signal.raise(name) end
 
----A watcher: a descriptor for `lio`'s selector, readable when a signal came. `<close>` and the collector
----close it.
+---A watcher: a descriptor for a selector, readable when a signal has arrived. `<close>` and the collector close it.
 ---@class lio.SignalWatcher
 local Watcher = {}
 
----Takes the names of the signals that came since the last call, each once.
----@return lio.SignalName? ... none when nothing came
+---Returns the names of the signals that have arrived since the last call, each once.
+---@return lio.SignalName? ... no value if no signal has arrived
 function Watcher:take() end
 
----Tells the descriptor.
+---Returns the descriptor.
 ---@return lightuserdata handle
 function Watcher:handle() end
 
----Ends the watch: what the signals did before comes back. Idempotent.
+---Closes the watcher and restores the previous actions of its signals. Idempotent.
 function Watcher:close() end
 
 return signal

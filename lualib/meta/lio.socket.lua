@@ -1,14 +1,14 @@
 ---@meta lio.socket
--- Definitions of `lio.socket` for the Lua language server; docs/build.lua makes docs/api/lio.socket.md of them.
+-- Definitions of `lio.socket` for the Lua language server. docs/build.lua generates docs/api/lio.socket.md from them.
 
 ---@alias lio.Protocol "tcp"|"udp"|"tcp6"|"udp6"|"unix"
 
 ---@alias lio.Family "inet"|"inet6"
 
----The socket options. `reuseaddr`, `reuseport`, `nodelay`, `keepalive`, `broadcast` and `v6only` are
----flags; `sndbuf` and `rcvbuf` are bytes; `keepidle`, `keepintvl` and `linger` are whole seconds (`linger`
----false: off); `keepcnt`, `ttl` and `tos` are numbers; `notsent_lowat` (Linux) is how many bytes the system
----takes from a sender beyond those it could send already.
+---The socket options (socket(7), tcp(7), ip(7), ipv6(7)). `reuseaddr`, `reuseport`, `nodelay`, `keepalive`, `broadcast`
+---and `v6only` are booleans. `sndbuf` and `rcvbuf` are numbers of bytes. `keepidle`, `keepintvl` and `linger` are whole
+---seconds; `linger` is false if the option is disabled. `keepcnt`, `ttl` and `tos` are integers. `notsent_lowat`
+---(Linux) is the number of unsent bytes that the system accepts from a sender. No integer may be negative.
 ---@alias lio.Option
 ---| "reuseaddr"
 ---| "reuseport"
@@ -26,47 +26,48 @@
 ---| "keepintvl"
 ---| "keepcnt"
 
----Non-blocking sockets. A call returns a value on success, `false` when it would block, and
----`nil, message, code` on failure; the message names the call and the system's text, the code is a short
----word: `"refused"`, `"reset"`, `"closed"`, `"timeout"`, `"in use"`, `"not available"`, `"denied"`,
----`"not found"`, `"unreachable"`, `"too long"`, `"EMFILE"` … Misuse raises.
+---Non-blocking sockets. A call returns a value on success, `false` if it would block, and `nil, message, code` on
+---failure. The message has the name of the call and the system's text. The code is a short word: `"refused"`,
+---`"reset"`, `"closed"`, `"timeout"`, `"in use"`, `"not available"`, `"denied"`, `"not found"`, `"unreachable"`, `"too
+---long"`, `"EMFILE"` … Misuse raises.
 ---@class lio.socket
 local socket = {}
 
----Makes a socket, non-blocking and close-on-exec.
+---Creates a socket that is non-blocking and close-on-exec (socket(2)).
 ---@param protocol lio.Protocol
 ---@return lio.Socket? socket
 ---@return string? message
 ---@return string? code
 function socket.create(protocol) end
 
----Makes two connected unix stream sockets.
+---Creates two connected unix stream sockets (socketpair(2)).
 ---@return lio.Socket? one
----@return lio.Socket|string other or the message, when it fails
+---@return lio.Socket|string other on failure the message
 ---@return string? code
 function socket.pair() end
 
----Makes a socket of a descriptor made elsewhere, which becomes non-blocking and close-on-exec.
+---Creates a socket object for a descriptor that was opened elsewhere. The descriptor is made non-blocking and
+---close-on-exec.
 ---@param handle lightuserdata|integer the descriptor
----@param no_ownership? boolean true: closing the object leaves the descriptor open
+---@param no_ownership? boolean true: closing the object leaves the descriptor open; default false
 ---@return lio.Socket? socket
 ---@return string? message
----@return string? code
+---@return string? code `"ENOTSOCK"`, `"EBADF"` …
 function socket.fd(handle, no_ownership) end
 
----Makes an address: `("inet", ip, port)`, `("inet6", ip, port)`, `("hostname", name, port [, family])` or
----`("unix", path)`. A host name is looked up while the thread waits. A path that begins with NUL is an
----abstract name.
+---Creates an address: `("inet", ip, port)`, `("inet6", ip, port)`, `("hostname", name, port [, family])` or `("unix",
+---path)`. While a host name is resolved (getaddrinfo(3)), the thread is blocked; the result is the first address. A
+---path that begins with NUL is an abstract name.
 ---@param kind "inet"|"inet6"|"hostname"|"unix"
----@param address string numeric address (with scope: `fe80::1%eth0`), host name, or path of at most 107 bytes
+---@param address string numeric address (with scope: `fe80::1%eth0`), host name, or path of 1 to 107 bytes
 ---@param port? integer 0 to 65535; not for unix
----@param family? lio.Family for a host name: only this kind of address
+---@param family? lio.Family for a host name: accept only addresses of this family
 ---@return lio.Endpoint? endpoint
 ---@return string? message
 ---@return string? code `"unresolved"`, `"too long"`, `"EINVAL"` …
 function socket.endpoint(kind, address, port, family) end
 
----Tells the host's name (gethostname(2)).
+---Returns the name of the host (gethostname(2)).
 ---@return string? name
 ---@return string? message
 ---@return string? code
@@ -77,127 +78,132 @@ function socket.gethostname() end
 ---@param mode integer 0 to 4095, such as `tonumber("660", 8)`
 ---@return true? ok
 ---@return string? message
----@return string? code
+---@return string? code `"not found"`, `"denied"` …
 function socket.chmod(path, mode) end
 
----An address. Two of them are equal (`==`) when their addresses are; `tostring` gives `1.2.3.4:80`,
----`[::1]:80` or the path.
+---An address. Two endpoints are equal (`==`) if their addresses are equal. `tostring` returns `1.2.3.4:80`, `[::1]:80`,
+---the path, or `@name` for an abstract name.
 ---@class lio.Endpoint
 local Endpoint = {}
 
----Takes the address apart.
----@return string address ip, or path
----@return integer|"path"|"abstract"|"unnamed" port for unix: which kind of name it is; an abstract one begins with NUL
+---Returns the parts of the address.
+---@return string address ip, or path; an abstract name begins with NUL
+---@return integer|"path"|"abstract"|"unnamed" port for unix: the kind of the name
 ---@return lio.Family|"unix" family
 function Endpoint:value() end
 
----A socket. Every method but `close` raises once it is closed; `<close>` and the collector close it, and
----selectors forget a closed socket.
+---A socket. If it is closed, every method except `close` raises. `<close>` and the collector close it; a selector
+---removes the registration of a closed socket.
 ---@class lio.Socket
 local Socket = {}
 
----Connects to an endpoint, to host and port, or a unix socket to a path.
+---Begins to connect to an endpoint, to a host and port, or, for a unix socket, to a path (connect(2)). If the
+---connection is in progress, the socket becomes writable when it is established or has failed; `status` then returns
+---the result. While a host name is resolved, the thread is blocked.
 ---@param host lio.Endpoint|string
 ---@param port? integer 0 to 65535
----@return boolean? connected true at once; false: in progress, writable when decided, see `status`
+---@return boolean? connected true: connected; false: in progress
 ---@return string? message
 ---@return string? code
 function Socket:connect(host, port) end
 
----Binds to an address, in the forms of `connect`.
+---Binds to an address, in the forms of `connect` (bind(2)).
 ---@param host lio.Endpoint|string
----@param port? integer 0 to 65535; 0: the system chooses, see `info`
+---@param port? integer 0 to 65535; 0: the system chooses a port, see `info`
 ---@return true? ok
 ---@return string? message
 ---@return string? code `"in use"`, `"denied"` …
 function Socket:bind(host, port) end
 
----Begins to listen.
+---Begins to listen (listen(2)).
 ---@param backlog? integer 0 to 2147483647; default 1024
 ---@return true? ok
 ---@return string? message
 ---@return string? code
 function Socket:listen(backlog) end
 
----Takes one waiting connection.
----@return lio.Socket|false|nil socket false when nobody is there
+---Accepts one waiting connection (accept(2)).
+---@return lio.Socket|false|nil socket false if no connection is waiting
 ---@return string? message
 ---@return string? code `"EMFILE"` …; the listener stays usable
 function Socket:accept() end
 
----Receives what is there. `nil` alone is the end of the stream; a datagram is cut to `max`.
----@param max? integer bytes, 0 and up; default 16384, never more than 1048576; 0 gives `""`
----@return string|false|nil data false when it would block
+---Receives the bytes that are available, at least one (recv(2)). `nil` alone is the end of the stream. A datagram
+---longer than `max` is cut.
+---@param max? integer bytes, 0 and up; default 16384; at most 1048576 are received; with 0 the result is `""`
+---@return string|false|nil data false if it would block
 ---@return string? message
 ---@return string? code
 function Socket:recv(max) end
 
----Sends a string, or the part of it that `from` and `to` select as in `string.sub`.
+---Sends a string, or the part of it that `from` and `to` select as in `string.sub` (send(2)).
 ---@param data string
 ---@param from? integer default 1
 ---@param to? integer default -1
----@return integer|false|nil sent bytes taken, may be fewer than given; false when it would block
+---@return integer|false|nil sent number of bytes sent, which may be less than given; false if it would block
 ---@return string? message
 ---@return string? code
 function Socket:send(data, from, to) end
 
----Sends several strings in one system call (writev(2)); at most 64 that are not empty are handed over.
+---Sends several strings in one system call (writev(2)): at most the first 64 that are not empty.
 ---@param ... string
----@return integer|false|nil sent bytes taken of all together; false when it would block
+---@return integer|false|nil sent number of bytes sent, of all strings together; false if it would block
 ---@return string? message
 ---@return string? code
 function Socket:sendv(...) end
 
----Receives one datagram. `""` is a datagram of length 0.
----@param max? integer bytes, 0 to 1048576; default 65535; a longer datagram is cut
----@return string|false|nil data false when it would block
----@return lio.Endpoint|string|nil from its sender; the message, when it fails
+---Receives one datagram (recvfrom(2)). `""` is a datagram of length 0. On a stream socket the sender is nil, and `nil`
+---alone is the end of the stream.
+---@param max? integer bytes, 0 and up; default 65535; at most 1048576 are received; a longer datagram is cut
+---@return string|false|nil data false if it would block
+---@return lio.Endpoint|string|nil from the sender; on failure the message
 ---@return string? code
 function Socket:recvfrom(max) end
 
----Sends one datagram, to an endpoint or to host and port.
+---Sends one datagram to an endpoint, to a host and port, or, for a unix socket, to a path (sendto(2)). While a host
+---name is resolved, the thread is blocked.
 ---@param data string
 ---@param host lio.Endpoint|string
 ---@param port? integer 0 to 65535
----@return integer|false|nil sent false when it would block
+---@return integer|false|nil sent number of bytes; false if it would block
 ---@return string? message
 ---@return string? code
 function Socket:sendto(data, host, port) end
 
----Ends one direction, or both.
----@param how? "r"|"w"|"rw" default both
+---Shuts down one direction, or both (shutdown(2)).
+---@param how? "r"|"w"|"rw" default `"rw"`
 ---@return true? ok
 ---@return string? message
 ---@return string? code
 function Socket:shutdown(how) end
 
----Tells, and takes, the pending error (SO_ERROR): whether a connect that was in progress failed.
+---Returns and clears the pending error (`SO_ERROR`), such as the failure of a connect that was in progress.
 ---@return true? ok
 ---@return string? message
 ---@return string? code
 function Socket:status() end
 
----Tells the address of either side.
+---Returns the address of the peer (getpeername(2)) or of this socket (getsockname(2)).
 ---@param side "peer"|"socket"
 ---@return lio.Endpoint? endpoint
 ---@return string? message
 ---@return string? code
 function Socket:info(side) end
 
----Sets an option when a value is given, else reads it.
+---Sets a socket option if a value is given; otherwise reads it (getsockopt(2)).
 ---@param name lio.Option
 ---@param value? boolean|integer
----@return boolean|integer|nil value what it is; true when it was set
+---@return boolean|integer|nil value the option's value; true if it was set
 ---@return string? message
----@return string? code
+---@return string? code `"EINVAL"`, `"EOPNOTSUPP"` …
 function Socket:option(name, value) end
 
----Tells the descriptor.
+---Returns the descriptor.
 ---@return lightuserdata handle
 function Socket:handle() end
 
----Gives the descriptor away: selectors forget it, and this object reads as closed.
----@return lightuserdata handle
+---Releases the descriptor to the caller. Selectors remove its registration, and this object is closed.
+---@return lightuserdata handle the descriptor, which stays open
 function Socket:detach() end
 
 ---Closes the socket. Idempotent.

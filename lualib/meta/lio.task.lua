@@ -1,131 +1,134 @@
 ---@meta lio.task
--- Definitions of `lio.task` for the Lua language server; docs/build.lua makes docs/api/lio.task.md of them.
+-- Definitions of `lio.task` for the Lua language server. docs/build.lua generates docs/api/lio.task.md from them.
 
----The task core: coroutines that wait on tokens and are woken. `lio.loop` drives it; a program takes
----these calls from there, and uses this module to build a scheduler of its own. A wakeup queues and never
----runs inside the waker; the order of wakeups is the order of runs. A task may wait inside coroutines of its
----own making (`lio.coroutine`); `lio.thread` has tasks that can be waited for.
+---The task core: coroutines that wait on tokens and are woken. `lio.loop` drives it and offers the calls that programs
+---need; use this module to build a scheduler. A wakeup only appends the task to the ready queue: the task does not run
+---inside the caller, and tasks run in the order of their wakeups. A task may wait inside coroutines that it created
+---(`lio.coroutine`). For tasks that can be waited for see `lio.thread`.
 ---@class lio.task
 local task = {}
 
----Makes a task, which runs after what is queued already.
+---Creates a task. It is appended to the ready queue.
 ---@param f function anything that can be called
----@param ... any its arguments
----@return thread co
+---@param ... any the arguments of `f`
+---@return thread co the task's own coroutine
 function task.fork(f, ...) end
 
----Runs `f` as a task now, up to its first wait; inside a task it is as `fork`. For loops, on events.
+---Outside of tasks: runs `f` as a task until its first wait. Loops use it for events. Inside a task: as `fork`.
 ---@param f function
----@param ... any its arguments
+---@param ... any the arguments of `f`
 ---@return thread? co only inside a task
 function task.start(f, ...) end
 
----Runs `f` as a task now, up to its first wait, also inside a task, which then goes on. With 32 of these inside
----each other it is as `fork`.
+---Runs `f` as a task until its first wait, also inside a task; then the caller continues. If 32 of these calls are
+---nested, the next one is as `fork`.
 ---@param f function anything that can be called
----@param ... any its arguments
----@return thread co
+---@param ... any the arguments of `f`
+---@return thread co the task's own coroutine
 function task.spawn(f, ...) end
 
----Waits until somebody wakes the token. Raises outside a task, where Lua cannot yield, inside a coroutine that the
----plain library resumed, and when somebody waits on the token already. One who waits on an object that nothing
----else refers to is lost: after a few cycles of the collector the task is reported to `on_error`, and killed.
----@param token? any default: the running coroutine
----@return any ... what `wakeup` was given
+---Suspends the running task until another task wakes the token. Raises outside a task, where Lua cannot yield, inside a
+---coroutine that the plain coroutine library resumed, and if another task waits on the token already. If the token is
+---an object that only the waiting task refers to, the task is lost: after a few cycles of the collector it is reported
+---to `on_error` and killed.
+---@param token? any any value except nil and NaN; default: the running coroutine
+---@return any ... the values passed to `wakeup`
 function task.wait(token) end
 
----Wakes who waits on the token.
+---Wakes the task that waits on the token.
 ---@param token any
----@param ... any what its `wait` returns
----@return true? woken nil when nobody waits
+---@param ... any the results of its `wait`
+---@return true? woken nil if no task waits on the token
 function task.wakeup(token, ...) end
 
----Makes the wait on the token raise.
+---Makes the wait on the token raise an error.
 ---@param token any
 ---@param err any the error
----@return true? interrupted nil when nobody waits
+---@return true? interrupted nil if no task waits on the token
 function task.interrupt(token, err) end
 
----Tells whether somebody waits on the token.
+---Reports whether a task waits on the token.
 ---@param token any
 ---@return boolean
 function task.is_waiting(token) end
 
----Tells whether the coroutine runs a task that has not ended.
+---Reports whether the coroutine is the own coroutine of a task that has not ended.
 ---@param co thread
 ---@return boolean
 function task.is_alive(co) end
 
----Ends a task at its wait, or before it began; its `<close>` variables run, those of the innermost coroutine
----first, and cannot wait. Raises for a task that runs, be it the caller or one that is in the middle of a call
----such as `spawn`. An error of a `<close>` variable goes to standard error.
+---Kills a task at its wait, or before it has begun. Its `<close>` variables are closed, those of the innermost
+---coroutine first; a wait in them raises, and an error in them is written to standard error. Raises if the task is
+---running: if it is the caller, or is in the middle of a call such as `spawn`.
 ---@param co thread the task's own coroutine
----@return true? killed nil when it is no living task's own
+---@return true? killed nil if it is not the own coroutine of a task that has not ended
 function task.kill(co) end
 
----Ends every task but those that run, and those that they fork while they end.
+---Kills every task that is not running, and every task that these fork while they end.
 function task.kill_all() end
 
----Tells the running coroutine, the innermost: what `wait` without a token waits on.
+---Returns the running coroutine, the innermost one. `wait` without a token waits on it.
 ---@return thread co
 function task.running() end
 
----Tells the running task's own coroutine.
+---Returns the running task's own coroutine.
 ---@return thread? co nil outside of tasks
 function task.current() end
 
----Tells whether a task can be killed now: it neither runs nor is in the middle of a call.
+---Reports whether a task can be killed now: it is not running and not in the middle of a call.
 ---@param co thread
----@return boolean idle false too when it is no living task's own coroutine
+---@return boolean idle false also if it is not the own coroutine of a task that has not ended
 function task.is_idle(co) end
 
----Looks at a task, for `lio.tasks`.
+---Describes a task, for `lio.tasks`.
 ---@param co thread the task's own coroutine
----@return number? age seconds since it was made; nil when it is no living task's own
+---@return number? age seconds since the task was created; nil if `co` is not a task's own coroutine
 ---@return "running"|"ready"|"waiting" status
----@return thread[] members the coroutines that are resuming each other, from the innermost outwards
----@return "token"|"answer"|"timer"|"session"|nil kind what a waiting one waits on
----@return any value the token; the number of the service that is to answer
----@return integer? session of an answer, a timer or a session
+---@return thread[] members the coroutines that are resuming each other, the innermost first
+---@return "token"|"answer"|"timer"|"session"|nil kind what a waiting task waits for
+---@return any value the token; for an answer the number of the service that was called
+---@return integer? session the session of an answer, a timer or a session
 function task.look(co) end
 
----Measures the running task's CPU time; differences between two calls are what counts. After the first call each resume
----of a task is measured.
+---Returns the CPU time of the running task. Only the difference between two readings is meaningful. After the first
+---call, each resume of a task is measured.
 ---@return number? seconds nil outside of tasks
 function task.busy() end
 
----Counts the tasks that have not ended.
+---Returns the number of tasks that have not ended.
 ---@return integer count
 function task.count() end
 
----Lists the coroutines of the living tasks.
+---Returns the own coroutines of the tasks that have not ended.
 ---@return thread[] list
 function task.list() end
 
----Tells whether a task can run.
+---Reports whether a task is in the ready queue.
 ---@return boolean
 function task.has_ready() end
 
----Runs what is queued now; what that queues is left for the next call, so that the caller can look after
----I/O in between. Raises inside a task.
----@return boolean more whether something is queued
+---Runs the tasks that are in the ready queue now. Tasks that become ready meanwhile stay for the next call, so that the
+---caller can do I/O in between. Raises inside a task.
+---@return boolean more whether a task is in the ready queue
 function task.run_ready() end
 
----Sets who hears of waits that end without what they waited for: by an interrupt, a kill, or because the
----caller cannot wait. For those who hand turns round; one at a time.
+---Sets the function that is called when a wait ends without its wakeup: because of an interrupt or a kill, or because
+---the caller cannot wait. Code that passes turns between tasks uses it. There is one such function; the last one set
+---counts.
 ---@param f fun(token: any)
 function task.on_abandon(f) end
 
----Sets who hears of the ends of tasks that asked for it by `watch_end`; one at a time.
----@param f fun(co: thread) gets the task's own coroutine; must not wait
+---Sets the function that is called when a task fails, and when a task ends in which `watch_end` was called. There is
+---one such function; the last one set counts.
+---@param f fun(co: thread) receives the task's own coroutine; must not wait
 function task.on_end(f) end
 
----Makes `on_end`'s function hear of the end of the running task, however it ends. Nothing outside of tasks.
+---Makes the end of the running task, however it ends, call the function of `on_end`. Outside of tasks, does nothing.
 function task.watch_end() end
 
----Called with the error of a task that raised, or was lost; the coroutine still has its stack. Assign another
----function to log elsewhere than on standard error. What `lio.thread` reports comes without a coroutine, with
----the traceback in the message; in services the host's log is told in the place of this.
+---Called with the error of a task that raised or was lost; the coroutine still has its stack. By default writes to
+---standard error; assign another function to log elsewhere. For a failure in `lio.thread`, `co` is absent, and the
+---message contains the traceback. In services, errors go to the host's log instead.
 ---@param message any
 ---@param co? thread
 function task.on_error(message, co) end

@@ -1,97 +1,98 @@
 ---@meta lio.thread
--- Definitions of `lio.thread` for the Lua language server; docs/build.lua makes docs/api/lio.thread.md of them.
+-- Definitions of `lio.thread` for the Lua language server. docs/build.lua generates docs/api/lio.thread.md from them.
 
----Light threads: tasks that can be waited for, killed, and bound to a scope, in `lio.loop` and in services. Each
----has a parent, the task or thread that spawned it, or its scope. docs/coroutines.md is the guide.
+---Light threads: tasks that can be waited for, killed, and bound to a scope. They work in `lio.loop` and in services.
+---Each thread has a parent: the task or thread that spawned it, or its scope. docs/coroutines.md is the guide.
 ---
----The result of a thread goes to one who waits, once: then it is reaped. Until that, one that has ended is a
----*zombie*; its parent's end reaps it as well. A failure that nobody waited for is logged then, with its traceback.
+---The result of a thread is returned once, to one waiter. A thread that has ended and whose result has not been
+---returned is a *zombie*; it is reaped when its result is returned, or when its parent ends. If a zombie with an error
+---is reaped because its parent ended, the error is logged with its traceback.
 ---@class lio.thread
 local thread = {}
 
----Makes a thread, which runs at once until its first wait; then the caller goes on. (When 32 threads are
----starting inside each other, the next one is queued.) A parent that ends does not kill its threads.
+---Creates a thread and runs it until its first wait; then the caller continues. If 32 threads are starting inside each
+---other, the next one is appended to the ready queue instead. The end of the parent does not kill the thread.
 ---@param f function anything that can be called
----@param ... any its arguments
+---@param ... any the arguments of `f`
 ---@return lio.Thread t
 function thread.spawn(f, ...) end
 
----Waits until the first of these has ended; of those that have, the first in the list. Raises when a thread waits
----for itself. A result goes to the first who runs after the thread's end: of those who waited, the first in order.
+---Waits until one of the threads has ended. If several have ended, the first in the list counts. If several tasks wait
+---for one thread, the first of them that runs receives the result; they are woken in the order in which they began to
+---wait. Raises if a thread waits for itself.
 ---@param t lio.Thread
 ---@param ... lio.Thread
----@return boolean? ok true: it returned; false: it raised or was killed; nil: somebody else had its result
----@return any ... its results, or the error, which of a killed one is `"killed"`; `"already waited"` behind nil
+---@return boolean? ok true: it returned; false: it raised or was killed; nil: it was reaped already
+---@return any ... its results; the error (`"killed"` for a killed thread); `"already waited"` after nil
 function thread.wait(t, ...) end
 
----Ends a thread at its wait, or before it began. Its `<close>` variables have run when this returns; they cannot
----wait. Raises for a thread that is running, the caller itself for instance, or one that is spawning the caller.
+---Kills a thread at its wait, or before it has begun. When `kill` returns, the thread's `<close>` variables have been
+---closed; a wait in them raises. Raises if the thread is running: if it is the caller, or is spawning the caller.
 ---@param t lio.Thread
 ---@return true? killed
 ---@return string? message `"already ended"`
 function thread.kill(t) end
 
----Tells the state of a thread: `"running"`, also when it is resuming or spawning the caller; `"waiting"`: in a
----wait, or queued; `"zombie"`: it has ended and its result is there; `"dead"`: that was reaped.
+---Returns the status of a thread. `"running"`: it runs, or is resuming or spawning the caller. `"waiting"`: in a wait
+---or in the ready queue. `"zombie"`: it has ended and its result has not been returned. `"dead"`: it was reaped.
 ---@param t lio.Thread
 ---@return "running"|"waiting"|"zombie"|"dead" status
 function thread.status(t) end
 
----Makes a scope: `local scope <close> = thread.scope()`. The end of the block, however it is reached, kills the
----scope's threads that are left and awaits them.
+---Creates a scope: `local scope <close> = thread.scope()`. When the block ends, for whatever reason, the remaining
+---threads of the scope are killed.
 ---@return lio.Scope scope
 function thread.scope() end
 
----Runs several at a time and waits for all. When one fails, or was killed, the others are killed at once; so are
----those that were made here, when the caller is killed.
+---Runs several threads and waits for all. If one fails or is killed, the others are killed at once. If the caller is
+---killed, the threads that `all` created are killed. Raises for a wrong element, before a thread is started.
 ---@param list (function|table|lio.Thread)[] functions, `{ f, arguments… }`, and threads
 ---@return boolean ok
----@return table|any results a list of what `table.pack` makes of each one's results; the first error when `ok` is false
+---@return table|any results for each element the `table.pack` of its results; the first error if `ok` is false
 function thread.all(list) end
 
----Runs several at a time and waits for the first to end, in whichever way. The others are killed. Raises for an
----empty list.
+---Runs several threads and waits until the first of them ends. The others are killed. Raises for an empty list.
 ---@param list (function|table|lio.Thread)[] as for `all`
----@return boolean? ok
----@return any ... as of `wait`
+---@return boolean? ok as for `wait`
+---@return any ... as for `wait`
 function thread.race(list) end
 
----Runs `f` in a thread and waits for it at most that long. Then it is killed.
+---Runs `f` in a thread and waits for it. If `f` has not ended after the time, the thread is killed.
 ---@param seconds number in a service without a loop, rounded up to centiseconds
 ---@param f function
----@param ... any its arguments
----@return boolean? ok true: it returned; false: it raised; nil: the time was over
----@return any ... its results, or the error; `"timeout"` behind nil
+---@param ... any the arguments of `f`
+---@return boolean? ok true: it returned; false: it raised; nil: the time has passed
+---@return any ... its results; the error; `"timeout"` after nil
 function thread.timeout(seconds, f, ...) end
 
----What a token of this module stands for, for `lio.tasks`.
+---Returns the text for a token in the list of `lio.tasks`.
 ---@private
 ---@return string? text
 function thread.describe(token) end
 
----A thread, by which it is waited for and killed. It has no methods; what it holds is the module's own.
+---A thread, as an opaque value for the functions of this module.
 ---@class lio.Thread
 
----Threads that do not outlive a block. The scope is their parent; any task may use it.
+---Threads that do not outlive a block. The scope is their parent. Any task may use it.
 ---@class lio.Scope
 local Scope = {}
 
----Makes a thread of this scope, as `thread.spawn` does. Raises when the scope is closed.
----@param f function
----@param ... any its arguments
+---Creates a thread of this scope, as `thread.spawn` does. Raises if the scope is closed.
+---@param f function anything that can be called
+---@param ... any the arguments of `f`
 ---@return lio.Thread t
 function Scope:spawn(f, ...) end
 
----Waits until all threads of the scope have ended. Its answer counts as having seen their failures.
----@return boolean ok false when one has failed; one that was killed has not
----@return any err of the first that failed
+---Waits until all threads of the scope have ended. The failures of its threads are then not logged.
+---@return boolean ok false if a thread has failed; a killed thread does not count as failed
+---@return any err the error of the first thread that failed
 function Scope:wait() end
 
----Closes the scope, as the end of the block does: kills what is left, the oldest first. A thread that is in the
----middle of this very call is killed as soon as it is not. Nothing for a scope that is closed.
+---Closes the scope, as the end of the block does: kills the remaining threads, the oldest first. A thread that is in
+---the middle of this call is killed as soon as it is not. If the scope is closed already, does nothing.
 function Scope:close() end
 
----A thread of the scope has ended.
+---Called when a thread of the scope has ended.
 ---@private
 function Scope:forget(t, ok, err) end
 

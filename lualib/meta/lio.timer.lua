@@ -1,62 +1,61 @@
 ---@meta lio.timer
--- Definitions of `lio.timer` for the Lua language server; docs/build.lua makes docs/api/lio.timer.md of them.
+-- Definitions of `lio.timer` for the Lua language server. docs/build.lua generates docs/api/lio.timer.md from them.
 
----Timer queues, for those who drive a loop of their own; programs use `lio.loop`'s `sleep` and `timeout`.
+---Timer queues, for code that drives its own loop. Programs use `sleep` and `timeout` of `lio.loop`.
 ---@class lio.timer
 local timer = {}
 
----Makes an empty queue.
+---Creates an empty queue.
 ---@return lio.Timers timers
 function timer.new() end
 
----A queue of timers on the monotonic clock. Each carries a value, which the queue keeps alive. Seconds
----may have fractions; negative counts as 0, more than 3.2e9 as that, and NaN raises. A timer never fires
----early.
+---A queue of timers on the monotonic clock. Each timer has a value, which the queue keeps alive. Seconds may have
+---fractions; a negative number counts as 0, more than 3.2e9 counts as 3.2e9, and NaN raises. A timer never fires early.
 ---@class lio.Timers
 local Timers = {}
 
----Adds a timer that fires once and then is gone.
+---Adds a timer that fires once and is then removed.
 ---@param seconds number from now
 ---@param value any
 ---@return integer id
 function Timers:add(seconds, value) end
 
----Makes a timer that is not set, and stays after it fired until `free`.
+---Creates a timer that is not set. It stays in the queue after it has fired, until `free`.
 ---@param value any
 ---@return integer id
 function Timers:create(value) end
 
----Sets a timer, or moves it; to a later time that costs next to nothing.
+---Sets or moves a timer. Moving it to a later time is cheap.
 ---@param id integer
 ---@param seconds number from now
----@return boolean found whether there is such a timer
+---@return boolean found whether the timer exists
 function Timers:set(id, seconds) end
 
----Takes a timer's time away: it does not fire until it is set again.
+---Clears a timer: it does not fire until it is set again.
 ---@param id integer
----@return boolean found whether there is such a timer
+---@return boolean found whether the timer exists
 function Timers:clear(id) end
 
 ---Removes a timer.
 ---@param id integer
----@return boolean found whether there was such a timer
+---@return boolean found whether the timer existed
 function Timers:free(id) end
 
 ---Removes a timer: another name of `free`.
 ---@param id integer
----@return boolean found whether there was such a timer
+---@return boolean found whether the timer existed
 function Timers:cancel(id) end
 
----Tells how long it is until the next timer is due.
----@return number? seconds 0 when it is due; nil when none is set
+---Returns the time until the next timer is due.
+---@return number? seconds 0 if a timer is due; nil if none is set
 function Timers:next() end
 
 ---Takes the next timer that is due.
----@return any value nothing when none is due
+---@return any value nothing if no timer is due
 ---@return integer? id
 function Timers:expire() end
 
----Counts the timers, set or not.
+---Returns the number of timers, set or not.
 ---@return integer count
 function Timers:count() end
 

@@ -1,53 +1,54 @@
 ---@meta lio.webservice
--- Definitions of `lio.webservice` for the Lua language server; docs/build.lua makes docs/api/lio.webservice.md of
+-- Definitions of `lio.webservice` for the Lua language server. docs/build.lua generates docs/api/lio.webservice.md from
 -- them.
 
----The service `lio.webservice`, with the interface of ant.webserver: what it does for each request. Programs spawn
----it, `ltask.spawn "lio.webservice"`, and call these as its requests; docs/webservice.md tells about CGI
----modules and tunnels.
+---The service `lio.webservice`, with the interface of ant.webserver. Programs spawn it with
+---`ltask.spawn "lio.webservice"` and call these functions as its requests. docs/webservice.md describes CGI modules and
+---tunnels.
 ---@class lio.webservice
 local webservice = {}
 
----What `start` is given. Unknown fields and wrong types raise.
+---The argument of `start`. Unknown fields and wrong types raise.
 ---@class lio.WebServiceConf
 ---@field addr? string address, or `unix:/path`; default `127.0.0.1`
----@field port? integer 0 to 65535; may be absent with a unix address alone
+---@field port? integer 0 to 65535; required unless `addr` is a unix address
 ---@field mode? "direct"|"redirect" default `"direct"`; `"redirect"`: a tunnel has the sockets
----@field home? string folder served at `/`, as a route's
+---@field home? string folder served at `/`, in the form of `route`
 ---@field route? table<string, string> folders by path: `"localfs:path"`, or a path
 ---@field cgi? table<string, string> modules by path: `"module|name"`, or `"module"`
----@field tunnel? integer|string the tunnel's service, by address or name; default: who asks
+---@field tunnel? integer|string address or name of the tunnel's service; default: the caller; only in redirect mode
 ---@field options? lio.WebOptions limits of the server
 
----The request `start`: begins to serve. Raises for a wrong configuration, for an address that cannot be had,
----and while the service serves already. In redirect mode it returns what the tunnel's `tunnel_open` returned.
+---The request `start`: begins to serve. Raises for a wrong configuration, if the address cannot be bound, and if the
+---service serves already. In redirect mode, returns the results of the tunnel's `tunnel_open`.
 ---@param conf lio.WebServiceConf
 ---@return string url
----@return integer? port
+---@return integer? port nil for a unix address
 function webservice.start(conf) end
 
----The request `quit`: stops gracefully, within the `grace` of the options; then the service ends.
+---The request `quit`: answers the requests in progress, for at most the `grace` seconds of the options; then the
+---service ends.
 function webservice.quit() end
 
----The request `tunnel_data`, of a tunnel: bytes of a client. An unknown session begins one. Answered when the
----server has taken them.
+---The request `tunnel_data`, from a tunnel: bytes of a client. An unknown session starts a new one. Returns when the
+---server has taken the bytes.
 ---@param session integer|string
 ---@param data string
 ---@return boolean taken
----@return string? message when the session is over
+---@return string? message `"closed"` if the session has ended; another message if it cannot start
 function webservice.tunnel_data(session, data) end
 
----The request `tunnel_shutdown`, of a tunnel: the client sends no more, but reads on.
+---The request `tunnel_shutdown`, from a tunnel: the client has shut down its sending side, and still receives.
 ---@param session integer|string
----@return boolean known whether there was such a session
+---@return boolean known whether the session exists
 function webservice.tunnel_shutdown(session) end
 
----The request `tunnel_close`, of a tunnel: the client is gone.
+---The request `tunnel_close`, from a tunnel: the client has closed its connection.
 ---@param session integer|string
----@return boolean known whether there was such a session
+---@return boolean known whether the session exists
 function webservice.tunnel_close(session) end
 
----Makes the app that `start` serves, for programs that listen themselves.
+---Creates the app that `start` serves, for programs that listen themselves. Raises for a wrong configuration.
 ---@param conf lio.WebServiceConf
 ---@return lio.App app
 function webservice.app(conf) end

@@ -1,41 +1,43 @@
 ---@meta ltask.exclusive
--- Definitions of `ltask.exclusive` for the Lua language server; docs/build.lua makes docs/api/ltask.exclusive.md
--- of them.
+-- Definitions of `ltask.exclusive` for the Lua language server. docs/build.lua generates docs/api/ltask.exclusive.md
+-- from them.
 
----What exclusive services have (G1): those that the configuration gives a thread of their own. The main
----function of one is resumed right after each yield, message or not, and blocks by itself. In any other service
+---Calls for exclusive services (G1): the configuration gives each of them its own thread. The main function of an
+---exclusive service is resumed after each yield, with or without a message, and blocks by itself. In any other service,
 ---`require` of this module raises.
 ---@class ltask.exclusive
 local exclusive = {}
 
----Posts a message. One to a full mailbox waits in the sending queue, and is delivered after a yield, in order.
+---Posts a message. If the mailbox is full, the message waits in the sending queue and is delivered after a yield, in
+---order.
 ---@param to ltask.Address
----@param session integer
----@param type integer
----@param pointer? lightuserdata it is taken
+---@param session integer 0: no answer is expected
+---@param type integer 0 to 254, as in `ltask.PostedMessage`
+---@param pointer? lightuserdata the message owns it afterwards
 ---@param size? integer
----@return true? ok nothing when the sending queue is full; then the block is still the caller's
+---@return true? ok nothing if the sending queue is full: the caller still owns the block
 function exclusive.send(to, session, type, pointer, size) end
 
----Gives a function that delivers now what waits in the sending queue.
+---Returns a function that delivers the messages of the sending queue now.
 ---@return fun() deliver
 function exclusive.scheduling() end
 
----Does nothing: timers are delivered without help.
+---Does nothing: timers need no help.
 ---@param blocked? table
 ---@return table blocked empty
 function exclusive.timer_update(blocked) end
 
----Blocks the thread; the system's end cuts it short.
----@param milliseconds number
+---Blocks the thread. The end of the system ends the call early.
+---@param milliseconds number a negative number counts as 0
 function exclusive.sleep(milliseconds) end
 
----Gives the descriptor that is readable when messages are there, and once at first. Once per service.
----@return fun(): true wait blocks until the descriptor is readable, and takes that
+---Returns the descriptor of this service. It is readable when messages have arrived, and at the beginning. Raises at a
+---second call.
+---@return fun(): true wait blocks until the descriptor is readable, and makes it unreadable
 ---@return lightuserdata descriptor
 function exclusive.eventinit() end
 
----Makes a new descriptor in the place of the one of `eventinit`, which is closed.
+---Replaces the descriptor of `eventinit`, which is closed, by a new one.
 ---@return lightuserdata descriptor
 function exclusive.eventreset() end
 

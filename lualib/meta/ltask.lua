@@ -1,418 +1,422 @@
 ---@meta ltask
--- Definitions of `ltask` for the Lua language server; docs/build.lua makes docs/api/ltask.md of them.
+-- Definitions of `ltask` for the Lua language server. docs/build.lua generates docs/api/ltask.md from them.
 
----The scheduler, inside a service: services call each other, wait, and are told of time. docs/ltask.md is
----the manual, with what differs between the generations of the API (G1, G2).
+---The scheduler, inside a service: services call each other, wait, and set timers. docs/ltask.md is the manual. It
+---describes the differences between the generations of the API: G1 is ltask of early 2024, G2 is today's.
 ---
----Outside of a service there are `pack`, `unpack`, `unpack_remove`, `remove` and `start` alone. Functions come
----into the table as they are used, so `pairs` does not list them.
+---Outside of a service there are only `pack`, `unpack`, `unpack_remove`, `remove` and `start`. A function is added to
+---the table when it is first used, so `pairs` does not list all functions.
 ---@class ltask
----@field log ltask.Log lines of the log
+---@field log ltask.Log writes lines to the log
 ---@field start ltask.start outside of a service: `require "ltask.start"`
----@field signal_handler? fun(from: ltask.Address) assign a function to be told when a service sends a SIGNAL
----@field on_idle? fun() assign a function that blocks; in an exclusive service, run when nothing is to be done (G1)
+---@field signal_handler? fun(from: ltask.Address) assign a function that is called when a service sends a SIGNAL
+---@field on_idle? fun() assign a function that blocks; an exclusive service calls it when it has nothing to do (G1)
 local ltask = {}
 
----A service's number: 32 bits, 1 for root. One of a dead service is not used again soon.
+---The number of a service: 32 bits, 1 for root. The number of a dead service is not reused soon.
 ---@alias ltask.Address integer
 
 -- Calling and answering
 
----Asks another service and waits for its answer; other coroutines of this service go on meanwhile. Raises
----the error that the request ended with, `{service:N} is dead`, or `{service:N} is busy` when its mailbox is full.
----The request `"tasks"` is answered by every service that has no handler of that name: by a list of `lio.TaskInfo`.
+---Sends a request to another service and waits for its answer. Other coroutines of this service run meanwhile. Raises
+---the error of the request, `{service:N} is dead`, or `{service:N} is busy` if its mailbox is full. A service without a
+---handler named `"tasks"` answers that request with a list of `lio.TaskInfo`.
 ---@param addr ltask.Address
----@param ... any the request's name and its arguments
----@return any ... what the request's handler returned
+---@param ... any the name of the request and its arguments
+---@return any ... the results of the request's handler
 function ltask.call(addr, ...) end
 
----Sends a request that is not answered, and does not wait. Raises `{service:N} is busy` when the mailbox is
----full; with `on_full "wait"` it waits for room.
+---Sends a request without an answer. Raises `{service:N} is busy` if the mailbox is full; after `on_full "wait"`, waits
+---until there is room.
 ---@param addr ltask.Address
----@param ... any the request's name and its arguments
----@return boolean taken false when there is no such service
+---@param ... any the name of the request and its arguments
+---@return boolean taken false if the service is dead
 ---@return string? message
 function ltask.send(addr, ...) end
 
----The same as `send`, which is always direct here (G1).
+---The same as `send` (G1).
 ---@param addr ltask.Address
----@param ... any the request's name and its arguments
+---@param ... any the name of the request and its arguments
 ---@return boolean taken
 ---@return string? message
 function ltask.send_direct(addr, ...) end
 
----Asks the service library of another service: `"tasks"`, `"inspect"` with `"memory"`, `"counts"` or `"traceback"`,
----or `"quit"`.
+---Sends a request to the service library of another service and waits for the answer: `"tasks"`, `"inspect"` with
+---`"memory"`, `"counts"` or `"traceback"`, or `"quit"`. Raises as `call` does.
 ---@param addr ltask.Address
----@param ... any
+---@param ... any the name of the request and its arguments
 ---@return any ...
 function ltask.syscall(addr, ...) end
 
----Sets what becomes of this service's requests to full mailboxes.
----@param what? "wait"|"error" default: leave it
----@return "wait"|"error" before
+---Sets whether this service's requests to full mailboxes wait or raise. The default is `core.full` of the
+---configuration.
+---@param what? "wait"|"error" default: no change
+---@return "wait"|"error" before the previous setting
 function ltask.on_full(what) end
 
----Adds request handlers: functions, by the requests' names.
----@param handlers? table
----@return table handlers all of them
+---Adds request handlers.
+---@param handlers? table functions by the names of the requests
+---@return table handlers all handlers of the service
 function ltask.dispatch(handlers) end
 
----Leaves the request that this coroutine handles without an answer by its return: see `current_session`.
+---Makes the request that this coroutine handles stay unanswered when its handler returns; see `current_session`.
 function ltask.no_response() end
 
----Tells who asked for what this coroutine does, so that another one can answer with `raise_error`, `error` or
----`send_message_direct`.
+---Returns the sender and the session of the request that this coroutine handles. With them, another coroutine can
+---answer with `raise_error`, `error` or `send_message_direct`.
 ---@return ltask.CurrentSession request
 function ltask.current_session() end
 
----Answers a request with an error, to which this service's traceback is added; logs it when `session` is 0.
+---Answers a request with an error and this service's traceback. If `session` is 0, logs the error instead.
 ---@param addr ltask.Address
 ---@param session integer
 ---@param message any
 function ltask.raise_error(addr, session, message) end
 
----Answers a request with an error as it is.
+---Answers a request with an error, without a traceback. If `session` is 0, does nothing.
 ---@param addr ltask.Address
 ---@param session integer
 ---@param err any
 function ltask.error(addr, session, err) end
 
----Waits for the answer to a session of one's own in another coroutine.
+---Waits, in another coroutine, for the answer to a session of this service. Then wakes the coroutine `what`, or calls
+---the function `what`, with type, pointer and size of the answer.
 ---@param session integer
----@param what thread|fun(type: integer, message: lightuserdata, size: integer) is woken or called with the answer
+---@param what thread|fun(type: integer, message: lightuserdata, size: integer)
 function ltask.suspend(session, what) end
 
----Makes an object that sends requests and waits for all their answers.
+---Creates an object that sends requests and waits for all answers.
 ---@return ltask.Async requests
 function ltask.async() end
 
----Makes an object that sends requests and hands out the answers as they come (G1).
----@param one? table the first of them: `{ addr, … }`
+---Creates an object that sends requests and returns the answers as they arrive (G1).
+---@param one? table the first request: `{ addr, … }`
 ---@return ltask.Requests requests
 function ltask.request(one) end
 
----Runs functions at a time: `for one, result in ltask.parallel{ { f, … }, … } do`, in the order of their ends.
----A loop that is left early kills those that still run. With generation 1 the loop has the results themselves
----in place of a table, and an error is raised at its end.
----@param list table[] each with a function, its arguments, and fields of the caller's own
----@return fun(): table?, ltask.ParallelResult iterator
+---Runs functions concurrently: `for one, result in ltask.parallel{ { f, … }, … } do`. The loop gets the results in the
+---order in which the functions end. If the loop is left early, the functions that still run are killed. With
+---`generation = 1`, the loop gets the results themselves instead of a table, and an error is raised at its end.
+---@param list table[] each with a function, its arguments, and optional fields for the caller
+---@return fun(): table?, ltask.ParallelResult iterator yields the element of the list and its result
 function ltask.parallel(list) end
 
 -- Coroutines
 
----Makes a coroutine of this service, which runs after what is ready already and before the next message.
+---Creates a coroutine of this service. It runs after the coroutines that are ready now and before the next message.
 ---@param f function anything that can be called
----@param ... any its arguments
+---@param ... any the arguments of `f`
 ---@return thread co
 function ltask.fork(f, ...) end
 
----Waits until somebody wakes the token. Raises when somebody waits on the token already.
----@param token? any default: the running coroutine
----@return any ... what `wakeup` was given
+---Suspends the running coroutine until another one wakes the token. Raises if a coroutine waits on the token already.
+---@param token? any any value except nil and NaN; default: the running coroutine
+---@return any ... the values passed to `wakeup`
 function ltask.wait(token) end
 
----Wakes who waits on the token.
+---Wakes the coroutine that waits on the token.
 ---@param token any
----@param ... any what its `wait` returns
----@return true? woken nil when nobody waits
+---@param ... any the results of its `wait`
+---@return true? woken nil if no coroutine waits on the token
 function ltask.wakeup(token, ...) end
 
----Makes the wait on the token raise.
+---Makes the wait on the token raise an error.
 ---@param token any
 ---@param err any the error
----@return true? interrupted nil when nobody waits
+---@return true? interrupted nil if no coroutine waits on the token
 function ltask.interrupt(token, err) end
 
----Waits as `wait` does, and others may wait on the token as well.
+---Waits as `wait` does. Several coroutines may wait on the token in this way.
 ---@param token? any default: the running coroutine
----@return any ... what `multi_wakeup` was given
+---@return any ... the values passed to `multi_wakeup`
 function ltask.multi_wait(token) end
 
----Wakes all who wait on the token by `multi_wait`.
+---Wakes all coroutines that wait on the token in `multi_wait`.
 ---@param token any
----@param ... any what their waits return
----@return true? woken nil when nobody waits
+---@param ... any the results of their waits
+---@return true? woken nil if no coroutine waits on the token
 function ltask.multi_wakeup(token, ...) end
 
----Makes all waits on the token raise that are by `multi_wait`.
+---Makes all waits on the token in `multi_wait` raise an error.
 ---@param token any
 ---@param err any the error
----@return true? interrupted nil when nobody waits
+---@return true? interrupted nil if no coroutine waits on the token
 function ltask.multi_interrupt(token, err) end
 
----Tells the running coroutine.
+---Returns the running coroutine.
 ---@return thread co
 function ltask.running() end
 
----Tells what `wait` without a token waits on: the running coroutine.
+---Returns the running coroutine, on which `wait` without a token waits.
 ---@return thread token
 function ltask.current_token() end
 
----Waits; 0 lets the messages go first that are there now. Never returns early.
----@param centiseconds number
+---Suspends the running coroutine. 0 or less handles the messages first that have arrived already. Never returns early.
+---@param centiseconds number rounded up
 function ltask.sleep(centiseconds) end
 
----Runs a function in a coroutine of its own when the time is over.
----@param centiseconds number
+---Runs a function in a new coroutine after the time.
+---@param centiseconds number rounded up
 ---@param f function
 function ltask.timeout(centiseconds, f) end
 
----Describes a coroutine: its status and where it is.
+---Returns the status and the traceback of a coroutine.
 ---@param co thread
 ---@return string text
 function ltask.thread_info(co) end
 
 -- Services
 
----Makes a service: runs the file `name` of the service path with the arguments, in a VM of its own. Raises
----when that fails. The system goes on until the last one made in this way has ended.
+---Creates a service: runs the file `name` of the service path with the arguments, in a new VM. Raises if that fails.
+---The system runs until the last service created in this way has ended.
 ---@param name string
----@param ... any the file's arguments
+---@param ... any the arguments of the file
 ---@return ltask.Address addr
 function ltask.spawn(name, ...) end
 
----Makes a service that a table describes.
+---Creates a service that a table describes. Raises if that fails.
 ---@param t ltask.ServiceEntry
 ---@return ltask.Address addr
 function ltask.spawn_service(t) end
 
----Finds the service of that name, or makes it. Unique services do not keep the system going.
+---Finds the unique service of that name, or creates it. Unique services do not keep the system running.
 ---@param name string
----@param ... any the file's arguments, if it is made
+---@param ... any the arguments of the file, if the service is created
 ---@return ltask.Address addr
 function ltask.uniqueservice(name, ...) end
 
----Finds the service of that name; waits until there is one.
+---Finds the service of that name. Waits until it exists.
 ---@param name string
 ---@return ltask.Address addr
 function ltask.queryservice(name) end
 
----Makes this service known under a name. Raises when the name is taken.
+---Registers this service under a name. Raises if the name is taken.
 ---@param name string
 function ltask.register(name) end
 
 ---Makes another service quit.
 ---@param addr ltask.Address
----@return boolean found whether there was such a service; false too when it was killed before
+---@return boolean found false if there is no such service, or it was killed before
 function ltask.kill(addr) end
 
----Tells or sets where services are found from now on.
+---Returns, or sets, the path on which services are found from now on.
 ---@param path? string templates with `?`, as in `package.path`
----@return string path
+---@return string path the path in force
 function ltask.servicepath(path) end
 
----Ends this service: runs its request handler `quit`, if it has one, and answers its requests with an error.
+---Ends this service: runs its request handler `quit`, if it has one, and answers its open requests with an error.
 ---Returns before that happens.
 function ltask.quit() end
 
----Tells this service's number.
+---Returns the number of this service.
 ---@return ltask.Address id
 function ltask.self() end
 
----Tells this service's label: the name it was made by, unless that was told otherwise.
+---Returns the label of this service: by default, the name under which it was created.
 ---@return string label
 function ltask.label() end
 
----Tells whether a service is exclusive: has a thread of its own by configuration (G1).
+---Reports whether a service is exclusive: the configuration gives it its own thread (G1).
 ---@param id? ltask.Address default: this service
 ---@return boolean exclusive
 function ltask.is_exclusive(id) end
 
----Tells the worker that runs this service.
----@return integer? worker from 0; nil on a thread of its own
+---Returns the worker that runs this service.
+---@return integer? worker from 0; nil if the service has its own thread
 function ltask.worker_id() end
 
----Keeps this service on a worker from its next slice on.
----@param worker? integer from 0; nil frees it
+---Binds this service to a worker, from its next slice on.
+---@param worker? integer from 0; nil removes the binding
 function ltask.worker_bind(worker) end
 
 -- The main thread (G2)
 
----Runs a function on the process's main thread and waits for it.
+---Runs a function on the process's main thread and waits for it. Raises its error.
 ---@param f function
----@param ... any its arguments
----@return any ... what it returned
+---@param ... any the arguments of `f`
+---@return any ... the results of `f`
 function ltask.mainthread_run(f, ...) end
 
----Makes the next slice of this service run on the main thread. Raises in one with a thread of its own.
+---Makes the next slice of this service run on the main thread. Raises in a service with its own thread.
 function ltask.mainthread_enter() end
 
 ---Makes the next slice run on a worker again.
 function ltask.mainthread_leave() end
 
----Ends this slice; the next one comes without a message. For a service's main function.
+---Ends this slice; the next slice starts without a message. For the main function of a service.
 function ltask.mainthread_yield() end
 
--- Blocking by oneself
+-- Services that block
 
----Gives this service an event descriptor, which is readable when messages are there, and once at first. The
----service moves to a thread of its own with its next slice. Once per service.
----@return fun(): true wait blocks until the descriptor is readable, and takes that
+---Returns an event descriptor of this service. It is readable when messages have arrived, and at the beginning. From
+---its next slice on, the service runs on its own thread. Raises at a second call.
+---@return fun(): true wait blocks until the descriptor is readable, and makes it unreadable
 ---@return lightuserdata descriptor
 function ltask.eventinit() end
 
----Makes a new descriptor in the place of the one of `eventinit`, which is closed.
+---Replaces the descriptor of `eventinit`, which is closed, by a new one.
 ---@return lightuserdata descriptor
 function ltask.eventreset() end
 
----Sets what runs when a service with an event descriptor has nothing to do; it usually blocks (G2).
----@param f? fun() nil: the service blocks until a message comes
+---Sets the function that is called when a service with an event descriptor has nothing to do. It usually blocks (G2).
+---@param f? fun() nil: the service blocks until a message arrives
 function ltask.idle_handler(f) end
 
----Wakes a service that waits for its event descriptor, though there is no message.
+---Wakes a service that waits for its event descriptor, without a message.
 ---@param id ltask.Address
 ---@return boolean found
 function ltask.touch_service(id) end
 
----Handles the messages that are there, for a main function with a loop of its own. Raises anywhere else.
+---Handles the messages that have arrived, for a main function with its own loop. Raises anywhere else.
 ---@return boolean ended whether the service is to end
 function ltask.schedule_message() end
 
----Runs the coroutines that were woken or forked (G1).
+---Runs the coroutines that were woken or forked (G1). For the main function; raises in another coroutine.
 function ltask.dispatch_wakeup() end
 
 -- Time
 
----Tells the time since the epoch.
+---Returns the time since the epoch, in both units.
 ---@return integer seconds
 ---@return integer centiseconds
 function ltask.now() end
 
----Tells the time since the epoch (G1).
+---Returns the time since the epoch (G1).
 ---@return integer centiseconds
 function ltask.walltime() end
 
----Reads a clock that only goes forward.
+---Reads a monotonic clock (clock_gettime(2)). Only the difference between two readings is meaningful.
 ---@return number seconds
 function ltask.counter() end
 
----Tells how long this service has run.
+---Returns how long this service has run: the time of its slices on workers, or the CPU time of its own thread.
 ---@return number seconds
 function ltask.cpucost() end
 
----Sets a timer: a RESPONSE with that session comes from service 0.
+---Sets a timer: after the time, service 0 sends a RESPONSE with that session.
 ---@param session integer
----@param centiseconds number
+---@param centiseconds number rounded up; 0 or less: after the messages that have arrived already
 function ltask.timer_add(session, centiseconds) end
 
----Empties the table: timers are delivered without help (G2).
+---Empties the table. Timers need no help (G2).
 ---@param t table
 ---@return table t
 function ltask.timer_update(t) end
 
----Blocks the thread; the system's end cuts it short.
----@param milliseconds number
+---Blocks the thread. The end of the system ends the call early.
+---@param milliseconds number a negative number counts as 0
 function ltask.timer_sleep(milliseconds) end
 
--- The log, memory, and looking inside
+-- Log, memory, and inspection
 
 ---Adds an entry to the log.
----@param pointer lightuserdata what `pack(level, …)` gave; it is taken
+---@param pointer lightuserdata the result of `pack(level, …)`; the log owns it afterwards
 ---@param size integer
 function ltask.pushlog(pointer, size) end
 
 ---Takes the oldest entry of the log, for a logger.
----@return integer? centiseconds since the epoch; nothing when the log is empty
----@return ltask.Address id who said it
----@return lightuserdata pointer the caller's, for `unpack_remove`
+---@return integer? centiseconds since the epoch; nothing if the log is empty
+---@return ltask.Address id the service that wrote the entry
+---@return lightuserdata pointer for `unpack_remove`; the caller owns it
 ---@return integer size
 function ltask.poplog() end
 
----Gives C code of any thread a way to the log: `void f(void *log, uint32_t id, void *data, size_t size)`.
+---Returns a C function that writes to the log from any thread:
+---`void f(void *log, uint32_t id, void *data, size_t size)`. `data` is a block of `malloc`, packed; the log owns it
+---afterwards.
 ---@return lightuserdata f
 ---@return lightuserdata log
 function ltask.get_pushlog() end
 
----Adds a line to the file that `core.debuglog` of the configuration names.
+---Adds a line to the file that `core.debuglog` of the configuration names. Without that file, does nothing.
 ---@param text string
 function ltask.debuglog(text) end
 
----Tells or sets how much memory this service's VM may have; beyond it Lua raises `not enough memory`.
----@param bytes? integer 0: no limit
----@return integer before
+---Returns, or sets, the memory limit of this service's VM. Above the limit, Lua raises `not enough memory`.
+---@param bytes? integer 0 and up; 0: no limit; default: no change
+---@return integer before the previous limit
 function ltask.mem_limit(bytes) end
 
----Counts what this service's VM has made so far: fields `string`, `table`, `function`, `userdata` and `thread`;
----`memory` is the bytes in use.
----@param t? table the table to fill
+---Counts the objects that this service's VM has created so far: fields `string`, `table`, `function`, `userdata` and
+---`thread`. `memory` is the number of bytes in use.
+---@param t? table the table to fill; default: a new one
 ---@return table t
 function ltask.mem_count(t) end
 
----Tells where the service's main function is.
+---Returns the traceback of the service's main function.
 ---@return string traceback
 function ltask.backtrace() end
 
 -- Packing
 
----Packs values: nil, booleans, numbers, strings, light userdata, C functions without upvalues, and tables of
----these, shared and cyclic ones too. Raises `Unsupport type X to serialize`.
+---Packs values: nil, booleans, numbers, strings, light userdata, C functions without upvalues, and tables of these,
+---including shared and cyclic ones. Raises `Unsupport type X to serialize`.
 ---@param ... any
----@return lightuserdata pointer the caller's, to be freed by `remove` or sent
+---@return lightuserdata pointer the caller owns it, and frees it with `remove` or sends it
 ---@return integer size
 function ltask.pack(...) end
 
----Unpacks values and does not free them. Raises when the bytes are corrupt, and when a string holds a light userdata
----or a function: anybody may have made a string, so only the pointer and the size that `pack` gave may hold addresses.
+---Unpacks values without freeing them. Raises if the bytes are corrupt, and if a string contains a light userdata or a
+---function: only the pointer and the size from `pack` may contain addresses, because any code can make a string.
 ---@param pointer lightuserdata|string
 ---@param size? integer not for a string
 ---@return any ...
 function ltask.unpack(pointer, size) end
 
----Unpacks values and frees them, also when it raises.
+---Unpacks values and frees them, also if it raises.
 ---@param pointer lightuserdata?
 ---@param size integer?
 ---@return any ...
 function ltask.unpack_remove(pointer, size) end
 
----Frees what `pack` gave.
+---Frees the result of `pack`.
 ---@param pointer lightuserdata?
 ---@param size integer?
 function ltask.remove(pointer, size) end
 
--- Messages as they are, for service libraries
+-- Raw messages, for service libraries
 
----Posts a message; what became of it says `message_receipt`. Raises when the last receipt was not read, and
----where the caller cannot yield.
+---Posts a message; `message_receipt` returns its receipt. Raises if the last receipt was not read, and if the caller
+---cannot yield.
 ---@param to ltask.Address
----@param session integer 0: nobody waits for an answer
----@param type integer
----@param pointer? lightuserdata it is taken
+---@param session integer 0: no answer is expected
+---@param type integer 0 to 254, as in `ltask.PostedMessage`
+---@param pointer? lightuserdata the message owns it afterwards
 ---@param size? integer
 function ltask.send_message(to, session, type, pointer, size) end
 
----Tells what became of the message. Raises when there is no receipt.
----@return integer kind 1: taken; 2: no such service; 3: its mailbox is full; 4: answered, for messages to 0
----@return any pointer of a message that came back, which is the caller's; or the number of a new service
+---Returns the receipt of the last message. Raises if there is none.
+---@return integer kind 1: taken; 2: no such service; 3: its mailbox is full; 4: answered, for messages to service 0
+---@return any pointer of a message that was not taken, which the caller owns again; or the number of a new service
 ---@return integer? size
 function ltask.message_receipt() end
 
----Posts a message and tells at once what became of it (G1).
+---Posts a message and returns its receipt (G1).
 ---@param to ltask.Address
 ---@param session integer
----@param type integer
----@param pointer? lightuserdata it is taken, unless it comes back
+---@param type integer 0 to 254
+---@param pointer? lightuserdata the message owns it afterwards, unless it is returned
 ---@param size? integer
----@return integer kind as of `message_receipt`
+---@return integer kind as for `message_receipt`
 ---@return lightuserdata? pointer
 ---@return integer? size
 function ltask.send_message_direct(to, session, type, pointer, size) end
 
----Takes the next message.
----@return ltask.Address? from nothing when there is none
+---Takes the next message from the mailbox.
+---@return ltask.Address? from nothing if the mailbox is empty
 ---@return integer session
 ---@return integer type
----@return lightuserdata? pointer the caller's
+---@return lightuserdata? pointer the caller owns it
 ---@return integer? size
 function ltask.recv_message() end
 
 -- Objects
 
----Lines of the log. Values are as `print` shows them, tab between.
+---Writes lines to the log. Values are converted by `tostring` and separated by tabs.
 ---@class ltask.Log
 local Log = {}
 
----Logs information; `print` of a service does the same.
+---Logs information. `print` of a service does the same.
 ---@param ... any
 function Log.info(...) end
 
@@ -420,46 +424,46 @@ function Log.info(...) end
 ---@param ... any
 function Log.error(...) end
 
----Who asked.
+---The sender of a request.
 ---@class ltask.CurrentSession
 ---@field from? ltask.Address nil in a coroutine that handles no request
----@field session? integer 0 when nobody waits
+---@field session? integer 0 if the sender expects no answer
 
----What a function of `parallel` came to: its results as a list, or an error.
+---The result of a function of `parallel`: a list of its results, or an error.
 ---@class ltask.ParallelResult
----@field error? any what it raised
----@field rethrow? fun() raises that
+---@field error? any the error that it raised
+---@field rethrow? fun() raises that error
 
----Requests that are waited for together.
+---Requests that are sent without waiting; `wait` waits for all of them.
 ---@class ltask.Async
 local Async = {}
 
----Sends a request and does not wait.
+---Sends a request without waiting.
 ---@param addr ltask.Address
----@param ... any the request's name and its arguments
+---@param ... any the name of the request and its arguments
 function Async:request(addr, ...) end
 
----Waits until every request was answered. Raises the first error.
+---Waits until every request has been answered. Raises the first error.
 function Async:wait() end
 
----Requests whose answers come in the order in which they are given. Calling the object is as `add`; `<close>`
----closes it.
+---Requests whose answers are returned in the order in which they arrive. Calling the object is the same as `add`.
+---`<close>` closes it.
 ---@class ltask.Requests
 ---@overload fun(one: table): ltask.Requests
 local Requests = {}
 
 ---Adds a request.
----@param one table `{ addr, name, … }`, and fields of the caller's own
+---@param one table `{ addr, name, … }`, and optional fields for the caller
 ---@return ltask.Requests requests itself
 function Requests:add(one) end
 
----Sends what was added, and loops over the answers: `for one, results in r:select() do`. A request that
----failed has no results and a field `error`. Ends when all were answered or the time is over.
----@param timeout? number centiseconds for all of them
+---Sends the added requests and iterates over the answers: `for one, results in r:select() do`. A request that failed
+---has no results, and `one.error` is its error. The loop ends when all requests are answered or the time has passed.
+---@param timeout? number centiseconds for all of them; default: no timeout
 ---@return fun(): table?, table? iterator
 function Requests:select(timeout) end
 
----Drops the answers that are still to come.
+---Discards the answers that have not arrived yet.
 function Requests:close() end
 
 return ltask

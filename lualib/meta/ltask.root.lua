@@ -1,31 +1,31 @@
 ---@meta ltask.root
--- Definitions of `ltask.root` for the Lua language server; docs/build.lua makes docs/api/ltask.root.md of them.
+-- Definitions of `ltask.root` for the Lua language server. docs/build.lua generates docs/api/ltask.root.md from them.
 
----What root alone may do, for those who write a root service; in any other service `require` of this module
----raises. A new number comes from the schedule message NEW (`ltask.send_message(0, 0, 0)`), and is free again
----after DEL (`ltask.send_message(0, id, 1)`).
+---Calls that only root may make, for the authors of a root service. In any other service, `require` of this module
+---raises. The schedule message NEW (`ltask.send_message(0, 0, 0)`) returns a new number; DEL
+---(`ltask.send_message(0, id, 1)`) frees it.
 ---@class ltask.root
 local root = {}
 
----Makes the service of a number. Without a chunk name a source that begins with `@` names a file, and failures
----raise (G1).
+---Creates the service of a number. Without a chunk name (G1), a source that begins with `@` names a file, and a failure
+---raises.
 ---@param id ltask.Address
 ---@param label string
 ---@param source string Lua text or a precompiled chunk
 ---@param chunkname? string
----@param worker? integer the worker to keep it on, from 0
+---@param worker? integer the worker to which the service is bound, from 0; default: any
 ---@return boolean ok
 ---@return string? message
 function root.init_service(id, label, source, chunkname, worker) end
 
----Closes a service that has died, or makes one die: at once, or, when it runs, at the end of its slice, with a
----signal.
+---Closes a service that has died, or kills a service: at once, or, if it is running, at the end of its slice, with a
+---signal. Raises for root itself.
 ---@param id ltask.Address
----@return integer[] unanswered from, session, from, session, … of the requests that died with it
+---@return integer[] unanswered from, session, from, session, … of the requests that the service has not answered
 function root.close_service(id) end
 
----Sets what the process's run call returns.
----@param code integer
+---Sets the exit code of the system.
+---@param code integer -2^31 to 2^31-1
 function root.set_exit_code(code) end
 
 return root

@@ -1,46 +1,47 @@
 ---@meta ltask.start
--- Definitions of `ltask.start` for the Lua language server; docs/build.lua makes docs/api/ltask.start.md of them.
+-- Definitions of `ltask.start` for the Lua language server. docs/build.lua generates docs/api/ltask.start.md from them.
 
----Boots a whole system from a table. The module can be called itself: `require "ltask.start" { … }`.
+---Boots a system from a table. The module can be called: `require "ltask.start" { … }`.
 ---@class ltask.start
 ---@overload fun(config: ltask.Config): integer
 local start = {}
 
----Runs a system until it has ended. Raises what is wrong with the table before anything runs, and, when the system
----has ended, what of it could not start: a bootstrap or exclusive service, the logger, `preload` or `root_initfunc`.
+---Runs a system until it has ended. Raises for a mistake in the table before anything runs. If a part of the system
+---could not start (a bootstrap or exclusive service, the logger, `preload` or `root_initfunc`), raises that after the
+---system has ended.
 ---@param config ltask.Config
 ---@return integer code the exit code
 function start.start(config) end
 
----The table of a system: fields of both generations, and, as in G1, those of `core` beside them. `bootstrap` is
----`{ "main", args… }`, one service (G1); a list of services, started in that order; or a table of them by name,
----started in the order of their names (G2).
+---The table of a system. It has the fields of both generations and, as in G1, may have the fields of `core` itself.
+---`bootstrap` is `{ "main", args… }`, one service (G1); a list of services, which are started in that order; or a table
+---of services by name, which are started in the order of their names (G2). Unknown fields and wrong types raise.
 ---@class ltask.Config : ltask.CoreConfig
 ---@field bootstrap string|ltask.ServiceEntry|ltask.ServiceEntry[]|table<string, table|true> the first services
----@field service_path? string where services are found: templates with `?`; default `"./?.lua"`
----@field core? ltask.CoreConfig the scheduler's own values (G2)
+---@field service_path? string path on which services are found: templates with `?`; default `"./?.lua"`
+---@field core? ltask.CoreConfig the scheduler's own settings (G2)
 ---@field lua_path? string `package.path` of each service
 ---@field lua_cpath? string `package.cpath` of each service
 ---@field preload? string Lua text that runs in each service before its file
----@field logger? string|table|false the logger's service; default: the one that is built in
----@field exclusive? table[] services with threads of their own: names, or `{ name, args… }` (G1)
+---@field logger? string|table|false the logger's service; default: the built-in one; false: none
+---@field exclusive? table[] services with their own threads: names, or `{ name, args… }` (G1)
 ---@field generation? 1|2 the form of `ltask.parallel`; default 2
 ---@field grace? number seconds that services have to quit; default 10
----@field mainthread? fun(context: lightuserdata) runs on the main thread when the system does (G2)
+---@field mainthread? fun(context: lightuserdata) runs on the main thread while the system runs (G2)
 ---@field root_initfunc? string Lua text that runs in root first, with the table of its requests as argument (G2)
 ---@field init_service? string accepted and not needed
 ---@field root? table accepted and not needed
 ---@field timer? any accepted and not needed
 
----A service to be made.
+---The description of a service.
 ---@class ltask.ServiceEntry
 ---@field name string the file, found by `service_path`
----@field args? table the file's arguments
----@field unique? boolean the one of its name, which does not keep the system going
----@field worker_id? integer the worker to keep it on, from 0
----@field label? string in figures and in the log; default `name`
----@field source? string Lua text in place of a file
+---@field args? table the arguments of the file
+---@field unique? boolean whether it is the unique service of its name, which does not keep the system running
+---@field worker_id? integer the worker to which the service is bound, from 0; default: any
+---@field label? string label in statistics and in the log; default `name`
+---@field source? string Lua text instead of a file
 ---@field initfunc? string the same as `source`
----@field chunkname? string of `source`
+---@field chunkname? string chunk name of `source`
 
 return start

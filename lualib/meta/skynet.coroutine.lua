@@ -1,55 +1,56 @@
 ---@meta skynet.coroutine
--- Definitions of `skynet.coroutine` for the Lua language server; docs/build.lua makes docs/api/skynet.coroutine.md of
--- them.
+-- Definitions of `skynet.coroutine` for the Lua language server. docs/build.lua generates docs/api/skynet.coroutine.md
+-- from them.
 
----Coroutines that may wait by skynet's functions. Here all coroutines may: the module has skynet's names and statuses.
+---Coroutines that may wait in skynet functions. On this scheduler all coroutines may; this module has the names and
+---statuses of skynet.
 ---@class skynet.coroutine
 local library = {}
 
----Makes a coroutine.
+---Creates a coroutine.
 ---@param f function
 ---@return thread co
 function library.create(f) end
 
----Starts or continues a coroutine, as `coroutine.resume`. When it waits, the caller waits as well.
+---Starts or continues a coroutine, as `coroutine.resume` does. If it waits, the caller waits as well.
 ---@param co thread
 ---@param ... any
 ---@return boolean ok
 ---@return any ...
 function library.resume(co, ...) end
 
----Suspends the running coroutine, as `coroutine.yield`.
+---Suspends the running coroutine, as `coroutine.yield` does.
 ---@param ... any
 ---@return any ...
 function library.yield(...) end
 
----Tells the status of a coroutine, as `coroutine.status`, and `"blocked"` while it waits.
+---Returns the status of a coroutine, as `coroutine.status` does; `"blocked"` while it waits.
 ---@param co thread
 ---@return string status
 function library.status(co) end
 
----Makes a function that resumes a coroutine and raises its errors.
+---Creates a coroutine and returns a function that resumes it and raises its errors.
 ---@param f function
 ---@return function resume
 function library.wrap(f) end
 
----Tells whether the running coroutine can yield.
----@param co? thread
+---Reports whether a coroutine can yield.
+---@param co? thread default: the running coroutine
 ---@return boolean yieldable
 function library.isyieldable(co) end
 
----Tells which coroutine runs.
+---Returns the running coroutine.
 ---@return thread co
----@return boolean is_main whether it is the VM's main one
+---@return boolean is_main whether it is the main coroutine of the VM
 function library.running() end
 
----Tells in which of the service's own coroutines this one was resumed.
----@param co? thread default: the running one
+---Returns the coroutine of the service that resumed a coroutine.
+---@param co? thread default: the running coroutine
 ---@return thread owner
----@return boolean is_owner whether it is the service's own itself
+---@return boolean is_owner whether `co` is itself a coroutine of the service
 function library.thread(co) end
 
----Closes a coroutine, as `coroutine.close`.
+---Closes a coroutine, as `coroutine.close` does.
 ---@param co thread
 ---@return boolean ok
 ---@return any? err

@@ -1,8 +1,8 @@
 ---@meta skynet
--- Definitions of `skynet` for the Lua language server; docs/build.lua makes docs/api/skynet.md of them.
+-- Definitions of `skynet` for the Lua language server. docs/build.lua generates docs/api/skynet.md from them.
 
----Skynet's words, for programs that were written for skynet, on the bundled scheduler. docs/skynet.md is the
----manual, with what differs. Times are centiseconds.
+---The skynet compatibility API on the bundled scheduler. docs/skynet.md is the manual and lists the differences from
+---skynet. Times are in centiseconds.
 ---@class skynet
 ---@field PTYPE_TEXT integer 0
 ---@field PTYPE_RESPONSE integer 1
@@ -19,40 +19,41 @@
 ---@field PTYPE_TRACE integer 12
 local skynet = {}
 
----A service: its number, that as text (`":0000000a"`), or its name.
+---A service: its number, the number as text (`":0000000a"`), or its name.
 ---@alias skynet.Address integer|string
 
 ---A kind of message.
 ---@class skynet.Protocol
----@field name string the request's name, also for services without skynet's words
----@field id integer from 0 to 255
----@field pack? fun(...: any): string|lightuserdata, integer? makes the message; default `skynet.pack`
----@field unpack? fun(msg: string, sz: integer): any gives its values; default `skynet.unpack`
+---@field name string also the name of the request for services that do not use this API
+---@field id integer 0 to 255
+---@field pack? fun(...: any): string|lightuserdata, integer? packs the values; default `skynet.pack`
+---@field unpack? fun(msg: string, sz: integer): any returns the values; default `skynet.unpack`
 ---@field dispatch? fun(session: integer, address: integer, ...: any) handles a message
 
----Called with true and values, or with false for an error, it answers a request, once, and returns whether the answer
----was taken. With `"TEST"` it tells whether an answer is still wanted.
+---Answers a request, once: with true and values, or with false for an error. Returns whether the answer was taken. With
+---`"TEST"`, returns whether an answer is still expected.
 ---@alias skynet.Answer fun(ok: boolean|"TEST", ...: any): boolean
 
 -- Services
 
----Makes this a service of skynet's, and runs its start function when its file has run. In a service that others
----made, and in a script under `lio --service`, it runs at once. Raises when it is called a second time.
----@param f fun() may wait; who made the service waits for its end
+---Makes this a skynet service, and runs its start function when its file has run. In a service that was not created by
+---`newservice` or `skynet.start`, and in a script under `lio --service`, the start function runs at once. Raises at a
+---second call.
+---@param f fun() the start function; may wait; the creator of the service waits for its end
 function skynet.start(f) end
 
----Adds a function to run before the start function; when that has run, runs it at once.
+---Adds a function that runs before the start function. If the start function has begun, runs `f` at once.
 ---@param f fun()
 function skynet.init(f) end
 
----Calls a function after those of `init`, as the start function is called, and catches its errors.
+---Runs the functions of `init`, then `f`, and catches errors.
 ---@param f function
----@param ... any its arguments
+---@param ... any the arguments of `f`
 ---@return boolean ok
----@return any ... its results, or the error with a traceback
+---@return any ... the results of `f`, or the error with a traceback
 function skynet.pcall(f, ...) end
 
----Ends this service and does not return. Its coroutines are closed; who waits for it gets an error.
+---Ends this service; does not return. Its coroutines are closed. Services that wait for its answer receive an error.
 function skynet.exit() end
 
 ---Ends another service.
@@ -63,43 +64,42 @@ function skynet.kill(addr) end
 ---Ends the system.
 function skynet.abort() end
 
----Makes a service and waits until its start function has returned. Raises the error that it ended with, and when
----there is no such file.
----@param name string a file of the service path; a dot is a folder
----@param ... any the file's arguments, passed as they are
+---Creates a service and waits until its start function has returned. Raises its error, and if there is no such file.
+---@param name string a file of the service path; a dot means a folder
+---@param ... any the arguments of the file; they keep their types
 ---@return integer addr
 function skynet.newservice(name, ...) end
 
----Finds the one service of that name, or makes it as `newservice` does.
+---Finds the unique service of that name, or creates it as `newservice` does.
 ---@param name string
----@param ... any the file's arguments, if it is made
+---@param ... any the arguments of the file, if the service is created
 ---@return integer addr
 function skynet.uniqueservice(name, ...) end
 
----Finds the one service of that name; waits until there is one.
+---Finds the unique service of that name. Waits until it exists.
 ---@param name string
 ---@return integer addr
 function skynet.queryservice(name) end
 
----Finds the service that has a name by `name` or `register`.
+---Finds the service with a name of `name` or `register`.
 ---@param name string
----@return integer? addr nil when there is none
+---@return integer? addr nil if there is none
 function skynet.localname(name) end
 
----Gives a service a name for as long as it lives. Raises when another one has it.
+---Gives a service a name until it ends. Raises if another service has the name, or there is no such service.
 ---@param name string may begin with a point; not a number
 ---@param addr skynet.Address
 function skynet.name(name, addr) end
 
----Gives this service a name for as long as it lives. Raises when another one has it.
+---Gives this service a name until it ends. Raises if another service has the name.
 ---@param name string may begin with a point; not a number
 function skynet.register(name) end
 
----Tells this service's address.
+---Returns the address of this service.
 ---@return integer addr
 function skynet.self() end
 
----Shows an address.
+---Formats an address.
 ---@param addr skynet.Address
 ---@return string text a number as `":%08x"`
 function skynet.address(addr) end
@@ -109,93 +109,93 @@ function skynet.address(addr) end
 ---@return string? value
 function skynet.getenv(key) end
 
----Sets a value for all services. Raises when the key has one.
+---Sets a value for all services. Raises if the key has a value.
 ---@param key string
----@param value any becomes a string
+---@param value any converted to a string
 function skynet.setenv(key, value) end
 
 -- Messages
 
----Makes a kind of message known to this service. Raises when its name or number is taken.
+---Registers a protocol in this service. Raises if its name or number is taken.
 ---@param class skynet.Protocol
 function skynet.register_protocol(class) end
 
----Sets what handles messages of a protocol.
+---Sets the function that handles messages of a protocol.
 ---@param typename string|integer
----@param f? fun(session: integer, address: integer, ...: any) default: leave it; session 0: nobody waits
----@return function? before
+---@param f? fun(session: integer, address: integer, ...: any) session 0: no answer is expected; default: no change
+---@return function? before the previous function
 function skynet.dispatch(typename, f) end
 
----Asks a service and waits for the answer. Raises the error that the request ended with, `{service:N} is dead`, and
----when there is no such name.
+---Sends a request to a service and waits for the answer. Raises the error of the request, `{service:N} is dead`, and if
+---there is no service of that name.
 ---@param addr skynet.Address
 ---@param typename string|integer the protocol
 ---@param ... any
 ---@return any ...
 function skynet.call(addr, typename, ...) end
 
----Sends a message that is not answered. Waits only while the receiver's mailbox is full.
+---Sends a message without an answer. Waits only while the receiver's mailbox is full.
 ---@param addr skynet.Address
 ---@param typename string|integer the protocol
 ---@param ... any
----@return boolean taken false when there is no such service
+---@return boolean taken false if there is no such service
 ---@return string? message
 function skynet.send(addr, typename, ...) end
 
----Several calls at a time, whose answers are taken as they come. `r{ addr, "lua", … }` is `r:add{ … }`.
+---Several concurrent calls, whose answers are returned as they arrive. `r{ addr, "lua", … }` is `r:add{ … }`.
 ---@class skynet.Request
----@field timeout? boolean true when the time of `select` was over before all answers had come
+---@field timeout? boolean true if the time of `select` passed before all answers arrived
 ---@overload fun(one: table): skynet.Request
 local Request = {}
 
 ---Adds a call. Raises after `select`.
----@param one table `{ address, protocol, … }`; other fields are the program's own
+---@param one table `{ address, protocol, … }`, and optional fields for the program
 ---@return skynet.Request self
 function Request:add(one) end
 
----Sends the calls and goes through their answers as they come: `for one, answer in r:select() do`. `one` is the table
----that was added, `answer` the list of values, or false when the call failed. The loop ends when all have come, or when
----the time is over; answers that have not come by its end are dropped. Once per object.
+---Sends the calls and iterates over their answers as they arrive: `for one, answer in r:select() do`. `one` is the
+---table that was added; `answer` is the list of values, or false if the call failed. The loop ends when all answers
+---have arrived, or when the time has passed; answers that arrive after the loop are discarded. Raises at a second call.
 ---@param centiseconds? number default: no limit
 ---@return fun(): table?, table|false|nil
 function Request:select(centiseconds) end
 
----Drops the answers that have not come. The end of the loop, and of `local r <close>`, does so as well.
+---Discards the answers that have not arrived. The end of the loop and `<close>` do the same.
 function Request:close() end
 
----Makes an object for several calls at a time.
+---Creates an object for several concurrent calls.
 ---@param one? table a first call, as for `add`
 ---@return skynet.Request r
 function skynet.request(one) end
 
----Makes several calls at a time and goes through their answers: `skynet.request` in one step.
+---Makes several concurrent calls and iterates over their answers: `skynet.request` and `select` in one step.
 ---@param list table[]|skynet.Request the calls, each as for `add`
 ---@param centiseconds? number default: no limit
 ---@return fun(): table?, table|false|nil
 function skynet.select(list, centiseconds) end
 
----Asks with a message that is packed already.
+---Sends a request with a packed message and waits for the answer. Raises as `call` does.
 ---@param addr skynet.Address
 ---@param typename string|integer the protocol
----@param msg string|lightuserdata it is taken
+---@param msg string|lightuserdata the message owns it afterwards
 ---@param sz? integer not for a string
 ---@return string msg for `unpack`
 ---@return integer sz
 function skynet.rawcall(addr, typename, msg, sz) end
 
----Sends a message that is packed already.
+---Sends a packed message without an answer.
 ---@param addr skynet.Address
 ---@param typename string|integer the protocol
----@param msg string|lightuserdata it is taken
+---@param msg string|lightuserdata the message owns it afterwards
 ---@param sz? integer not for a string
 ---@return boolean taken
 ---@return string? message
 function skynet.rawsend(addr, typename, msg, sz) end
 
----Answers the request that this coroutine handles. Raises when there is none, or when it was answered.
----@param msg? string|lightuserdata what `pack` or `packstring` gave; it is taken; default: no values
+---Answers the request that this coroutine handles. Raises if there is none, or it has been answered.
+---@param msg? string|lightuserdata the result of `pack` or `packstring`; the answer owns it afterwards; default: none
 ---@param sz? integer not for a string
----@return boolean taken false when nobody asked, and when who asked is dead
+---@return boolean taken false if no answer is expected, or the sender is dead
 function skynet.ret(msg, sz) end
 
 ---Answers with values: `ret(pack(…))`.
@@ -203,38 +203,39 @@ function skynet.ret(msg, sz) end
 ---@return boolean taken
 function skynet.retpack(...) end
 
----Takes the answer out of the handler's hands. Raises where `ret` does.
----@param packer? fun(...: any): string|lightuserdata, integer? default: the protocol's own
+---Returns a function that answers the request later, from any coroutine of this service. Raises as `ret` does.
+---@param packer? fun(...: any): string|lightuserdata, integer? default: that of the protocol
 ---@return skynet.Answer answer
 function skynet.response(packer) end
 
----Leaves the request that this coroutine handles without an answer, and without a word in the log.
+---Leaves the request that this coroutine handles unanswered, without an entry in the log.
 function skynet.ignoreret() end
 
----Tells what this coroutine handles; nothing where it handles no request.
----@return integer? session 0 when nobody waits
+---Returns the session and the sender of the request that this coroutine handles. Returns nothing if it handles none.
+---@return integer? session 0 if no answer is expected
 ---@return integer? address
 function skynet.context() end
 
----Packs values.
+---Packs values; see `ltask.pack`.
 ---@param ... any
----@return lightuserdata msg the caller's, to be sent or freed by `trash`
+---@return lightuserdata msg the caller owns it, and sends it or frees it with `trash`
 ---@return integer sz
 function skynet.pack(...) end
 
----Unpacks values; does not free the message. Strings must be ones that this process packed: others raise, or are read
----as values that nobody packed.
+---Unpacks values without freeing the message. A string must have been packed by this process: another string
+---raises, or yields values that were never packed.
 ---@param msg? string|lightuserdata
 ---@param sz? integer not for a string
 ---@return any ...
 function skynet.unpack(msg, sz) end
 
----Packs values into a string, which may be kept in this process: the bytes that `pack` makes.
+---Packs values into a string, which this process may keep: the bytes that `pack` writes.
 ---@param ... any
 ---@return string text
 function skynet.packstring(...) end
 
----Makes a string of a message: a string as it is, of a pointer its bytes, for `unpack`. Does not free the message.
+---Converts a message to a string for `unpack`: a string is unchanged, a pointer becomes its bytes, nil becomes `""`.
+---Does not free the message.
 ---@param msg any
 ---@param sz? integer
 ---@return string text
@@ -247,118 +248,122 @@ function skynet.trash(msg, sz) end
 
 -- Coroutines
 
----Makes a coroutine, which runs behind the present message, behind those that were woken and those that were forked
----before.
+---Creates a coroutine. It runs after the running coroutine suspends, after the coroutines that were woken, and after
+---those that were forked before.
 ---@param f function
----@param ... any its arguments
+---@param ... any the arguments of `f`
 ---@return thread co
 function skynet.fork(f, ...) end
 
----Waits, until somebody wakes the token or the time is over. Raises when somebody sleeps or waits on the token.
----@param centiseconds number 0: behind the messages that are there
+---Suspends the running coroutine until the time has passed or another one wakes the token. Raises if a coroutine sleeps
+---or waits on the token already.
+---@param centiseconds number rounded up; 0: until the messages that have arrived are handled
 ---@param token? any default: the running coroutine
----@return "BREAK"? broken when it was woken
+---@return "BREAK"? broken if it was woken
 function skynet.sleep(centiseconds, token) end
 
----Lets the messages go first that are there now: `sleep(0)`.
+---Handles the messages first that have arrived already: `sleep(0)`.
 ---@return "BREAK"? broken
 function skynet.yield() end
 
----Waits until somebody wakes the token. Raises when somebody sleeps or waits on it.
+---Suspends the running coroutine until another one wakes the token. Raises if a coroutine sleeps or waits on the token
+---already.
 ---@param token? any default: the running coroutine
 function skynet.wait(token) end
 
----Wakes who sleeps or waits on the token; he runs when this coroutine suspends, in the order of wakeups.
+---Wakes the coroutine that sleeps or waits on the token. It runs after the running coroutine suspends, in the order of
+---the wakeups.
 ---@param token any
----@return true? woken nothing when nobody does
+---@return true? woken nothing if no coroutine sleeps or waits on the token
 function skynet.wakeup(token) end
 
----Runs a function in a coroutine of its own when the time is over.
----@param centiseconds number
+---Runs a function in a new coroutine after the time.
+---@param centiseconds number rounded up
 ---@param f fun()
 ---@return thread co for `killthread`
 function skynet.timeout(centiseconds, f) end
 
----Sets whether `task` tells of coroutines of `timeout` where they were made.
+---Sets whether `task` reports for coroutines of `timeout` where they were created.
 ---@param on? boolean
 function skynet.trace_timeout(on) end
 
----Tells of coroutines that wait. Without an argument: how many. With a table: fills it with tracebacks, by
----`"thread: 0x… session: 7"`. With a session: the traceback of its coroutine, or `"No session"`. With a coroutine: its
----session. With `"init"`: the traceback of the start function, while it runs.
+---Reports on the waiting coroutines. Without an argument, returns their number. With a table, adds their tracebacks
+---under keys such as `"thread: 0x… session: 7"`. With a session, returns the traceback of its coroutine, or
+---`"No session"`. With a coroutine, returns its session. With `"init"`, returns the traceback of the start function
+---while it runs.
 ---@param what? table|integer|thread|"init"
 ---@return any result
 function skynet.task(what) end
 
----Tells where coroutines wait, each traceback once.
----@return table<string, string> tracebacks by count and sessions
+---Returns the tracebacks of the waiting coroutines, each different one once.
+---@return table<string, string> tracebacks the keys have the number of coroutines and their sessions
 function skynet.uniqtask() end
 
----Closes a coroutine of this service. If it handles a request, its caller gets an error.
+---Closes a coroutine of this service. If it handles a request, the sender receives an error.
 ---@param which thread|integer|string the coroutine, its session, or a part of its name
----@return thread? co nil when there is none, and when it runs
+---@return thread? co nil if there is none, or it is running
 function skynet.killthread(which) end
 
----Ends the calls that wait for an answer of a service: they raise. Answers for it are dropped.
+---Makes all calls that wait for an answer of a service raise. This service's answers to it are discarded.
 ---@param addr skynet.Address
 function skynet.term(addr) end
 
----Called with session, address, message, size and protocol; the message is freed afterwards.
+---A function that receives session, address, message, size and protocol. The message is freed afterwards.
 ---@alias skynet.Unknown fun(session: integer, address: integer, msg: string|lightuserdata, sz: integer, name: string)
 
----Sets what runs for a message that is sent and that nothing handles.
+---Sets the function that is called for a message without a handler, if no answer is expected.
 ---@param f skynet.Unknown
----@return function before
+---@return function before the previous function
 function skynet.dispatch_unknown_request(f) end
 
----Sets what runs for an answer to a session that this service has never asked with.
----@param f fun(session: integer, address: integer, msg: lightuserdata, sz: integer) the message is freed after it
----@return function before
+---Sets the function that is called for an answer to a session that this service has never used.
+---@param f fun(session: integer, address: integer, msg: lightuserdata, sz: integer) the message is freed afterwards
+---@return function before the previous function
 function skynet.dispatch_unknown_response(f) end
 
--- Figures
+-- Statistics
 
----Tells a figure of this service: `"mqlen"` unread messages; `"message"` read ones; `"cpu"` seconds that it has run;
----`"time"` seconds of its present turn; `"endless"` 1 when `endless` is true, else 0.
+---Returns a statistic of this service: `"mqlen"` unread messages; `"message"` read messages; `"cpu"` seconds that it
+---has run; `"time"` seconds of its current slice; `"endless"` 1 if `endless` is true, otherwise 0.
 ---@param what string
----@return number? figure nil for other names
+---@return number? figure nil for another name
 function skynet.stat(what) end
 
----Tells how many messages are unread.
+---Returns the number of unread messages.
 ---@return integer count
 function skynet.mqlen() end
 
----Tells whether the watchdog has reported an endless loop of this service since the last call.
+---Reports whether the watchdog has reported an endless loop of this service since the last call.
 ---@return boolean endless
 function skynet.endless() end
 
----Limits the memory of this service's VM: what needs more raises `not enough memory`.
----@param bytes integer 0 is no limit
+---Limits the memory of this service's VM. Above the limit, Lua raises `not enough memory`.
+---@param bytes integer 0 and up; 0: no limit
 function skynet.memlimit(bytes) end
 
----Sets the answer to the debug command `INFO`.
+---Sets the function that answers the debug command `INFO`.
 ---@param f fun(...: any): any
 function skynet.info_func(f) end
 
 -- Time, log, traces
 
----Tells the time since the process began.
+---Returns the time since the process began.
 ---@return integer centiseconds
 function skynet.now() end
 
----Tells when the process began.
+---Returns the time at which the process began.
 ---@return integer seconds since the epoch
 function skynet.starttime() end
 
----Tells the time.
+---Returns the time.
 ---@return number seconds since the epoch, with centiseconds
 function skynet.time() end
 
----Reads a clock that only goes forward.
+---Reads a monotonic clock (clock_gettime(2)).
 ---@return integer nanoseconds
 function skynet.hpc() end
 
----Makes a number that this service has not given out before.
+---Returns a number that this call has not returned before in this service.
 ---@return integer id
 function skynet.genid() end
 
@@ -366,16 +371,16 @@ function skynet.genid() end
 ---@param ... any
 function skynet.error(...) end
 
----Follows this coroutine, and what it calls, in the log from now on.
----@param info? any is written into the first line
+---Traces this coroutine, and the calls that it makes, in the log from now on.
+---@param info? any added to the first line
 function skynet.trace(info) end
 
----Sets which messages of a protocol are followed.
+---Sets which messages of a protocol are traced.
 ---@param typename string|integer the protocol
----@param flag? boolean true: all; false: none; default: those that are followed already
+---@param flag? boolean true: all; false: none; default: those whose sender is traced
 function skynet.traceproto(typename, flag) end
 
----Tells the tag that this coroutine is followed by.
+---Returns the tag with which this coroutine is traced.
 ---@return string? tag
 function skynet.tracetag() end
 

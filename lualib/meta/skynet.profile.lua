@@ -1,22 +1,22 @@
 ---@meta skynet.profile
--- Definitions of `skynet.profile` for the Lua language server; docs/build.lua makes docs/api/skynet.profile.md of
+-- Definitions of `skynet.profile` for the Lua language server. docs/build.lua generates docs/api/skynet.profile.md from
 -- them.
 
----CPU time of coroutines, without their waits. Where `resume` and `wrap` resume a coroutine, its time stands while it
----is suspended.
+---Measures the CPU time of coroutines, without their waits. If a coroutine is resumed with `resume` or `wrap` of this
+---module, the time during which it is suspended does not count.
 ---@class skynet.profile
 local profile = {}
 
----Measures a coroutine from now on. Raises when it is measured already.
----@param co? thread default: the running one
+---Begins to measure a coroutine. Raises if it is measured already, and outside of the service's coroutines.
+---@param co? thread default: the running coroutine
 function profile.start(co) end
 
----Ends the measuring. Raises when the coroutine is not measured.
----@param co? thread default: the running one
+---Stops measuring a coroutine. Raises if it is not measured.
+---@param co? thread default: the running coroutine
 ---@return number seconds
 function profile.stop(co) end
 
----Starts or continues a coroutine, as `coroutine.resume`.
+---Starts or continues a coroutine, as `coroutine.resume` does.
 ---@param co thread
 ---@param ... any
 ---@return boolean ok
@@ -30,12 +30,12 @@ function profile.resume(co, ...) end
 ---@return any ...
 function profile.resume_co(co, ...) end
 
----Makes a function that resumes a coroutine and raises its errors.
+---Creates a coroutine and returns a function that resumes it and raises its errors.
 ---@param f function
 ---@return function resume
 function profile.wrap(f) end
 
----Suspends the running coroutine, as `coroutine.yield`.
+---Suspends the running coroutine, as `coroutine.yield` does.
 ---@param ... any
 ---@return any ...
 function profile.yield(...) end

@@ -1,17 +1,18 @@
 ---@meta skynet.queue
--- Definitions of `skynet.queue` for the Lua language server; docs/build.lua makes docs/api/skynet.queue.md of them.
+-- Definitions of `skynet.queue` for the Lua language server. docs/build.lua generates docs/api/skynet.queue.md from
+-- them.
 
----Critical sections. The module can be called itself: `local section = require "skynet.queue"()`.
+---Critical sections. The module can be called: `local section = require "skynet.queue"()`.
 ---@class skynet.queue
 ---@overload fun(): skynet.Section
 local queue = {}
 
----Runs `f(…)` when the calls before have ended, whatever they wait for, and returns its results. An error of `f` is
----raised, and frees the section, as the end of its coroutine does. Inside, the same handler or fork may enter again,
----also in coroutines of its own making.
+---Runs `f(…)` after the earlier calls of the section have ended, and returns its results. While `f` waits, no other
+---call enters. The section is also released if `f` raises, which the call passes on, or its coroutine is closed. Inside
+---`f`, the same handler or fork may enter again, also from coroutines that it created.
 ---@alias skynet.Section fun(f: function, ...: any): any
 
----Makes a section.
+---Creates a section.
 ---@return skynet.Section section
 function queue.new() end
 

@@ -1,24 +1,25 @@
 ---@meta skynet.service
--- Definitions of `skynet.service` for the Lua language server; docs/build.lua makes docs/api/skynet.service.md of them.
+-- Definitions of `skynet.service` for the Lua language server. docs/build.lua generates docs/api/skynet.service.md from
+-- them.
 
----Unique services that are made of a function instead of a file.
+---Unique services that are created from a function instead of a file.
 ---@class skynet.service
 local service = {}
 
----Finds the one service of that name, or makes it. Raises what its main function raised. The function runs in a VM of
----its own, so it must not refer to local variables around it.
+---Finds the unique service of that name, or creates it. Raises the error of its main function. The function runs in a
+---VM of its own: it must not refer to local variables outside of it, or the call raises.
 ---@param name string
----@param f function|string the service's main function, or its source
----@param ... any its arguments, if it is made
+---@param f function|string the main function of the service, or its source
+---@param ... any the arguments of `f`, if the service is created
 ---@return integer addr
 function service.new(name, f, ...) end
 
----Finds the one service of that name; waits until there is one.
+---Finds the unique service of that name. Waits until it exists.
 ---@param name string
 ---@return integer addr
 function service.query(name) end
 
----Ends the service of that name and waits for its end; the name is free at once.
+---Ends the service of that name and waits for its end. The name is free at once.
 ---@param name string
 ---@return boolean found
 function service.close(name) end

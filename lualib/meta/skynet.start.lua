@@ -1,27 +1,28 @@
 ---@meta skynet.start
--- Definitions of `skynet.start` for the Lua language server; docs/build.lua makes docs/api/skynet.start.md of them.
+-- Definitions of `skynet.start` for the Lua language server. docs/build.lua generates docs/api/skynet.start.md from
+-- them.
 
----Boots a system of skynet's services from a table like skynet's configuration. The module can be called itself:
+---Boots a system of skynet services from a table like skynet's configuration. The module can be called:
 ---`require "skynet.start" { … }`.
 ---@class skynet.start
 ---@overload fun(config: skynet.Config|string): integer
 local start = {}
 
----Runs a system until it has ended. Raises what is wrong with the table before anything runs, and when the first
----service could not start.
----@param config skynet.Config|string a string: the first service's name
+---Runs a system until it has ended. Raises for a mistake in the table before anything runs, and if the first service
+---could not start.
+---@param config skynet.Config|string a string: the name of the first service
 ---@return integer code the exit code
 function start.start(config) end
 
----What a system is made of. Any other field is a value of `skynet.getenv`, as these are.
+---The configuration of a system. `skynet.getenv` returns these fields, and any other field.
 ---@class skynet.Config
 ---@field start? string the first service; default `"main"`
 ---@field args? any[] the arguments of its file
----@field thread? integer threads that run services; default one less than there are cores, at least 1
----@field luaservice? string where services are found: templates with `?`; default `"./?.lua"`
+---@field thread? integer threads that run services, 1 to 256; default: the number of cores minus one, at least 1
+---@field luaservice? string path on which services are found: templates with `?`; default `"./?.lua"`
 ---@field lua_path? string `package.path` of each service
 ---@field lua_cpath? string `package.cpath` of each service
----@field preload? string a Lua file that runs in each service before its own
+---@field preload? string a Lua file that runs in each service before its own file
 ---@field logger? string|table|false the logger's service, as for `ltask.start`
 ---@field ltask? table further fields for `ltask.start`
 

@@ -1,5 +1,5 @@
--- `require "skynet.coroutine"`: coroutines that may wait by skynet's functions. Here all coroutines may; this has
--- skynet's names and statuses. Called by programs.
+-- `require "skynet.coroutine"`: skynet's names and statuses for coroutines that may wait by skynet's functions, as all
+-- coroutines may here. Used by programs.
 
 local this_task <const> = require "lio.task".current
 
@@ -9,24 +9,24 @@ local M = {
   yield = coroutine.yield,
 }
 
--- Coroutines of `create` and `wrap` → the task that resumed them last; true before the first time.
+-- By coroutine of `create` and `wrap`, the task that resumed it last; true before the first time.
 local tasks = setmetatable({}, { __mode = "k" })
 
--- `create(f)` → a coroutine.
+-- `create(f)`: returns a coroutine.
 function M.create(f)
   local co = coroutine.create(f)
   tasks[co] = true
   return co
 end
 
--- `resume(co, …)`: as `coroutine.resume`. When `co` waits, this waits as well. From elsewhere one that waits cannot be
--- resumed.
+-- `resume(co, …)`: as `coroutine.resume`. When `co` waits, this call waits as well; meanwhile no other coroutine can
+-- resume `co`.
 function M.resume(co, ...)
   if tasks[co] and coroutine.status(co) == "suspended" then tasks[co] = this_task() or true end
   return coroutine.resume(co, ...)
 end
 
--- `wrap(f)` → a function that resumes a coroutine, and raises its errors.
+-- `wrap(f)`: returns a function that resumes a coroutine, and raises its errors.
 function M.wrap(f)
   local co = M.create(f)
   local function check(ok, ...)
@@ -38,19 +38,19 @@ function M.wrap(f)
   end
 end
 
--- `status(co)`: as `coroutine.status`, and "blocked" while it waits.
+-- `status(co)`: as `coroutine.status`, with "blocked" for a coroutine that waits.
 function M.status(co)
   local status = coroutine.status(co)
   return status == "waiting" and "blocked" or status
 end
 
--- `thread([co])` → the coroutine that the service runs and in which `co`, by default the running one, was resumed;
--- whether that is `co` itself.
+-- `thread([co])`: returns the task in which `co`, by default the running coroutine, was resumed, and whether that is
+-- `co` itself.
 function M.thread(co)
   co = co or coroutine.running()
-  local owner = tasks[co]
-  if owner == true then return co, false end
-  if owner then return owner, false end
+  local task = tasks[co]
+  if task == true then return co, false end
+  if task then return task, false end
   return co, true
 end
 

@@ -1,17 +1,18 @@
--- The commands of protocol "debug", as in `skynet.call(addr, "debug", "STAT")`: every service of skynet's answers
--- them. Called by skynet.launch; `reg_debugcmd` by programs.
+-- The commands of protocol "debug", as in `skynet.call(addr, "debug", "STAT")`, which every service of skynet answers.
+-- Used by skynet.boot; programs call `reg_debugcmd`.
 
 local ltask = require "ltask"
 local inspect = require "skynet.inspect"
-local launch = require "skynet.launch"
+local boot = require "skynet.boot"
 local message = require "skynet.message"
 local skynet = require "skynet"
 
 local M = {}
 
+-- The function that answers the command INFO.
 local info
 
--- `info_func(f)`: what `f(…)` returns is the answer to the command INFO.
+-- `info_func(f)`: the command INFO is answered by the results of `f(…)`.
 function M.info_func(f)
   if type(f) ~= "function" then
     error(("bad argument #1 to 'info_func' (function expected, got %s)"):format(type(f)), 2)
@@ -21,22 +22,22 @@ end
 
 local CMD = {}
 
--- Kibibytes of Lua's.
+-- The memory of this VM in KiB.
 function CMD.MEM()
   return collectgarbage "count"
 end
 
-local collecting = false
+local is_collecting = false
 
 function CMD.GC()
-  if collecting then return end
-  collecting = true
+  if is_collecting then return end
+  is_collecting = true
   local before, began = collectgarbage "count", ltask.counter()
   collectgarbage "collect"
-  -- Further requests for the same that are there now.
+  -- Requests for the same that have already arrived are done by this one.
   skynet.yield()
   skynet.error(("GC %.2f KiB -> %.2f KiB in %.2f s"):format(before, collectgarbage "count", ltask.counter() - began))
-  collecting = false
+  is_collecting = false
 end
 
 function CMD.STAT()
@@ -48,7 +49,7 @@ function CMD.STAT()
   }
 end
 
--- The tracebacks of all coroutines that wait, or that of one session.
+-- The tracebacks of all waiting coroutines, or of the one with that session.
 function CMD.TASK(session)
   if session then return inspect.task(session) end
   local list = {}
@@ -69,7 +70,7 @@ function CMD.INFO(...)
   return nil
 end
 
-CMD.EXIT = launch.exit
+CMD.EXIT = boot.exit
 
 CMD.TERM = inspect.term
 
@@ -79,7 +80,7 @@ end
 
 function CMD.PING() end
 
--- Answered with an error when this service ends, and not before.
+-- Answered with an error when this service ends.
 CMD.LINK = ltask.no_response
 
 function CMD.TRACELOG(name, flag)
@@ -90,31 +91,31 @@ end
 
 -- RUN -----------------------------------------------------------------------------------------
 
--- The named upvalues of `f`, and of the functions among them.
-local function upvalues(f, into, seen)
-  if seen[f] then return into end
+-- Adds the named upvalues of `f`, and of the functions among them, to `found`. Returns `found`.
+local function collect_upvalues(f, found, seen)
+  if seen[f] then return found end
   seen[f] = true
   local i = 1
   local name, value = debug.getupvalue(f, i)
   while name do
     if name:find "^[%a_]" and name ~= "_ENV" then
-      if into[name] == nil then into[name] = value end
-      if type(value) == "function" then upvalues(value, into, seen) end
+      if found[name] == nil then found[name] = value end
+      if type(value) == "function" then collect_upvalues(value, found, seen) end
     end
     i = i + 1
     name, value = debug.getupvalue(f, i)
   end
-  return into
+  return found
 end
 
--- What the text sees: `_P`, by protocol the upvalues of its handler; `_U`, all of them; `print` writes into
--- `output`; else the service's globals.
+-- Returns the globals of the code: `_P`, by protocol the upvalues of its handler; `_U`, all of these; `print`, which
+-- adds lines to `output`; and the service's globals.
 local function environment(output)
   local all, by_protocol = {}, {}
   for name, p in pairs(message.protocols) do
     if type(name) == "string" and p.dispatch then
-      by_protocol[name] = upvalues(p.dispatch, {}, {})
-      upvalues(p.dispatch, all, {})
+      by_protocol[name] = collect_upvalues(p.dispatch, {}, {})
+      collect_upvalues(p.dispatch, all, {})
     end
   end
   local function print(...)
@@ -125,7 +126,7 @@ local function environment(output)
   return setmetatable({ print = print, _U = all, _P = by_protocol }, { __index = _G })
 end
 
--- `RUN(source, name, …)` → whether the text ran, and what it printed, or its error.
+-- `RUN(source, name, …)`: runs Lua code. Returns whether it succeeded, and the lines that it printed, with its error.
 function CMD.RUN(source, name, ...)
   local output = {}
   local f, problem = load(source, name or "=RUN", "bt", environment(output))
@@ -135,12 +136,12 @@ function CMD.RUN(source, name, ...)
   return ok, table.concat(output, "\n")
 end
 
--- `reg_debugcmd(name, f)`: one more command; what `f(…)` returns is the answer.
+-- `reg_debugcmd(name, f)`: adds a command, which is answered by the results of `f(…)`.
 function M.reg_debugcmd(name, f)
   CMD[name] = f
 end
 
--- `command(name, …)` → its answer.
+-- `command(name, …)`: runs a command. Returns its answer.
 function M.command(name, ...)
   local f = CMD[name]
   if not f then error(("there is no debug command '%s'"):format(tostring(name)), 0) end

@@ -1,19 +1,20 @@
--- What a service can learn of itself, and end: its coroutines, its figures, its limits. Called through
--- lualib/skynet.lua and by skynet.debug.
+-- The waiting coroutines, the statistics and the memory limit of this service. Used by lualib/skynet.lua and
+-- skynet.debug.
 --
--- A coroutine that waits has a number. It is the session where it waits for a message; others get one when they
--- are first looked at.
+-- Each waiting coroutine has a number: the session of the message that it waits for, or a new session, which it gets
+-- when it is first listed.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
 local task = require "lio.task"
-local launch = require "skynet.launch"
+local boot = require "skynet.boot"
 
 local M = {}
 
 -- Coroutines ----------------------------------------------------------------------------------
 
-local numbers = setmetatable({}, { __mode = "k" }) -- coroutine that waits for no message → its number
+-- By coroutine that does not wait for a message, its number.
+local numbers = setmetatable({}, { __mode = "k" })
 
 local function number_of(co, session)
   if session then
@@ -24,30 +25,30 @@ local function number_of(co, session)
   return numbers[co]
 end
 
--- Where a task is: the traceback of the innermost coroutine first.
+-- Returns the tracebacks of a task's coroutines, innermost first.
 local function traceback(co, members)
-  local timeouts = require "skynet.task".timeouts
+  local timeouts = require "skynet.task".timeout_places
   if timeouts and timeouts[co] then return timeouts[co] end
   local list = {}
   for i, member in ipairs(members) do list[i] = debug.traceback(member, i > 1 and "resumed by:" or nil) end
   return table.concat(list, "\n")
 end
 
--- Goes through the coroutines that wait: co, number, members.
+-- Iterates over the waiting tasks: the task, its number, and its coroutines.
 local function waiting()
   return coroutine.wrap(function()
     for _, co in ipairs(task.list()) do
       local _, status, members, _, value, session = task.look(co)
-      if status == "waiting" and value ~= launch.SCRIPT then coroutine.yield(co, number_of(co, session), members) end
+      if status == "waiting" and value ~= boot.SCRIPT then coroutine.yield(co, number_of(co, session), members) end
     end
   end)
 end
 
--- `task()` → how many coroutines wait. With "init", the traceback of the start function, while it runs; with a table,
--- that is filled with the tracebacks, by coroutine and session; with a session, its coroutine's traceback; with a
--- coroutine, its session.
+-- `task()`: returns the number of waiting coroutines. With "init": the traceback of the start function, while it runs.
+-- With a table: fills it with the tracebacks, by coroutine and session. With a session: its coroutine's traceback.
+-- With a coroutine: its session.
 function M.task(what)
-  if what == "init" then return launch.starter and debug.traceback(launch.starter) end
+  if what == "init" then return boot.starter and debug.traceback(boot.starter) end
   local kind = type(what)
   if kind ~= "nil" and kind ~= "table" and kind ~= "number" and kind ~= "thread" then
     error(("bad argument #1 to 'task' (nothing, \"init\", a table, a session or a coroutine expected, got %s)")
@@ -69,11 +70,10 @@ function M.task(what)
   return nil
 end
 
--- So many sessions of one traceback are named.
-local NAMED <const> = 10
+-- The sessions that are listed for one traceback.
+local SESSIONS_MAX <const> = 10
 
--- `uniqtask()` → a table of the different tracebacks of coroutines that wait: by how many there are, and their
--- sessions.
+-- `uniqtask()`: returns the different tracebacks of waiting coroutines, by the number of coroutines and their sessions.
 function M.uniqtask()
   local stacks, order = {}, {}
   for co, session, members in waiting() do
@@ -85,19 +85,20 @@ function M.uniqtask()
       order[#order + 1] = text
     end
     one.count = one.count + 1
-    if one.count <= NAMED then one.sessions[one.count] = session end
+    if one.count <= SESSIONS_MAX then one.sessions[one.count] = session end
   end
   local result = {}
   for _, text in ipairs(order) do
     local one = stacks[text]
-    local more = one.count > NAMED and "..." or ""
-    result[("%d\tsessions:[%s%s]\n"):format(one.count, table.concat(one.sessions, ","), more)] = text
+    local rest = one.count > SESSIONS_MAX and "..." or ""
+    result[("%d\tsessions:[%s%s]\n"):format(one.count, table.concat(one.sessions, ","), rest)] = text
   end
   return result
 end
 
--- The coroutine that is meant: itself, its session, or a part of its name.
-local function meant(which)
+-- Returns the waiting coroutine with that session, or that part of its name. Returns a coroutine itself unless it is
+-- dead.
+local function find_coroutine(which)
   if type(which) == "thread" then return task.is_alive(which) and which or nil end
   if type(which) ~= "string" and math.type(which) ~= "integer" then
     error(("bad argument #1 to 'killthread' (a coroutine, a session or a part of its name expected, got %s)")
@@ -108,14 +109,14 @@ local function meant(which)
   end
 end
 
--- `killthread(which)` → the coroutine, which is closed now; nil when there is none, and when it runs. Who waits for
--- an answer of it gets an error.
+-- `killthread(which)`: closes a coroutine, given by itself, its session or a part of its name. Returns it, or nil if
+-- there is none or it is running. If it handles a request, the caller gets an error.
 function M.killthread(which)
-  local co = meant(which)
+  local co = find_coroutine(which)
   return co and task.current() ~= co and task.kill(co) and co or nil
 end
 
--- `term(addr)`: each call that waits for an answer of that service raises, and answers for it are dropped.
+-- `term(addr)`: calls to that service that wait for an answer raise an error, and answers to it are dropped.
 function M.term(addr)
   local id = require "skynet.message".address(addr, "term")
   core.fail_calls(id, ("{service:%d} is dead"):format(id))
@@ -123,39 +124,37 @@ function M.term(addr)
   if response then response.forget(id) end
 end
 
--- Figures -------------------------------------------------------------------------------------
+-- Statistics ----------------------------------------------------------------------------------
 
-local FIGURES <const> = {
-  mqlen = function()
-    local _, _, queue = core.stat(ltask.self())
-    return queue
-  end,
+local function own_stat()
+  return core.stat(ltask.self())
+end
+
+local STATISTICS <const> = {
+  mqlen = function() return own_stat().queue end,
   message = function()
-    local _, messages, queue = core.stat(ltask.self())
-    return messages - queue
+    local stat = own_stat()
+    return stat.messages - stat.queue
   end,
   cpu = ltask.cpucost,
-  time = function()
-    local _, _, _, _, before = core.stat(ltask.self())
-    return ltask.cpucost() - before
-  end,
+  time = function() return ltask.cpucost() - own_stat().cpu end,
   endless = function() return core.was_endless() and 1 or 0 end,
 }
 
--- `stat(what)` → a figure of this service: "mqlen" unread messages, "message" read ones, "cpu" seconds that it has
--- run, "time" seconds of its present turn, "endless" 1 or 0 as `endless`; nil for other names.
-function M.stat(what)
-  local f = FIGURES[what]
+-- `stat(name)`: returns a number of this service: "mqlen" unread messages, "message" read messages, "cpu" seconds that
+-- it has run, "time" seconds of the running slice, "endless" 1 or 0 as `endless`; nil for other names.
+function M.stat(name)
+  local f = STATISTICS[name]
   return f and f()
 end
 
--- `mqlen()` → how many messages are unread.
-M.mqlen = FIGURES.mqlen
+-- `mqlen()`: returns the number of unread messages.
+M.mqlen = STATISTICS.mqlen
 
--- `endless()` → whether the watchdog has reported this service since the last call.
+-- `endless()`: returns whether the watchdog has reported this service since the last call.
 M.endless = core.was_endless
 
--- `memlimit(bytes)`: the service's VM may hold so much.
+-- `memlimit(bytes)`: limits the memory of this VM.
 function M.memlimit(bytes)
   ltask.mem_limit(bytes)
 end

@@ -1,4 +1,4 @@
--- `require "skynet.manager"`, as programs of skynet ask for `abort`, `kill`, `register` and `name`: here `skynet`
--- has them always.
+-- `require "skynet.manager"`: `skynet`, which programs of skynet extend by `abort`, `kill`, `register` and `name` in
+-- this way. Here it always has them.
 
 return require "skynet"

@@ -1,6 +1,6 @@
--- Names of services, with a point at their begin and without, and the values of `getenv`: one service keeps them,
--- which is started at the first use. Called by the other files here; the service itself is
--- lualib/skynet/registry.lua.
+-- Names of services, global ones and those that begin with a point, and the values of `getenv`. The service of
+-- lualib/skynet/registry_service.lua keeps them; it starts at the first request. Used by the other files of this
+-- folder.
 
 local ltask = require "ltask"
 
@@ -8,56 +8,56 @@ local M = {}
 
 local ROOT <const> = 1
 
-local registry -- address of the service
-local known = {} -- name → address, as long as that one lives
+local registry -- the address of the service
+local addresses = {} -- by name, an address, as long as there is a service
 
-local function ask(...)
+-- `ask(…)`: returns the registry's answer to a request.
+function M.ask(...)
   registry = registry or ltask.call(ROOT, "spawn_service", {
     name = "skynet.registry",
-    source = "return require 'skynet.registry'",
+    source = "return require 'skynet.registry_service'",
     chunkname = "=skynet.registry",
     unique = true,
   })
   return ltask.call(registry, ...)
 end
+local ask <const> = M.ask
 
-M.ask = ask
-
--- Neither a number nor ":0000000a": those are addresses.
-local function check(name, call)
+-- Numbers and strings such as ":0000000a" are addresses.
+local function check_name(name, call)
   if type(name) ~= "string" or name == "" or name:sub(1, 1) == ":" or tonumber(name) then
     error(("%s: a name expected, as \".name\" or \"NAME\", got '%s'"):format(call, tostring(name)), 3)
   end
 end
 
 local function find(name)
-  local id = known[name]
+  local id = addresses[name]
   if id and ltask.touch_service(id) then return id end
-  known[name] = ask("get", name)
-  return known[name]
+  addresses[name] = ask("get", name)
+  return addresses[name]
 end
 
--- `localname(name)` → the address of the service with that name, or nil.
+-- `localname(name)`: returns the address of the service with that name, or nil.
 function M.localname(name)
-  check(name, "localname")
+  check_name(name, "localname")
   return find(name)
 end
 
--- `name(name, addr)`: gives a service a name, for as long as it lives. Raises when the name is taken.
+-- `name(name, addr)`: gives a service a name, until it ends. Raises if the name is taken.
 function M.name(name, addr)
-  check(name, "name")
+  check_name(name, "name")
   local id = M.resolve(addr)
   if not id then error(("name: there is no service '%s'"):format(tostring(addr)), 2) end
   ask("set", name, id)
 end
 
--- `register(name)`: the same for this service.
+-- `register(name)`: gives this service a name.
 function M.register(name)
-  check(name, "register")
+  check_name(name, "register")
   ask("set", name, ltask.self())
 end
 
--- An address in any of its forms (number, ":0000000a", ".name", "NAME") as a number, or nil.
+-- `resolve(addr)`: returns an address in any form (number, ":0000000a", ".name", "NAME") as a number, or nil.
 function M.resolve(addr)
   if math.type(addr) == "integer" then return addr end
   if type(addr) ~= "string" or addr == "" then return nil end
@@ -66,7 +66,7 @@ function M.resolve(addr)
   return digits and tonumber(digits, 16)
 end
 
--- `getenv(key)` → a string of the configuration or of `setenv`, or nil.
+-- `getenv(key)`: returns a value of the configuration or of `setenv`, a string, or nil.
 function M.getenv(key)
   local config = package.loaded["skynet.env"]
   local value = config and config[key]
@@ -74,7 +74,7 @@ function M.getenv(key)
   return ask("getenv", key)
 end
 
--- `setenv(key, value)`: once for each key, in all services.
+-- `setenv(key, value)`: sets a value for all services. Raises if the key has one.
 function M.setenv(key, value)
   if M.getenv(key) ~= nil then error(("setenv: the key '%s' is set already"):format(tostring(key)), 2) end
   ask("setenv", key, tostring(value))

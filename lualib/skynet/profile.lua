@@ -1,15 +1,17 @@
--- `require "skynet.profile"`: the CPU time that a coroutine takes, without that of its waits. Called by programs.
+-- `require "skynet.profile"`: the CPU time of a coroutine, without its waits. Used by programs.
 --
--- Time is that of the task (the handler or fork) which the coroutine runs in. While `resume` and `wrap` have not
--- resumed a coroutine that is measured, its time stands.
+-- Measured is the time of the task, a handler or a fork, in which the coroutine runs. The time of a coroutine that was
+-- resumed by `resume` or `wrap` stops when it yields.
 
 local task = require "lio.task"
 
 local M = {}
 
 local weak <const> = { __mode = "k" }
-local began = setmetatable({}, weak) -- coroutine → the task's time when its measuring began
-local paused = setmetatable({}, weak) -- the same, when it yielded to `resume`
+-- By measured coroutine, the task's time at the start; later the same without the pauses.
+local began = setmetatable({}, weak)
+-- By coroutine that has yielded to `resume`, the task's time then.
+local paused = setmetatable({}, weak)
 
 local function now(call)
   local seconds = task.busy()
@@ -17,14 +19,14 @@ local function now(call)
   return seconds
 end
 
--- `start([co])`: measures the coroutine, by default the running one, from now on. Raises when it is measured.
+-- `start([co])`: begins to measure the coroutine, by default the running one. Raises if it is measured already.
 function M.start(co)
   co = co or coroutine.running()
   if began[co] then error("start: this coroutine is measured already; stop comes first", 2) end
   began[co] = now "start"
 end
 
--- `stop([co])` → seconds that it took since `start`, without its waits.
+-- `stop([co])`: returns the seconds since `start`, without waits.
 function M.stop(co)
   co = co or coroutine.running()
   local from = began[co]
@@ -34,7 +36,7 @@ function M.stop(co)
   return seconds
 end
 
-local function returned(co, ...)
+local function pause(co, ...)
   if began[co] then paused[co] = task.busy() end
   return ...
 end
@@ -46,12 +48,12 @@ function M.resume(co, ...)
     began[co] = began[co] + task.busy() - from
     paused[co] = nil
   end
-  return returned(co, coroutine.resume(co, ...))
+  return pause(co, coroutine.resume(co, ...))
 end
 
 M.resume_co = M.resume
 
--- `wrap(f)` → a function that resumes a coroutine, and raises its errors.
+-- `wrap(f)`: returns a function that resumes a coroutine, and raises its errors.
 function M.wrap(f)
   local co = coroutine.create(f)
   local function check(ok, ...)

@@ -1,10 +1,10 @@
--- What few services use of skynet's messages: protocols with functions of their own, whose messages are strings, and
--- messages that are packed already. Called through lualib/skynet.lua, and by skynet.message for what has strings.
+-- What few services use of skynet's messages: protocols with their own `pack` and `unpack`, whose messages travel as
+-- strings, and messages that are already packed. Used by lualib/skynet.lua, and by skynet.message for such protocols.
 
 local ltask = require "ltask"
-local launch = require "skynet.launch"
+local boot = require "skynet.boot"
 local message = require "skynet.message"
-local packing = require "skynet.packing"
+local packed_message = require "skynet.packed_message"
 
 local M = {}
 
@@ -21,12 +21,8 @@ local function check(ok, ...)
   if not ok then error("register_protocol: " .. string.format(...), 3) end
 end
 
-local function is_own(f, own)
-  return f == nil or f == own
-end
-
--- `register_protocol{ name=, id=, pack=, unpack=, dispatch= }`: makes a kind of message known. `pack` gives a
--- string, or what `skynet.pack` gave; `unpack` is called with a string and its length.
+-- `register_protocol{ name=, id=, pack=, unpack=, dispatch= }`: registers a protocol. `pack` returns a string, or a
+-- message of `skynet.pack`; `unpack` is called with a string and its length.
 function M.register_protocol(class)
   check(type(class) == "table", "a table expected, got %s", type(class))
   local name, id = class.name, class.id
@@ -38,7 +34,8 @@ function M.register_protocol(class)
     check(kind == "nil" or kind == "function", "%s: %s is no function", name, field)
   end
   protocols[name], protocols[id] = class, class
-  if is_own(class.pack, ltask.pack) and is_own(class.unpack, ltask.unpack) then
+  local is_plain = (class.pack or ltask.pack) == ltask.pack and (class.unpack or ltask.unpack) == ltask.unpack
+  if is_plain then
     plain[name], plain[id] = name, name
   else
     message.strings = M
@@ -46,13 +43,13 @@ function M.register_protocol(class)
   if class.dispatch then message.dispatch(name, class.dispatch) end
 end
 
--- The message of these values, of protocol `p`.
+-- `to_string(p, …)`: returns the message of protocol `p` for these values.
 function M.to_string(p, ...)
   if not p.pack then error(("the protocol '%s' has no function pack"):format(p.name), 0) end
-  return packing.take_string(p.pack(...))
+  return packed_message.take_string(p.pack(...))
 end
 
--- The values of a message, of protocol `p`.
+-- `from_string(p, text)`: returns the values of a message of protocol `p`.
 function M.from_string(p, text)
   if not p.unpack then error(("the protocol '%s' has no function unpack"):format(p.name), 0) end
   if text == nil then text = "" end
@@ -62,38 +59,38 @@ function M.from_string(p, text)
   return p.unpack(text, #text)
 end
 
--- The answer to a `rawcall`.
-local function answered(p, tag, ...)
-  if tag then launch.trace.event "resume" end
+-- Returns the answer to a `rawcall` as a string and its length.
+local function pack_answer(p, tag, ...)
+  if tag then boot.trace.event "resume" end
   local text
-  if plain[p.name] then text = packing.packstring(...) else text = (...) or "" end
+  if plain[p.name] then text = packed_message.packstring(...) else text = (...) or "" end
   return text, #text
 end
 
--- What a packed message has to travel as.
-local function contents(p, msg, sz)
-  if plain[p.name] then return packing.take(msg, sz) end
-  return packing.take_string(msg, sz)
+-- Returns the arguments of the request that carries a packed message, which is taken.
+local function take_arguments(p, msg, sz)
+  if plain[p.name] then return packed_message.take(msg, sz) end
+  return packed_message.take_string(msg, sz)
 end
 
--- `rawcall(addr, protocol, msg, sz)` → msg, sz: passes a packed message, which is taken, and gives the answer as
--- a string and its length.
+-- `rawcall(addr, protocol, msg, sz)`: sends a packed message, which is taken, and waits for the answer. Returns it as a
+-- string and its length.
 function M.rawcall(addr, typename, msg, sz)
   local p = message.protocol(typename, "rawcall")
   local to = message.address(addr, "rawcall")
-  local tag = launch.trace and launch.trace.call(to, 2)
-  return answered(p, tag, ltask.call(to, p.name, contents(p, msg, sz)))
+  local tag = boot.trace and boot.trace.call(to, 2)
+  return pack_answer(p, tag, ltask.call(to, p.name, take_arguments(p, msg, sz)))
 end
 
--- `rawsend(addr, protocol, msg, sz)`: the same without an answer; results as `send`.
+-- `rawsend(addr, protocol, msg, sz)`: sends a packed message, which is taken. Returns as `send`.
 function M.rawsend(addr, typename, msg, sz)
   local p = message.protocol(typename, "rawsend")
   local to, problem = message.find(addr)
   if not to then
-    packing.trash(msg, sz)
+    packed_message.trash(msg, sz)
     return false, problem
   end
-  return ltask.send(to, p.name, contents(p, msg, sz))
+  return ltask.send(to, p.name, take_arguments(p, msg, sz))
 end
 
 return M

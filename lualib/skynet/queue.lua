@@ -1,9 +1,8 @@
--- `require "skynet.queue"`: critical sections. What one coroutine runs in a queue's function has ended before
--- the next one's begins, in the order of the calls, whatever it waits for. Called by programs.
+-- `require "skynet.queue"`: critical sections. A function that a coroutine runs in a section ends before the function
+-- of the next coroutine begins, in the order of the calls, whatever it waits for. Used by programs.
 --
--- Invariant: `owner` is the task inside, or the place of the one that was given the turn and has not run yet;
--- however either ends, the turn goes on to the next. A task is meant by its own coroutine: those that it makes itself
--- enter in its name.
+-- Invariant: `owner` is the task in the section, or the entry of a waiting task that was woken and has not run yet.
+-- When either ends, in whatever way, the next one gets the section. The coroutines of a task count as that task.
 
 local skynet = require "skynet"
 
@@ -11,53 +10,53 @@ local this_task <const> = require "lio.task".current
 
 local M = {}
 
--- `queue()` → section; `section(f, …)` → what `f(…)` returned. An error of `f` is raised and frees the section.
--- Inside of `f` the same task may enter again, also in coroutines of its own making.
+-- `queue()`: returns a section. `section(f, …)` returns the results of `f(…)`; an error of `f` is raised and frees the
+-- section. Inside of `f` the same task may enter again, also in coroutines of its own.
 function M.new()
   local owner, depth = nil, 0
   local waiting, first, last = {}, 1, 0
 
-  local function pass_on()
+  local function leave()
     while first <= last do
-      local place = waiting[first]
+      local entry = waiting[first]
       waiting[first] = nil
       first = first + 1
-      -- Not one that was killed while it waited.
-      if skynet.wakeup(place) then
-        owner = place
+      -- A task that was killed while it waited is not woken.
+      if skynet.wakeup(entry) then
+        owner = entry
         return
       end
     end
     owner = nil
   end
 
-  -- Killed when it had been given the turn and before it ran.
-  local place_meta = { __close = function(place) if owner == place then pass_on() end end }
+  -- A task may be killed after it was woken and before it runs.
+  local entry_meta = { __close = function(entry) if owner == entry then leave() end end }
 
-  local function enter(co)
-    local place <close> = setmetatable({}, place_meta)
+  local function wait_for_section(task)
+    local entry <close> = setmetatable({}, entry_meta)
     last = last + 1
-    waiting[last] = place
-    skynet.wait(place)
-    owner = co
+    waiting[last] = entry
+    skynet.wait(entry)
+    owner = task
   end
 
-  local inside = setmetatable({}, {
+  local visit = setmetatable({}, {
     __close = function()
       depth = depth - 1
-      if depth == 0 then pass_on() end
+      if depth == 0 then leave() end
     end,
   })
 
   return function(f, ...)
-    local co = this_task() or M -- no task, as in an idle handler: there nobody can wait
+    local task = this_task() or M -- no task, as in an idle handler, where no call can wait
     if owner == nil then
-      owner = co
-    elseif owner ~= co then
-      enter(co)
+      owner = task
+    elseif owner ~= task then
+      wait_for_section(task)
     end
     depth = depth + 1
-    local _ <close> = inside
+    local _ <close> = visit
     return f(...)
   end
 end

@@ -1,11 +1,11 @@
--- `skynet.request`: several calls at a time, whose answers are taken as they come. Called through lualib/skynet.lua.
+-- `skynet.request`: several calls at a time, whose answers are handled as they arrive. Used by lualib/skynet.lua.
 --
--- Invariant: each call that is not answered has a task, in `tasks`; `close` ends those. `place` is there while the
--- loop waits.
+-- Invariant: each call without an answer has a task, in `tasks`; `close` kills these. `token` is set while the loop
+-- waits.
 
 local ltask = require "ltask"
 local task = require "lio.task"
-local launch = require "skynet.launch"
+local boot = require "skynet.boot"
 local message = require "skynet.message"
 
 local M = {}
@@ -13,9 +13,10 @@ local M = {}
 local request = {}
 request.__index = request
 
-local states = setmetatable({}, { __mode = "k" }) -- request → { tasks, left, done, first, last, place, timer, over }
+-- By request object on which `select` was called: { tasks, left, answers, first, last, token, timer, is_closed }.
+local states = setmetatable({}, { __mode = "k" })
 
--- Adds a call; raises in the name of `call`, at the line of its caller.
+-- Adds a call; raises errors of `call`, at the line of its caller.
 local function add(self, one, call)
   if type(one) ~= "table" or one[1] == nil or one[2] == nil then
     error(("bad argument #1 to '%s' ({ address, protocol, … } expected)"):format(call), 3)
@@ -24,7 +25,7 @@ local function add(self, one, call)
   self[#self + 1] = one
 end
 
--- `r:add{ addr, protocol, … }` or `r{ … }` → r. Other fields of the table are the program's own.
+-- `r:add{ addr, protocol, … }`, `r{ … }`: adds a call. Returns r. Other fields of the table belong to the program.
 function request:add(one)
   add(self, one, "add")
   return self
@@ -32,82 +33,86 @@ end
 
 request.__call = request.add
 
-local function wake(state)
-  local place = state.place
-  state.place = nil
-  if place then task.wakeup(place) end
+local function wake_loop(state)
+  local token = state.token
+  state.token = nil
+  if token then task.wakeup(token) end
 end
 
-local function report(state, one, ok, ...)
-  if state.over then return end
+local function receive(state, one, ok, ...)
+  if state.is_closed then return end
   state.tasks[one] = nil
   state.left = state.left - 1
   state.last = state.last + 1
-  state.done[state.last] = { one, ok and table.pack(...) }
-  wake(state)
+  state.answers[state.last] = { request = one, values = ok and table.pack(...) }
+  wake_loop(state)
 end
 
-local function ask(state, one, tag)
-  if tag then launch.trace.adopt(tag) end
-  report(state, one, pcall(message.call, one[1], one[2], table.unpack(one, 3, one.n)))
+local function call(state, one, tag)
+  if tag then boot.trace.adopt(tag) end
+  receive(state, one, pcall(message.call, one[1], one[2], table.unpack(one, 3, one.n)))
 end
 
 local function expire(self, state, timeout)
   ltask.sleep(timeout)
   state.timer = nil
   self.timeout = true
-  wake(state)
+  wake_loop(state)
 end
 
 local function next_answer(self)
   local state = states[self]
-  while not state.over do
-    local one = state.done[state.first]
-    if one then
-      state.done[state.first] = nil
+  while not state.is_closed do
+    local answer = state.answers[state.first]
+    if answer then
+      state.answers[state.first] = nil
       state.first = state.first + 1
-      return one[1], one[2]
+      return answer.request, answer.values
     end
     if state.left == 0 or self.timeout then return nil end
-    state.place = {}
-    task.wait(state.place)
+    state.token = {}
+    task.wait(state.token)
   end
 end
 
--- `for one, answer in r:select([centiseconds]) do`: sends all, and goes through the answers as they come: each table
--- that was added with the list of the answer's values, or false when the call failed. When the time is over the
--- loop ends, and `r.timeout` is true; answers that have not come by the loop's end are dropped.
-function request:select(timeout)
-  if states[self] then error("select: called a second time", 2) end
+local function check_select(self, timeout)
+  if states[self] then error("select: called a second time", 3) end
   if timeout ~= nil and not (math.type(timeout) and timeout == timeout) then
-    error(("bad argument #1 to 'select' (a time in centiseconds expected, got %s)"):format(tostring(timeout)), 2)
+    error(("bad argument #1 to 'select' (a time in centiseconds expected, got %s)"):format(tostring(timeout)), 3)
   end
-  local state = { tasks = {}, left = #self, done = {}, first = 1, last = 0 }
+end
+
+-- `for one, answer in r:select([centiseconds]) do`: sends all calls. Each step has a call that was added and the list
+-- of its results, or false if it has failed. At the timeout the loop ends, and `r.timeout` is true. Answers that
+-- arrive after the loop are dropped.
+function request:select(timeout)
+  check_select(self, timeout)
+  local state = { tasks = {}, left = #self, answers = {}, first = 1, last = 0 }
   states[self] = state
-  local tag = launch.trace and launch.trace.tracetag()
+  local tag = boot.trace and boot.trace.tracetag()
   for i = 1, #self do
-    -- What has failed at once is reported already.
+    -- A call that fails at once has its answer before `spawn` returns.
     local before = state.last
-    local co = task.spawn(ask, state, self[i], tag)
+    local co = task.spawn(call, state, self[i], tag)
     if state.last == before then state.tasks[self[i]] = co end
   end
   if timeout and state.left > 0 then state.timer = task.spawn(expire, self, state, timeout) end
   return next_answer, self, nil, self
 end
 
--- `r:close()`: answers that come later are dropped.
+-- `r:close()`: drops the answers that arrive from now on.
 function request:close()
   local state = states[self]
-  if not state or state.over then return end
-  state.over = true
+  if not state or state.is_closed then return end
+  state.is_closed = true
   for _, co in pairs(state.tasks) do task.kill(co) end
   if state.timer then task.kill(state.timer) end
-  wake(state)
+  wake_loop(state)
 end
 
 request.__close = request.close
 
--- `request([one])` → an object that makes several calls at a time.
+-- `request([one])`: returns an object that makes several calls at a time.
 function M.request(one)
   local self = setmetatable({}, request)
   if one ~= nil then add(self, one, "request") end

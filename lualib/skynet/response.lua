@@ -1,6 +1,6 @@
--- `skynet.response`: answers that come later. Called through lualib/skynet.lua.
+-- `skynet.response`: answers after the return of the handler. Used by lualib/skynet.lua.
 --
--- Invariant: the function that answers does so once; an error while it packs the answer leaves it open.
+-- Invariant: the function of `response` answers once. An error while it packs the answer does not count.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -10,17 +10,17 @@ local M = {}
 
 local RESPONSE <const>, ERROR <const> = 2, 3
 
--- Functions that have not answered → who waits.
-local open = setmetatable({}, { __mode = "k" })
+-- By function that has not answered, the address of the caller.
+local callers = setmetatable({}, { __mode = "k" })
 
--- Nobody at `addr` waits for an answer any more.
+-- `forget(addr)`: drops the answers to that service.
 function M.forget(addr)
-  for f, from in pairs(open) do
-    if from == addr then open[f] = nil end
+  for f, from in pairs(callers) do
+    if from == addr then callers[f] = nil end
   end
 end
 
-local function respond(from, session, as_string, packer, ok, ...)
+local function post_answer(from, session, as_string, packer, ok, ...)
   if not ok then
     return core.post(from, session, ERROR, ("{service:%d} answered with an error"):format(ltask.self()))
   end
@@ -29,9 +29,9 @@ local function respond(from, session, as_string, packer, ok, ...)
   return core.post(from, session, RESPONSE, ...)
 end
 
--- `response([pack])` → a function that answers this request, later and anywhere in this service, once: called with
--- true and the values, or with false for an error, it returns whether the answer was taken; with "TEST", whether
--- an answer is still wanted.
+-- `response([pack])`: returns a function that answers the running request, once, later and anywhere in this service.
+-- Its arguments are true and the values, or false for an error; it returns whether the answer was delivered. With
+-- "TEST" it returns whether the caller still waits.
 function M.response(packer)
   local from, session = core.current()
   if not message.is_asked(from, session) then
@@ -39,16 +39,16 @@ function M.response(packer)
     return function() end
   end
   local as_string = message.wants_string()
-  local answered = false
+  local is_answered = false
   ltask.no_response()
   local function answer(ok, ...)
-    if ok == "TEST" then return open[answer] ~= nil and ltask.touch_service(from) end
-    if answered then error("response: this request was answered already", 2) end
-    local taken = open[answer] ~= nil and respond(from, session, as_string, packer, ok, ...)
-    answered, open[answer] = true, nil
-    return taken
+    if ok == "TEST" then return callers[answer] ~= nil and ltask.touch_service(from) end
+    if is_answered then error("response: this request was answered already", 2) end
+    local is_delivered = callers[answer] ~= nil and post_answer(from, session, as_string, packer, ok, ...)
+    is_answered, callers[answer] = true, nil
+    return is_delivered
   end
-  open[answer] = from
+  callers[answer] = from
   return answer
 end
 

@@ -1,19 +1,20 @@
--- `require "skynet.service"`: unique services that are made of a function instead of a file. Called by programs. One
--- service keeps their names: lualib/skynet/registry.lua.
+-- `require "skynet.service"`: unique services that are made of a function instead of a file. Used by programs. The
+-- service of lualib/skynet/registry_service.lua keeps their names.
 
 local ltask = require "ltask"
 local names = require "skynet.names"
 
 local M = {}
 
-local known = {} -- name → address, as long as that one lives
+local addresses = {} -- by name, an address, as long as there is a service
 
 local function check_name(call, name)
   if type(name) == "string" then return end
   error(("bad argument #1 to '%s' (string expected, got %s)"):format(call, type(name)), 3)
 end
 
--- The function runs in another VM: what it refers to does not go along.
+-- Returns the code of a service's main function. The function runs in another VM, so it cannot refer to local
+-- variables.
 local function code_of(f)
   if type(f) == "string" then return f end
   if type(f) ~= "function" then
@@ -32,27 +33,27 @@ local function code_of(f)
   return string.dump(f)
 end
 
--- `new(name, f, …)` → address of the one service of that name. When there is none, it is made: `f(…)` is its main
--- function, which calls `skynet.start`. Raises what that raised.
+-- `new(name, f, …)`: returns the address of the one service of that name. If there is none, makes it: `f(…)` is its
+-- main function, which calls `skynet.start`. Raises the error of the main function.
 function M.new(name, f, ...)
   check_name("new", name)
-  known[name] = names.ask("new_service", name, code_of(f), table.pack(...))
-  return known[name]
+  addresses[name] = names.ask("new_service", name, code_of(f), table.pack(...))
+  return addresses[name]
 end
 
--- `query(name)` → its address; waits until there is one.
+-- `query(name)`: returns the address of the service of that name. Waits until there is one.
 function M.query(name)
   check_name("query", name)
-  local id = known[name]
+  local id = addresses[name]
   if id and ltask.touch_service(id) then return id end
-  known[name] = names.ask("query_service", name)
-  return known[name]
+  addresses[name] = names.ask("query_service", name)
+  return addresses[name]
 end
 
--- `close(name)` → whether there was one; it has ended then.
+-- `close(name)`: ends the service of that name and waits for its end. Returns whether there was one.
 function M.close(name)
   check_name("close", name)
-  known[name] = nil
+  addresses[name] = nil
   return names.ask("close_service", name)
 end
 

@@ -1,17 +1,17 @@
--- `require "skynet.start"`: boots a system of skynet's services from a table like skynet's configuration, runs
--- it, and returns its exit code. Called by the program, outside of any service.
+-- `require "skynet.start"`: boots a system of skynet's services from a table that is like skynet's configuration, runs
+-- it, and returns its exit code. Used by programs, outside of any service.
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
 
 local M = {}
 
--- What is for the scheduler, by the name of its field there. Everything is a value of `getenv` as well.
-local FIELDS <const> = {
+-- By field for the scheduler, its name in the table of `ltask.start`. `getenv` has all fields.
+local SCHEDULER_FIELDS <const> = {
   luaservice = "service_path", lua_path = "lua_path", lua_cpath = "lua_cpath", thread = "worker", logger = "logger",
 }
 
-local KINDS <const> = {
+local TYPES <const> = {
   start = "string", luaservice = "string", lua_path = "string", lua_cpath = "string", preload = "string",
   thread = "number", args = "table", ltask = "table",
 }
@@ -23,14 +23,14 @@ end
 local function check(config)
   if type(config) ~= "table" then fail("a table or a service's name expected, got %s", type(config)) end
   for name, value in pairs(config) do
-    local kind = KINDS[name]
+    local wanted = TYPES[name]
     if type(name) ~= "string" then fail("a field's name is no string: %s", tostring(name)) end
-    if kind and type(value) ~= kind then fail("%s: %s expected, got %s", name, kind, type(value)) end
+    if wanted and type(value) ~= wanted then fail("%s: %s expected, got %s", name, wanted, type(value)) end
   end
 end
 
--- Lua text that makes the configuration known in a service.
-local function environment(config)
+-- Returns Lua code that stores the configuration in a service, for `getenv`.
+local function environment_code(config)
   local out = { "package.loaded['skynet.env'] = {" }
   for name, value in pairs(config) do
     if type(value) ~= "table" and name ~= "logger" then
@@ -49,29 +49,33 @@ local function read(path)
   return text
 end
 
--- `start(config)` → exit code. `config` is the name of the first service, or a table: see docs/skynet.md.
-function M.start(config)
-  if type(config) == "string" then config = { start = config } end
-  check(config)
-  local boot = {}
-  for name, value in pairs(config.ltask or {}) do boot[name] = value end
-  for name, field in pairs(FIELDS) do
-    if config[name] ~= nil then boot[field] = config[name] end
-  end
-  boot.preload = environment(config)
-  if config.preload then boot.preload = boot.preload .. " " .. read(config.preload) end
-  local path = boot.service_path or "./?.lua"
+-- Returns the description of the first service for `bootstrap` of `ltask.start`.
+local function first_service(config, path)
   local name = config.start or "main"
   local file, problem = package.searchpath(name, path)
   if not file then fail("the service '%s' is not found:%s", name, problem) end
   local args = config.args or {}
-  boot.bootstrap = { {
+  return {
     name = name,
-    source = "return require 'skynet.launch'.run(...)",
-    chunkname = "=skynet.launch",
+    source = "return require 'skynet.boot'.run(...)",
+    chunkname = "=skynet.boot",
     args = { n = 2 + (args.n or #args), file, name, table.unpack(args, 1, args.n) },
-  } }
-  return ltask.start.start(boot)
+  }
+end
+
+-- `start(config)`: returns the exit code. `config` is the name of the first service, or a table: see docs/skynet.md.
+function M.start(config)
+  if type(config) == "string" then config = { start = config } end
+  check(config)
+  local ltask_config = {}
+  for name, value in pairs(config.ltask or {}) do ltask_config[name] = value end
+  for name, field in pairs(SCHEDULER_FIELDS) do
+    if config[name] ~= nil then ltask_config[field] = config[name] end
+  end
+  ltask_config.preload = environment_code(config)
+  if config.preload then ltask_config.preload = ltask_config.preload .. " " .. read(config.preload) end
+  ltask_config.bootstrap = { first_service(config, ltask_config.service_path or "./?.lua") }
+  return ltask.start.start(ltask_config)
 end
 
 return setmetatable(M, {

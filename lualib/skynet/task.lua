@@ -1,13 +1,13 @@
--- Skynet's coroutines on the scheduler's tasks: `fork`, `sleep`, `wait`, `wakeup`, `yield` and `timeout`.
--- Called through lualib/skynet.lua.
+-- Skynet's coroutines on the scheduler's tasks: `fork`, `sleep`, `wait`, `wakeup`, `yield` and `timeout`. Used by
+-- lualib/skynet.lua.
 --
--- The task core has one queue, in order. Skynet has two: coroutines that were woken run as soon as the
--- running one suspends, and before those that were forked. So a fork whose turn comes while earlier wakeups
--- are still queued steps aside until they have run; forks keep their order.
+-- The task core has one ready queue, first in, first out. Skynet has two: coroutines that were woken run as soon as the
+-- running one suspends, before those that were forked. So a fork that would run while earlier wakeups are queued is
+-- deferred until they have run; forks keep their order.
 
 local ltask = require "ltask"
 local task = require "lio.task"
-local launch = require "skynet.launch"
+local boot = require "skynet.boot"
 
 local running <const> = coroutine.running
 local status <const> = coroutine.status
@@ -15,16 +15,16 @@ local task_wait <const>, task_wakeup <const>, task_fork <const> = task.wait, tas
 
 local M = {}
 
--- The coroutine that sleeps or waits by skynet's words, by token, and the one that was woken and has not run
--- yet. Weak: they keep neither a token nor a coroutine alive.
+-- By token: the coroutine that sleeps or waits on it, and the one that was woken and has not run yet. Weak, so that the
+-- tables keep neither tokens nor coroutines alive.
 local sleeping = setmetatable({}, { __mode = "kv" })
 local woken = setmetatable({}, { __mode = "kv" })
 
--- How many wakeups there were, and how many of them have run for sure.
-local wakes, settled = 0, 0
+-- How many wakeups there were, and how many of these have certainly run.
+local wakeups, finished_wakeups = 0, 0
 
--- Forks that have stepped aside: new ones, and those that did it again. And whether a coroutine looks after them.
-local held, again, serving = {}, {}, false
+-- The tokens of deferred forks: of new ones, and of those that were deferred again. And whether a task resumes them.
+local deferred, deferred_again, is_resuming = {}, {}, false
 
 local function check_function(position, call, f)
   if type(f) == "function" then return end
@@ -39,63 +39,65 @@ end
 
 -- fork ----------------------------------------------------------------------------------------
 
--- Lets run what is queued now.
-local function turn()
-  local place = {}
-  task_fork(task_wakeup, place)
-  task_wait(place)
+-- Waits until the tasks that are in the ready queue have run.
+local function wait_for_ready_tasks()
+  local token = {}
+  task_fork(task_wakeup, token)
+  task_wait(token)
 end
 
-local function serve_held()
+local function resume_deferred()
   repeat
-    while settled < wakes do
-      local seen = wakes
-      turn()
-      settled = math.max(settled, seen)
+    while finished_wakeups < wakeups do
+      local seen = wakeups
+      wait_for_ready_tasks()
+      finished_wakeups = math.max(finished_wakeups, seen)
     end
-    local list = held
-    held, again = {}, {}
-    for _, place in ipairs(list) do task_wakeup(place) end
-    -- They run now. When one of them wakes somebody, those behind it step aside again, before the new ones.
-    turn()
-    table.move(held, 1, #held, #again + 1, again)
-    held, again = again, {}
-  until #held == 0
-  serving = false
+    local list = deferred
+    deferred, deferred_again = {}, {}
+    for _, token in ipairs(list) do task_wakeup(token) end
+    -- If one of them wakes a coroutine, those behind it are deferred again, before the new ones.
+    wait_for_ready_tasks()
+    table.move(deferred, 1, #deferred, #deferred_again + 1, deferred_again)
+    deferred, deferred_again = deferred_again, {}
+  until #deferred == 0
+  is_resuming = false
 end
 
-local function step_aside(list)
-  local place = {}
-  list[#list + 1] = place
-  if not serving then
-    serving = true
-    task_fork(serve_held)
+-- Suspends a fork, whose token goes to the list.
+local function defer(list)
+  local token = {}
+  list[#list + 1] = token
+  if not is_resuming then
+    is_resuming = true
+    task_fork(resume_deferred)
   end
-  task_wait(place)
+  task_wait(token)
 end
 
-local function forked(f, mark, ...)
-  -- What was woken before this was forked has run by now: the queue keeps its order.
-  if mark > settled then settled = mark end
-  if settled < wakes or serving then
-    step_aside(held)
-    while settled < wakes or #again > 0 do step_aside(again) end
+-- `wakeups_before`: how many wakeups there were when the function was forked.
+local function run_fork(f, wakeups_before, ...)
+  -- These wakeups have run by now, since they were in the queue before the fork.
+  if wakeups_before > finished_wakeups then finished_wakeups = wakeups_before end
+  if finished_wakeups < wakeups or is_resuming then
+    defer(deferred)
+    while finished_wakeups < wakeups or #deferred_again > 0 do defer(deferred_again) end
   end
   return f(...)
 end
 
--- `fork(f, …)` → the coroutine; it runs after the running coroutine suspends, behind those that were woken and
--- those that were forked before.
+-- `fork(f, …)`: returns a coroutine. It runs when the running one suspends, behind the coroutines that were woken or
+-- forked before.
 function M.fork(f, ...)
   check_function(1, "fork", f)
-  return task_fork(forked, f, wakes, ...)
+  return task_fork(run_fork, f, wakeups, ...)
 end
 
 -- sleep ---------------------------------------------------------------------------------------
 
--- Timers are used again, because one that was set cannot be taken back: when its sleeper was woken it
--- fires for nobody, and is free from then on.
-local free = {}
+-- Timers that no coroutine uses. A timer of the scheduler cannot be cancelled: that of a coroutine which was woken
+-- fires without an effect, and can be used again then.
+local free_timers = {}
 
 local timer_meta = {
   __close = function(timer) timer.token = nil end,
@@ -106,72 +108,72 @@ local function new_timer()
   function timer.fire()
     local token = timer.token
     timer.token = nil
-    free[#free + 1] = timer
+    free_timers[#free_timers + 1] = timer
     if token ~= nil then task_wakeup(token, timer) end
   end
   return timer
 end
 
 local function take_timer()
-  local n = #free
-  local timer = free[n]
+  local n = #free_timers
+  local timer = free_timers[n]
   if not timer then return new_timer() end
-  free[n] = nil
+  free_timers[n] = nil
   return timer
 end
 
-local function enter(token, co, call)
+local function begin_wait(token, co, call)
   if sleeping[token] and task.is_waiting(token) then
-    error(call .. ": somebody sleeps or waits on this token already", 3)
+    error(call .. ": a coroutine sleeps or waits on this token already", 3)
   end
-  if launch.trace then launch.trace.event "sleep" end
+  if boot.trace then boot.trace.event "sleep" end
   sleeping[token] = co
 end
 
-local function leave(token, co)
+local function end_wait(token, co)
   if sleeping[token] == co then sleeping[token] = nil end
   if woken[token] == co then woken[token] = nil end
-  if launch.trace then launch.trace.event "resume" end
+  if boot.trace then boot.trace.event "resume" end
 end
 
--- `sleep(centiseconds[, token])` → nothing, or "BREAK" when `wakeup` ended it. The token is the running coroutine
--- by default.
+-- `sleep(centiseconds[, token])`: waits for that time, or for `wakeup` of the token, by default the running coroutine.
+-- Returns nothing, or "BREAK" after a wakeup.
 function M.sleep(centiseconds, token)
   check_time("sleep", centiseconds)
   local co = running()
   if token == nil then token = co end
-  enter(token, co, "sleep")
+  begin_wait(token, co, "sleep")
   local timer <close> = take_timer()
   timer.token = token
   ltask.timeout(centiseconds, timer.fire)
-  local why = task_wait(token)
-  leave(token, co)
-  if why ~= timer then return "BREAK" end
+  local waker = task_wait(token)
+  end_wait(token, co)
+  if waker ~= timer then return "BREAK" end
 end
 
--- `yield()`: lets the messages go first that are there now. Returns as `sleep(0)`.
+-- `yield()`: lets the messages that have arrived be handled first. Returns as `sleep(0)`.
 function M.yield()
   return M.sleep(0)
 end
 
--- `wait([token])`: until `wakeup` of the token, by default the running coroutine.
+-- `wait([token])`: waits for `wakeup` of the token, by default the running coroutine.
 function M.wait(token)
   local co = running()
   if token == nil then token = co end
-  enter(token, co, "wait")
+  begin_wait(token, co, "wait")
   task_wait(token)
-  leave(token, co)
+  end_wait(token, co)
 end
 
--- The token's waiter was woken already: this wakeup is for the wait that it may begin before.
+-- The coroutine was woken by an earlier wakeup: this one ends its next wait, if that has begun.
 local function wake_again(token)
   if sleeping[token] and task_wakeup(token) then
     woken[token], sleeping[token] = sleeping[token], nil
   end
 end
 
--- `wakeup(token)` → true when somebody sleeps or waits on it, nothing otherwise. The token is what was given
--- to `sleep` or `wait`, or the sleeping coroutine. It runs when the running one suspends, in the order of wakeups.
+-- `wakeup(token)`: wakes the coroutine that sleeps or waits on the token, by default that coroutine. It runs when the
+-- running one suspends, in the order of the wakeups. Returns true, or nothing if no coroutine waits.
 function M.wakeup(token)
   if token == nil then error("bad argument #1 to 'wakeup' (a token expected, got nil)", 2) end
   local co = sleeping[token]
@@ -184,34 +186,34 @@ function M.wakeup(token)
     if not co or status(co) == "dead" then return end
     task_fork(wake_again, token)
   end
-  wakes = wakes + 1
+  wakeups = wakeups + 1
   return true
 end
 
--- While `trace_timeout` is on: coroutine of `timeout` → where it was made.
-M.timeouts = false
+-- While `trace_timeout` is on: by coroutine of `timeout`, the place that has called that, as text; else false.
+M.timeout_places = false
 
-local function timed(centiseconds, f)
+local function run_timeout(centiseconds, f)
   ltask.sleep(centiseconds)
-  if M.timeouts then M.timeouts[running()] = nil end
+  if M.timeout_places then M.timeout_places[running()] = nil end
   return f()
 end
 
--- `timeout(centiseconds, f)` → the coroutine that runs `f` when the time is over.
+-- `timeout(centiseconds, f)`: returns a coroutine that runs `f` after that time.
 function M.timeout(centiseconds, f)
   check_time("timeout", centiseconds)
   check_function(2, "timeout", f)
-  local co = task.spawn(timed, centiseconds, f)
-  if M.timeouts then
-    M.timeouts[co] = ("TIMER %d+%d : %s"):format(require "skynet.time".now(), math.ceil(centiseconds),
+  local co = task.spawn(run_timeout, centiseconds, f)
+  if M.timeout_places then
+    M.timeout_places[co] = ("TIMER %d+%d : %s"):format(require "skynet.clock".now(), math.ceil(centiseconds),
       debug.traceback("timeout", 2))
   end
   return co
 end
 
--- `trace_timeout(on)`: from now on, or no longer, `task` tells of a coroutine of `timeout` where it was made.
+-- `trace_timeout(on)`: from now on, or no longer, `task` shows for a coroutine of `timeout` where that was called.
 function M.trace_timeout(on)
-  M.timeouts = on and (M.timeouts or setmetatable({}, { __mode = "k" })) or false
+  M.timeout_places = on and (M.timeout_places or setmetatable({}, { __mode = "k" })) or false
 end
 
 return M

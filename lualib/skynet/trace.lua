@@ -1,38 +1,38 @@
--- Traces: what happens to a request, from service to service, as lines of the log with one tag:
+-- Traces: the events of a request, from service to service, as entries of the log with one tag:
 --   <TRACE :00000003-1> 12.345678 call @main.lua:12
--- that is tag, seconds of the clock that all services share, event, and where. Called by the other files here.
+-- that is tag, seconds of the clock that all services share, event, and place. Used by the other files of this folder.
 --
--- A call tells the callee its tag by a request of its own, which goes just before. One that does not know
--- this request refuses it, and nobody waits for the answer.
+-- A call sends its tag to the callee in a request of its own, just before the call. A callee that does not know this
+-- request refuses it, which has no effect.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
-local launch = require "skynet.launch"
+local boot = require "skynet.boot"
 
 local M = {}
 
--- The request by which a tag travels.
+-- The request that carries a tag.
 local REQUEST <const> = "skynet.trace"
 
 local this_task <const> = require "lio.task".current
 
-local tags = setmetatable({}, { __mode = "k" }) -- a task's own coroutine → its tag
-local coming = {} -- address → the tag of its next request
+local tags = setmetatable({}, { __mode = "k" }) -- by task, its tag
+local expected = {} -- by address, the tag of its next request
 local count = 0
 
 local function log(tag, event, level)
-  local where = ""
+  local place = ""
   if level then
     level = level + 2
     local info = debug.getinfo(level, "Sl")
-    -- Not `pcall` and the like.
+    -- C functions such as `pcall` are skipped.
     while info and info.currentline < 0 do
       level = level + 1
       info = debug.getinfo(level, "Sl")
     end
-    where = info and (" @%s:%d"):format(info.short_src, info.currentline) or ""
+    place = info and (" @%s:%d"):format(info.short_src, info.currentline) or ""
   end
-  core.log("info", ("<TRACE %s> %.6f %s%s"):format(tag, ltask.counter(), event, where))
+  core.log("info", ("<TRACE %s> %.6f %s%s"):format(tag, ltask.counter(), event, place))
 end
 
 local function new_tag()
@@ -40,40 +40,41 @@ local function new_tag()
   return (":%08x-%d"):format(ltask.self(), count)
 end
 
--- `trace([info])`: follows the running task, with the coroutines that it makes, and what it calls from now on.
+-- `trace([info])`: traces the running task, its coroutines, and its calls from now on.
 function M.trace(info)
-  local co = this_task()
-  if not co then error("trace: called where no coroutine of the service runs", 2) end
-  launch.trace = M
+  local task = this_task()
+  if not task then error("trace: called where no coroutine of the service runs", 2) end
+  boot.trace = M
   local tag = new_tag()
-  tags[co] = tag
+  tags[task] = tag
   log(tag, info and "trace " .. tostring(info) or "trace")
 end
 
--- `traceproto(protocol[, flag])`: true follows each message of the protocol, false none, nil those that are
--- followed already.
+-- `traceproto(protocol[, flag])`: true traces each message of the protocol, false none, nil those whose sender is
+-- traced.
 function M.traceproto(typename, flag)
-  launch.trace = M
+  boot.trace = M
   require "skynet.message".protocol(typename, "traceproto").trace = flag
 end
 
--- The running task is followed as the one was that has this tag.
+-- `adopt(tag)`: traces the running task with a tag of another task.
 function M.adopt(tag)
   tags[this_task()] = tag
 end
 
--- `tracetag()` → the tag of the running task, or nil.
+-- `tracetag()`: returns the tag of the running task, or nil.
 function M.tracetag()
   return tags[this_task()]
 end
 
--- Logs an event of the running task, if it is followed.
+-- `event(event)`: logs an event of the running task, if it is traced.
 function M.event(event)
   local tag = tags[this_task()]
   if tag then log(tag, event) end
 end
 
--- Before a call: → tag, or nil. `level` is whose line it is: 1 who calls this, 2 who called that.
+-- `call(to, level)`: logs a call that begins, and sends its tag. Returns the tag, or nil. `level` selects the place: 1
+-- is the caller of this function, 2 the caller of that.
 function M.call(to, level)
   local tag = tags[this_task()]
   if not tag then return end
@@ -82,10 +83,10 @@ function M.call(to, level)
   return tag
 end
 
--- A request of protocol `p` has come.
+-- `begin(from, p)`: the running task begins to handle a request of protocol `p`.
 function M.begin(from, p)
-  local tag = coming[from]
-  coming[from] = nil
+  local tag = expected[from]
+  expected[from] = nil
   if p.trace == false then return end
   if not tag and p.trace then
     tag = new_tag()
@@ -96,25 +97,25 @@ function M.begin(from, p)
   log(tag, "request")
 end
 
--- Its function has returned.
+-- `finish()`: the handler has returned.
 function M.finish()
-  local co = this_task()
-  local tag = tags[co]
+  local task = this_task()
+  local tag = tags[task]
   if not tag then return end
-  tags[co] = nil
+  tags[task] = nil
   log(tag, "end")
 end
 
--- Its function has raised.
-function M.failed(co)
-  local tag = tags[co]
+-- `failed(task)`: the handler has raised an error.
+function M.failed(task)
+  local tag = tags[task]
   if tag then log(tag, "error") end
 end
 
--- The tag of the next request of a service: what follows is followed here as well.
+-- `expect(from, tag)`: the next request of that service is traced with the tag.
 function M.expect(from, tag)
-  launch.trace = M
-  coming[from] = tag
+  boot.trace = M
+  expected[from] = tag
 end
 
 return M

@@ -1,5 +1,5 @@
--- Calls and their answers: values of all kinds, `ret` with `pack` and `packstring`, `retpack`, an answer before
--- the handler ends, what was only sent, and a second answer.
+-- Calls and their answers: values of all kinds, `ret` with `pack` and `packstring`, `retpack`, an answer before the
+-- handler ends, messages without a session, and a second answer.
 
 -- luacheck: read_globals SERVICE_NAME
 

@@ -1,4 +1,4 @@
--- `skynet.coroutine` and `skynet.profile`: generators that wait, seen from outside, and the time that they take.
+-- `skynet.coroutine` and `skynet.profile`: generators that wait, their status, and their time.
 
 local skynet = require "skynet"
 local profile = require "skynet.profile"
@@ -30,7 +30,7 @@ local function steps()
   coroutine.yield "begin"
   for _ = 1, 2 do print("number", f(4)) end
   coroutine.yield "end"
-  -- The time of the coroutine that all this runs in.
+  -- The time of the coroutine of the start function.
   local seconds = profile.stop((coroutine.thread()))
   print("time", seconds > 0, seconds < 60)
 end

@@ -1,4 +1,4 @@
--- Services that end: with calls pending, while others wait for them, before they have begun.
+-- Services that end: with calls in progress, while callers wait for them, before they have begun.
 
 -- luacheck: read_globals SERVICE_NAME
 
@@ -54,7 +54,7 @@ end
 
 local function master()
   skynet.start(function()
-    -- Calls in a coroutine of its own, up to its wait; the function that comes back waits for the outcome.
+    -- Calls in a coroutine of its own, up to the wait. Returns a function that waits for the outcome.
     local function ask(...)
       local args = table.pack(...)
       local result

@@ -1,4 +1,4 @@
--- An error in a handler: raised in who called, logged where it happened, and the service lives on.
+-- An error in a handler is raised in the caller and logged by the service, which continues.
 
 -- luacheck: read_globals SERVICE_NAME
 

@@ -1,5 +1,5 @@
--- A forgotten response: the log tells the session, who asked, and the handler's file and line; who asked goes on
--- waiting, and gets an error when the service ends.
+-- A forgotten response: the log shows the session, the caller, and the handler's file and line. The caller continues to
+-- wait, and gets an error when the service ends.
 
 -- luacheck: read_globals SERVICE_NAME
 
@@ -25,7 +25,7 @@ end
 
 local function slave()
   skynet.start(function()
-    skynet.dispatch("lua", function(_, _, cmd, ...) -- the log tells this line
+    skynet.dispatch("lua", function(_, _, cmd, ...) -- the log shows this line
       CMD[cmd](...)
     end)
   end)

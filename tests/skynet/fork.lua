@@ -1,5 +1,5 @@
--- `fork`: behind the current message, in order, with its arguments; what was woken goes first; a fork that fails
--- stops nobody.
+-- `fork`: forks run after the current message, in order, with their arguments; woken coroutines run first; a fork that
+-- fails does not stop others.
 
 local skynet = require "skynet"
 
@@ -11,7 +11,7 @@ skynet.start(function()
   skynet.sleep(0)
   print "then the forks"
 
-  -- A fork of a fork comes behind those that are there.
+  -- A fork of a fork runs after the forks before it.
   skynet.fork(function()
     say "a"
     skynet.fork(say, "a's own")
@@ -19,7 +19,7 @@ skynet.start(function()
   skynet.fork(say, "b")
   skynet.sleep(0)
 
-  -- Who was woken goes before those that were forked earlier, and so does who a fork wakes.
+  -- A woken coroutine runs before earlier forks, and so does a coroutine that a fork wakes.
   local function sleeper(name)
     skynet.wait(name)
     print("woken", name)

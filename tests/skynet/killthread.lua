@@ -1,4 +1,4 @@
--- `killthread` and `task`: coroutines that are closed from outside, in a sleep, a call, a timer and a request.
+-- `killthread` and `task`: coroutines that are closed in a sleep, a call, a timer and a request.
 
 -- luacheck: read_globals SERVICE_NAME
 

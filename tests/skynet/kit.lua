@@ -1,6 +1,6 @@
--- What the suites of skynet's words share: tests by description, as tests/ltaskkit.lua has them, with a first service
--- that is none of skynet's own. Sources have `skynet`, `ltask` and `say`; `main` runs as a coroutine of the first
--- service, and the system ends after it.
+-- What the suites of the Skynet API share: tests by description, as in tests/ltaskkit.lua, with a first service that is
+-- not made by skynet. Sources have `skynet`, `ltask` and `say`; `main` runs as a coroutine of the first service, and
+-- the system ends after it.
 
 local kit = require "tests.ltaskkit"
 
@@ -8,7 +8,7 @@ local M = { lines = kit.lines }
 
 local use <const> = "local skynet = require 'skynet' "
 
--- `serve()` answers "lua" messages with what the function of the command's name in `CMD` returns.
+-- `serve()` answers "lua" messages with the results of the function in `CMD` that the command names.
 local serve <const> = ([[
   local CMD = {}
   local function serve()
@@ -23,7 +23,7 @@ M.text_protocol = ([[
     name = "text", id = skynet.PTYPE_TEXT, pack = function(text) return text end, unpack = skynet.tostring,
   } ]]):gsub("\n", " ")
 
--- kit.both of tests/ltaskkit.lua, with skynet's words in all sources.
+-- kit.both of tests/ltaskkit.lua, with the Skynet API in all sources.
 function M.both(name, spec)
   for service, source in pairs(spec.services or {}) do spec.services[service] = use .. serve .. source end
   if spec.main then spec.main = use .. spec.main end

@@ -1,10 +1,10 @@
--- A model of skynet's order of coroutines, on plain coroutines: what was woken runs when the running one suspends,
--- forks when nothing is woken. A plan, made of random actions, runs on it and on the real thing; for
+-- A model of skynet's order of coroutines, on plain coroutines: woken coroutines run when the running one suspends,
+-- forks when no coroutine is woken. A plan of random actions runs on the model and on skynet; for
 -- tests/skynet_order_test.lua.
 
 local M = {}
 
--- Runs the plan by the words of `api` (fork, wait, wakeup). `log` gets a line per action.
+-- Runs the plan by the functions of `api` (fork, wait, wakeup). `log` gets a line per action.
 local function play(plan, api, log)
   local function run(number)
     local actions = plan[number]
@@ -26,8 +26,8 @@ local function play(plan, api, log)
 end
 M.play = play
 
--- A plan of coroutines 1 to `count`, each forked once at most. Tokens are numbers above `base`, below `base` + 1000;
--- none is waited for by two.
+-- Returns a plan of coroutines 1 to `count`, each forked at most once. Tokens are numbers above `base`, below
+-- `base` + 1000; at most one coroutine waits on each.
 function M.plan(random, count, base)
   local plan = {}
   local next_one, next_token = 2, base + 1
@@ -50,14 +50,14 @@ function M.plan(random, count, base)
   return plan
 end
 
--- What skynet does with the plan: the list of log lines.
+-- Runs the plan on the model. Returns the list of log lines.
 function M.expected(plan)
   local lines = {}
   local waiting, woken, forks = {}, {}, {}
   local function suspend(co)
     local ok, problem = coroutine.resume(co)
     if not ok then error(problem, 0) end
-    -- One after the other, each followed by those that it woke.
+    -- One after the other, each followed by the coroutines that it has woken.
     while #woken > 0 do
       local token = table.remove(woken, 1)
       co = waiting[token]

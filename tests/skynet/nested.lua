@@ -1,5 +1,5 @@
--- Coroutines of the program's own, and waits inside of them: generators that call other services, at any depth,
--- several at a time, while the service goes on with its other work.
+-- Coroutines of the program, and waits inside of them: generators that call other services, at any depth, several at a
+-- time, while the service continues with other work.
 
 -- luacheck: read_globals SERVICE_NAME
 
@@ -46,7 +46,7 @@ local function master()
     for one in each(pages(address, 3, 7)) do list[#list + 1] = one end
     print(table.concat(list, " "))
 
-    -- Several at a time, and the service does its other work meanwhile.
+    -- Several at a time, while the service does other work.
     local sums, other = {}, 0
     for i = 1, 5 do
       skynet.fork(function()
@@ -66,7 +66,7 @@ local function master()
     table.sort(sums)
     print(table.concat(sums, " "), other > 5)
 
-    -- A sleep in a coroutine inside of a coroutine: woken by the token, and by the innermost coroutine.
+    -- A sleep in a nested coroutine, woken by the token, and by the innermost coroutine.
     local inner
     skynet.fork(function()
       local co = coroutine.create(function()
@@ -87,7 +87,7 @@ local function master()
     print(skynet.wakeup "token")
     skynet.yield()
 
-    -- An error of a call inside comes out at the resume.
+    -- An error of a call inside is returned by resume.
     local ok, e = coroutine.resume(coroutine.create(function() skynet.call(address, "lua", {}, 1) end))
     print(ok, type(e))
     local sorted, problem = pcall(table.sort, { 3, 2, 1 }, function(a, b)

@@ -1,5 +1,5 @@
--- A mailbox that fills while its service is busy: the log tells when 1024, 2048, … messages are passed, and again
--- after it was emptied.
+-- A mailbox that fills while its service is busy: the log reports when it has more than 1024, 2048, … messages, and
+-- again after it was empty.
 
 -- luacheck: read_globals SERVICE_NAME
 
@@ -11,7 +11,7 @@ local function slave()
   skynet.start(function()
     skynet.dispatch("lua", function(_, _, cmd, n)
       if cmd == "busy" then
-        -- Does not pause before all are there.
+        -- Does not yield before all have arrived.
         skynet.send(master, "lua")
         repeat until skynet.mqlen() == n
       elseif cmd == "count" then
@@ -31,7 +31,7 @@ local function first()
     for _, n in ipairs { 1500, 1024, 3000, 4000, 2590, 3102 } do
       skynet.send(address, "lua", "busy", n)
       skynet.wait "flood"
-      -- The question is the last one of them.
+      -- The call is the last of them.
       for i = 1, n - 1 do skynet.send(address, "lua", "more", i) end
       print("flood", n, "handled", skynet.call(address, "lua", "count"))
     end

@@ -1,4 +1,4 @@
--- `response()`: answers come later, from anywhere in the service and in any order; once each.
+-- `response()`: later answers, from anywhere in the service and in any order, once each.
 
 -- luacheck: read_globals SERVICE_NAME
 
@@ -42,7 +42,7 @@ local function slave()
   end)
 end
 
--- Asks, and ends without having got an answer.
+-- Calls, and ends without an answer.
 local function asker(address)
   skynet.start(function()
     skynet.fork(skynet.call, address, "lua", "keep", "Eve")

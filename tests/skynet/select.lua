@@ -1,5 +1,5 @@
--- `skynet.request`: several calls at a time. Answers come in the order in which they are ready; a time limit, errors,
--- and calls from inside the loop.
+-- `skynet.request`: several calls at a time, whose answers arrive in any order; a timeout, errors, and calls from
+-- inside the loop.
 
 -- luacheck: read_globals SERVICE_NAME
 

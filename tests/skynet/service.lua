@@ -1,4 +1,4 @@
--- `skynet.service`: a store that is made of a function, once, by whoever comes first; found by its name; closed.
+-- `skynet.service`: a store that is made of a function, once, by the first caller; found by its name; closed.
 
 -- luacheck: read_globals SERVICE_NAME
 

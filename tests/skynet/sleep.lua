@@ -25,7 +25,7 @@ skynet.start(function()
   for _, i in ipairs { 2, 4, 1, 3 } do skynet.wakeup(i) end
   skynet.yield()
 
-  -- The timer of a sleep that was broken off wakes nobody later on.
+  -- The timer of a sleep that was woken has no effect later.
   local again = skynet.fork(function()
     print("broken off", skynet.sleep(50))
     print("its next sleep", skynet.sleep(60))
@@ -35,7 +35,7 @@ skynet.start(function()
   skynet.wakeup(again)
   skynet.wait "over"
 
-  -- A second wakeup, before the first has run, is for the wait behind.
+  -- A second wakeup before the coroutine has run ends its next wait.
   skynet.fork(function()
     skynet.wait "twice"
     print "once"
@@ -47,7 +47,7 @@ skynet.start(function()
   skynet.sleep(1)
   print("nobody", skynet.wakeup "twice")
 
-  -- A coroutine may be woken while others sleep on the same tick.
+  -- A coroutine may be woken while others sleep until the same time.
   local done = 0
   for i = 1, 100 do
     skynet.fork(function()

@@ -1,5 +1,5 @@
--- `trace`: the way of a request through two services and back, as lines of the log with one tag; what is not
--- followed leaves none.
+-- `trace`: the events of a request through two services and back, as lines of the log with one tag. Requests that are
+-- not traced leave no lines.
 
 -- luacheck: read_globals SERVICE_NAME
 

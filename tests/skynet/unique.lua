@@ -1,5 +1,5 @@
--- Unique services and names: one of a kind, those who ask meanwhile wait for it, `queryservice` waits until there
--- is one, and a name goes with its service.
+-- Unique services and names: a unique service starts once while further callers wait, `queryservice` waits until there
+-- is one, and a name is free when its service has ended.
 
 local skynet = require "skynet"
 local mode = ...

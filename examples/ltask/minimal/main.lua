@@ -1,7 +1,7 @@
 -- The smallest system, on the low-level modules alone: one service, and no service library.
--- `lio examples/ltask/minimal/main.lua` prints what its service says six times, and ends.
+-- `lio examples/ltask/minimal/main.lua` runs a service that prints six lines, and ends.
 --
--- Programs use `ltask.start` instead, as pingpong does; this is what that stands on.
+-- Programs use `ltask.start` instead, as pingpong does. `ltask.start` itself uses these modules.
 
 local boot = require "ltask.bootstrap"
 
@@ -12,7 +12,7 @@ local SYSTEM <const> = 0 -- a type of message
 boot.init {}
 boot.new_service("root", "@" .. folder .. "service.lua", ROOT)
 
--- A service runs when it has a message; without this one it would wait for ever.
+-- A service runs when it has a message. Without this one it would wait forever.
 local message, size = boot.pack("init", { name = "root" })
 boot.post_message { from = ROOT, to = ROOT, session = 0, type = SYSTEM, message = message, size = size }
 

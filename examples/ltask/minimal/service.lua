@@ -1,5 +1,5 @@
--- The service of main.lua beside it. It never takes its message, so its mailbox is not empty, and it is
--- resumed after each yield.
+-- The service of main.lua. It never takes its message, so its mailbox is not empty, and the scheduler resumes it after
+-- each yield.
 
 for i = 0, 5 do
   print("service" .. i)

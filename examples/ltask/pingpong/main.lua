@@ -1,5 +1,5 @@
--- Two services call each other's: `lio examples/ltask/pingpong/main.lua`, or `… main.lua 1000` for so many calls.
--- It prints how many calls a second that makes, and ends.
+-- One service calls another: `lio examples/ltask/pingpong/main.lua`, or `… main.lua 1000` for 1000 calls.
+-- The program prints the number of calls per second, and ends.
 
 local start = require "ltask.start"
 

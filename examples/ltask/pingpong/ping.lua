@@ -1,10 +1,10 @@
--- The first service of main.lua beside it: spawns the other one, calls it again and again, and ends the system.
+-- The first service of main.lua: spawns the second one, calls it repeatedly, and ends the system.
 
 local ltask = require "ltask"
 
 local rounds = ...
 
--- A service's file returns before its requests are answered, so what takes long is forked.
+-- A service answers requests only after its file has returned, so long work is forked.
 ltask.fork(function()
   local pong = ltask.spawn("pong", "pong")
   local began = ltask.counter()

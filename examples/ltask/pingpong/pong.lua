@@ -1,6 +1,6 @@
--- The second service of main.lua beside it: answers the request `ping`.
+-- The second service of main.lua: answers the request `ping`.
 
-local word = ... -- what `spawn` was given behind the name
+local word = ... -- the arguments of `spawn` after the name
 
 local S = {}
 

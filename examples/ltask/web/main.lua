@@ -1,8 +1,8 @@
--- A web server whose handlers let other services do the work, on all cores:
+-- A web server whose handlers call other services, which work on all cores:
 -- `lio --service examples/ltask/web/main.lua`, then `curl http://127.0.0.1:8080/primes/1000000`.
 -- Another port: `… main.lua 8081`.
 --
--- While a service counts, the server goes on with other requests: a handler that calls waits alone.
+-- While a service counts, only the calling handler waits. The server handles other requests.
 
 local ltask = require "ltask"
 local web = require "lio.webserver"
@@ -21,11 +21,11 @@ app:get("/primes/:limit", function(req, res)
     return res:status(400):send "a whole number up to 10000000, please\n"
   end
   turn = turn % SERVICES + 1
-  local service = services[turn] -- `turn` is another one when the answer is there
+  local service = services[turn] -- `turn` may change while this handler waits for the answer
   return { limit = limit, count = ltask.call(service, "count", limit), service = service }
 end)
 
--- What each service has done: the figures that the scheduler keeps.
+-- The scheduler's statistics of each service.
 app:get("/stat", function(req, res)
   local list = {}
   for id, figures in pairs(ltask.call(1, "stat")) do
@@ -36,4 +36,4 @@ app:get("/stat", function(req, res)
 end)
 
 app:run(tonumber((...)) or 8080) -- until SIGINT or SIGTERM
-ltask.send(1, "quit_ltask") -- else the other services would go on
+ltask.send(1, "quit_ltask") -- otherwise the other services keep the system running

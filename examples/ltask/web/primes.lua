@@ -1,8 +1,8 @@
--- A service of main.lua beside it: counts primes, which takes a while.
+-- A service of main.lua: counts primes, which takes long.
 
 local S = {}
 
--- How many primes there are up to `limit`, by the sieve of Eratosthenes.
+-- Returns the number of primes up to `limit`, with the sieve of Eratosthenes.
 function S.count(limit)
   local composite, count = {}, 0
   for n = 2, limit do

@@ -166,11 +166,12 @@ end
 -- The native `recv` and `send`, with the functions that they call when a task has to queue or to wait for more room.
 local function native_calls(driver)
   local reads <const>, writes <const> = driver.read_queue, driver.write_queue
-  return stream.waiting(driver.timers,
-    function(c, ...) return recv_queued(reads, c, ...) end,
-    function(c) reads:release(c) end,
-    function(c, ...) return send_queued(writes, c, ...) end,
-    function(c, sent, ...) return send_rest(writes, c, sent, ...) end)
+  return stream.waiting(driver.timers, {
+    recv_queued = function(c, ...) return recv_queued(reads, c, ...) end,
+    release = function(c) reads:release(c) end,
+    send_queued = function(c, ...) return send_queued(writes, c, ...) end,
+    send_rest = function(c, sent, ...) return send_rest(writes, c, sent, ...) end,
+  })
 end
 
 -- Waiting for the peer -------------------------------------------------------------------------------

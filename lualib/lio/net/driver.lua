@@ -52,7 +52,7 @@ local function run_deferred(deferred)
   while deferred[1] do table.remove(deferred)() end
 end
 
--- The function that does one round. It runs all the time, so what it needs are upvalues.
+-- Makes the function for one round. It runs in every round, so the objects that it needs are upvalues.
 local function make_step(driver)
   local selector <const>, timers <const>, hooks <const> = driver.selector, driver.timers, driver.hooks
   local unflushed <const>, deferred <const> = driver.unflushed, driver.deferred

@@ -44,7 +44,7 @@ local function accept_next(server)
   return c, message, code
 end
 
-local function report(server, message)
+local function report_and_pause(server, message)
   io.stderr:write("lio: ", message, "\n")
   server.driver:sleep(PAUSE)
 end
@@ -60,7 +60,7 @@ local function accept_loop(server)
       local accepted, message, code = accept_next(server)
       if not accepted then
         if code == "closed" then return end
-        report(server, message)
+        report_and_pause(server, message)
       end
     end
   end
@@ -75,7 +75,7 @@ local function accept_others(server, listener)
       if c then
         if not server:admit(c) then c:close() end
       elseif code ~= "closed" then
-        report(server, message)
+        report_and_pause(server, message)
       end
     end
   end

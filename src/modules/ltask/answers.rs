@@ -154,7 +154,7 @@ fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option
 
 /// → the index of what the hook has returned or raised, and whether it returned
 fn run_failed(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<(i32, bool), Fault> {
-    let result = hooks::push(call, "failed")?;
+    let result = hooks::push(call, "task_failed")?;
     call.push(Argument(co))?;
     call.push(Argument(error))?;
     call.push(tag.from)?;
@@ -163,7 +163,7 @@ fn run_failed(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<(i32
 }
 
 fn forgotten(call: &mut Call<'_>, name: &[u8], from: ServiceId) -> Result<bool, Fault> {
-    hooks::push(call, "forgotten")?;
+    hooks::push(call, "unanswered_request")?;
     call.create(name.to_vec())?;
     call.push(from)?;
     tasks(call)?.threads.call(call, 3)

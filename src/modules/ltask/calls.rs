@@ -167,7 +167,7 @@ fn resumed(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
 #[cold]
 fn raise(call: &mut Call<'_>) -> Result<Next, Fault> {
     let error = call.count();
-    hooks::push(call, "raised")?;
+    hooks::push(call, "call_failed")?;
     call.push(Argument(error))?;
     Ok(Next::call(2, then(raised), 0))
 }

@@ -3,23 +3,23 @@
 use super::arguments::{block, labelled_entry, on_service, service, service_id};
 use super::calls;
 use super::dispatch::{LOOP_FUNCTION, SCHEDULE_FUNCTION};
-use super::recover::{RECOVER, serve};
+use super::recover::{RECOVER, loop_ended};
 use super::{find, service as library};
-use super::{handlers, system};
+use super::{handlers, hooks, system};
 use crate::ltask::log::Repetition;
 use crate::ltask::message::Borrowed;
 use crate::ltask::service::OVERLOAD;
 use crate::lua::library as files;
-use crate::lua::{Call, Chunk, Entry, Fault, Function, FunctionTable, Lazy, List, Many, Maybe, Next, Value, functions};
+use crate::lua::{Call, Chunk, Entry, Fault, Function, FunctionTable, Lazy, List, Maybe, Next, Value, functions};
 use crate::modules::pack;
 use std::sync::atomic::Ordering::Relaxed;
 
 const FUNCTIONS: FunctionTable = functions! {
-    library::setup, loop: LOOP_FUNCTION, schedule: SCHEDULE_FUNCTION, serve, library::is_request, library::requests,
-    recover: RECOVER, system::system_calls, library::require_now, generation: library::GENERATION, finish: FINISH,
-    fail_boot, log, log_reader: LOG_READER, held_reader: HELD_READER, poplog: POPLOG, stat, idle_wait: IDLE_WAIT,
-    is_idle: IS_IDLE, handlers::poll_handler, library::watch, services: SERVICES, main_chunk, embedded, chunk, bytes,
-    report_overload: REPORT_OVERLOAD, was_endless: WAS_ENDLESS,
+    library::setup, loop: LOOP_FUNCTION, schedule: SCHEDULE_FUNCTION, loop_ended, library::is_request,
+    library::requests, recover: RECOVER, system::system_calls, library::require_now, generation: library::GENERATION,
+    finish: FINISH, fail_boot, log, log_reader: LOG_READER, held_reader: HELD_READER, poplog: POPLOG, stat,
+    idle_wait: IDLE_WAIT, is_idle: IS_IDLE, handlers::poll_handler, library::add_end_waits, hooks::use_hooks,
+    services: SERVICES, main_chunk, embedded, chunk, bytes, report_overload: REPORT_OVERLOAD, was_endless: WAS_ENDLESS,
 };
 
 /// Opens `ltask.core`. Its functions come into the table as they are used.
@@ -60,29 +60,28 @@ const HELD_READER: Function = on_service(|service| service.system().set_held_rea
 /// `core.poplog()` → as `ltask.poplog`, with the label of who said it behind its id.
 const POPLOG: Function = on_service(|service| labelled_entry(service.system().log.pop()));
 
-/// `core.stat(id)` → label, messages, queue, queue_max, cpu seconds, memory, memory_max, resumes,
-/// coroutines; nothing when there is no such service.
-fn stat(call: &mut Call<'_>) -> Result<Many<Value>, Fault> {
+/// `core.stat(id)` → the statistics of a service, by name; nil when there is no such service.
+fn stat(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     let id = service_id(call, 1)?;
     let slot = service(call)?.system().registry.get(id);
     let Some((slot, statistics)) = slot.and_then(|slot| Some((slot, slot.statistics()?))) else {
-        return Ok(Many(Vec::new()));
+        return Ok(None);
     };
     let level = slot.mailbox.level();
     if !slot.mailbox.is_alive(id) {
-        return Ok(Many(Vec::new()));
+        return Ok(None);
     }
-    Ok(Many(vec![
-        Value::String(statistics.label().into_bytes()),
-        Value::Integer(level.received as i64),
-        Value::Integer(level.queued as i64),
-        Value::Integer(level.most as i64),
-        Value::Number(statistics.busy() as f64 / 1e9),
-        Value::Integer(statistics.memory.load(Relaxed) as i64),
-        Value::Integer(statistics.memory_most.load(Relaxed) as i64),
-        Value::Integer(statistics.resumes.load(Relaxed) as i64),
-        Value::Integer(statistics.coroutines.load(Relaxed) as i64),
-    ]))
+    Ok(Some(Value::Record(vec![
+        ("label", Value::String(statistics.label().into_bytes())),
+        ("messages", Value::Integer(level.received as i64)),
+        ("queue", Value::Integer(level.queued as i64)),
+        ("queue_max", Value::Integer(level.most as i64)),
+        ("cpu", Value::Number(statistics.busy() as f64 / 1e9)),
+        ("memory", Value::Integer(statistics.memory.load(Relaxed) as i64)),
+        ("memory_max", Value::Integer(statistics.memory_most.load(Relaxed) as i64)),
+        ("resumes", Value::Integer(statistics.resumes.load(Relaxed) as i64)),
+        ("coroutines", Value::Integer(statistics.coroutines.load(Relaxed) as i64)),
+    ])))
 }
 
 /// `core.report_overload()`: from now on the log tells when more than 1024, 2048 … messages of this service
@@ -100,7 +99,7 @@ const SERVICES: Function = on_service(|service| {
 
 /// `core.main_chunk()` → the service library's main function, precompiled.
 fn main_chunk(_: &mut Call<'_>) -> Result<&'static [u8], Fault> {
-    let chunk = files::compiled("ltask.service");
+    let chunk = files::compiled("ltask.main");
     chunk.ok_or_else(|| Fault::message("the service library cannot be compiled"))
 }
 

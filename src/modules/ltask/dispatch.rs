@@ -335,7 +335,7 @@ fn fallback(
         return start(call, tasks, count, handler, tag, owner);
     }
     // The service has no handler of that name: the caller gets an error, or the log.
-    hooks::push(call, "unknown")?;
+    hooks::push(call, "unknown_request")?;
     call.push(Argument(1))?;
     call.push(tag.from)?;
     call.push(tag.session)?;
@@ -373,7 +373,7 @@ fn answer(call: &mut Call<'_>, tasks: &Rc<Tasks>, head: Head, count: i32, owner:
         fire(call, tasks, head.session)?;
         return go_on(call, tasks, owner);
     }
-    hooks::push(call, "strange_answer")?;
+    hooks::push(call, "unknown_answer")?;
     call.push(head.from)?;
     call.push(head.session)?;
     call.push_copies(1..=count)?;
@@ -411,7 +411,7 @@ fn fire(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64) -> Result<(), Faul
 #[cold]
 fn error_answer(call: &mut Call<'_>, head: Head, owner: u32) -> Result<Turn, Fault> {
     let count = call.count();
-    hooks::push(call, "refused")?;
+    hooks::push(call, "error_answer")?;
     call.push(head.from)?;
     call.push_copies(1..=count)?;
     Turn::next(Next::call(count + 2, then(refused), owner))

@@ -65,7 +65,7 @@ pub(super) fn quit(call: &mut Call<'_>) -> Result<Next, Fault> {
         return Ok(Next::returns(()));
     }
     // A service that has used up its memory must still be able to end.
-    let code = compiled("ltask.quit").unwrap_or_default();
+    let code = compiled("ltask.quit_handler").unwrap_or_default();
     without_limit(call, |call| call.create(Chunk::Text(code, c"=lio")))?;
     Ok(Next::call(0, then(|_: &mut Call<'_>, _: Outcome| Ok(())), 0))
 }

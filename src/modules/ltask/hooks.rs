@@ -1,10 +1,11 @@
-//! What the service library does in rare cases: functions of `ltask.more`, which is loaded when the first one is called.
+//! What the service library does in rare cases: functions of `ltask.hooks`, which is loaded when the first one is called,
+//! or of the module that `core.use_hooks` has named.
 
-use crate::lua::{Argument, Call, Fault, Function, INDEX, Keep, Kept, Kind, Next, Outcome, Then, then};
+use crate::lua::{Argument, Call, Fault, Function, Keep, Kept, Kind, Next, Outcome, Then, then};
 
 /// Lua's own `require`.
 pub(super) static REQUIRE: Kept = Kept::new();
-/// The table `hooks` of `ltask.more`.
+/// The table of hooks. Before it is loaded: the module's name, or nil for `ltask.hooks`.
 static HOOKS: Kept = Kept::new();
 
 /// Pushes the beginning of a call of the hook `name`, whose first argument is the name: others may follow. → the index of
@@ -24,25 +25,29 @@ pub(super) fn require<R>(
     Ok(Next::call(1, next, kept))
 }
 
+/// `core.use_hooks(module)`: the hooks are those of this module, which is loaded when the first one is called.
+pub(super) fn use_hooks(call: &mut Call<'_>) -> Result<(), Fault> {
+    call.expect(1, Kind::String, "string")?;
+    call.create(Keep(&HOOKS, Argument(1)))?;
+    Ok(())
+}
+
 /// `(name, …)` → what the function of that name returns.
 fn hook(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
     let hooks = call.kept(&HOOKS)?;
-    if call.kind(hooks) == Kind::Table {
-        return run(call, hooks, count);
+    match call.kind(hooks) {
+        Kind::Table => run(call, hooks, count),
+        Kind::String => {
+            call.kept(&REQUIRE)?;
+            call.push(Argument(hooks))?;
+            Ok(Next::call(1, then(loaded), count as u32))
+        }
+        _ => require(call, "ltask.hooks", then(loaded), count as u32),
     }
-    call.drop_to(count);
-    require(call, "ltask.more", then(loaded), count as u32)
 }
 
 fn loaded(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
-    call.push(INDEX)?;
-    call.push(Argument(outcome.first))?;
-    call.create("hooks")?;
-    Ok(Next::call(2, then(found), outcome.kept))
-}
-
-fn found(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     let hooks = call.create(Keep(&HOOKS, Argument(outcome.first)))?;
     run(call, hooks, outcome.kept as i32)
 }

@@ -8,9 +8,9 @@ use crate::ltask::message::{ServiceId, kind};
 use crate::lua::{Argument, Call, Either, Fault, Function, Maybe, Next, Outcome, TO_TEXT, then};
 use crate::task::{Ending, Token};
 
-/// `core.serve(ok, ended)` → ended: of the protected main loop. An error in it is answered or logged, and
-/// the service goes on, also when that fails.
-pub(super) fn serve(call: &mut Call<'_>) -> Result<bool, Fault> {
+/// `core.loop_ended(pcall(core.loop))`: returns whether the service has ended. An error in the main loop is answered or
+/// logged, and the service continues, also when that fails.
+pub(super) fn loop_ended(call: &mut Call<'_>) -> Result<bool, Fault> {
     if call.is_true(1) {
         return Ok(call.is_true(2));
     }
@@ -24,9 +24,9 @@ pub(super) fn serve(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// Has the library answer or log the error at 2.
 fn call_hook(call: &mut Call<'_>) -> Result<bool, Fault> {
-    hooks::push(call, "recover")?;
+    hooks::push(call, "loop_failed")?;
     call.push(Argument(2))?;
-    library_tasks(call, "serve")?.threads.call(call, 2)
+    library_tasks(call, "loop_ended")?.threads.call(call, 2)
 }
 
 /// What `recover` gives: a request, or that an answer went on.

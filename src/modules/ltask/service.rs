@@ -19,15 +19,29 @@ use crate::lua::{
 };
 use crate::modules::{coroutine, pack};
 use crate::task::Tasks;
-use std::ffi::CStr;
 use std::sync::atomic::Ordering;
 
 const PUBLIC: FunctionTable = functions! {
     dispatch = handlers::dispatch_table, schedule_message: SCHEDULE_FUNCTION, handlers::idle_handler, handlers::quit,
 };
 
-/// What of the task core is `ltask`'s as well.
-const TASK: [&CStr; 5] = [c"fork", c"wait", c"wakeup", c"interrupt", c"running"];
+/// The functions that `ltask` has from other modules. A module is loaded when the first of its functions is used.
+const MODULES: &[(&str, &[&str])] = &[
+    ("lio.task", &["fork", "wait", "wakeup", "interrupt", "running"]),
+    ("ltask.concurrent", &["async", "request", "parallel"]),
+    (
+        "ltask.coroutines",
+        &["current_token", "multi_wait", "multi_wakeup", "multi_interrupt", "dispatch_wakeup", "thread_info"],
+    ),
+    ("ltask.errors", &["raise_error", "error"]),
+    ("ltask.log", &["log"]),
+    ("ltask.main_thread", &["mainthread_run"]),
+    (
+        "ltask.root_client",
+        &["spawn", "spawn_service", "uniqueservice", "queryservice", "register", "kill", "servicepath"],
+    ),
+    ("ltask.sessions", &["current_session", "suspend"]),
+];
 
 /// All that `ltask` has in any service.
 const LISTS: &[FunctionTable] = &[messages::FUNCTIONS, time::FUNCTIONS, event::FUNCTIONS, pack::FUNCTIONS];
@@ -46,6 +60,7 @@ fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
     }
     let tasks = call.data::<Service>().map(|service| service.library.tasks().is_some());
     let Some(name) = call.string(2) else { return Ok(Either::One(None)) };
+    let module = MODULES.iter().find(|(_, names)| names.iter().any(|known| known.as_bytes() == name));
     match (tasks, name) {
         (None, b"start") => {
             let globals = call.loaded("_G")?;
@@ -53,19 +68,16 @@ fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
             call.create("ltask.start")?;
             return Ok(Either::Other(Next::call(1, then(keep), 0)));
         }
-        (None | Some(false), _) | (_, b"signal_handler" | b"on_idle") => return Ok(Either::One(None)),
+        (None | Some(false), _) => return Ok(Either::One(None)),
         _ => {}
     }
     if let Some(function) = find(call, &[calls::PUBLIC, PUBLIC]) {
         return known(function);
     }
-    if !TASK.iter().any(|known| known.to_bytes() == name) {
-        return Ok(Either::Other(hooks::require(call, "ltask.more", then(field), 0)?));
+    match module {
+        Some((module, _)) => Ok(Either::Other(hooks::require(call, module, then(field), 0)?)),
+        None => Ok(Either::One(None)),
     }
-    call.push(INDEX)?;
-    call.loaded("lio.task")?;
-    call.push(Argument(2))?;
-    Ok(Either::Other(Next::call(2, then(keep), 0)))
 }
 
 /// What the module that was loaded has under the name at 2.
@@ -134,8 +146,8 @@ pub(super) fn is_request(call: &mut Call<'_>) -> Result<bool, Fault> {
 pub(super) const GENERATION: Function =
     on_service(|service| if service.library.is_first_generation { 1i64 } else { 2 });
 
-/// `core.watch(n)`: `n` more of the service's tasks wait for its own end, and do not keep it alive.
-pub(super) fn watch(call: &mut Call<'_>) -> Result<(), Fault> {
+/// `core.add_end_waits(n)`: `n` more of the service's tasks wait for its own end, and do not keep it running.
+pub(super) fn add_end_waits(call: &mut Call<'_>) -> Result<(), Fault> {
     let more = call.integer_in(1, -1..=1, "number of tasks")? as isize;
     let end_waits = &mut service(call)?.library.end_waits;
     *end_waits = end_waits.saturating_add_signed(more);
@@ -166,7 +178,7 @@ fn require(call: &mut Call<'_>) -> Result<Next, Fault> {
     if is_built_in || service.library.tasks().is_none() || !call.is_yieldable() {
         return require_now(call);
     }
-    hooks::require(call, "ltask.loader", then(load), 0)
+    hooks::require(call, "ltask.require", then(load), 0)
 }
 
 fn load(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {

@@ -146,9 +146,9 @@ fn search(call: &mut Call<'_>, name: &[u8], path: i32) -> Result<Option<i32>, Fa
     Ok(None)
 }
 
-/// Pushes the main chunk of a service that comes with lio: `ltask.NAME`, or `NAME.service`. → its index
+/// Pushes the main chunk of a service that comes with lio: `ltask.service.NAME`, or `NAME.service`. → its index
 fn built_in(call: &mut Call<'_>, name: &[u8]) -> Result<Option<i32>, Fault> {
-    let ours = [b"ltask.", name].concat();
+    let ours = [b"ltask.service.", name].concat();
     let file = embedded(&ours).or_else(|| embedded(&[name, b".service"].concat()));
     file.map(|file| call.create(Chunk::Text(file.text, file.chunk))).transpose()
 }

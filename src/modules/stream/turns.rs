@@ -5,7 +5,7 @@
 use super::connection::Connection;
 use super::recv::RECV;
 use super::send::SEND;
-use crate::lua::{Argument, Call, Closure, Fault, Nil};
+use crate::lua::{Argument, Call, Closure, Fault};
 use crate::modules::task::push_handle;
 use crate::modules::timer::nanos;
 use crate::stream::turns::{Alarm, Reading, Turns};
@@ -13,22 +13,23 @@ use crate::task::Tasks;
 
 type Waiting = Closure<(Argument, Argument, Argument, Argument)>;
 
-/// `stream.waiting(timers, recv_in_turn, pass_on, send_in_turn, send_rest)`: returns `recv` and `send`. The Lua
-/// functions get the arguments of the call; `send_rest` also gets the number of bytes sent as the second argument.
-/// `pass_on(c)` ends a turn to read. `timers`: a `lio.timer` queue, see `stream.limit`.
+/// `stream.waiting(timers, calls)` returns `recv` and `send`. `timers`: a `lio.timer` queue, see `stream.limit`. `calls`
+/// has Lua functions: `recv_queued` and `send_queued` are called with the arguments of a call while another task has the
+/// turn, `send_rest` with the number of bytes that are sent as the second argument; `release(c)` ends a turn to read.
 pub(super) fn waiting(call: &mut Call<'_>) -> Result<(Waiting, Waiting), Fault> {
     let tasks = Tasks::of(call)?;
     tasks.let_through(RECV);
     tasks.let_through(SEND);
-    for _ in call.count()..5 {
-        call.push(Nil)?;
-    }
+    let recv_queued = call.raw_field(2, "recv_queued")?;
+    let release = call.raw_field(2, "release")?;
+    let send_queued = call.raw_field(2, "send_queued")?;
+    let send_rest = call.raw_field(2, "send_rest")?;
     let tasks = Argument(push_handle(call)?);
     let with = |function, one, two| {
         let (one, two) = (Argument(one), Argument(two));
         Closure(function, (tasks, one, two, Argument(1)))
     };
-    Ok((with(RECV, 2, 3), with(SEND, 4, 5)))
+    Ok((with(RECV, recv_queued, release), with(SEND, send_queued, send_rest)))
 }
 
 /// Changes the turns of the value at 1, for which Lua's tables have, or had, an entry.

@@ -1,14 +1,14 @@
--- Messages as skynet programs pack them: pointers, which `skynet.pack` makes and sending takes, and strings of the same
--- bytes, which may be kept. Called through lualib/skynet.lua, and by skynet.message and skynet.protocol.
+-- Packed messages: pointers with sizes, which `skynet.pack` makes, and strings of the same bytes. Used by
+-- lualib/skynet.lua, skynet.message and skynet.protocol.
 --
--- Invariant: a pointer has one owner. What takes a message frees it, also when it raises.
+-- Invariant: a pointer has one owner. A function that takes a message frees it, also when it raises.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
 
 local M = {}
 
--- The bytes at a pointer, which is taken.
+-- Returns the bytes of a message, which is taken.
 local function take_bytes(msg, sz)
   local ok, text = pcall(core.bytes, msg, sz)
   ltask.remove(msg, sz)
@@ -16,30 +16,31 @@ local function take_bytes(msg, sz)
   return text
 end
 
--- `packstring(…)` → the values as one string, for `unpack` in this process.
+-- `packstring(…)`: returns the values as a string, for `unpack` in this process.
 function M.packstring(...)
   return take_bytes(ltask.pack(...))
 end
 
--- `trash(msg, sz)`: frees what `pack` made; strings and nil are fine.
+-- `trash(msg, sz)`: frees a message of `pack`. Ignores strings and nil.
 function M.trash(msg, sz)
   if type(msg) == "userdata" then ltask.remove(msg, sz) end
 end
 
--- `tostring(msg, sz)` → the bytes of a pointer, which is not freed; anything else as text, nil as the empty string.
+-- `tostring(msg, sz)`: returns the bytes of a message, which is not freed; for other values their text, for nil the
+-- empty string.
 function M.tostring(msg, sz)
   if msg == nil then return "" end
   if type(msg) ~= "userdata" then return tostring(msg) end
   return core.bytes(msg, sz)
 end
 
--- The values of a message, which is taken.
+-- `take(msg, sz)`: returns the values of a message, which is taken.
 function M.take(msg, sz)
   if type(msg) == "userdata" then return ltask.unpack_remove(msg, sz) end
   return ltask.unpack(msg)
 end
 
--- A message as a string; it is taken.
+-- `take_string(msg, sz)`: returns a message as a string; it is taken.
 function M.take_string(msg, sz)
   if msg == nil then return "" end
   if type(msg) == "string" then return msg end

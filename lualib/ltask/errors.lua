@@ -1,0 +1,89 @@
+-- Error objects: an error and a traceback of each service that it has passed through. Used by ltask.hooks; programs
+-- call `ltask.raise_error` and `ltask.error`.
+--
+-- An object is `{ message = text, err = value, traceback, … }`; `err` is the value that was raised, unless that is a
+-- string or cannot be packed. Messages carry the table without its metatable: the receiver sets that again.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+local require <const> = core.require_now
+
+local ERROR <const> = 3
+
+local M = {}
+
+local object_meta = {}
+
+function object_meta:__tostring()
+  local lines = { self.message }
+  for _, traceback in ipairs(self) do lines[#lines + 1] = traceback end
+  return table.concat(lines, "\n")
+end
+
+function object_meta.__concat(a, b)
+  return tostring(a) .. tostring(b)
+end
+
+local function text_of(err)
+  if type(err) == "string" then return err end
+  local ok, text = pcall(tostring, err)
+  return ok and text or "(error object is a " .. type(err) .. " value)"
+end
+
+local function is_packable(value)
+  local ok, pointer, size = pcall(ltask.pack, value)
+  if ok then ltask.remove(pointer, size) end
+  return ok
+end
+
+-- `is_object(err)`: returns whether the error is an error object.
+function M.is_object(err)
+  return getmetatable(err) == object_meta
+end
+
+-- `from_answer(err)`: returns the table of an answer as an error object.
+function M.from_answer(err)
+  return setmetatable(err, object_meta)
+end
+
+-- `add_traceback(object [, co])`: adds this service's traceback: that of the coroutine or, without one, that of the
+-- running coroutine from two levels above the caller, where the program has called the library. A traceback that the
+-- object ends with is not added again: a coroutine that fails because its call has failed is still at that call.
+function M.add_traceback(object, co)
+  local traceback = co and debug.traceback(co, nil) or debug.traceback(nil, 4)
+  local text = ("in service %d (%s), %s"):format(ltask.self(), ltask.label(), traceback)
+  if object[#object] ~= text then object[#object + 1] = text end
+end
+
+-- `describe(err [, co])`: returns the error as an error object with a traceback, as `add_traceback`.
+function M.describe(err, co)
+  local object = err
+  if not M.is_object(err) then
+    object = M.from_answer { message = text_of(err) }
+    if type(err) ~= "string" and is_packable(err) then object.err = err end
+  end
+  M.add_traceback(object, co)
+  return object
+end
+
+local function post_error(call, addr, session, err)
+  local ok, problem = pcall(core.post, addr, session, ERROR, err)
+  if not ok then require "lio.misuse".relay(call, problem) end
+end
+
+-- `ltask.raise_error(addr, session, message)`: answers a request with an error, to which this service's traceback is
+-- added. Logs the error if `session` is 0.
+function M.raise_error(addr, session, message)
+  if session == 0 then
+    ltask.log.error(text_of(message))
+    return
+  end
+  post_error("raise_error", addr, session, M.describe(message))
+end
+
+-- `ltask.error(addr, session, err)`: answers a request with an error, unchanged.
+function M.error(addr, session, err)
+  if session ~= 0 then post_error("error", addr, session, err) end
+end
+
+return M

@@ -1,0 +1,108 @@
+-- What the Rust part of the service library calls in rare cases (src/modules/ltask/hooks.rs): errors, requests without
+-- a handler, and requests to the service library itself. Loaded at the first of them.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+local errors = require "ltask.errors"
+local require <const> = core.require_now
+
+local ERROR <const> = 3
+
+local M = {}
+
+-- Errors --------------------------------------------------------------------------------------
+
+-- A task has failed. Returns the error object that answers its request; logs it if the sender wants no answer.
+function M.task_failed(co, err, from, session)
+  local object = errors.describe(err, co)
+  if session == 0 then
+    local sender = from ~= 0 and from ~= ltask.self() and " (a message from service " .. from .. ")" or ""
+    ltask.log.error(tostring(object) .. sender)
+  end
+  return object
+end
+
+-- An error has come as an answer. Returns what the call raises.
+function M.error_answer(from, err)
+  if type(err) == "table" then return errors.from_answer(err) end
+  if err == nil then return ("{service:%d} answered with an error"):format(from) end
+  return err
+end
+
+-- A call is about to raise an error, in the coroutine that has called. Returns what it raises.
+function M.call_failed(err)
+  if errors.is_object(err) then errors.add_traceback(err) end
+  return err
+end
+
+-- The main loop has raised an error, because memory has run out or a message is corrupt. Answers the request that was
+-- being handled.
+function M.loop_failed(err)
+  local from, session = core.recover(err)
+  if from == true then return end
+  if session then
+    core.post(from, session, ERROR, ("service %d: %s"):format(ltask.self(), tostring(err)))
+  else
+    ltask.log.error(tostring(err))
+  end
+end
+
+-- Requests and answers ------------------------------------------------------------------------
+
+-- A request has come for which there is no handler.
+function M.unknown_request(name, from, session)
+  local text = ("service %d (%s) has no request '%s'"):format(ltask.self(), ltask.label(), tostring(name))
+  if session ~= 0 then return core.post(from, session, ERROR, text) end
+  ltask.log.error(text .. ", sent by service " .. from)
+end
+
+-- An answer has come to a session that this service has never used.
+function M.unknown_answer() end
+
+-- The coroutine of a request was closed before it answered.
+function M.unanswered_request(name, from)
+  local f = ltask.dispatch()[name]
+  local info = type(f) == "function" and debug.getinfo(f, "S")
+  ltask.log.error(("service %d (%s): the request '%s' of service %d ended without an answer; its handler is at %s")
+    :format(ltask.self(), ltask.label(), name, from, info and info.short_src .. ":" .. info.linedefined or "?"))
+end
+
+-- Requests to the service library -------------------------------------------------------------
+
+-- `ltask.call(addr, "tasks")`: returns the list of `lio.tasks` without the coroutines, which cannot be packed.
+function M.tasks()
+  local list = require "lio.tasks"()
+  for _, one in ipairs(list) do one.thread = nil end
+  return list
+end
+
+-- `ltask.syscall(addr, "inspect", what)`: returns for "memory" the bytes in use, for "counts" the objects by type, for
+-- "traceback" the tracebacks of the main function and of all tasks.
+function M.inspect(what)
+  if what == "memory" then return collectgarbage "count" * 1024 end
+  if what == "counts" then return ltask.mem_count() end
+  local list = { ltask.backtrace() }
+  for _, one in ipairs(M.tasks()) do list[#list + 1] = one.traceback end
+  return table.concat(list, "\n")
+end
+
+-- The tokens that `watch` waits on. A task is closed as orphaned when nothing refers to its token.
+M.watch_tokens = {}
+
+-- `ltask.syscall(addr, "watch")`: is never answered, so the caller gets an error when this service ends. Does not keep
+-- the service running.
+function M.watch()
+  local token = {}
+  M.watch_tokens[token] = true
+  core.add_end_waits(1)
+  local done <close> = setmetatable({}, {
+    __close = function()
+      M.watch_tokens[token] = nil
+      core.add_end_waits(-1)
+    end,
+  })
+  ltask.wait(token)
+  return done
+end
+
+return M

@@ -1,0 +1,13 @@
+-- Runs the handler `quit` of a service that ends, in a task; then the main loop ends. Run by `ltask.quit`.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+
+local handlers = ltask.dispatch()
+local quit = handlers.quit
+handlers.quit = nil
+ltask.fork(function()
+  local ok, err = xpcall(quit, debug.traceback)
+  if not ok then ltask.log.error("error in quit: " .. tostring(err)) end
+  core.finish()
+end)

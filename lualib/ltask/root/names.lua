@@ -1,0 +1,60 @@
+-- The names of services. Used by the root service alone.
+
+local ltask = require "ltask"
+local services = require "ltask.root.services"
+
+local M = {}
+
+local ids = {} -- by name, the address
+local names_of = {} -- by address, the list of names
+local starting = {} -- by name, the token of the requests for a unique service that starts
+local queried = {} -- by name, the token of the requests that wait for a service of that name
+
+-- `find(name)`: returns the address of the service with that name, or nil.
+function M.find(name)
+  return ids[name]
+end
+
+-- `set(name, id)`: gives a service a name, and answers the requests that wait for it.
+function M.set(name, id)
+  ids[name] = id
+  local list = names_of[id] or {}
+  names_of[id] = list
+  list[#list + 1] = name
+  local token = queried[name]
+  queried[name] = nil
+  if token then ltask.multi_wakeup(token, id) end
+end
+
+-- `remove_all(id)`: removes the names of a dead service.
+function M.remove_all(id)
+  for _, name in ipairs(names_of[id] or {}) do ids[name] = nil end
+  names_of[id] = nil
+end
+
+-- `wait_for(name)`: returns the address of the service with that name. Waits until there is one.
+function M.wait_for(name)
+  if ids[name] then return ids[name] end
+  queried[name] = queried[name] or {}
+  return ltask.multi_wait(queried[name])
+end
+
+-- `unique_service(name, t)`: returns the address of the one service of that name, which is made as `t` describes if
+-- there is none. While it starts, further requests wait for it, and get its error.
+function M.unique_service(name, t)
+  if ids[name] then return ids[name] end
+  if starting[name] then return ltask.multi_wait(starting[name]) end
+  local token = {}
+  starting[name] = token
+  local ok, id = pcall(services.spawn, t)
+  starting[name] = nil
+  if not ok then
+    ltask.multi_interrupt(token, id)
+    error(id, 0)
+  end
+  M.set(name, id)
+  ltask.multi_wakeup(token, id)
+  return id
+end
+
+return M

@@ -1,0 +1,226 @@
+-- The services of a system: making them, removing them when they have died, and the end of the system. Used by the root
+-- service alone.
+--
+-- The system ends when no common service is left, or on request: then the unique services quit, and the logger quits
+-- last. A common service is one that is not unique.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+local native = require "ltask.root"
+
+local SCHEDULE_NEW <const>, SCHEDULE_DEL <const> = 0, 1 -- types of messages to service 0, the scheduler
+local RECEIPT_RESPONSE <const> = 4
+local SYSTEM <const>, ERROR <const> = 0, 3 -- types of messages
+
+-- Seconds that services have for their end, unless it is configured.
+local GRACE <const> = 10
+-- Seconds that the logger has at least.
+local LOGGER_GRACE <const> = 1
+
+-- The error of a start that comes too late.
+local IS_ENDING <const> = "the system is ending"
+
+local M = {}
+
+local config
+local main_chunk <const> = core.main_chunk()
+-- By address.
+local labels, killed, is_common = {}, {}, {}
+-- How many common services there are, including those that start.
+local common_count = 0
+local is_ending = false
+-- The token that `shut_down` waits on.
+local death_token
+-- The address, once it has started.
+local logger
+
+-- `configure(config)`: sets the configuration, which new services get.
+function M.configure(root_config)
+  config = root_config
+end
+
+-- `set_logger(id)`: this service quits last.
+function M.set_logger(id)
+  logger = id
+end
+
+-- `label(id)`: returns the label of a service, or nil.
+function M.label(id)
+  return labels[id]
+end
+
+-- `add(id, label)`: adds a service that `ltask.start` has made.
+function M.add(id, label)
+  labels[id] = label
+end
+
+-- The end of the system -----------------------------------------------------------------------
+
+local function post_quit(id)
+  return core.post(id, 0, SYSTEM, "quit")
+end
+
+-- Waits until a service has died, or the clock shows `deadline`.
+local function wait_for_death(deadline)
+  local token = {}
+  death_token = token
+  local left = math.max(1, math.ceil((deadline - ltask.counter()) * 100))
+  ltask.timeout(left, function() ltask.wakeup(token) end)
+  ltask.wait(token)
+  death_token = nil
+end
+
+local function is_only_logger_left()
+  for id in pairs(labels) do
+    if id ~= logger then return false end
+  end
+  return true
+end
+
+-- The last spawned first. Each is asked without a wait: a service that hangs does not keep others from their end.
+local function quit_all_but_logger()
+  local ids = {}
+  for id in pairs(labels) do
+    if id ~= logger then ids[#ids + 1] = id end
+  end
+  table.sort(ids, function(a, b) return a > b end)
+  for _, id in ipairs(ids) do post_quit(id) end
+end
+
+local function shut_down()
+  quit_all_but_logger()
+  local deadline = ltask.counter() + (config.grace or GRACE)
+  while not is_only_logger_left() and ltask.counter() <= deadline do wait_for_death(deadline) end
+  if logger and labels[logger] then
+    post_quit(logger)
+    deadline = math.max(deadline, ltask.counter() + LOGGER_GRACE)
+    while labels[logger] and ltask.counter() < deadline do wait_for_death(deadline) end
+  end
+  core.finish()
+end
+
+-- `end_system()`: begins the end of the system, once.
+function M.end_system()
+  if is_ending then return end
+  is_ending = true
+  ltask.fork(shut_down)
+end
+
+-- `hold()`, `release()`: between them the system does not end for want of common services.
+function M.hold()
+  common_count = common_count + 1
+end
+
+function M.release()
+  common_count = common_count - 1
+  if common_count == 0 then M.end_system() end
+end
+
+-- Making services -----------------------------------------------------------------------------
+
+local function new_id()
+  ltask.send_message(0, 0, SCHEDULE_NEW)
+  local kind, id = ltask.message_receipt()
+  if kind ~= RECEIPT_RESPONSE then error("too many services (core.max_service)", 0) end
+  return id
+end
+
+-- Removes a dead service, and answers its requests with an error.
+local function remove(id)
+  local text = ("{service:%d} is dead"):format(id)
+  local requests = native.close_service(id) -- { address, session, … }
+  for i = 1, #requests, 2 do core.post(requests[i], requests[i + 1], ERROR, text) end
+  ltask.send_message(0, id, SCHEDULE_DEL)
+  ltask.message_receipt()
+  labels[id], killed[id] = nil, nil
+end
+
+-- `init(id, t)`: has a new service run its file, as `t` describes, and waits until that has returned. The service does
+-- it in src/modules/ltask/start.rs.
+function M.init(id, t)
+  ltask.syscall(id, "init", {
+    name = t.name,
+    args = t.args,
+    source = t.source or t.initfunc,
+    chunkname = t.chunkname,
+    service_path = config.service_path,
+    lua_path = config.lua_path,
+    lua_cpath = config.lua_cpath,
+    preload = config.preload,
+    generation = config.generation,
+  })
+end
+
+-- Makes the VM of a service. Returns nothing, or an error.
+local function make_vm(id, label, worker_id)
+  local called, ok, problem = pcall(native.init_service, id, label, main_chunk, "=ltask.main", worker_id)
+  if called and ok then return nil end
+  if called then return problem end
+  -- Without the name of the function, which the program has not called.
+  local text = tostring(ok)
+  return ("service '%s': %s"):format(tostring(label), text:match "^bad argument #%d+ to '[^']*' %((.*)%)$" or text)
+end
+
+local function create(id, t)
+  local label = t.label or t.name
+  local problem = make_vm(id, label, t.worker_id)
+  if problem then
+    remove(id)
+    error(problem, 0)
+  end
+  labels[id] = label
+  M.init(id, t)
+end
+
+-- `is_ending()`: returns whether the end of the system has begun.
+function M.is_ending()
+  return is_ending
+end
+
+-- `was_cut_short(problem)`: returns whether a service failed to start with this error only because the system ends: it
+-- quit during its start, or it could not spawn another service.
+function M.was_cut_short(problem)
+  problem = tostring(problem)
+  return is_ending and (problem:find(IS_ENDING, 1, true) or problem:find "{service:%d+} is dead") ~= nil
+end
+
+-- `spawn(t)`: makes a service that `t` describes. Returns its address. Raises the error of its file.
+function M.spawn(t)
+  if is_ending then error(IS_ENDING, 0) end
+  local id = new_id()
+  local ok, problem = pcall(create, id, t)
+  if ok then return id end
+  -- A service whose file has failed ends, and root gets its signal.
+  if labels[id] then post_quit(id) end
+  error(problem, 0)
+end
+
+-- `spawn_common(t)`: the same for a service that keeps the system running.
+function M.spawn_common(t)
+  M.hold()
+  local ok, id = pcall(M.spawn, t)
+  -- It may have ended already.
+  local is_running = ok and labels[id]
+  if is_running then is_common[id] = true else M.release() end
+  if not ok then error(id, 0) end
+  return id
+end
+
+-- `kill(id)`: asks a service to quit. Returns whether there was one that had not been killed before.
+function M.kill(id)
+  if not labels[id] or killed[id] or id == ltask.self() then return false end
+  killed[id] = post_quit(id)
+  return killed[id]
+end
+
+-- `has_died(id)`: a service has died.
+function M.has_died(id)
+  remove(id)
+  if is_common[id] then
+    is_common[id] = nil
+    M.release()
+  end
+  if death_token then ltask.wakeup(death_token) end
+end
+
+return M

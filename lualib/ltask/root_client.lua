@@ -1,0 +1,101 @@
+-- The calls of `ltask` that are requests to the root service: making, finding, naming and ending services.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+local require <const> = core.require_now
+
+local ROOT <const> = 1
+
+local M = {}
+
+-- Loaded when a check fails.
+local function misuse() return require "lio.misuse" end
+
+local function check_call(call, ok, ...)
+  if ok then return ... end
+  local err = ...
+  -- An error of root is an object, or says what is wrong with a service. Others are errors of the program's call.
+  if type(err) ~= "string" or err:find "^{service:" then error(err, 0) end
+  misuse().relay(call, (err:gsub("call: cannot wait", call .. ": cannot wait", 1)))
+end
+
+-- Returns root's answer to the request that has the name of the call. The calls below do not return this as a tail
+-- call, so that the traceback of an error names them.
+local function ask_root(call, ...)
+  return check_call(call, pcall(ltask.call, ROOT, call, ...))
+end
+
+local function check_name(call, name)
+  if type(name) ~= "string" then misuse().argument(call, 1, "string", name) end
+end
+
+-- The name of a new service is its label as well.
+local function check_new_name(call, name)
+  check_name(call, name)
+  if not utf8.len(name) then misuse().bad(call, 1, "not valid UTF-8") end
+end
+
+local FIELDS <const> = {
+  label = "string", source = "string", initfunc = "string", chunkname = "string", worker_id = "integer",
+}
+
+-- Lua converts between numbers and strings.
+local function is_type(wanted, value)
+  if wanted == "integer" then return math.tointeger(tonumber(value)) ~= nil end
+  return type(value) == wanted or type(value) == "number"
+end
+
+local function refuse_field(name, wanted, value)
+  local got = math.type(value) or type(value)
+  misuse().bad("spawn_service", 1, ("field '%s': %s expected, got %s"):format(name, wanted, got))
+end
+
+-- `ltask.spawn(name, …)`: makes a service of the file `name`, which gets the other arguments. Returns its address.
+function M.spawn(name, ...)
+  check_new_name("spawn", name)
+  return (ask_root("spawn", name, ...))
+end
+
+-- `ltask.spawn_service{ name=, args=, worker_id=, source=, chunkname=, label=, unique= }`: makes the service that the
+-- table describes. Returns its address.
+function M.spawn_service(t)
+  if type(t) ~= "table" then misuse().argument("spawn_service", 1, "table", t) end
+  if type(t.name) ~= "string" then refuse_field("name", "string", t.name) end
+  for name, wanted in pairs(FIELDS) do
+    local value = t[name]
+    if value ~= nil and not is_type(wanted, value) then refuse_field(name, wanted, value) end
+  end
+  if not utf8.len(t.label or t.name) then misuse().bad("spawn_service", 1, "the label is not valid UTF-8") end
+  return (ask_root("spawn_service", t))
+end
+
+-- `ltask.uniqueservice(name, …)`: returns the address of the one service of that name, and makes it if there is none.
+function M.uniqueservice(name, ...)
+  check_new_name("uniqueservice", name)
+  return (ask_root("uniqueservice", name, ...))
+end
+
+-- `ltask.queryservice(name)`: returns the address of the service with that name. Waits until there is one.
+function M.queryservice(name)
+  check_name("queryservice", name)
+  return (ask_root("queryservice", name))
+end
+
+-- `ltask.register(name)`: gives this service a name.
+function M.register(name)
+  check_name("register", name)
+  ask_root("register", name)
+end
+
+-- `ltask.kill(addr)`: makes a service quit. Returns whether there was one that had not been killed before.
+function M.kill(addr)
+  return (ask_root("kill", addr))
+end
+
+-- `ltask.servicepath([path])`: sets the path of service files for later spawns. Returns the path in force.
+function M.servicepath(path)
+  if path ~= nil then check_name("servicepath", path) end
+  return (ask_root("servicepath", path))
+end
+
+return M

@@ -1,0 +1,159 @@
+-- The configuration of `ltask.start`: both generations of its table are checked and brought into one form, before
+-- anything starts.
+
+local misuse = require "lio.misuse"
+local options = require "lio.options"
+
+local M = {}
+
+-- The fields of `core`, which are accepted beside it as well.
+local CORE_FIELDS <const> = {}
+for name in ([[
+  worker queue queue_sending max_service external_queue log_queue crashlog debuglog full watchdog
+]]):gmatch "%S+" do
+  CORE_FIELDS[name] = "any"
+end
+
+local FIELDS <const> = {
+  core = "table", service_path = "string", lua_path = "string", lua_cpath = "string", bootstrap = "table",
+  logger = "table", exclusive = "table", preload = "string", mainthread = "any", root_initfunc = "string",
+  generation = "number", grace = "number", root = "table", init_service = "string", timer = "any",
+}
+for name, kind in pairs(CORE_FIELDS) do FIELDS[name] = kind end
+
+local ENTRY_FIELDS <const> = {
+  name = "any", args = "any", unique = "any", worker_id = "any", label = "any", source = "any", initfunc = "any",
+  chunkname = "any",
+}
+
+-- `fail(format, …)`: raises an error of `ltask.start` at the program's line.
+function M.fail(...)
+  misuse.raise("ltask.start: " .. string.format(...))
+end
+local fail <const> = M.fail
+
+-- Services ------------------------------------------------------------------------------------
+
+-- Returns the description of a service. `list`: its arguments if `t` has no field `args`; `where`: the place of `t` in
+-- the configuration.
+local function describe(where, name, t, list)
+  for field in pairs(t) do
+    if type(field) == "string" and not ENTRY_FIELDS[field] then
+      options.unknown("ltask.start: " .. where, field, ENTRY_FIELDS, "field")
+    end
+  end
+  local args = t.args
+  if args == nil then args = list elseif type(args) ~= "table" then args = { args } end
+  return {
+    name = name,
+    args = args,
+    unique = t.unique,
+    worker_id = t.worker_id,
+    label = t.label,
+    source = t.initfunc or t.source,
+    chunkname = t.chunkname,
+  }
+end
+
+-- From "name", `{ "name", args… }` or `{ name=, args= }`.
+local function read_service(where, t)
+  if type(t) == "string" then return { name = t, args = {} } end
+  if type(t) ~= "table" then fail("%s: a name or a table expected, got %s", where, type(t)) end
+  local name = t.name or t[1]
+  if type(name) ~= "string" then fail("%s: no service name, as in { name = \"main\" }", where) end
+  return describe(where, name, t, table.pack(table.unpack(t, t.name and 1 or 2)))
+end
+
+-- From `name = { args = }` or `name = true`.
+local function read_named_service(name, t)
+  local where = ("bootstrap['%s']"):format(name)
+  if t == true then t = {} end
+  if type(t) ~= "table" then fail("%s: true or a table such as { args = {} } expected, got %s", where, type(t)) end
+  if t.name ~= nil then fail("%s: the key is the service's name; remove the field 'name'", where) end
+  return describe(where, name, t, table.pack(table.unpack(t)))
+end
+
+-- In G1 `{ "main", args… }`; in G2 a list of services, or a table of them by name. The latter has no order, so its
+-- services start in the order of their names.
+local function read_bootstrap(t)
+  if t == nil then fail("bootstrap is missing, as in bootstrap = { { name = \"main\" } }") end
+  if type(t) == "string" then return { read_service("bootstrap", t) } end
+  if type(t) ~= "table" then fail("bootstrap: a table expected, got %s", type(t)) end
+  if type(t[1]) == "string" or type(t.name) == "string" then return { read_service("bootstrap", t) } end
+  local names, list = {}, {}
+  for key in pairs(t) do
+    if type(key) == "string" then names[#names + 1] = key end
+  end
+  for i, one in ipairs(t) do list[i] = read_service("bootstrap[" .. i .. "]", one) end
+  if #names > 0 and #list > 0 then
+    fail("bootstrap: a list of services, or a table of them by name, expected; got both: [1] and '%s'", names[1])
+  end
+  table.sort(names)
+  for i, name in ipairs(names) do list[i] = read_named_service(name, t[name]) end
+  if #list == 0 then fail("bootstrap names no service, as in bootstrap = { { name = \"main\" } }") end
+  return list
+end
+
+local function read_exclusive(t)
+  local list = {}
+  for i, one in ipairs(t or {}) do list[i] = read_service("exclusive[" .. i .. "]", one) end
+  return list
+end
+
+local function read_logger(t)
+  if t == false then return false end
+  return t and read_service("logger", t) or { name = "logger", args = {} }
+end
+
+-- The whole table -----------------------------------------------------------------------------
+
+local function check_fields(config)
+  if type(config) ~= "table" then fail("a table expected, got %s", type(config)) end
+  for name, value in pairs(config) do
+    local kind = FIELDS[name]
+    if not kind then options.unknown("ltask.start", name, FIELDS, "field") end
+    local is_name = type(value) == "string" and (name == "logger" or name == "bootstrap")
+    local is_none = name == "logger" and value == false
+    if kind ~= "any" and type(value) ~= kind and not is_name and not is_none then
+      fail("%s: %s expected, got %s", name, kind, type(value))
+    end
+  end
+  if config.generation and config.generation ~= 1 and config.generation ~= 2 then
+    fail("generation: 1 or 2 expected, got %s", tostring(config.generation))
+  end
+end
+
+-- Fields of the configuration override those of `core`.
+local function read_core(config)
+  local t = {}
+  for name, value in pairs(config.core or {}) do t[name] = value end
+  for name in pairs(CORE_FIELDS) do
+    if config[name] ~= nil then t[name] = config[name] end
+  end
+  for name in pairs(t) do
+    if not CORE_FIELDS[name] then options.unknown("ltask.start", name, CORE_FIELDS, "field of core") end
+  end
+  return t
+end
+
+-- `read(config)`: returns the configuration in one form: `core` has all fields for `bootstrap.init`, `bootstrap` and
+-- `exclusive` are lists of services, `logger` is a service or false. The other fields are the same.
+function M.read(config)
+  check_fields(config)
+  return {
+    bootstrap = read_bootstrap(config.bootstrap),
+    exclusive = read_exclusive(config.exclusive),
+    logger = read_logger(config.logger),
+    core = read_core(config),
+    service_path = config.service_path or "./?.lua",
+    lua_path = config.lua_path,
+    lua_cpath = config.lua_cpath,
+    preload = config.preload,
+    mainthread = config.mainthread,
+    root_initfunc = config.root_initfunc,
+    generation = config.generation,
+    grace = config.grace,
+  }
+end
+
+return M

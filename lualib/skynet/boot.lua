@@ -1,0 +1,142 @@
+-- How a service of skynet begins and ends. First its file runs, then the function that the file has passed to `start`;
+-- a service whose file does not call `start` is a plain service of the scheduler. Used by skynet.lifecycle,
+-- skynet.start and lualib/skynet.lua.
+--
+-- Invariant: `newservice` returns when both have run, or when the service has called `exit`.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+
+local M = {}
+
+local running <const> = coroutine.running
+
+local RESPONSE <const> = 2
+
+-- The module skynet.trace, once a request is traced here; false before, so that other requests cost nothing.
+M.trace = false
+-- Whether `exit` was called.
+M.exiting = false
+-- The coroutine that runs the service's file or its start function.
+M.starter = nil
+-- While the service begins: the session and the sender of root's request for that, which is not answered before.
+M.session = nil
+local sender
+
+-- The running coroutine begins the service. Returns whether it does so for a request.
+local function begin()
+  sender, M.session = core.current()
+  if M.session == 0 then M.session = nil end
+  return M.session ~= nil
+end
+
+local function end_begin()
+  M.session = nil
+end
+
+-- Whether the file runs, and the function that runs after it.
+local is_loading, start_function = false, nil
+
+local function check_loaded(f, problem)
+  if not f then error(problem, 0) end
+  return f
+end
+
+-- Runs the main function of a service, then its start function. Returns the result of the former.
+local function run_main(name, main, ...)
+  rawset(_G, "SERVICE_NAME", name)
+  -- The embedded module is precompiled. A file on `package.path` and a module of the preload script take its place.
+  if not package.loaded.skynet and not package.searchpath("skynet", package.path) then
+    package.loaded.skynet = core.chunk "skynet"()
+  end
+  begin()
+  M.starter = running()
+  is_loading = true
+  local handlers = main(...)
+  is_loading = false
+  if start_function then start_function() end
+  M.starter = nil
+  end_begin()
+  return handlers
+end
+
+-- `run(file, name, …)`: runs a service's file. Returns its result.
+function M.run(file, name, ...)
+  return run_main(name, check_loaded(loadfile(file)), ...)
+end
+
+-- `run_code(code, name, …)`: runs a service's main function, which is Lua code as text or binary. Returns its result.
+function M.run_code(code, name, ...)
+  return run_main(name, check_loaded(load(code, "=" .. name)), ...)
+end
+
+-- Functions of `init`, which run before the start function.
+local inits = {}
+local is_start_called, is_started = false, false
+
+-- `init(f)`: runs `f` before the start function, or at once if that has begun.
+function M.init(f)
+  if is_started then return f() end
+  inits[#inits + 1] = f
+end
+
+local function run_with_inits(f, ...)
+  for _, init in ipairs(inits) do init() end
+  is_started, inits = true, {}
+  return f(...)
+end
+
+-- `pcall(f, …)`: runs the functions of `init`, then `f`. Returns the results of `xpcall` with a traceback.
+function M.pcall(f, ...)
+  return xpcall(run_with_inits, debug.traceback, f, ...)
+end
+
+-- The token that `start` waits on in a script: `task` does not list that coroutine.
+local SCRIPT <const> = "skynet.start"
+M.SCRIPT = SCRIPT
+
+local function check_start(f)
+  if not ltask.call then
+    error("skynet.start: outside of a service; a system is booted by require 'skynet.start'", 3)
+  end
+  if type(f) ~= "function" then
+    error(("bad argument #1 to 'start' (function expected, got %s)"):format(type(f)), 3)
+  end
+  if is_start_called then error("skynet.start: called a second time", 3) end
+end
+
+-- `start(f)`: makes this a service of skynet, and runs `f` when its file has run. In a service that was not made by
+-- `newservice` or `skynet.start`, `f` runs at once; in a script the call returns when the service ends.
+function M.start(f)
+  check_start(f)
+  is_start_called = true
+  -- Skynet's mailboxes are not bounded.
+  ltask.on_full "wait"
+  core.report_overload()
+  core.use_hooks "skynet.hooks"
+  ltask.dispatch {
+    debug = function(...) return require "skynet.debug".command(...) end,
+    ["skynet.trace"] = function(tag) require "skynet.trace".expect(core.current(), tag) end,
+  }
+  if is_loading then
+    start_function = function() run_with_inits(f) end
+    return
+  end
+  local is_request = begin()
+  run_with_inits(f)
+  end_begin()
+  if not is_request then ltask.wait(SCRIPT) end
+end
+
+-- `exit()`: ends this service, and does not return. Its coroutines are closed, and its open requests get an error.
+function M.exit()
+  M.exiting = true
+  -- A service that has not begun ends without an error for its maker.
+  if M.session then core.post(sender, M.session, RESPONSE) end
+  end_begin()
+  require "lio.task".kill_all()
+  ltask.quit()
+  ltask.wait "skynet.exit"
+end
+
+return M

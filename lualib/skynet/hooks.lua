@@ -1,0 +1,61 @@
+-- The hooks of ltask.hooks for a service of skynet: what they log is as in skynet. skynet.boot passes the name of this
+-- module to `core.use_hooks`.
+
+local ltask = require "ltask"
+local errors = require "ltask.errors"
+local hooks = require "ltask.hooks"
+local boot = require "skynet.boot"
+local message = require "skynet.message"
+local unhandled = require "skynet.unhandled"
+
+local fork <const> = require "lio.task".fork
+local log <const> = unhandled.log
+
+local ROOT <const> = 1
+
+-- The error's message, and its tracebacks that no service has logged yet.
+local function text_to_log(object, suffix)
+  local lines = { object.message .. (suffix or "") }
+  table.move(object, (object.logged or 0) + 1, #object, 2, lines)
+  object.logged = #object
+  return table.concat(lines, "\n")
+end
+
+-- Logs errors of requests that are answered, too: the caller may not log them.
+function hooks.task_failed(co, err, from, session)
+  local object = errors.describe(err, co)
+  if boot.trace then boot.trace.failed(co) end
+  if session == 0 then
+    local is_sent = from ~= 0 and from ~= ltask.self()
+    log("%s", text_to_log(object, is_sent and (" (a message from service %d)"):format(from)))
+  elseif from == ROOT then
+    -- The only request of root's is the start of the service.
+    log("the service could not start: %s", text_to_log(object))
+  else
+    log("error in a request of :%08x, session %d: %s", from, session, text_to_log(object))
+  end
+  return object
+end
+
+local refuse_request <const> = hooks.unknown_request
+
+function hooks.unknown_request(name, from, session, ...)
+  if session ~= 0 then return refuse_request(name, from, session) end
+  fork(unhandled.handle_request, session, from, name, ...)
+end
+
+function hooks.unknown_answer(from, session, ...)
+  fork(unhandled.handle_response, session, from, ...)
+end
+
+local log_unanswered <const> = hooks.unanswered_request
+
+function hooks.unanswered_request(name, from)
+  if boot.exiting then return end
+  local p = message.protocols[name]
+  if not p or not p.dispatch then return log_unanswered(name, from) end
+  log("a request of :%08x was closed before it was answered; the handler of '%s' is at %s", from, name,
+    unhandled.place_of(p.dispatch))
+end
+
+return hooks

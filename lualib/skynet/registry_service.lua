@@ -1,0 +1,107 @@
+-- The service that keeps names of services and values for all services. A system has one: skynet.names starts it at the
+-- first request.
+
+local ltask = require "ltask"
+
+local S = {}
+
+-- Returns the address under that name if there is a service; removes it otherwise.
+local function find(addresses, name)
+  local id = addresses[name]
+  if id and not ltask.touch_service(id) then id = nil end
+  addresses[name] = id
+  return id
+end
+
+local names = {} -- by name, an address
+
+-- `get(name)`: returns the address of the service with that name, or nil.
+function S.get(name)
+  return find(names, name)
+end
+
+-- `set(name, id)`: gives a service a name. Raises if another one has it.
+function S.set(name, id)
+  local owner = S.get(name)
+  if owner and owner ~= id then
+    error(("the name '%s' is taken by the service :%08x"):format(name, owner), 0)
+  end
+  names[name] = id
+end
+
+-- Services of skynet.service ------------------------------------------------------------------
+
+local ROOT <const> = 1
+
+local services = {} -- by name, an address
+local starting = {} -- by name, the token of the requests for a service that starts
+local queried = {} -- by name, the token of the requests that wait for a service of that name
+local count = 0
+
+-- Root gets a name that is used once, so that a service of the same name can start as soon as this one is closed.
+local function start_service(name, code, args)
+  count = count + 1
+  return ltask.call(ROOT, "spawn_service", {
+    name = ("skynet.service %d %s"):format(count, name),
+    label = name,
+    unique = true,
+    source = "return require 'skynet.boot'.run_code(...)",
+    chunkname = "=skynet.boot",
+    args = table.pack(code, name, table.unpack(args, 1, args.n)),
+  })
+end
+
+-- `new_service(name, code, args)`: returns the address of the one service of that name, which is made of the code if
+-- there is none. While it starts, further requests wait for it, and get its error.
+function S.new_service(name, code, args)
+  local id = find(services, name)
+  if id then return id end
+  if starting[name] then return ltask.multi_wait(starting[name]) end
+  local token = {}
+  starting[name] = token
+  local ok, result = pcall(start_service, name, code, args)
+  starting[name] = nil
+  if not ok then
+    ltask.multi_interrupt(token, result)
+    error(result, 0)
+  end
+  services[name] = result
+  ltask.multi_wakeup(token, result)
+  if queried[name] then ltask.multi_wakeup(queried[name], result) end
+  queried[name] = nil
+  return result
+end
+
+-- `query_service(name)`: returns the address of the service of that name. Waits until there is one.
+function S.query_service(name)
+  local id = find(services, name)
+  if id then return id end
+  queried[name] = queried[name] or {}
+  return ltask.multi_wait(queried[name])
+end
+
+-- `close_service(name)`: ends the service of that name and waits for its end. Returns whether there was one.
+function S.close_service(name)
+  local id = find(services, name)
+  if not id then return false end
+  services[name] = nil
+  ltask.call(ROOT, "kill", id)
+  -- Raises an error when the service has ended.
+  pcall(ltask.syscall, id, "watch")
+  return true
+end
+
+-- Values of `setenv` --------------------------------------------------------------------------
+
+local values = {}
+
+function S.getenv(key)
+  return values[key]
+end
+
+function S.setenv(key, value)
+  if values[key] ~= nil then error(("setenv: the key '%s' is set already"):format(tostring(key)), 0) end
+  values[key] = value
+end
+
+return S

@@ -1,0 +1,80 @@
+-- Messages that no handler deals with: requests and answers that are unknown here, and requests whose handler returns
+-- without an answer. Used by skynet.hooks, skynet.message and lualib/skynet.lua.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+local message = require "skynet.message"
+
+local M = {}
+
+-- `log(format, …)`: adds an error to the log.
+function M.log(format, ...)
+  core.log("error", format:format(...))
+end
+local log <const> = M.log
+
+-- `place_of(f)`: returns where a Lua function is defined, as "file:line".
+function M.place_of(f)
+  local info = debug.getinfo(f, "S")
+  return ("%s:%d"):format(info.short_src, info.linedefined)
+end
+
+-- The handler of protocol `p` has returned without an answer. As in skynet, the caller gets none.
+function M.forgotten(p, from, session)
+  ltask.no_response()
+  log("a response was forgotten: session %d of :%08x; the handler of '%s' is at %s", session, from, p.name,
+    M.place_of(p.dispatch))
+end
+
+local function log_request(session, from, _, _, name)
+  log("nothing handles '%s' here: a message of :%08x, session %d", tostring(name), from, session)
+end
+
+local function log_response(session, from)
+  log("an answer of :%08x to session %d, which this service has not used", from, session)
+end
+
+local on_request, on_response = log_request, log_response
+
+local function check_function(call, f)
+  if type(f) == "function" then return f end
+  error(("bad argument #1 to '%s' (function expected, got %s)"):format(call, type(f)), 3)
+end
+
+-- `dispatch_unknown_request(f)`: `f(session, address, msg, sz, protocol)` runs for each message that is sent here and
+-- has no handler; a call without a handler gets an error. Returns the function before.
+function M.dispatch_unknown_request(f)
+  local before = on_request
+  on_request = check_function("dispatch_unknown_request", f)
+  return before
+end
+
+-- `dispatch_unknown_response(f)`: `f(session, address, msg, sz)` runs for each answer to a session that this service
+-- has never used. Returns the function before.
+function M.dispatch_unknown_response(f)
+  local before = on_response
+  on_response = check_function("dispatch_unknown_response", f)
+  return before
+end
+
+-- Passes the values to the function as a packed message, which is freed afterwards.
+local function pass(f, session, from, name, ...)
+  local msg, size <const> = ltask.pack(...)
+  local _ <close> = setmetatable({}, { __close = function() ltask.remove(msg, size) end })
+  return f(session, from, msg, size, name)
+end
+
+-- A message of protocol `name` has come for which there is no handler.
+function M.handle_request(session, from, name, ...)
+  local p = message.protocols[name]
+  if not p or message.plain[name] then return pass(on_request, session, from, name, ...) end
+  local text = (...)
+  return on_request(session, from, text, type(text) == "string" and #text or nil, name)
+end
+
+-- An answer has come to a session that this service has never used.
+function M.handle_response(session, from, ...)
+  return pass(on_response, session, from, nil, ...)
+end
+
+return M
