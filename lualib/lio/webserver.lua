@@ -55,7 +55,7 @@ local function sequence(handlers)
     local function from(index)
       local f = handlers[index]
       if not handlers[index + 1] then return f(req, res, function() end) end
-      return f(req, res, next_of(req, res, "handler", handlers[index + 1], function() return from(index + 1) end))
+      return f(req, res, next_of(res, "handler", handlers[index + 1], function() return from(index + 1) end))
     end
     return from(1)
   end

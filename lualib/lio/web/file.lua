@@ -87,14 +87,15 @@ local function respond_without_file(res, status, text)
   exchange_of(res):keep_file(nil)
 end
 
--- `respond_with(res, f, kind, coding, varies, cache)`: responds with an open regular file, which the exchange owns
--- from now on. `kind`: its media type; `coding`: of its bytes, or nil; `varies`: whether another client may get other
--- bytes; `cache`: the value of `Cache-Control`, or nil.
-function M.respond_with(res, f, kind, coding, varies, cache)
+-- `add_vary(res)`: another client may get the file with other bytes, as it accepts other codings.
+function M.add_vary(res) add(res, "Vary", "Accept-Encoding") end
+
+-- `respond_with(res, f, kind, coding, cache)`: responds with an open regular file, which the exchange owns from now on.
+-- `kind`: its media type; `coding`: of its bytes, or nil; `cache`: the value of `Cache-Control`, or nil.
+function M.respond_with(res, f, kind, coding, cache)
   local exchange = exchange_of(res)
   exchange:keep_file(f)
   native.touch(res.request, true)
-  if varies then add(res, "Vary", "Accept-Encoding") end
   if cache then add_missing(res, "Cache-Control", cache) end
   local size = f:size()
   local first, length -- the range, or a list of ranges
@@ -240,7 +241,8 @@ function M.respond(res, path, opts)
     end
   end
   if opts.name then res:header("Content-Disposition", disposition(opts.name)) end
-  M.respond_with(res, f, opts.type or kind, coding, varies, M.cache_control(opts))
+  if varies then M.add_vary(res) end
+  M.respond_with(res, f, opts.type or kind, coding, M.cache_control(opts))
   return true
 end
 

@@ -26,16 +26,17 @@ local function run(req, res, role, f, inner)
   res:take_refusal()
 end
 
--- `next_of(req, res, role, f, inner [, scope])` returns the `next` of one middleware. It calls `inner` once and sets
+-- `next_of(res, role, f, inner [, scope])` returns the `next` of one middleware. It calls `inner` once and sets
 -- what that returns as the response. `f` is the program's function that `inner` calls, and `role` what it is, for an
 -- error in its results; `scope` is the mount scope of the middleware's app.
-function M.next_of(req, res, role, f, inner, scope)
+function M.next_of(res, role, f, inner, scope)
   local called = false
   return function()
     if called then error("next: called twice by one middleware", 2) end
     called = true
     -- If `inner` raises, the fields that are set by now stay.
-    native.keep_fields(res.request)
+    local req = res.request
+    native.keep_fields(req)
     local ok, err = xpcall(run, catch, req, res, role, f, inner)
     if ok then return end
     handler_error.respond(exchanges.of(res), req, res, err)
@@ -54,7 +55,7 @@ function M.wrap(app, req, res, handler, scope)
     if is_below(path, wrapper.prefix) then
       local inner, inner_role, inner_f = wrapped, role, f
       wrapped = function()
-        return wrapper.run(req, res, next_of(req, res, inner_role, inner_f, inner, scope))
+        return wrapper.run(req, res, next_of(res, inner_role, inner_f, inner, scope))
       end
       role, f = "middleware", wrapper.run
     end

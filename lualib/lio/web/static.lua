@@ -21,18 +21,18 @@ local OPTIONS <const> = {
   cache_file = options.integer(0),
 }
 
-local function not_found(app, req, res)
-  local handler = app.not_found_handler
+local function not_found(site, req, res)
+  local handler = site.app.not_found_handler
   if handler then return handler(req, res) end
   native.drop_body_fields(res.request)
   return 404, "Not Found\n"
 end
 
 -- Responds for a file that could not be opened.
-local function refuse(app, req, res, message, code)
+local function refuse(site, req, res, message, code)
   local status = files.STATUS[code]
   if not status then error("static: " .. message, 0) end
-  if status == 404 then return not_found(app, req, res) end
+  if status == 404 then return not_found(site, req, res) end
   if status == 503 then files.report_exhausted(req, res, message) end
   return status, http.reason(status) .. "\n"
 end
@@ -49,7 +49,7 @@ local function with_slash(req)
   return "./" .. name .. "/" .. (query and "?" .. query or "")
 end
 
--- A folder that is served. Fields: `folder`, `native_site` (the `http.site`), and the options.
+-- A folder that is served. Fields: `app`, `folder`, `native_site` (the `http.site`), and the options.
 local Site = {}
 Site.__index = Site
 
@@ -61,14 +61,16 @@ function Site:send(res, path, f)
     local copy, coding = self.native_site:compressed(path, f, res.request)
     if copy then
       f:close()
-      return files.respond_with(res, copy, kind, coding, true, self.cache)
+      files.add_vary(res)
+      return files.respond_with(res, copy, kind, coding, self.cache)
     end
   end
-  return files.respond_with(res, f, kind, nil, varies, self.cache)
+  if varies then files.add_vary(res) end
+  return files.respond_with(res, f, kind, nil, self.cache)
 end
 
 -- Responds for a directory whose path ends in a slash or is empty: with its index, a listing, or `not_found`.
-function Site:respond_directory(app, req, res, path)
+function Site:respond_directory(req, res, path)
   local name = path .. self.index
   local f, message, code = self.folder:open(name)
   if f and f:kind() == "file" then
@@ -78,14 +80,14 @@ function Site:respond_directory(app, req, res, path)
   if f then
     f:close()
   elseif (files.STATUS[code] or 503) == 503 then
-    return refuse(app, req, res, message, code)
+    return refuse(self, req, res, message, code)
   end
-  if not self.list then return not_found(app, req, res) end
+  if not self.list then return not_found(self, req, res) end
   local entries, more
   entries, more, code = self.folder:list(path)
   if not entries then
-    if files.STATUS[code] == 503 then return refuse(app, req, res, more, code) end
-    return not_found(app, req, res)
+    if files.STATUS[code] == 503 then return refuse(self, req, res, more, code) end
+    return not_found(self, req, res)
   end
   local listing = require("lio.web.directory_listing")
   res:header("Content-Type", "text/html; charset=utf-8")
@@ -94,15 +96,15 @@ end
 
 -- Responds to a request that `http.site` has not answered: `f` is the file that it has opened, or nil; `message` and
 -- `code` are its error.
-function Site:handle(app, req, res, f, message, code)
+function Site:handle(req, res, f, message, code)
   local path = req.params.rest or ""
   if not f and not message then
-    if is_hidden(path) and not self.hidden then return not_found(app, req, res) end
+    if is_hidden(path) and not self.hidden then return not_found(self, req, res) end
     local is_slashed = path == "" or path:byte(-1) == 47
-    if is_slashed and req.raw_path:byte(-1) == 47 then return self:respond_directory(app, req, res, path) end
+    if is_slashed and req.raw_path:byte(-1) == 47 then return self:respond_directory(req, res, path) end
     f, message, code = self.folder:open(path)
   end
-  if not f then return refuse(app, req, res, message, code) end
+  if not f then return refuse(self, req, res, message, code) end
   if f:kind() == "file" then
     self:send(res, path, f)
     return res
@@ -130,6 +132,7 @@ return function(app, prefix, dir, opts)
     cache_file = opts.cache_file or CACHE_FILE,
   })
   local site = setmetatable({
+    app = app,
     folder = folder,
     native_site = native_site,
     index = opts.index or "index.html",
@@ -143,7 +146,7 @@ return function(app, prefix, dir, opts)
   local function handle(req, res)
     local done, why, code = answer(native_site, req)
     if done == true then return res end
-    return site:handle(app, req, res, done, why, code)
+    return site:handle(req, res, done, why, code)
   end
   if prefix ~= "" then app:add_entry("GET", prefix, handle, "static") end
   app:add_entry("GET", prefix .. "/", handle, "static")
