@@ -233,8 +233,8 @@ const HTTP: &str = r#"
         request.add_field(head, "A", "1")
         request.add_field(head, "B", 2)
         request.get_field(head, "a")
-        request.answer(head, 200, "text/plain", ("z"):rep(100))
-        assert(not pcall(request.answer, head, 200))
+        request.respond(head, 200, "text/plain", ("z"):rep(100))
+        assert(not pcall(request.respond, head, 200))
       else
         request.piece(head)
         request.add_field(head, "x-a", "b")

@@ -183,7 +183,7 @@ t.test("http.request.body of a length with body inside gives the body once", fun
     local data = with_finalizer(once(function() inner = http.request.body(req) end), http.request.body, req)
     t.eq(data, body)
     t.eq(inner, "")
-    http.request.answer(req, 204)
+    http.request.respond(req, 204)
   end)
   t.eq(hosts, { "a", "b" })
   close_all()
@@ -244,7 +244,7 @@ t.test("http.serve with serve inside, and another head at the same place, does n
   local paths = {}
   local function handle(req)
     paths[#paths + 1] = req:path()
-    http.request.answer(req, 204)
+    http.request.respond(req, 204)
   end
   with_finalizer(once(function()
     -- What comes now comes to lie where the first head has lain.
@@ -260,7 +260,7 @@ end)
 local function answers(bytes)
   local s, far, sel = connection()
   far:send(bytes)
-  local a = http.answers(s, 100000, 100)
+  local a = http.responses(s, 100000, 100)
   a:expect(false)
   return a, s, far, sel
 end
@@ -449,14 +449,14 @@ end)
 t.test("an answer that a finalizer gives while another is given is refused", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. pattern(5000)
   for name, inner in pairs {
-    answer = function(req) http.request.answer(req, 500, nil, "inner") end,
+    answer = function(req) http.request.respond(req, 500, nil, "inner") end,
     start = function(req) http.request.start(req, 500) end,
   } do
     local server, close_all, far = k.server(http.routes(), request)
     local said
     k.serve(server, function(req)
       http.request.add_field(req, "X-A", 12345.5)
-      t.eq(http.request.answer(req, 200, nil, "outer"), true)
+      t.eq(http.request.respond(req, 200, nil, "outer"), true)
       with_finalizer(function() said = said or refusal(inner, req) end, http.request.body, req)
     end)
     t.ok(tostring(said):find "the request is answered already$", name .. ": " .. tostring(said))
@@ -473,7 +473,7 @@ t.test("an answer to a connection that was closed, or whose server is gone, does
     k.serve(server, function(req)
       http.request.add_field(req, "X-A", 12345.5)
       if what == "close" then server:close() else drop(server) end
-      said = refusal(http.request.answer, req, 200, nil, "outer")
+      said = refusal(http.request.respond, req, 200, nil, "outer")
     end, dispatcher)
     if what == "close" then
       t.eq(said, true)

@@ -102,7 +102,7 @@ t.test("a finalizer that closes a connection while its request is handed over en
   local ballast, field
   with_finalizer(function()
     -- Not before its request is at work.
-    if server:due() == 0 then server:close() end
+    if server:work_count() == 0 then server:close() end
     -- What is freed is used again.
     ballast = ("z"):rep(200000)
   end, k.serve, server, function(req)
@@ -191,7 +191,7 @@ t.test("a server that its own finalizer was called on is refused", function()
   local server, _, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
   local dispatcher = server:dispatcher()
   getmetatable(server).__gc(server)
-  t.raises("lio.http.server expected", server.due, server)
+  t.raises("lio.http.server expected", server.work_count, server)
   getmetatable(dispatcher).__gc(dispatcher)
   t.raises("lio.http.dispatcher expected", http.serve, dispatcher)
   -- Nobody has its connections any more.
@@ -218,7 +218,7 @@ t.test("a field that cannot be sent leaves nothing behind", function()
     t.ok(http.request.add_field(req, "Bad\r\n", "2"):find "header")
     t.raises("string expected", http.request.add_field, req, {}, "2")
     http.request.clear_fields(req)
-    t.eq(http.request.answer(req, 204), true)
+    t.eq(http.request.respond(req, 204), true)
   end)
   local sent = far:recv()
   t.ok(sent:find "^HTTP/1.1 204 No Content\r\n")

@@ -75,8 +75,8 @@ local SETTINGS <const> = {
 
 local selectors = setmetatable({}, { __mode = "k" })
 
--- A server with one connection, whose peer has sent `bytes`: what `lio.http` gives lualib/lio/web/app_server.lua. → the
--- server; what closes all; the peer's end.
+-- Creates a server with one connection, whose peer has sent `bytes`. Returns the server, a function that closes all
+-- objects, and the end of the peer.
 function kit.server(routes, bytes)
   local s, far, sel = kit.connection()
   local server = http.server(SETTINGS, routes, sel)
@@ -108,7 +108,7 @@ function kit.serve(server, handler, dispatcher)
     http.serve(dispatcher)
     if not pcall(server.flush, server) then return end
     for _ in selectors[server]:wait(0) do end -- luacheck: ignore 542
-  until not server:arrived()
+  until not server:take_events()
 end
 
 -- Calls `f(req, server, far)` as the handler of the request `bytes`, and closes all objects. Returns the results of
@@ -123,7 +123,7 @@ function kit.handle(routes, bytes, f)
   return table.unpack(results, 1, results.n)
 end
 
--- The request that `bytes` are, when it is over.
+-- Returns the request `bytes` after it has ended.
 function kit.request(routes, bytes)
   return kit.handle(routes, bytes, function(req) return req end)
 end

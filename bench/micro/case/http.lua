@@ -8,7 +8,7 @@ local socket = require "lio.socket"
 local stream = require "lio.stream"
 local web = require "lio.webserver"
 
-local respond <const>, add_field <const> = http.request.answer, http.request.add_field
+local respond <const>, add_field <const> = http.request.respond, http.request.add_field
 local PIPELINED <const> = 50 -- beyond 64 a server lets others have their turn
 
 local SHORT <const> = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
@@ -32,8 +32,8 @@ local function pair()
   return assert(net.wrap(one)), assert(net.wrap(other))
 end
 
--- Sends `request` fifty times in one call, and takes all of the answers, which are as long as the first. `work`, when
--- there is one, answers so many.
+-- Sends `request` fifty times in one call, and receives all responses, which are as long as the first. If there is
+-- `work`, `work(n)` serves `n` requests.
 local function load(client, request, work)
   assert(client:send(request))
   if work then work(1) end
@@ -129,7 +129,7 @@ local function bare(request, add, fields)
   local dispatcher = server:dispatcher()
   return load(client, request, function()
     for _ in sel:wait(1) do end -- luacheck: ignore 542
-    server:arrived()
+    server:take_events()
     http.serve(dispatcher)
     server:flush()
   end)

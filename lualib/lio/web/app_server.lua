@@ -50,7 +50,7 @@ end
 
 -- The same as one of several tasks that run later: if a handler waits, the next of them serves the remaining requests.
 local function serve_later(app_server)
-  if app_server.server:due() > 1 then app_server.driver.scheduler.start(serve_later, app_server) end
+  if app_server.server:work_count() > 1 then app_server.driver.scheduler.start(serve_later, app_server) end
   serve_ready(app_server)
 end
 
@@ -59,9 +59,9 @@ end
 function AppServer:serve()
   local scheduler, server = self.driver.scheduler, self.server
   if not scheduler.starts_at_once then
-    for _ = 1, server:due() do scheduler.start(serve_ready, self) end
+    for _ = 1, server:work_count() do scheduler.start(serve_ready, self) end
   else
-    while server:due() > 0 do scheduler.start(serve_ready, self) end
+    while server:work_count() > 0 do scheduler.start(serve_ready, self) end
   end
 end
 
@@ -69,7 +69,7 @@ end
 function AppServer:serve_soon()
   local scheduler = self.driver.scheduler
   if not scheduler.starts_at_once then return self:serve() end
-  if self.server:due() > 0 then scheduler.start(serve_later, self) end
+  if self.server:work_count() > 0 then scheduler.start(serve_later, self) end
 end
 
 -- The loop ---------------------------------------------------------------------------------------------
@@ -89,9 +89,9 @@ end
 
 -- The loop has handled the events of a round.
 function AppServer:after_events()
-  local due, look = self.server:arrived()
-  if look then self.driver:dispatch(self.socket, READ) end
-  if due then self:serve() end
+  local has_work, needs_accept = self.server:take_events()
+  if needs_accept then self.driver:dispatch(self.socket, READ) end
+  if has_work then self:serve() end
 end
 
 -- The timer has fired.
@@ -113,7 +113,7 @@ function AppServer:count() return self.server:count() end
 function AppServer:is_full() return self.server:is_full() end
 
 -- `on_leave` is called when the next connection has left.
-function AppServer:notify_leave() self.server:watch() end
+function AppServer:notify_leave() self.server:notify_next_close() end
 
 function AppServer:listen(socket)
   self.socket = socket
@@ -157,7 +157,7 @@ function AppServer:stop()
   -- The loop receives what the system has. If another process listens already, clients have the time to learn from a
   -- response that the connection ends.
   self.driver:sleep(watched and watched.is_replaced() and 1 or 0.05)
-  self.server:settle()
+  self.server:drain()
   for _, exchange in pairs(self.exchanges) do
     -- A stream of events does not end by itself.
     if exchange.event_stream then exchange.event_stream:finish() end

@@ -63,7 +63,7 @@ local function send_error(exchange, req, res, err)
   local ok, second = xpcall(res.finish, catch, res)
   if ok then return end
   handler_error.log(req, second)
-  if native.is_answered(req) then
+  if native.response_has_begun(req) then
     exchange.aborted = true
     return
   end

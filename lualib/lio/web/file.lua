@@ -16,7 +16,7 @@ local exchange_of <const> = exchanges.of
 local begin <const>, finish_pieces <const> = sending.begin, sending.finish_pieces
 
 -- How many bytes are read, and sent with the head by one call; longer files are sent by the kernel.
-local READ_MOST <const> = 32 * 1024
+local MAX_PIECE <const> = 32 * 1024
 -- The status for an error of opening a file. Other errors are the server's.
 local STATUS <const> = {
   ["not found"] = 404, outside = 404, ["not a file"] = 404, ENOTDIR = 404, denied = 403, EMFILE = 503, ENFILE = 503,
@@ -148,7 +148,7 @@ local function send_pieces(res, f, parts)
     if part.head and not res:write(part.head) then return end
     local first, past = part.first, part.first + part.length
     while first < past do
-      local piece, message = f:read(first, math.min(READ_MOST, past - first))
+      local piece, message = f:read(first, math.min(MAX_PIECE, past - first))
       if not piece or piece == "" then
         return fail(res, message or SHORTER)
       end
@@ -169,7 +169,7 @@ function M.send(res)
   res.unwritten = nil
   for _, part in ipairs(parts) do
     if part.head then native.chunk(req, part.head) end
-    if part.length <= READ_MOST and native.queued(req) <= READ_MOST then
+    if part.length <= MAX_PIECE and native.queued(req) <= MAX_PIECE then
       local piece, message = f:read(part.first, part.length)
       if not piece or #piece < part.length then return fail(res, message or SHORTER) end
       native.chunk(req, piece)

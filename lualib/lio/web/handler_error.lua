@@ -66,7 +66,7 @@ local function call_on_error(exchange, req, res, err)
   mount_scopes.restore(req, place)
   if ok then return res.body ~= nil or res.framing or res.code ~= 500 end
   M.log(req, second)
-  if native.is_answered(exchange.request) then exchange.aborted = true end
+  if native.response_has_begun(exchange.request) then exchange.aborted = true end
   return exchange.aborted
 end
 

@@ -113,7 +113,7 @@ function Log:flush()
   return nil, message
 end
 
--- The timer has fired: the lines that are kept are due.
+-- The timer has fired: the lines that are kept must be written.
 function Log:expired()
   self.timer = nil
   self:flush()

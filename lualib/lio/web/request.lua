@@ -148,7 +148,7 @@ end
 -- the caller has to close it, and it has no timeouts. For upgrades, tunnels, CONNECT.
 function Request:take_over()
   local exchange = exchange_of(self)
-  if native.is_answered(self) then misuse.raise "req:take_over: the request is answered already" end
+  if native.response_has_begun(self) then misuse.raise "req:take_over: the request is answered already" end
   exchange:send()
   exchange.taken_over = true
   return exchange.driver:register(native.hand_over(self))

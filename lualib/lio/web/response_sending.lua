@@ -151,7 +151,7 @@ end
 function Response:finish(...)
   if self.framing then return finish_pieces(self) end
   -- A folder of static files has sent the response.
-  if rawequal((...), self) and native.is_answered(self.request) then return end
+  if rawequal((...), self) and native.response_has_begun(self.request) then return end
   take(self, "handler", nil, ...)
   self:take_refusal()
   local body = self.body
@@ -165,7 +165,7 @@ function Response:finish(...)
     body = self.body
   end
   self.sent_code = code
-  local sent = native.answer(self.request, code, content_type_of(self), body)
+  local sent = native.respond(self.request, code, content_type_of(self), body)
   if sent ~= true then exchange_of(self):send(body, sent) end
 end
 

@@ -1,6 +1,6 @@
 //! The Lua values that `http.serve` works with: the handlers, the functions of lualib/lio/web/dispatch.lua, and the
-//! keys of responses. A server keeps them in fields; `serve` pushes them once, at fixed stack indices, so that a
-//! request costs no look-up.
+//! keys of responses. A server keeps them in fields; `serve` pushes them once, at fixed stack indices, and not
+//! once for each request.
 
 use super::machine::Handle;
 use super::serve::{Dispatcher, SERVER};

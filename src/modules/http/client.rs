@@ -1,5 +1,5 @@
-//! `http.answers`: the responses of a connection, and their heads, for `lualib/lio/http/client`. No function waits: a
-//! call that would block returns `false`, with the connection armed for reading.
+//! `http.responses`: the responses of a connection, and their heads, for `lualib/lio/http/client`. No function waits:
+//! a call that would block returns `false`, with the connection armed for reading.
 
 use super::fields::{strings, table};
 use super::limit::{NO_LIMIT, limit};
@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 
 impl Object for Responses {
-    const NAME: &'static str = "lio.http.answers";
+    const NAME: &'static str = "lio.http.responses";
     const USER_VALUES: i32 = 1;
     const METHODS: FunctionTable = functions! {
         expect, head, piece, body, trailers, has_begun, is_complete, is_reusable, is_quiet,
@@ -83,8 +83,8 @@ fn reply<T>(found: ResponseRead<T>) -> Reply {
     Reply::Refused((Nil, message, code))
 }
 
-/// `http.answers(stream, bytes, fields)`: returns the responses of a connection, with these limits of a header section:
-/// its bytes, and its number of fields (at most 256).
+/// `http.responses(stream, bytes, fields)`: returns the responses of a connection, with these limits of a header
+/// section: its bytes, and its number of fields (at most 256).
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     call.object::<Connection>(1)?;
     let bytes = call.integer_in(2, 1..=1 << 30, "header limit")? as usize;

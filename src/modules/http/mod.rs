@@ -50,10 +50,10 @@ const REASON: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 const FUNCTIONS: FunctionTable = functions! {
-    answers: client::NEW, body_of: read::BODY_OF, boundary: files::BOUNDARY, check_field: respond::CHECK_FIELD,
+    body_of: read::BODY_OF, boundary: files::BOUNDARY, check_field: respond::CHECK_FIELD,
     compressed: files::COMPRESSED, escape: ESCAPE, kind: request::KIND, media_type: files::MEDIA_TYPE,
-    multipart: form::NEW, pairs: pairs::PAIRS, reason: REASON, routes: routes::NEW, select: files::SELECT,
-    serve: serve::SERVE, server: server::NEW, site: site::NEW, spool: spool::NEW,
+    multipart: form::NEW, pairs: pairs::PAIRS, reason: REASON, responses: client::NEW, routes: routes::NEW,
+    select: files::SELECT, serve: serve::SERVE, server: server::NEW, site: site::NEW, spool: spool::NEW,
 };
 
 /// Functions for a request that a server handles, which is their first argument.
@@ -61,11 +61,12 @@ const REQUEST: FunctionTable = functions! {
     touch: respond::TOUCH, set_field: respond::SET_FIELD, add_field: respond::ADD_FIELD,
     remove_field: respond::REMOVE_FIELD, get_field: respond::GET_FIELD, keep_fields: respond::KEEP_FIELDS,
     restore_fields: respond::RESTORE_FIELDS, clear_fields: respond::CLEAR_FIELDS,
-    drop_body_fields: respond::DROP_BODY_FIELDS, answer: respond::ANSWER, start: respond::START,
+    drop_body_fields: respond::DROP_BODY_FIELDS, respond: respond::RESPOND, start: respond::START,
     chunk: respond::CHUNK, finish: respond::FINISH, send: respond::SEND, push_file: respond::PUSH_FILE,
-    queued: respond::QUEUED, sent: respond::SENT, is_answered: respond::IS_ANSWERED, is_head: respond::IS_HEAD,
-    is_open: respond::IS_OPEN, close_after: respond::CLOSE_AFTER, hand_over: respond::HAND_OVER,
-    address: respond::ADDRESS, body: read::BODY, piece: read::PIECE, trailers: read::TRAILERS, wait: read::WAIT,
+    queued: respond::QUEUED, sent: respond::SENT, response_has_begun: respond::RESPONSE_HAS_BEGUN,
+    is_head: respond::IS_HEAD, is_open: respond::IS_OPEN, close_after: respond::CLOSE_AFTER,
+    hand_over: respond::HAND_OVER, address: respond::ADDRESS, body: read::BODY, piece: read::PIECE,
+    trailers: read::TRAILERS, wait: read::WAIT,
 };
 
 /// Opens `lio.http`. `http.head` contains the functions that read the head of a request, and `http.request` those for

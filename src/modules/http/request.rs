@@ -85,7 +85,7 @@ pub(super) fn served(call: &mut Call<'_>, index: i32) -> Result<(Rc<Machine>, Re
     let id = number(call, index)?;
     let server = call.field(index, SERVER)?;
     let machine = call.object::<Handle>(server)?.machine.clone();
-    // Arguments that are absent are not found at its index.
+    // Otherwise an absent argument would be found at its index.
     call.drop_to(server - 1);
     Ok((machine, id))
 }

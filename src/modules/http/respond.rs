@@ -137,9 +137,9 @@ fn kind(stack: &Stack) -> Result<BodyKind<'_>, Fault> {
     if stack.is_none(3) { Ok(BodyKind::None) } else { stack.bytes(3).map(BodyKind::Given) }
 }
 
-/// `request.answer(req, status, kind, body)`: responds. Returns true if the whole response is queued; otherwise the
+/// `request.respond(req, status, kind, body)`: responds. Returns true if the whole response is queued; otherwise the
 /// number of bytes of the body that are sent, and the caller has to send the rest. Raises if the response has begun.
-pub(super) const ANSWER: Function = Function::new(|call: &mut Call<'_>| {
+pub(super) const RESPOND: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let body = if call.is_none(4) { Body::None } else { Body::Bytes(call.bytes(4)?) };
     let response = Response { status: status(call)?, kind: kind(call)?, body };
@@ -237,8 +237,8 @@ pub(super) const SENT: Function = Function::new(|call: &mut Call<'_>| {
     Ok(server.sent(id, !call.is_true(2)) as i64)
 });
 
-/// `request.is_answered(req)`: returns whether the response has begun.
-pub(super) const IS_ANSWERED: Function = of_request(Server::is_answered);
+/// `request.response_has_begun(req)`: returns whether the response has begun.
+pub(super) const RESPONSE_HAS_BEGUN: Function = of_request(Server::is_answered);
 
 /// `request.is_head(req)`: returns whether the method is HEAD.
 pub(super) const IS_HEAD: Function = of_request(Server::is_head);

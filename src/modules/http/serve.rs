@@ -196,7 +196,7 @@ fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
     let Some(id) = dispatcher.id else {
         return Ok(Act::Plain(Next::pushed(0)));
     };
-    match outcome.ok && answer(dispatcher, stack, id, outcome.first) {
+    match outcome.ok && respond(dispatcher, stack, id, outcome.first) {
         true => end_request(dispatcher, stack, id, RequestEnd::Complete),
         false => complete(call, id, outcome),
     }
@@ -219,7 +219,7 @@ fn end_request(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, en
 
 /// Responds with the values that a handler has returned, from `first` on. Returns whether the request is complete.
 #[inline]
-fn answer(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, first: i32) -> bool {
+fn respond(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, first: i32) -> bool {
     let mut server = dispatcher.machine.server.borrow_mut();
     let Some(intent) = server.intent(id) else {
         // A served folder may have queued the whole response.

@@ -33,9 +33,9 @@ impl Object for Handle {
     /// The listening socket, and the values of `callbacks`.
     const USER_VALUES: i32 = 12;
     const METHODS: FunctionTable = functions! {
-        listen, accept, admit, arrived, flush, expire, due: DUE, set_callbacks: callbacks::SET_CALLBACKS,
-        dispatcher: serve::DISPATCHER, count: COUNT, is_full: IS_FULL, watch: WATCH, shed, stop: STOP, settle: SETTLE,
-        close: CLOSE,
+        listen, accept, admit, take_events, flush, expire, work_count: WORK_COUNT,
+        set_callbacks: callbacks::SET_CALLBACKS, dispatcher: serve::DISPATCHER, count: COUNT, is_full: IS_FULL,
+        notify_next_close: NOTIFY_NEXT_CLOSE, shed, stop: STOP, drain: DRAIN, close: CLOSE,
     };
 }
 
@@ -168,9 +168,9 @@ fn admit(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `S:arrived()`: takes the events of the loop's last wait. Returns whether there is work, and whether Lua code has to
-/// handle the listener.
-fn arrived(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
+/// `S:take_events()`: takes the events of the loop's last wait. Returns whether there is work, and whether Lua code
+/// has to handle the listener.
+fn take_events(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
     let listener = call.field(1, LISTENER)?;
     let listener = call.as_object::<Socket>(listener);
     let machine = machine(call)?;
@@ -239,8 +239,8 @@ fn expire(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(server.work_count() > 0)
 }
 
-/// `S:due()`: returns the number of connections with work, or a larger number.
-const DUE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().work_count() as i64);
+/// `S:work_count()`: returns the number of connections with work, or a larger number.
+const WORK_COUNT: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().work_count() as i64);
 
 /// `S:count()`: returns the number of connections.
 const COUNT: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().count() as i64);
@@ -248,8 +248,9 @@ const COUNT: Function = Function::of(|handle: &Handle| handle.machine.server.bor
 /// `S:is_full()`: returns whether the limit of connections is reached.
 const IS_FULL: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().is_full());
 
-/// `S:watch()`: requests a report of the next connection that closes.
-const WATCH: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().notify_next_close());
+/// `S:notify_next_close()`: requests a report of the next connection that closes.
+const NOTIFY_NEXT_CLOSE: Function =
+    Function::of(|handle: &Handle| handle.machine.server.borrow_mut().notify_next_close());
 
 /// `S:shed()`: closes a few connections that have had a response and have been idle for a while.
 fn shed(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -263,8 +264,8 @@ fn shed(call: &mut Call<'_>) -> Result<(), Fault> {
 /// announces its end.
 const STOP: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().stop());
 
-/// `S:settle()`: closes idle connections, and others as soon as they would become idle.
-const SETTLE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().drain());
+/// `S:drain()`: closes idle connections, and others as soon as they would become idle.
+const DRAIN: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().drain());
 
 /// `S:close()`: closes all connections. Tasks that wait on them are resumed.
 const CLOSE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().close_all());

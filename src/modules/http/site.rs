@@ -56,8 +56,9 @@ fn opened(file: OpenFile) -> Answered {
     Maybe(Some(Either::Other(New::of(file))))
 }
 
-/// `site:answer(req)`: responds to a request. Returns true if the response is queued; an opened file or directory, with
-/// which the caller responds; `nil, message, code` if it cannot be opened; or nil if the caller has to begin again.
+/// `site:answer(req)`: responds to a request. Returns true if the response is queued; an opened file or directory,
+/// with which the caller responds; `nil, message, code` if it cannot be opened; or nil if the caller has to begin
+/// again.
 fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
     let Some((machine, id, path)) = site_request(call)? else {
         return Ok(Maybe(None));

@@ -11,7 +11,7 @@ local put <const> = require("lio.stream").methods.put
 
 local READ <const>, WRITE <const> = 1, 2
 -- How many interim responses (1xx) to one request are accepted.
-local MOST_INTERIM <const> = 100
+local MAX_INTERIM <const> = 100
 
 local M = {}
 
@@ -25,7 +25,7 @@ function M.new(driver, c, options)
     driver = driver,
     net = driver.net,
     c = c,
-    responses = http.answers(c, options.headers, options.fields),
+    responses = http.responses(c, options.headers, options.fields),
     request_count = 0,
     interim_count = 0,
     idle = false,
@@ -119,7 +119,7 @@ function Connection:poll_head()
     end
     self.interim_count = self.interim_count + 1
     self.continued = self.continued or status == 100
-    if self.interim_count > MOST_INTERIM then return nil, "too many interim answers", "protocol" end
+    if self.interim_count > MAX_INTERIM then return nil, "too many interim answers", "protocol" end
   end
 end
 

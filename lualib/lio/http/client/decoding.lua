@@ -9,9 +9,9 @@ M.ACCEPTED = "gzip, deflate, br"
 
 local KNOWN <const> = { gzip = true, ["x-gzip"] = true, deflate = true, br = true }
 -- In a chain of codings a little input can decode to a lot.
-local MOST_CODINGS <const> = 3
+local MAX_CODINGS <const> = 3
 -- How many bytes one piece may decode to.
-local MOST_AT_ONCE <const> = 64 * 1024 * 1024
+local MAX_PIECE <const> = 64 * 1024 * 1024
 
 local Chain = {}
 Chain.__index = Chain
@@ -41,8 +41,8 @@ function M.of(value, limit)
   local chain = {}
   for name in value:lower():gmatch "[^,%s]+" do
     if name ~= "identity" then
-      if not KNOWN[name] or #chain == MOST_CODINGS then return nil end
-      table.insert(chain, 1, compress.decoder(name, math.max(1, math.min(limit, MOST_AT_ONCE))))
+      if not KNOWN[name] or #chain == MAX_CODINGS then return nil end
+      table.insert(chain, 1, compress.decoder(name, math.max(1, math.min(limit, MAX_PIECE))))
     end
   end
   if chain[1] then return setmetatable(chain, Chain) end

@@ -11,7 +11,7 @@ local responses = require "lio.http.client.response"
 local urls = require "lio.http.client.url"
 
 -- To keep its connection, at most this many bytes of a response that is followed are read.
-local DISCARD_MOST <const> = 64 * 1024
+local MAX_DISCARD <const> = 64 * 1024
 
 -- The codes of failures of a connection that the server may have closed while it was idle.
 local CONNECTION_LOST <const> = { closed = true, reset = true, truncated = true }
@@ -102,7 +102,7 @@ local function send(client, request)
   if not response then return nil, message, code end
   -- RFC 9110 section 15.5.18: the server does not support `Expect`.
   if response.status == 417 and request.expects and request.body:rewind() then
-    responses.discard(response, DISCARD_MOST)
+    responses.discard(response, MAX_DISCARD)
     request.expects = nil
     return send(client, request)
   end
@@ -114,23 +114,23 @@ local function refuse_redirect(response, message)
   return nil, message, "redirect"
 end
 
--- Sends a request, and follows at most `most` redirects. Returns the last response, or nil, message, code.
-local function follow(client, request, most)
+-- Sends a request, and follows at most `max` redirects. Returns the last response, or nil, message, code.
+local function follow(client, request, max)
   while true do
     local response, message, code = send(client, request)
     if not response then return nil, message, code end
     local url = request.url
     local is_redirect, problem = false, nil
-    if most > 0 then is_redirect, problem = request:redirect(response.status, response.headers.location) end
+    if max > 0 then is_redirect, problem = request:redirect(response.status, response.headers.location) end
     if is_redirect == nil then return refuse_redirect(response, "redirect: " .. problem) end
     if not is_redirect then return response end
-    if #request.history >= most then return refuse_redirect(response, "more than " .. most .. " redirects") end
+    if #request.history >= max then return refuse_redirect(response, "more than " .. max .. " redirects") end
     -- A socket is that of one server.
     if request.socket and not request.url:is_same_origin(url) then
       return refuse_redirect(response, "redirect: to another server than that of the socket")
     end
     request.history[#request.history + 1] = responses.summary(response)
-    responses.discard(response, DISCARD_MOST)
+    responses.discard(response, MAX_DISCARD)
   end
 end
 

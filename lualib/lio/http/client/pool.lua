@@ -142,10 +142,11 @@ local function open(pool, host, endpoint, seconds)
   return add(pool, host, connection.new(driver, c, pool.options))
 end
 
-local function seconds_left(timeouts, until_)
-  if timeouts.deadline then until_ = math.min(until_, timeouts.deadline) end
-  if until_ == math.huge then return nil end
-  return math.max(until_ - now(), 0)
+-- Returns the number of seconds until the earlier of `deadline` and that of the request; nil if both are unlimited.
+local function seconds_left(timeouts, deadline)
+  if timeouts.deadline then deadline = math.min(deadline, timeouts.deadline) end
+  if deadline == math.huge then return nil end
+  return math.max(deadline - now(), 0)
 end
 
 -- `pool:acquire(endpoint, timeouts [, is_new])` returns a connection that the caller owns until it is released or
@@ -154,7 +155,7 @@ end
 function Pool:acquire(endpoint, timeouts, is_new)
   if self.closed then return nil, "closed", "closed" end
   local host = host_of(self, endpoint.key)
-  local until_ = now() + (timeouts.connect or math.huge)
+  local deadline = now() + (timeouts.connect or math.huge)
   if is_new then
     while host.idle[1] do host.idle[1]:close() end
   else
@@ -166,7 +167,7 @@ function Pool:acquire(endpoint, timeouts, is_new)
   if host.count < self.options.max_per_host then
     host.count = host.count + 1
   else
-    local granted, message, code = wait_for_grant(self, host, seconds_left(timeouts, until_))
+    local granted, message, code = wait_for_grant(self, host, seconds_left(timeouts, deadline))
     if not granted then return nil, message, code end
     if granted ~= true then
       if not is_new then
@@ -178,7 +179,7 @@ function Pool:acquire(endpoint, timeouts, is_new)
       granted:close()
     end
   end
-  return open(self, host, endpoint, seconds_left(timeouts, until_))
+  return open(self, host, endpoint, seconds_left(timeouts, deadline))
 end
 
 -- `pool:release(conn)`: the caller has finished with the connection.

@@ -22,8 +22,8 @@ local ALPHABET <const> = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 -- RFC 4648 section 4.
 local function base64(text)
   local out = {}
-  for at = 1, #text, 3 do
-    local a, b, c = text:byte(at, at + 2)
+  for first = 1, #text, 3 do
+    local a, b, c = text:byte(first, first + 2)
     local bits = a << 16 | (b or 0) << 8 | (c or 0)
     for place = 0, 3 do
       local index = (bits >> (18 - 6 * place) & 63) + 1
@@ -38,12 +38,12 @@ local function basic_credentials(user, password)
   return "Basic " .. base64(user .. ":" .. (password or ""))
 end
 
--- Header fields in order. `seen`: the values by lower-case name.
+-- Header fields in order. `by_name`: the values by lower-case name.
 local Fields = {}
 Fields.__index = Fields
 
 local function new_fields()
-  return setmetatable({ names = {}, values = {}, seen = {} }, Fields)
+  return setmetatable({ names = {}, values = {}, by_name = {} }, Fields)
 end
 
 function Fields:add(name, value)
@@ -55,22 +55,22 @@ function Fields:add(name, value)
   local ok, message = pcall(check_field, name, value)
   if not ok then error("headers: " .. message, 0) end
   self.names[#self.names + 1], self.values[#self.values + 1] = name, value
-  self.seen[name:lower()] = value
+  self.by_name[name:lower()] = value
 end
 
 function Fields:remove(lower)
-  if not self.seen[lower] then return end
-  self.seen[lower] = nil
-  for at = #self.names, 1, -1 do
-    if self.names[at]:lower() == lower then
-      table.remove(self.names, at)
-      table.remove(self.values, at)
+  if not self.by_name[lower] then return end
+  self.by_name[lower] = nil
+  for index = #self.names, 1, -1 do
+    if self.names[index]:lower() == lower then
+      table.remove(self.names, index)
+      table.remove(self.values, index)
     end
   end
 end
 
 function Fields:default(name, value)
-  if not self.seen[name:lower()] then self:add(name, value) end
+  if not self.by_name[name:lower()] then self:add(name, value) end
 end
 
 -- Calls `visit(name, value)` for the headers of a table, or of a list of { name, value }, which has an order.
@@ -86,7 +86,7 @@ local function each(headers, visit)
   end
 end
 
-local function gather(defaults, headers)
+local function merge_headers(defaults, headers)
   local fields = new_fields()
   each(headers or {}, function(name, value)
     fields:add(name, value)
@@ -95,7 +95,7 @@ local function gather(defaults, headers)
     end
   end)
   local own = {}
-  for lower in pairs(fields.seen) do own[lower] = true end
+  for lower in pairs(fields.by_name) do own[lower] = true end
   each(defaults or {}, function(name, value)
     if type(name) ~= "string" or not own[name:lower()] then fields:add(name, value) end
   end)
@@ -126,7 +126,7 @@ end
 
 -- Returns the length of the body; nil: it is sent in chunks; false: there is none.
 local function length_of(fields, body, method)
-  local given = fields.seen["content-length"]
+  local given = fields.by_name["content-length"]
   fields:remove "content-length"
   if not body then
     if given and given ~= "0" then error("headers: Content-Length without a body", 0) end
@@ -184,21 +184,21 @@ end
 function M.new(options, defaults)
   local url, message = url_of(options, defaults.base)
   if not url then return nil, message end
-  local fields = gather(defaults.headers, options.headers)
+  local fields = merge_headers(defaults.headers, options.headers)
   local request = setmetatable({
     url = url,
     method = check_method(options.method or "GET"),
     fields = fields,
     is_idempotent = options.idempotent,
-    upgrades = fields.seen.upgrade ~= nil,
-    is_last = has_member(fields.seen.connection, "close"),
+    upgrades = fields.by_name.upgrade ~= nil,
+    is_last = has_member(fields.by_name.connection, "close"),
   }, Request)
   request.body = make_body(options, fields)
   request.length = length_of(fields, request.body, request.method)
   local expects = options.expect_continue
   if expects and request.body then request.expects = expects == true and 1 or expects end
   if request.is_idempotent == nil then
-    request.is_idempotent = IDEMPOTENT[request.method] or fields.seen["idempotency-key"] ~= nil
+    request.is_idempotent = IDEMPOTENT[request.method] or fields.by_name["idempotency-key"] ~= nil
   end
   return request
 end
@@ -210,18 +210,18 @@ function Request:render(coding, proxy)
   local target = proxy and tostring(url) or url.target
   local lines = {
     self.method .. " " .. target .. " HTTP/1.1",
-    "Host: " .. (fields.seen.host or url.authority),
+    "Host: " .. (fields.by_name.host or url.authority),
   }
   local function add(name, value)
-    if not fields.seen[name:lower()] then lines[#lines + 1] = name .. ": " .. value end
+    if not fields.by_name[name:lower()] then lines[#lines + 1] = name .. ": " .. value end
   end
   add("User-Agent", AGENT)
   add("Accept", "*/*")
-  if coding and not fields.seen.range then add("Accept-Encoding", coding) end
+  if coding and not fields.by_name.range then add("Accept-Encoding", coding) end
   if url.user then add("Authorization", basic_credentials(url.user, url.password)) end
   if proxy and proxy.user then add("Proxy-Authorization", basic_credentials(proxy.user, proxy.password)) end
-  for at, name in ipairs(fields.names) do
-    if name:lower() ~= "host" then lines[#lines + 1] = name .. ": " .. fields.values[at] end
+  for index, name in ipairs(fields.names) do
+    if name:lower() ~= "host" then lines[#lines + 1] = name .. ": " .. fields.values[index] end
   end
   if self.length then
     lines[#lines + 1] = "Content-Length: " .. self.length

@@ -10,7 +10,7 @@ local decoding = require "lio.http.client.decoding"
 -- A coding can make data longer: the encoded body may exceed the limit by this part of it, and by these bytes.
 local OVERHEAD_PART <const>, OVERHEAD <const> = 64, 64 * 1024
 -- How many encoded bytes in sequence may decode to nothing.
-local MOST_EMPTY <const> = 1024 * 1024
+local MAX_EMPTY <const> = 1024 * 1024
 
 local M = {}
 
@@ -128,7 +128,7 @@ local function decode(self, data)
   local overhead = self.limit // OVERHEAD_PART + OVERHEAD
   self.encoded_count = self.encoded_count + #data
   self.empty_count = self.empty_count + #data
-  if self.encoded_count - overhead > self.limit or self.empty_count > MOST_EMPTY then
+  if self.encoded_count - overhead > self.limit or self.empty_count > MAX_EMPTY then
     return nil, "the encoded body is larger than allowed", "too long"
   end
   local text, message, code = self.decoder:write(data)
@@ -218,11 +218,11 @@ function M.summary(self)
   return { status = self.status, url = self.url, headers = self.headers }
 end
 
--- `discard(res, most)`: reads the rest of a body that is not needed, if it has at most `most` bytes, so that the
+-- `discard(res, max)`: reads the rest of a body that is not needed, if it has at most `max` bytes, so that the
 -- connection can be reused; else closes the connection.
-function M.discard(self, most)
+function M.discard(self, max)
   local _ <close> = self
-  self.decoder, self.limit = nil, most
+  self.decoder, self.limit = nil, max
   if not self.conn.responses:is_complete() then read_whole(self) else release(self) end
 end
 
