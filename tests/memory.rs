@@ -223,32 +223,37 @@ const HTTP: &str = r#"
     server:admit(s)
     local handled = 0
     local function handle(head)
-      local _, number = http.head.owner(head)
+      local request = http.request
       handled = handled + 1
       if handled == 1 then
         head:path() head:query() head:fields() head:field "x" head:field_all "x" head:params(routes, id)
         head:matches(routes)
         http.body_of(head)
-        server:trailers(number)
-        server:add_field(number, "A", "1")
-        server:add_field(number, "B", 2)
-        server:get_field(number, "a")
-        server:answer(number, 200, "text/plain", ("z"):rep(100))
-        assert(not pcall(server.answer, server, number, 200))
+        request.trailers(head)
+        request.add_field(head, "A", "1")
+        request.add_field(head, "B", 2)
+        request.get_field(head, "a")
+        request.respond(head, 200, "text/plain", ("z"):rep(100))
+        assert(not pcall(request.respond, head, 200))
       else
-        server:piece(number)
-        server:add_field(number, "x-a", "b")
-        server:start(number, 200, "text/plain")
-        server:chunk(number, "data")
-        server:finish(number)
+        request.piece(head)
+        request.add_field(head, "x-a", "b")
+        request.start(head, 200, "text/plain")
+        request.chunk(head, "data")
+        request.finish(head)
       end
     end
-    http.serve(server:run(), server, server, function(message) return message end, { handle }, {},
-      function() return handle end,
-      function(_, _, _, ok, message)
-        if not ok then error(message, 0) end
-        return true
-      end, function() end, "code", "kind")
+    server:set_callbacks {
+      app_server = server,
+      catch = function(message) return message end,
+      handlers = { handle },
+      response_class = {},
+      choose_handler = function() return handle end,
+      complete = function() return true end,
+      fail = function(_, message) error(message, 0) end,
+      notify = function() end,
+    }
+    http.serve(server:dispatcher())
     server:flush()
     server:close()
     http.pairs "a=b&a=c&%20=+"

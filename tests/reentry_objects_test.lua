@@ -170,33 +170,32 @@ t.test("a stream whose __gc is called while a number becomes a string is refused
   end
 end)
 
-t.test("server:body of a length with body inside returns the body once", function()
+t.test("http.request.body of a length with body inside returns the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
     .. "GET / HTTP/1.1\r\nHost: b\r\n\r\n"
   local server, close_all = reentry.server(http.routes(), request)
   local hosts = {}
   reentry.serve(server, function(req)
-    local _, id = http.head.owner(req)
     hosts[#hosts + 1] = req:host()
     if #hosts > 1 then return end
     local inner
-    local data = with_finalizer(once(function() inner = server:body(id) end), server.body, server, id)
+    local data = with_finalizer(once(function() inner = http.request.body(req) end), http.request.body, req)
     t.eq(data, body)
     t.eq(inner, "")
-    server:answer(id, 204)
+    http.request.respond(req, 204)
   end)
   t.eq(hosts, { "a", "b" })
   close_all()
 end)
 
-t.test("server:body of chunks with body inside returns the body once", function()
+t.test("http.request.body of chunks with body inside returns the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
   for i = 1, 5000, 1000 do request = request .. "3e8\r\n" .. body:sub(i, i + 999) .. "\r\n" end
-  reentry.handle(http.routes(), request .. "0\r\n\r\n", function(server, id)
+  reentry.handle(http.routes(), request .. "0\r\n\r\n", function(req)
     local inner
-    local data = with_finalizer(once(function() inner = server:body(id) end), server.body, server, id)
+    local data = with_finalizer(once(function() inner = http.request.body(req) end), http.request.body, req)
     t.eq(data, body)
     t.eq(inner, "")
   end)
@@ -205,38 +204,37 @@ end)
 t.test("http.body_of with body_of inside returns the body once, and keeps it", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
-  local req = reentry.handle(http.routes(), request, function(_, _, req)
+  local req = reentry.handle(http.routes(), request, function(req)
     t.eq(with_finalizer(once(function() http.body_of(req) end), http.body_of, req), body)
     return req
   end)
   t.eq(http.body_of(req), body)
 end)
 
-t.test("server:piece with piece and close inside returns each piece once", function()
+t.test("http.request.piece with piece and close inside returns each piece once", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n3e8\r\n" .. ("b"):rep(1000) .. "\r\n"
-  reentry.handle(http.routes(), request, function(server, id)
+  reentry.handle(http.routes(), request, function(req, server)
     local inner
     local data = with_finalizer(once(function()
-      inner = server:piece(id)
+      inner = http.request.piece(req)
       server:close()
-    end), server.piece, server, id)
+    end), http.request.piece, req)
     t.eq(data, ("a"):rep(1000))
     t.eq(inner, ("b"):rep(1000))
   end)
 end)
 
-t.test("server:body with __gc of the server inside returns the body, and the server is refused", function()
+t.test("http.request.body with __gc of the server inside returns the body, and the server is refused", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n0\r\n\r\n"
   local server, _, far = reentry.server(http.routes(), request)
-  local run = server:run()
+  local dispatcher = server:dispatcher()
   reentry.serve(server, function(req)
-    local _, id = http.head.owner(req)
-    t.eq(with_finalizer(once(function() drop(server) end), server.body, server, id), ("a"):rep(1000))
-    t.raises("lio.http.server expected", server.body, server, id)
-  end, run)
-  drop(run)
+    t.eq(with_finalizer(once(function() drop(server) end), http.request.body, req), ("a"):rep(1000))
+    t.raises("lio.http.server expected", http.request.body, req)
+  end, dispatcher)
+  drop(dispatcher)
   far:close()
 end)
 
@@ -246,8 +244,7 @@ t.test("http.serve with serve inside does not mix two heads that are stored at t
   local paths = {}
   local function handle(req)
     paths[#paths + 1] = req:path()
-    local _, id = http.head.owner(req)
-    server:answer(id, 204)
+    http.request.respond(req, 204)
   end
   with_finalizer(once(function()
     -- The next bytes are stored where the first head was.
@@ -263,7 +260,7 @@ end)
 local function answers(bytes)
   local s, far, sel = connection()
   far:send(bytes)
-  local a = http.answers(s, 100000, 100)
+  local a = http.responses(s, 100000, 100)
   a:expect(false)
   return a, s, far, sel
 end
@@ -310,7 +307,7 @@ t.test("answers:piece with piece and __gc of the stream inside returns each piec
   end), a.piece, a)
   t.eq(data, ("a"):rep(1000))
   t.eq(inner, ("b"):rep(1000))
-  t.raises("gone", a.piece, a)
+  t.raises("the connection of the responses is missing", a.piece, a)
   close(far, sel)
 end)
 
@@ -452,16 +449,15 @@ end)
 t.test("a second answer to a request, by a finalizer, is refused", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. pattern(5000)
   for name, inner in pairs {
-    answer = function(server, id) server:answer(id, 500, nil, "inner") end,
-    start = function(server, id) server:start(id, 500) end,
+    answer = function(req) http.request.respond(req, 500, nil, "inner") end,
+    start = function(req) http.request.start(req, 500) end,
   } do
     local server, close_all, far = reentry.server(http.routes(), request)
     local said
     reentry.serve(server, function(req)
-      local _, id = http.head.owner(req)
-      server:add_field(id, "X-A", 12345.5)
-      t.eq(server:answer(id, 200, nil, "outer"), true)
-      with_finalizer(function() said = said or refusal(inner, server, id) end, server.body, server, id)
+      http.request.add_field(req, "X-A", 12345.5)
+      t.eq(http.request.respond(req, 200, nil, "outer"), true)
+      with_finalizer(function() said = said or refusal(inner, req) end, http.request.body, req)
     end)
     t.ok(tostring(said):find "the request is answered already$", name .. ": " .. tostring(said))
     t.eq(far:recv():gsub("Date: [^\r]*", "Date: now"),
@@ -473,20 +469,19 @@ end)
 t.test("an answer to a closed connection, or of a server that was dropped, writes to no freed memory", function()
   for _, what in ipairs { "close", "server" } do
     local server, _, far = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-    local run, said = server:run(), nil
+    local dispatcher, said = server:dispatcher(), nil
     reentry.serve(server, function(req)
-      local _, id = http.head.owner(req)
-      server:add_field(id, "X-A", 12345.5)
+      http.request.add_field(req, "X-A", 12345.5)
       if what == "close" then server:close() else drop(server) end
-      said = refusal(server.answer, server, id, 200, nil, "outer")
-    end, run)
+      said = refusal(http.request.respond, req, 200, nil, "outer")
+    end, dispatcher)
     if what == "close" then
       t.eq(said, true)
       t.is_nil(far:recv())
     else
       t.ok(tostring(said):find "lio.http.server expected", tostring(said))
     end
-    drop(run)
+    drop(dispatcher)
     far:close()
   end
 end)

@@ -102,7 +102,7 @@ t.test("a connection that a finalizer closes while its request is passed to the 
   local ballast, field
   with_finalizer(function()
     -- Wait until its request is being handled.
-    if server:due() == 0 then server:close() end
+    if server:work_count() == 0 then server:close() end
     -- Reuse the freed memory.
     ballast = ("z"):rep(200000)
   end, reentry.serve, server, function(req)
@@ -178,9 +178,10 @@ t.test("a finalizer that ends the request while its trailers are listed does not
   local value = ("v"):rep(3000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
     .. "A: " .. value .. "\r\nB: " .. value .. "\r\n\r\n"
-  local found, after = reentry.handle(http.routes(), request, function(server, id, req)
+  local found, after = reentry.handle(http.routes(), request, function(req)
     t.eq(http.body_of(req), "x")
-    return with_finalizer(function() server:hand_over(id) end, server.trailers, server, id), server:trailers(id)
+    local trailers <const> = http.request.trailers
+    return with_finalizer(function() http.request.hand_over(req) end, trailers, req), trailers(req)
   end)
   t.eq(found, { a = value, b = value })
   t.eq(after, {})
@@ -188,12 +189,11 @@ end)
 
 t.test("a server whose __gc was called is refused", function()
   local server, _, far = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-  local run = server:run()
+  local dispatcher = server:dispatcher()
   getmetatable(server).__gc(server)
-  t.raises("lio.http.server expected", server.due, server)
-  t.raises("lio.http.server expected", server.answer, server, 1 << 20, 200)
-  getmetatable(run).__gc(run)
-  t.raises("lio.http.run expected", http.serve, run)
+  t.raises("lio.http.server expected", server.work_count, server)
+  getmetatable(dispatcher).__gc(dispatcher)
+  t.raises("lio.http.dispatcher expected", http.serve, dispatcher)
   -- Its connections are closed.
   t.is_nil(far:recv())
   far:close()
@@ -203,7 +203,7 @@ t.test("a server keeps its routes after their __gc was called", function()
   local routes = http.routes()
   routes:add("GET", "/:a")
   local request = "GET /b HTTP/1.1\r\nHost: a\r\n\r\n"
-  local route = reentry.handle(routes, request, function(_, _, req)
+  local route = reentry.handle(routes, request, function(req)
     getmetatable(routes).__gc(routes)
     return req:route()
   end)
@@ -214,12 +214,11 @@ end)
 t.test("a field that cannot be sent does not change the answer", function()
   local server, close_all, far = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
   reentry.serve(server, function(req)
-    local _, id = http.head.owner(req)
-    t.is_nil(server:add_field(id, "Good", "1"))
-    t.ok(server:add_field(id, "Bad\r\n", "2"):find "header")
-    t.raises("string expected", server.add_field, server, id, {}, "2")
-    server:clear_fields(id)
-    t.eq(server:answer(id, 204), true)
+    t.is_nil(http.request.add_field(req, "Good", "1"))
+    t.ok(http.request.add_field(req, "Bad\r\n", "2"):find "header")
+    t.raises("string expected", http.request.add_field, req, {}, "2")
+    http.request.clear_fields(req)
+    t.eq(http.request.respond(req, 204), true)
   end)
   local sent = far:recv()
   t.ok(sent:find "^HTTP/1.1 204 No Content\r\n")

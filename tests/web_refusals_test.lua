@@ -1,5 +1,5 @@
--- What the server refuses, so that no two readers of one stream of bytes can disagree on where a request
--- ends: each with a status of its own, after which the connection closes.
+-- Requests that the server refuses, so that no two parsers of the same bytes disagree on where a request ends. Each
+-- fault has a status, after which the connection closes.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -15,7 +15,7 @@ local function app_of_bodies(opts)
   return app
 end
 
--- Each case is bytes and the status that refuses them; nothing after it may be answered.
+-- Each case has bytes, and the status that refuses them; later requests must not be answered.
 local function refuses(cases, opts)
   http.with(app_of_bodies(opts), function(open)
     for _, case in ipairs(cases) do
@@ -33,7 +33,7 @@ local function post(...)
   return table.concat({ "POST /p HTTP/1.1", "Host: x", ... }, "\r\n") .. "\r\n\r\n"
 end
 
-t.test("lengths that are no plain number are 400", function()
+t.test("lengths that are not plain numbers are 400", function()
   local cases = {}
   for _, value in ipairs {
     "+5", "-1", "0x5", "5a", "a", "", "5 5", "5,", "5;", "1e3", "5.0", "\u{ff15}", "'5'",
@@ -138,7 +138,7 @@ t.test("malformed request lines are 400, and answered", function()
     { "GET / http/1.1\r\nHost: x\r\n\r\n", 400 },
     { "GET / HTTP/1\r\nHost: x\r\n\r\n", 400 },
     { "GET / HTTP/11\r\nHost: x\r\n\r\n", 400 },
-    { "\22\3\1\0\238\1\0\0\234", 400 }, -- a TLS hello
+    { "\22\3\1\0\238\1\0\0\234", 400 }, -- a ClientHello of TLS
     { "SSH-2.0-client\r\n", 400 },
   }
 end)
@@ -166,7 +166,7 @@ t.test("a malformed escape in the path is 400, for HEAD without a body", functio
   end)
 end)
 
-t.test("a refusal after a HEAD has its body nevertheless", function()
+t.test("a refusal after a HEAD has a body", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     c:send "HEAD / HTTP/1.1\r\nHost: x\r\n\r\nbad\r\n\r\n"
@@ -190,7 +190,7 @@ t.test("requests before a malformed one are answered, in order", function()
   end)
 end)
 
-t.test("a request line over the limit is 414, before its end has come", function()
+t.test("a request line over the limit is 414, before its end has arrived", function()
   http.with(app_of_bodies(), function(open)
     t.eq(open():request("GET", "/" .. ("a"):rep(8192 - 14)).status, 200)
     local c = open()
@@ -201,7 +201,7 @@ t.test("a request line over the limit is 414, before its end has come", function
   refuses({ { "GET /2345678 HTTP/1.1\r\nHost: x\r\n\r\n", 414 } }, { request_line = 20 })
 end)
 
-t.test("headers over the limits are 431, before their end has come", function()
+t.test("headers over the limits are 431, before their end has arrived", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     c:send("GET / HTTP/1.1\r\nHost: x\r\nX-A: " .. ("a"):rep(33000))

@@ -1,5 +1,5 @@
--- The service `lio.webservice`: folders, in both modes, and the program of examples/webservice. The faults of the
--- server whose interface it has, one test each; what else static files can do is tested with `app:static`.
+-- The service `lio.webservice`: folders, in both modes, and the program of examples/webservice. One test for each fault
+-- of the server whose interface it has; other tests of static files use `app:static`.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -29,7 +29,7 @@ local spec <const> = {
   modules = { api = "return { get = function(path) return 200, 'api ' .. path end }" },
 }
 
-kit.test("home, routes and modules stand beside each other, and the longest path wins", spec, function(s)
+kit.test("home, routes and modules are served together, and the longest path wins", spec, function(s)
   local r = s:request("GET", "/")
   t.eq({ r.status, r.body, r.headers["content-type"]:match "^[^;]*" }, { 200, "<h1>home</h1>", "text/html" })
   t.eq(s:request("GET", "/sub/x.txt").body, "inner")
@@ -53,8 +53,8 @@ kit.test("no path leaves its folder", spec, function(s)
   end
 end)
 
--- The part behind a NUL said which type the file before it has.
-kit.test("a NUL in a path is refused and picks no type", spec, function(s)
+-- The part behind a NUL selected the type of the file before it.
+kit.test("a NUL in a path is refused and selects no type", spec, function(s)
   for _, target in ipairs { "/app.js%00.html", "/app.js%00", "/sub/x.txt%00/../../app.js" } do
     local r = s:request("GET", target)
     t.ok(r.status == 400 or r.status == 404, target .. " " .. r.status)
@@ -80,7 +80,7 @@ kit.test("a listing escapes the names that it shows", spec, function(s)
   t.ok(r.body:find("%3Cscript%3E", 1, true), r.body)
 end)
 
-kit.test("HEAD tells a file's length and sends none of it", spec, function(s)
+kit.test("HEAD reports a file's length and sends none of it", spec, function(s)
   loop.run(function()
     local c <close> = s:open()
     local r = c:request("HEAD", "/docs/large.bin")
@@ -89,7 +89,7 @@ kit.test("HEAD tells a file's length and sends none of it", spec, function(s)
   end)
 end)
 
--- How many descriptors of a system stand for that file.
+-- How many descriptors of a system are open for that file.
 local function open_files(s, name)
   local path = ("/proc/%d/task/../fd"):format(s.child.pid)
   local r = t.run("p=$(pgrep -P " .. s.child.pid .. "); ls -l /proc/$p/fd " .. path .. " 2>&1")
@@ -97,7 +97,7 @@ local function open_files(s, name)
 end
 
 -- They stayed open until the collector ran.
-kit.test("a download that is given up closes its file", spec, function(s)
+kit.test("a download that the client ends closes its file", spec, function(s)
   loop.run(function()
     local c = s:open()
     c:send "GET /docs/large.bin HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -112,7 +112,7 @@ kit.test("a download that is given up closes its file", spec, function(s)
   end)
 end)
 
-t.test("a folder that is not there makes the start fail, and the message names it", function()
+t.test("a folder that does not exist makes the start fail, and the message names it", function()
   local ok, problem = pcall(kit.start, "direct", { conf = [[{ home = "localfs:DIR/none" }]] })
   t.ok(not ok and problem:find "start: home: .*none", problem)
 end)

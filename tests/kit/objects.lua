@@ -21,7 +21,7 @@ local REQUEST <const> = "POST /a%20b?c=d HTTP/1.1\r\nHost: a\r\nCookie: e=f\r\nT
 local function answers()
   local s, far, sel = reentry.connection()
   far:send "HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 5\r\n\r\nhello"
-  local a = http.answers(s, 100000, 100)
+  local a = http.responses(s, 100000, 100)
   a:expect(false)
   return a, function() reentry.close(s, far, sel) end
 end
@@ -55,15 +55,15 @@ M.makers = {
     local a, close = answers()
     return select(2, a:head()), close
   end,
-  ["lio.http.answers"] = answers,
+  ["lio.http.responses"] = answers,
   ["lio.request"] = function()
     local routes = http.routes()
     routes:add("POST", "/:name")
     return reentry.request(routes, REQUEST)
   end,
-  ["lio.http.run"] = function()
+  ["lio.http.dispatcher"] = function()
     local server, close = reentry.server(http.routes(), REQUEST)
-    return server:run(), close
+    return server:dispatcher(), close
   end,
   ["lio.http.server"] = function() return reentry.server(http.routes(), REQUEST) end,
   ["lio.http.multipart"] = function()

@@ -1,5 +1,5 @@
---- Raw HTTP for the web suites: sends the bytes it is given and reads responses with a parser that accepts
--- nothing that RFC 9112 does not allow. Server and client share one loop.
+--- Raw HTTP for the web suites: sends the given bytes, and reads responses with a parser that accepts only what RFC
+-- 9112 allows. Server and client share one loop.
 -- Called by tests/web_*_test.lua and tests/examples_test.lua. Every wait ends after 10 s with an error.
 
 local loop = require "lio.loop"
@@ -21,14 +21,14 @@ function http.open(port, opts)
   return setmetatable({ c = c }, Client)
 end
 
---- Sends bytes as they are.
+--- Sends bytes unchanged.
 function Client:send(...)
   local ok, message = self.c:send(...)
   if not ok then error("send: " .. message, 2) end
   return self
 end
 
---- Sends a head whose lines are given, with CRLF behind each, and `body`.
+--- Sends the given lines of a head, each with CRLF, and `body`.
 function Client:head(lines, body)
   return self:send(table.concat(lines, "\r\n"), "\r\n\r\n", body or "")
 end
@@ -49,7 +49,7 @@ local function line(self)
 end
 
 --- Reads a head: `status`, `reason`, `fields` (list of { name, value }), `headers` (lower-case name to value).
--- Raises for anything malformed, and when a field that may be there once is there twice.
+-- Raises for a malformed head, and if a field that may occur once occurs twice.
 function Client:read_head()
   local status, reason = line(self):match "^HTTP/1%.1 (%d%d%d) ([%w '%-]+)$"
   local head = { status = math.tointeger(tonumber(status)), reason = reason, fields = {}, headers = {} }
@@ -102,8 +102,8 @@ local function read_body(self, head, method)
   return receive(self, "all")
 end
 
---- Reads one final response: its head, and `body` (and `chunks`, a list, when it is chunked). `method`: that
--- of the request; "HEAD" has no body.
+--- Reads one final response: its head, and `body` (and `chunks`, a list, if it is chunked). `method`: that of the
+-- request; a response to "HEAD" has no body.
 function Client:response(method)
   local head = self:read_head()
   assert(head.status >= 200, "an interim answer: " .. head.status)
@@ -128,13 +128,13 @@ function Client:request(method, target, fields, body)
   return self:response(method)
 end
 
---- Whether the server has ended the connection in order, with nothing more before. Waits for it.
+--- Waits for the end of the connection. Returns whether the server has closed it normally, without further bytes.
 function Client:ended()
   local data, message = self.c:recv()
   return data == nil and message == nil
 end
 
---- Whether nothing comes for so many seconds.
+--- Whether nothing arrives for that many seconds.
 function Client:silent(seconds)
   net.timeout(self.c, seconds, SECONDS)
   local data, message = self.c:recv()
@@ -142,8 +142,8 @@ function Client:silent(seconds)
   return data == nil and message == "timeout"
 end
 
---- Serves `app` on a port that the system chose and runs `f(open, server)` in the same loop; `open(opts)` gives
--- a client. Everything is closed afterwards.
+--- Serves `app` on a port that the system chooses, and runs `f(open, server)` in the same loop; `open(opts)` returns a
+-- client. Everything is closed afterwards.
 function http.with(app, f)
   local clients = {}
   loop.run(function()
@@ -161,8 +161,8 @@ function http.with(app, f)
   end)
 end
 
---- Waits until `f()`, a number (nil or false where nothing has begun), stays the same for 50 rounds of the loop. In
--- each both sides do what they can: a busy machine makes the rounds longer, not fewer.
+--- Waits until `f()`, a number (nil or false before the start), stays the same for 50 rounds of the loop. In each, both
+-- sides do what they can: a busy machine makes the rounds longer, not fewer.
 function http.stalls(f)
   local last, same = nil, 0
   local deadline = loop.now() + 60
@@ -175,7 +175,7 @@ function http.stalls(f)
   end
 end
 
---- As `with`, for one request: serves an app that `build(app)` has set up, asks, and returns the response.
+--- As `with`, for one request: serves an app with the routes of `build(app)`, requests, and returns the response.
 function http.once(build, method, target, fields, body)
   local app, response = web.new(), nil
   build(app)
@@ -193,7 +193,7 @@ function http.echo_app(options)
   return app
 end
 
---- Runs `f` with what is written to standard error kept. Returns that text.
+--- Runs `f` and returns the text that was written to standard error.
 function http.logged(f)
   local kept, real = {}, io.stderr
   rawset(io, "stderr", { write = function(_, ...) kept[#kept + 1] = table.concat { ... } end })
@@ -203,7 +203,7 @@ function http.logged(f)
   return table.concat(kept)
 end
 
--- What the library opens once for the life of the process is no leak of the first test.
+-- Descriptors that the library opens once in a process are not leaks of the first test.
 loop.run(function() end)
 
 return http

@@ -75,8 +75,8 @@ local SETTINGS <const> = {
 
 local selectors = setmetatable({}, { __mode = "k" })
 
--- A server with one connection, whose peer has sent `bytes`: what `lio.http` gives lualib/lio/web/connection.lua. → the
--- server; what closes all; the peer's end.
+-- Creates a server with one connection, whose peer has sent `bytes`. Returns the server, a function that closes all
+-- objects, and the end of the peer.
 function kit.server(routes, bytes)
   local s, far, sel = kit.connection()
   local server = http.server(SETTINGS, routes, sel)
@@ -90,37 +90,42 @@ function kit.server(routes, bytes)
   end, far
 end
 
--- Serves what is due by `run`, one of the server's own when absent: `handler(req, res)` handles each request.
-function kit.serve(server, handler, run)
-  local function no() end
-  local handlers = { handler, handler, handler }
-  run = run or server:run()
+-- Serves the requests that are ready: `handler(req, res)` handles each. `dispatcher`: one of the server's, by default a
+-- new one.
+function kit.serve(server, handler, dispatcher)
+  server:set_callbacks {
+    app_server = server,
+    catch = debug.traceback,
+    handlers = { handler, handler, handler },
+    response_class = {},
+    choose_handler = function() return handler end,
+    complete = function() return true end,
+    fail = function(_, problem) error(problem, 0) end,
+    notify = function() end,
+  }
+  dispatcher = dispatcher or server:dispatcher()
   repeat
-    http.serve(run, server, server, debug.traceback, handlers, {}, function() return handler end,
-      function(_, _, _, ok, problem)
-        if not ok then error(problem, 0) end
-        return true
-      end, no, "code", "kind")
+    http.serve(dispatcher)
     if not pcall(server.flush, server) then return end
     for _ in selectors[server]:wait(0) do end -- luacheck: ignore 542
-  until not server:arrived()
+  until not server:take_events()
 end
 
--- Calls `f(server, id, req, far)` as the handler of the request that `bytes` are, and closes all. → what it returns.
+-- Calls `f(req, server, far)` as the handler of the request `bytes`, and closes all objects. Returns the results of
+-- `f`.
 function kit.handle(routes, bytes, f)
   local server, close, far = kit.server(routes, bytes)
   local results
   kit.serve(server, function(req)
-    local _, id = http.head.owner(req)
-    results = table.pack(f(server, id, req, far))
+    results = table.pack(f(req, server, far))
   end)
   close()
   return table.unpack(results, 1, results.n)
 end
 
--- The request that `bytes` are, when it is over.
+-- Returns the request `bytes` after it has ended.
 function kit.request(routes, bytes)
-  return kit.handle(routes, bytes, function(_, _, req) return req end)
+  return kit.handle(routes, bytes, function(req) return req end)
 end
 
 --- Closes or releases each of them.

@@ -1,4 +1,4 @@
--- What the suites of lio.http.client share: servers that speak the bytes a test tells them to, on 127.0.0.1.
+-- Shared by the suites of lio.http.client: servers that send the bytes of a test, on 127.0.0.1.
 -- Called by tests/http_client_*_test.lua. Invariant: clients and servers are closed when a test ends.
 
 local client = require "lio.http.client"
@@ -18,7 +18,7 @@ function kit.read_request(c)
   return head, body
 end
 
---- Whether a request's head has this field line, or which value it has.
+--- Returns the value of a field in a request's head, or nil.
 function kit.field(head, name)
   for line in head:gmatch "[^\r\n]+" do
     local found, value = line:match "^([^:]+): (.*)$"
@@ -61,14 +61,14 @@ function kit.test(name, handle, f, options)
   end)
 end
 
---- A handler that answers every request of its connections with the same bytes, and then goes on.
+--- A handler that answers every request of its connections with the same bytes.
 function kit.always(bytes)
   return function(c)
     while kit.read_request(c) do c:send(bytes) end
   end
 end
 
---- A handler that reads one request, sends the bytes and ends the connection.
+--- A handler that reads one request, sends the bytes and closes the connection.
 function kit.once(bytes)
   return function(c)
     kit.read_request(c)
@@ -76,7 +76,7 @@ function kit.once(bytes)
   end
 end
 
---- An answer of HTTP/1.1 with a body and, as text, more field lines.
+--- A response of HTTP/1.1 with a body and, as text, further field lines.
 function kit.ok(body, lines)
   return ("HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n%s"):format(lines or "", #body, body)
 end

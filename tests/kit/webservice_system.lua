@@ -1,5 +1,5 @@
---- What the webservice_*_test suites share: a system with the service `lio.webservice`, in a child process, and
--- clients of it in the suite. In redirect mode the tunnel of examples/webservice has the sockets.
+--- Shared by the suites webservice_*_test: a system with the service `lio.webservice`, in a child process, and its
+-- clients in the suite. In redirect mode the tunnel of examples/webservice has the sockets.
 -- Invariant: the system ends with `system:stop()`, or is killed with its child after a minute.
 
 local http = require "tests.kit.raw_http"
@@ -9,7 +9,7 @@ local t = require "tests.kit"
 
 local kit = {}
 
---- The modes that every behaviour is tested in.
+--- The modes in which every behaviour is tested.
 kit.modes = { "direct", "redirect" }
 
 local control <const> = [[
@@ -36,9 +36,9 @@ end)
 local System = {}
 System.__index = System
 
---- Starts a system. `spec.conf`: the table for `start` as text, `DIR` in it stands for the folder `dir`;
--- `spec.modules`: Lua modules by name; `spec.descriptors`: how many the system may have open; `spec.after`:
--- what the main script does once it serves. → system.
+--- Starts and returns a system. `spec.conf`: the table for `start` as text, in which `DIR` is the folder `dir`;
+-- `spec.modules`: Lua modules by name; `spec.descriptors`: how many the system may open; `spec.after`: code that the
+-- main script runs when it serves.
 function kit.start(mode, spec)
   local dir = spec.dir or t.tmp()
   local sources = { services = spec.services, modules = {}, config = spec.config or {} }
@@ -65,12 +65,12 @@ function kit.start(mode, spec)
     mode = mode }, System)
 end
 
---- A client, within a loop.
+--- Returns a client, within a loop.
 function System:open(opts)
   return http.open(self.port, opts)
 end
 
---- Asks once, with a connection and a loop of its own. → the response.
+--- Sends a request, with its own connection and loop, and returns the response.
 function System:ask(bytes, method)
   local response
   loop.run(function()
@@ -80,7 +80,7 @@ function System:ask(bytes, method)
   return response
 end
 
---- A plain request, as `ask`.
+--- The same for a plain request.
 function System:request(...)
   local list, response = table.pack(...), nil
   loop.run(function()
@@ -90,20 +90,20 @@ function System:request(...)
   return response
 end
 
---- What the system has written to its errors.
+--- Returns what the system has written to its standard error.
 function System:errors()
   local file <close> = assert(io.open(self.folder .. "/errors"))
   return file:read "a"
 end
 
---- Ends the system by a signal. → its exit code, and what it printed.
+--- Ends the system by a signal. Returns its exit code, and its output.
 function System:stop()
   self.child:kill()
   local out = self.child:all()
   return self.child:close(), out
 end
 
---- A test per mode: `f(system, mode)`, with a system of its own.
+--- A test per mode: `f(system, mode)`, with a new system.
 function kit.test(name, spec, f)
   for _, mode in ipairs(kit.modes) do
     t.test(name .. " [" .. mode .. "]", function()

@@ -1,4 +1,4 @@
--- What lio.http.client asks of Python's http.server, nginx and Node, whose ports are the arguments; run by
+-- Requests of lio.http.client to Python's http.server, nginx and Node, whose ports are the arguments. Run by
 -- tests/long/http_client_peers.sh.
 
 local t = require "tests.kit"
@@ -16,7 +16,7 @@ local function case(name, f)
   end)
 end
 
--- A function that gives so many pieces of 64 KiB.
+-- Returns a function that returns `count` pieces of 64 KiB.
 local function pieces(count)
   return function()
     count = count - 1

@@ -3,7 +3,7 @@
 use super::{SHOW, run, show};
 use crate::lua::{
     Argument, Call, Fault, Field, Function, FunctionTable, Holder, Kind, Lender, Lent, List, Made, MadeBy, Maker, New,
-    NewWith, Next, Noted, Object, Outcome, Part, Pushing, Row, Source, Stored, Value, functions, then,
+    NewWith, Next, Noted, Object, Outcome, Part, Pushing, Record, Source, Stored, Value, functions, then,
 };
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -170,15 +170,17 @@ fn note(call: &mut Call<'_>) -> Result<Noted<Argument, Argument>, Fault> {
     Ok(Noted { table, key, value })
 }
 
-type Served = (Made<Text, 0>, Row<(Argument, i64)>);
+type Served = (Made<Text, 0>, Record<(Argument, i64)>);
 
 /// `serve(f, metatable)` → what `f` says of an object and a table with it, which are made for it.
 fn serve(call: &mut Call<'_>) -> Result<Pushing<Served>, Fault> {
+    let first_key = call.create("object")?;
+    call.create("number")?;
     let function = call.push(Argument(1))?;
     let source = Text("head".to_string());
-    let row = Row { items: (Argument(function + 1), 42), named: 2, metatable: Some(2) };
+    let record = Record { first_key, values: (Argument(function + 1), 42), room: 2, metatable: Some(2) };
     let made = Made { source, fields: [] };
-    Ok(Next::call(2, then(served), 5).pushing((made, row)))
+    Ok(Next::call(2, then(served), 5).pushing((made, record)))
 }
 
 fn served(call: &mut Call<'_>, outcome: Outcome) -> Result<(i64, Argument), Fault> {
@@ -273,8 +275,8 @@ fn values_are_noted_in_tables_and_in_those_of_a_field() {
 #[test]
 fn a_call_gets_values_that_take_memory() {
     let code = "local meta = { name = 'meta' }
-        local kept, text = b.serve(function(head, row)
-            return show(row[1] == head, row[2], getmetatable(row).name, (head:read()))
+        local kept, text = b.serve(function(head, record)
+            return show(record.object == head, record.number, getmetatable(record).name, (head:read()))
         end, meta)
         return show(kept, text)";
     assert_eq!(run(&format!("{SHOW} {code}")), "5 true 42 meta 7");

@@ -4,7 +4,7 @@
 //! Tables are packed while nothing of Lua's runs, so that none changes meanwhile. Values with a `__pairs`, which is code of
 //! the program's, are copied before: [`copy`] has `copy.lua` make plain tables of them.
 
-use crate::codec::pack::{Exhausted, Found, Item, Origin, Reader, Shape, Value, Writer};
+use crate::codec::pack::{Exhausted, Item, Origin, Reader, Shape, TableState, Value, Writer};
 use crate::ltask::message::{Borrowed, Payload};
 use crate::lua::Value::List;
 use crate::lua::{
@@ -218,10 +218,10 @@ impl Packer<'_> {
 
     fn table(&mut self, values: &mut Walk, index: i32, depth: u32) -> Packed {
         match self.writer.table(values.identity(index), depth)? {
-            Found::New => self.content(values, index, depth + 1),
-            Found::Known => Ok(()),
-            Found::Later(_) if self.later == 0 => Err(Failure::Deep),
-            Found::Later(number) => {
+            TableState::New => self.content(values, index, depth + 1),
+            TableState::Known => Ok(()),
+            TableState::Later(_) if self.later == 0 => Err(Failure::Deep),
+            TableState::Later(number) => {
                 let entered = values.enter(self.later, number, index);
                 entered.map_err(|_| Failure::Memory)
             }

@@ -1,6 +1,6 @@
-//! Where in the message each table begins, to find a table that comes a second time. Used by `write`.
+//! The offsets at which tables begin in a message, to find tables that occur again. Used by `write`.
 //!
-//! Most messages have a handful of tables: those are searched one by one, the rest by a hash.
+//! Most messages have few tables: the first 16 are searched one by one, the others by a hash.
 
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
@@ -8,16 +8,16 @@ use std::collections::hash_map::Entry;
 const FEW: usize = 16;
 
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct TableOffsets {
     few: [(usize, usize); FEW],
     count: usize,
     many: FxHashMap<usize, usize>,
 }
 
-impl Seen {
+impl TableOffsets {
     pub(super) fn clear(&mut self) {
         if self.count > FEW {
-            // Clearing costs as much as the map is large, so a large one does not stay.
+            // Clearing costs time proportional to the capacity, so a large map is replaced.
             match self.many.capacity() {
                 0..=1024 => self.many.clear(),
                 _ => self.many = FxHashMap::default(),
@@ -26,7 +26,7 @@ impl Seen {
         self.count = 0;
     }
 
-    /// The offset that the table was entered with, or nothing: then it is entered with this one.
+    /// Returns the offset of a table that was entered before. Otherwise enters it with `offset` and returns `None`.
     #[inline]
     pub(super) fn enter(&mut self, identity: usize, offset: usize) -> Option<usize> {
         let few = &mut self.few[..self.count.min(FEW)];

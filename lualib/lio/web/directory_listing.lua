@@ -1,8 +1,6 @@
--- The page that lists a directory, for web/static.lua. One function:
--- `listing(shown, path, entries, more, hidden)` → HTML. `shown`: the decoded path of the request, `path` the
--- part of it below the root (`""` is the root), `entries` and `more` as `folder:list` gives them, `hidden`
--- whether names that begin with a dot are shown. Every name is escaped; links are relative.
+-- The page that lists a directory, for web/static.lua. Every name is escaped; links are relative.
 
+local html = require "lio.web.html"
 local http = require "lio.http"
 
 local STYLE <const> = [[
@@ -23,12 +21,10 @@ a:hover,a:focus{text-decoration:underline}
 p{color:var(--dim);font-size:.85rem}
 @media(max-width:34rem){.d{display:none}th,td{padding-block:.6rem}.n:nth-child(2){padding-right:0}}]]
 
-local ESCAPES <const> = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;" }
-
--- Bytes that are no UTF-8 would break the page: they are shown as question marks.
+-- Bytes that are not UTF-8, and control characters, are shown as question marks.
 local function shown_text(text)
   if not utf8.len(text) then text = text:gsub("[\128-\255]", "?") end
-  return (text:gsub('[%c&<>"\']', function(char) return ESCAPES[char] or "?" end))
+  return html.escape((text:gsub("%c", "?")))
 end
 
 local UNITS <const> = { "kB", "MB", "GB", "TB", "PB", "EB" }
@@ -42,13 +38,16 @@ end
 
 local function row(entry)
   local slash = entry.kind == "directory" and "/" or ""
-  -- "./" keeps a name with a colon from being read as a scheme.
+  -- "./", so that a name with a colon is not a scheme.
   local link = "./" .. http.escape(entry.name) .. slash
   local size = slash == "" and shown_size(entry.size) or "–"
   return ('<tr><td><a href="%s">%s%s</a><td class="n">%s<td class="n d">%s\n'):format(
     link, shown_text(entry.name), slash, size, os.date("!%Y-%m-%d %H:%M", entry.mtime))
 end
 
+-- `directory_listing(shown, path, entries, more, hidden)` returns the HTML page. `shown`: the decoded path of the
+-- request; `path`: the part of it below the root, `""` for the root; `entries`, `more`: the results of `folder:list`;
+-- `hidden`: whether names that begin with a dot are shown.
 return function(shown, path, entries, more, hidden)
   local rows, files, folders = {}, 0, 0
   for _, entry in ipairs(entries) do

@@ -1,23 +1,25 @@
--- One file of a multipart form, as handlers see it: in a temporary file, or still coming in (`on_file`).
+-- A part of a multipart form that is a file, as handlers see it: in a temporary file, or still being received
+-- (`on_file`).
 --
--- Made by web/form.lua, which closes it when the request ends: a part that was not moved is gone then. A small
--- one gets its file when somebody asks for the path.
--- Fields: `name`, `filename` (as the client gave it), `basename` (that is safe as a file's name),
--- `content_type`, `headers`, `size` (bytes that have come), `path` (that of the temporary file).
+-- Made by web/form.lua, which closes it at the end of the request: a part that was not moved is removed then. A small
+-- one is in memory until its path is requested.
+-- Fields: `name`, `filename` (as the client has sent it), `basename` (safe as the name of a file), `content_type`,
+-- `headers`, `size` (bytes received), `path` (of the temporary file).
 
 local http = require "lio.http"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 
-local PIECE <const> = 64 * 1024 -- bytes that are read or copied at a time
-local LONGEST <const> = 255 -- bytes of a name in a folder
+-- How many bytes are read or copied at a time, and how many a name in a folder may have.
+local PIECE <const> = 64 * 1024
+local LONGEST <const> = 255
 
 local M = {}
 
 local Part = {}
 Part.__name = "lio.part"
 
--- Cuts a name in the middle of no UTF-8 character; a short extension stays.
+-- Shortens a name at the end of a UTF-8 character; a short extension stays.
 local function shorten(name)
   if #name <= LONGEST then return name end
   local extension = name:match("%.[^.]*$") or ""
@@ -27,8 +29,8 @@ local function shorten(name)
   return name:sub(1, last) .. extension
 end
 
--- The last component of a path in anybody's notation, without what no file's name should have: `"file"`
--- when nothing is left.
+-- The last component of a path in the notation of any system, without control characters and surrounding blanks; "file"
+-- if nothing is left.
 local function basename(filename)
   local name = filename:match("[^/\\]*$"):gsub("[%c\127]", ""):gsub("^%s+", ""):gsub("%s+$", "")
   if name == "" or name == "." or name == ".." then return "file" end
@@ -51,7 +53,7 @@ function Part.__index(part, name)
   return Part[name]
 end
 
--- A part that is coming in, of `form`, which has the parser and the limits.
+-- `new(form, name, filename, headers)` returns a part that is being received. `form` has the parser and the limits.
 function M.new(form, name, filename, headers)
   return setmetatable({
     name = name,
@@ -61,28 +63,26 @@ function M.new(form, name, filename, headers)
     size = 0,
     form = form,
     file = false,
-    complete = false, -- all of it has come
-    read_on = false, -- some of it was handed out
+    complete = false, -- all of it was received
+    streamed = false, -- its pieces are read by the handler
   }, Part)
 end
 
 local function check_open(part, call)
-  if getmetatable(part) ~= Part then
-    misuse.raise(("part:%s: call it with a colon, as in part:%s(…)"):format(call, call))
-  end
-  if part.closed then misuse.raise(("part:%s: the part is gone, as its request has ended"):format(call)) end
+  if getmetatable(part) ~= Part then misuse.no_colon("part", call) end
+  if part.closed then misuse.raise(("part:%s: the part is closed, as its request has ended"):format(call)) end
 end
 
--- `part:keep()` → part: takes what is still to come into a temporary file. Raises when the form is refused.
+-- `part:keep()` returns part. Stores it in a temporary file when it has been received. Raises if the form is refused.
 function Part:keep()
   check_open(self, "keep")
   if self.file then return self end
-  if self.complete or self.read_on then misuse.raise "part:keep: the part was read already" end
+  if self.complete or self.streamed then misuse.raise "part:keep: the part was read already" end
   self.form:store(self)
   return self
 end
 
--- The next piece of one that is coming in.
+-- The next piece of a part that is being received.
 local function next_piece(part)
   if part.complete then return nil end
   local piece = part.form:piece()
@@ -94,12 +94,12 @@ local function next_piece(part)
   return piece
 end
 
--- `for piece in part:stream() do`: the content in pieces. Of a part that is coming in each is read when it is
--- asked for, and none is kept.
+-- `for piece in part:stream() do`: the content in pieces. A part that is being received is read piece by piece, and
+-- not kept.
 function Part:stream()
   check_open(self, "stream")
   if not self.file then
-    self.read_on = true
+    self.streamed = true
     return function()
       check_open(self, "stream")
       return next_piece(self)
@@ -115,7 +115,7 @@ function Part:stream()
   end
 end
 
--- `part:read([limit])` → the content; or nil, reason, status when it is larger than `limit` bytes.
+-- `part:read([limit])` returns the content; or nil, reason, status if it is larger than `limit` bytes.
 function Part:read(limit)
   check_open(self, "read")
   if limit ~= nil then misuse.check("read", 1, limit, "number") end
@@ -130,7 +130,7 @@ function Part:read(limit)
   return table.concat(pieces)
 end
 
--- `part:open([mode = "rb"])` → a file as of `io.open`, at its start; or nil, message, code.
+-- `part:open([mode = "rb"])` returns a file as `io.open` does; or nil, message, code.
 function Part:open(mode)
   check_open(self, "open")
   if mode ~= nil then misuse.check("open", 1, mode, "string") end
@@ -141,7 +141,7 @@ function Part:open(mode)
   return io.open(path, mode or "rb")
 end
 
--- Another file system needs a copy; others have their turn meanwhile.
+-- Copies a part to another file system. Other tasks run meanwhile.
 local function copy(part, path, replace)
   local target = http.spool(path:match("^(.*/)[^/]*$") or ".")
   local driver, offset = part.form.driver, 0
@@ -161,8 +161,8 @@ end
 
 local OF_MOVE <const> = { replace = options.boolean }
 
--- `part:move(path [, opts])` → true: the file stays, under that name; or nil, message, code: `"exists"` when
--- there is one, which `opts.replace` replaces. May be called again for another name.
+-- `part:move(path [, opts])` returns true: the file has that name and stays. Or nil, message, code: `"exists"` if there
+-- is such a file and `opts.replace` is not set. May be called again for another name.
 function Part:move(path, opts)
   check_open(self, "move")
   misuse.check("move", 1, path, "string")
@@ -175,7 +175,7 @@ function Part:move(path, opts)
   return true
 end
 
--- `part:close()`: gives the temporary file back before the request ends. Idempotent.
+-- `part:close()`: frees the temporary file before the request ends. Idempotent.
 function Part:close()
   self.closed = true
   if self.file then self.file:close() end

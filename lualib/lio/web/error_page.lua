@@ -1,6 +1,7 @@
--- What the server says by itself: short texts, or JSON for clients that want nothing else; and the page that
--- `debug = true` shows for a handler that raised. Called by web/connection.lua and web/lookup.lua.
+-- The library's own responses to errors: a short text, or JSON for clients that accept nothing else; and the page with
+-- traceback and source for `debug = true`. Called by web/handler_error.lua and web/routing.lua.
 
+local html = require "lio.web.html"
 local http = require "lio.http"
 
 local M = {}
@@ -8,26 +9,25 @@ local M = {}
 -- Lines shown before and after the one with the error.
 local AROUND <const> = 5
 
-local ESCAPES <const> = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;" }
-
+-- Control characters are shown as replacement characters.
 local function escape(text)
-  return (text:gsub("[&<>\"']", ESCAPES):gsub("[%z\1-\8\11-\31\127]", "\u{FFFD}"))
+  return (html.escape(text):gsub("[%z\1-\8\11-\31\127]", "\u{FFFD}"))
 end
 
--- Headers whose values are nobody's to see.
+-- Whether a header's value must not be shown.
 local function is_secret(name)
   return name:find "cookie" or name:find "auth" or name:find "token" or name:find "secret" or name:find "api%-?key"
 end
 
--- Whether the client takes JSON and neither text nor HTML.
+-- Whether the client accepts JSON, and neither text nor HTML.
 local function wants_json(req)
   local accept = req:header "accept"
   if not accept or not accept:find("json", 1, true) then return false end
   return not (accept:find("*/*", 1, true) or accept:find("text/", 1, true))
 end
 
--- `brief(req, status)` → status, body, headers: what says no more than the status does.
-function M.brief(req, status, headers)
+-- `for_status(req, status [, headers])` returns status, body, headers of a response that only names the status.
+function M.for_status(req, status, headers)
   local reason = http.reason(status)
   if wants_json(req) then
     headers = headers or {}
@@ -37,8 +37,8 @@ function M.brief(req, status, headers)
   return status, reason .. "\n", headers
 end
 
--- The first place in a traceback whose file can be read: its path, line, and lines. `trace` has nothing of
--- the message, in which a client may have a word: it must not choose the file.
+-- Returns the path, the line number and the lines around it of the first place in a traceback whose file can be read.
+-- `trace` must not have the error's message: a client may supply a part of that, and could choose the file.
 local function source_of(trace)
   for path, number in trace:gmatch "\n\t([^\n\t:]+):(%d+):" do
     local file = io.open(path, "r")
@@ -46,7 +46,7 @@ local function source_of(trace)
       local wanted, lines, count = math.tointeger(tonumber(number)), {}, 0
       for line in file:lines() do
         count = count + 1
-        if count >= wanted - AROUND then lines[#lines + 1] = { count, line } end
+        if count >= wanted - AROUND then lines[#lines + 1] = { number = count, text = line } end
         if count == wanted + AROUND then break end
       end
       file:close()
@@ -61,9 +61,9 @@ local function source_part(trace)
   local row = ("<i>%%%dd</i>  %%s\n"):format(#tostring(wanted + AROUND))
   local parts = { "<h2>", escape(path), ":", wanted, "</h2><pre class=source>" }
   for _, line in ipairs(lines) do
-    local mark = line[1] == wanted and "<b>%s</b>" or "<span>%s</span>"
-    local shown = escape(line[2]:sub(1, 300))
-    parts[#parts + 1] = mark:format(row:format(line[1], shown))
+    local mark = line.number == wanted and "<b>%s</b>" or "<span>%s</span>"
+    local shown = escape(line.text:sub(1, 300))
+    parts[#parts + 1] = mark:format(row:format(line.number, shown))
   end
   parts[#parts + 1] = "</pre>"
   return table.concat(parts)
@@ -106,10 +106,10 @@ dt{color:var(--dim)}dd{margin:0 0 .4rem;overflow-wrap:anywhere}em{color:var(--di
 dd{margin:0}}
 ]]
 
--- `of(req, problem)` → the page for an error, as web/failure.lua has caught it.
-function M.of(req, problem)
-  local message = problem.message
-  local trace = problem.text:sub(#message + 1):gsub("^\n", "")
+-- The HTML page for a caught error.
+local function html_page(req, err)
+  local message = err.message
+  local trace = err.text:sub(#message + 1):gsub("^\n", "")
   local calls = trace:gsub("^stack traceback:", ""):gsub("\n\t", "\n"):gsub("^\n", ""):gsub("\t", "  ")
   return table.concat {
     "<!doctype html>\n<html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">",
@@ -120,7 +120,7 @@ function M.of(req, problem)
   }
 end
 
--- Whether the client asks for HTML by name.
+-- Whether the client names HTML in `Accept`.
 local function wants_html(req)
   for item in (req:header "accept" or ""):gmatch "[^,]+" do
     if item:lower():find "^%s*text/html%s*$" then return true end
@@ -130,18 +130,19 @@ local function wants_html(req)
   return false
 end
 
--- `failure(req, problem, debug)` → status, body, headers for a handler that raised.
-function M.failure(req, problem, debug)
-  if not debug then return M.brief(req, 500) end
+-- `for_error(req, err, debug)` returns status, body, headers for an error of a handler, as `handler_error.catch`
+-- returns it. `debug`: whether the response shows it.
+function M.for_error(req, err, debug)
+  if not debug then return M.for_status(req, 500) end
   local kind, body = "text/plain; charset=utf-8", nil
   if wants_json(req) then
-    local content = { error = "Internal Server Error", status = 500, traceback = problem.text }
+    local content = { error = "Internal Server Error", status = 500, traceback = err.text }
     local ok, encoded = pcall(require("lio.json").encode, content, { sort = true })
     if ok then kind, body = "application/json", encoded end
   elseif wants_html(req) then
-    kind, body = "text/html; charset=utf-8", M.of(req, problem)
+    kind, body = "text/html; charset=utf-8", html_page(req, err)
   end
-  return 500, body or problem.text .. "\n", { ["Content-Type"] = kind, ["Cache-Control"] = "no-store" }
+  return 500, body or err.text .. "\n", { ["Content-Type"] = kind, ["Cache-Control"] = "no-store" }
 end
 
 return M

@@ -1,4 +1,4 @@
--- lio.http.client: answers, read from scripted bytes. What is right is read, what is doubtful is an error.
+-- lio.http.client: responses, read from scripted bytes. Well-formed ones are read, doubtful ones are errors.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.scripted_server"
@@ -6,7 +6,7 @@ local loop = require "lio.loop"
 
 local ok, once, always, fails = kit.ok, kit.once, kit.always, kit.fails
 
-kit.test("an answer has status, reason, version, headers, body and address",
+kit.test("a response has status, reason, version, headers, body and URL",
   once(ok("hello", "X-A: one\r\nx-a: two\r\n")),
   function(http, url)
     local res = assert(http:get(url .. "/a?b=c"))
@@ -22,7 +22,7 @@ kit.test("an answer has status, reason, version, headers, body and address",
     t.eq(res.trailers, {})
   end)
 
-kit.test("json decodes the body, or says what is wrong", function(c)
+kit.test("json decodes the body, or returns what is wrong", function(c)
   kit.read_request(c)
   c:send(ok '{"a":[1,2]}')
   kit.read_request(c)
@@ -33,7 +33,7 @@ end, function(http, url)
   t.eq({ value, code }, { nil, "truncated" }, message)
 end)
 
-kit.test("a chunked body is put together, with its trailers", once(
+kit.test("the chunks of a body are joined, and its trailers read", once(
   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n1\r\n!\r\n0\r\nX-Sum: 6\r\n\r\n"),
   function(http, url)
     local res = assert(http:get(url))
@@ -41,7 +41,7 @@ kit.test("a chunked body is put together, with its trailers", once(
   end)
 
 for _, extension in ipairs { ";", ";a;", ";a=", ';a="b', ';a="b\\"', ';a=b"', ";a b" } do
-  kit.test("an answer with the chunk extension " .. extension .. " is refused", once(
+  kit.test("a response with the chunk extension " .. extension .. " is refused", once(
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5" .. extension .. "\r\nhello\r\n0\r\n\r\n"),
     function(http, url)
       local res, message, code = http:get(url)
@@ -57,7 +57,7 @@ kit.test("a body without length ends with the connection, which is not used agai
     t.eq(http:counts().open, 0)
   end)
 
-kit.test("HEAD, 204 and 304 have no body, whatever their fields say", function(c)
+kit.test("HEAD, 204 and 304 have no body, also if their fields announce one", function(c)
   for _, bytes in ipairs {
     "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n",
     "HTTP/1.1 204 No Content\r\n\r\n",
@@ -76,24 +76,24 @@ end, function(http, url)
   t.eq(http:counts(), { open = 1, idle = 1, opened = 1, reused = 3 })
 end)
 
-kit.test("interim answers are skipped", once(
+kit.test("interim responses are skipped", once(
   "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n" .. ok "x"), function(http, url)
   local res = assert(http:get(url))
   t.eq({ res.status, res.headers.link, res.body }, { 200, nil, "x" })
 end)
 
-kit.test("interim answers without end are an error", function(c)
+kit.test("interim responses without end are an error", function(c)
   kit.read_request(c)
   repeat until not c:send "HTTP/1.1 102 Processing\r\n\r\n"
 end, function(http, url)
   fails("protocol", "interim", http:get(url))
 end)
 
-kit.test("101 that nobody asked for is an error", once "HTTP/1.1 101 Switching Protocols\r\n\r\n", function(http, url)
+kit.test("101 that was not requested is an error", once "HTTP/1.1 101 Switching Protocols\r\n\r\n", function(http, url)
   fails("protocol", "switches", http:get(url))
 end)
 
-kit.test("an upgrade hands the connection over, with what is buffered", function(c)
+kit.test("an upgrade hands the connection over, with the buffered bytes", function(c)
   t.eq(kit.field(kit.read_request(c), "upgrade"), "echo")
   c:send "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: upgrade\r\n\r\nfirst"
   c:send(c:recv(4))
@@ -108,7 +108,7 @@ end, function(http, url)
   t.raises("take_over", res.take_over, res)
 end)
 
-kit.test("an answer that comes byte by byte is read", function(c)
+kit.test("a response that arrives byte by byte is read", function(c)
   kit.read_request(c)
   for byte in ("HTTP/1.1 200 OK\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"):gmatch "." do
     c:send(byte)
@@ -147,8 +147,8 @@ for _, case in ipairs {
   end)
 end
 
-kit.test("a connection that is reset while a body without length comes is an error", function(c)
-  -- Unread bytes make closing a reset.
+kit.test("a reset within a body without length is an error", function(c)
+  -- Closing with unread bytes is a reset.
   c:wait_readable()
   c:send "HTTP/1.1 200 OK\r\n\r\nabc"
 end, function(http, url)
@@ -182,12 +182,12 @@ for name, bytes in pairs {
   end, { limit = 100 })
 end
 
-kit.test("a body at the limit is fine", always(ok(("x"):rep(100))), function(http, url)
+kit.test("a body at the limit is accepted", always(ok(("x"):rep(100))), function(http, url)
   t.eq(#http:get(url, { limit = 100 }).body, 100)
   fails("too long", "larger", http:get(url, { limit = 99 }))
 end)
 
-kit.test("bytes behind an answer are never another one's", function(c, number)
+kit.test("bytes behind a response are not taken for another response", function(c, number)
   kit.read_request(c)
   c:send(ok "one" .. (number == 1 and ok "smuggled" or ""))
   kit.read_request(c)
@@ -197,7 +197,7 @@ end, function(http, url)
   t.eq(http:counts().opened, 2)
 end)
 
-kit.test("a streamed body comes in pieces, and its end frees the connection", function(c)
+kit.test("a streamed body arrives in pieces, and its end frees the connection", function(c)
   kit.read_request(c)
   c:send "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n"
   c:recv(1)
@@ -207,7 +207,7 @@ end, function(http, url)
   local res = assert(http:get(url, { stream = true, headers = { A = "b" } }))
   t.eq({ res.body, res:piece() }, { nil, "one" })
   t.eq(http:counts().idle, 0)
-  -- The request's task has its turn again only now.
+  -- The request's task runs again only now.
   res.conn.c:send "x"
   t.eq(res:piece(), "two")
   t.eq({ res:piece() }, {})
@@ -216,21 +216,21 @@ end, function(http, url)
   t.eq(http:counts().idle, 1)
 end)
 
-kit.test("stream gives every piece; a body that breaks off raises", function(c, number)
+kit.test("stream returns every piece; a body that ends early raises", function(c, number)
   kit.read_request(c)
   c:send(number == 1 and ok "abc" or "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\nabc")
 end, function(http, url)
   local pieces = {}
   for piece in http:get(url, { stream = true }):stream() do pieces[#pieces + 1] = piece end
   t.eq(table.concat(pieces), "abc")
-  -- The server has ended that connection.
+  -- The server has closed that connection.
   repeat loop.sleep(0.001) until http:counts().open == 0
   t.raises("response body: the connection ended", function()
     for _ in http:get(url, { stream = true }):stream() do end
   end)
 end)
 
-kit.test("to leave a stream, to close it, and to forget it each close the connection", function(c)
+kit.test("leaving a stream, closing it, and dropping it each close the connection", function(c)
   kit.read_request(c)
   c:send "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"
   t.is_nil(c:recv())
@@ -254,7 +254,7 @@ kit.test("text reads the rest of a stream", once(ok "abcdef"), function(http, ur
   t.eq({ res:text(), res.body, http:counts().idle }, { "abcdef", "abcdef", 1 })
 end)
 
-kit.test("a limit may be anything from 0 on: a fraction, or no limit at all", function(c)
+kit.test("a limit may be any number from 0: a fraction, or infinite", function(c)
   local coded = require("lio.compress").encoder("gzip"):finish(("x"):rep(100))
   local head = kit.read_request(c)
   while head do
@@ -272,7 +272,7 @@ end, function(http, url)
   end
 end)
 
-kit.test("a streamed body is limited when its request says so", once(ok "abcdef"), function(http, url)
+kit.test("a streamed body is limited if its request sets a limit", once(ok "abcdef"), function(http, url)
   local res = http:get(url, { stream = true, limit = 5 })
   fails("too long", "larger", res:piece())
   fails("too long", "larger", res:piece())
