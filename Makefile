@@ -62,12 +62,14 @@ rock: module
 tools:
 	@LUA54='$(LUA54)' sh tests/tools.sh
 
-lint: tools ## formatting, clippy for both feature sets, luacheck, also for the programs in tests
+lint: tools ## formatting, clippy for both feature sets, luacheck, the lengths of functions, and the prose
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets $(VENDORED) -- -D warnings
 	$(CARGO) clippy --all-targets $(MODULE) -- -D warnings
 	luacheck --quiet .
 	$(LUA54) tests/embedded_programs.lua
+	$(LUA54) tests/lengths.lua
+	$(LUA54) tests/english.lua
 
 $(TARGET)/stock/lua5.5: tests/stock.c
 	@mkdir -p '$(@D)'

@@ -22,6 +22,7 @@ check() {
   need cc gcc command -v cc
   need 'the C library headers' libc6-dev sh -c 'echo "#include <stdio.h>" | cc -E -'
   need "${LUA54:-lua5.4}" lua5.4 command -v "${LUA54:-lua5.4}"
+  need luac5.4 lua5.4 command -v luac5.4
   need luacheck lua-check command -v luacheck
   need luarocks luarocks command -v luarocks
   need 'lua.h of Lua 5.4, which luarocks asks for' liblua5.4-dev \
