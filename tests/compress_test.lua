@@ -58,7 +58,7 @@ t.test("a decoder lets out no more than its limit in one call, and fails for goo
   end)
 end)
 
-t.test("what no coding allows, an early end and bytes behind the end are told apart", function()
+t.test("invalid data, an early end and bytes after the end are different failures", function()
   each(function(coding)
     local packed = compress.encoder(coding):finish "hello"
     t.eq(select(3, compress.decoder(coding):write("\255\255\255" .. packed)), "corrupt", coding)

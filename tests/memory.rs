@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
 use std::time::{Duration, Instant};
 
-/// What the allocator is told: how many allocations succeed before all fail. Negative: none fails.
+/// The number of allocations that succeed before all fail. Negative: none fails.
 struct Budget(Cell<i64>);
 
 unsafe extern "C" fn allocate(budget: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
@@ -61,7 +61,7 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }
 
-/// Whether so many descriptors are open, at the latest when a thread of the resolver has let its one go.
+/// Waits until `count` descriptors are open, as a thread of the resolver may still close one. Returns whether they are.
 fn descriptors_become(count: usize) -> bool {
     let deadline = Instant::now() + Duration::from_secs(10);
     while descriptors() != count && Instant::now() < deadline {
@@ -70,7 +70,7 @@ fn descriptors_become(count: usize) -> bool {
     descriptors() == count
 }
 
-/// How many descriptors are open once no thread changes that any more.
+/// Waits until the number of open descriptors is stable, and returns it.
 fn settled_descriptors() -> usize {
     let mut count = descriptors();
     let mut since = Instant::now();

@@ -1,6 +1,6 @@
--- A finalizer that runs while a native call allocates may change each value of that call by the debug library:
--- arguments, results that were pushed, and what is only on its way. Such a call fails or goes on; nothing is taken for
--- what it is not, no type of Lua's gets a metatable, and nothing that was freed is used (`make sanitize ONLY=reentry`).
+-- A finalizer that runs while a native call allocates may change each value of that call through the debug library:
+-- arguments, pushed results and temporary values. Then the call fails or continues: no value is used as another type,
+-- no type of Lua gets a metatable, and no freed memory is used (`make sanitize ONLY=reentry`).
 
 local t = require "tests.kit"
 local reentry = require "tests.kit.reentry"
@@ -12,7 +12,7 @@ local lio = require "lio"
 
 local types = { [0] = "number", [""] = "string", [print] = "function", [false] = "boolean" }
 
--- What the types of Lua's have for metatables, nil's among them.
+-- Returns the metatables of the types of Lua, also that of nil.
 local function metatables()
   local found = { none = debug.getmetatable(nil), thread = debug.getmetatable(coroutine.running()) }
   for value, name in pairs(types) do found[name] = debug.getmetatable(value) end
@@ -21,7 +21,7 @@ end
 
 local before <const> = metatables()
 
--- Sets the values of the innermost running call of `f` for which `is_meant` holds to `value`. → how many
+-- Sets the values of the innermost running call of `f` for which `is_meant` holds to `value`. Returns their number.
 local function replace(f, is_meant, value)
   local level, count = 3, 0
   while true do
@@ -41,7 +41,7 @@ local function replace(f, is_meant, value)
   return count
 end
 
--- Calls `f` while such a finalizer runs. → how many values it has changed; the results of pcall
+-- Calls `f` while such a finalizer runs. Returns the number of changed values, and the results of pcall.
 local function with_changes(is_meant, value, f, ...)
   local count = 0
   local function change() count = count + replace(f, is_meant, value) end
@@ -79,7 +79,7 @@ t.test("an object that is taken away while it is made is an error", function()
   end
 end, { leaks = true })
 
--- Nothing would have freed what the object holds.
+-- Without the error, the memory of the object would never be freed.
 t.test("an object whose metatable is taken away while it is made is an error", function()
   local sel <close> = lio.create()
   sel:waker()
@@ -116,8 +116,8 @@ local collect <const> = [[
   end
 ]]
 
--- It was told that its bytes were handed over.
-kit.test("a connection that finalizers free while its bytes are handed over is not used again", {
+-- The freed connection was used after its bytes became a string.
+kit.test("a connection that a finalizer frees while its bytes become a string is not used again", {
   main = collect .. [[
     local reentry = require "tests.kit.reentry"
     local held, state = {}, nil
@@ -156,7 +156,7 @@ kit.test("a connection that finalizers free while its bytes are handed over is n
   out = { "lost\tnil", "5000" },
 })
 
-kit.test("a service that closes has no main function any more", {
+kit.test("a service that closes has no main function", {
   services = {
     closing = collect .. [[
       KEPT = setmetatable({}, { __gc = function()

@@ -86,7 +86,7 @@ t.test("a unix socket's file stays through a restart, and goes at the end", func
   p:write("server.lua", kit.server('"two"', "", "unix:" .. path))
   p:expect "^lio: serving unix:"
   kit.wait_for(function() return get() == "two" end, "the new one answers")
-  -- The one before has gone, and left the file alone.
+  -- The previous process has ended, and has not removed the file.
   kit.until_gone(before)
   t.eq(get(), "two")
   t.eq((p:stop "INT"), 0)
@@ -101,7 +101,7 @@ local function is_refused(port)
   end)
 end
 
-t.test("a script that listens elsewhere now is there, and no more where it was", function()
+t.test("a script that listens on another address after a change no longer listens on the old one", function()
   local p <close> = kit.start { ["server.lua"] = version(1) }
   local port = p:serving()
   p:settled()
@@ -118,7 +118,7 @@ t.test("a script that listens elsewhere now is there, and no more where it was",
   kit.wait_for(function() return not os.rename(path, path) end, "the file of the unix socket is removed")
 end)
 
-t.test("a port that somebody else has is an error, and the one before goes on", function()
+t.test("a port in use is an error, and the previous process continues", function()
   local taken = loop.run(function() return assert(net.listen("127.0.0.1", 0)) end)
   local _, theirs = taken:address()
   local p <close> = kit.start { ["server.lua"] = version(1) }

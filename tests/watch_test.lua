@@ -149,7 +149,7 @@ t.test("a script that never ran starts when what it lacked appears", function()
   t.eq(kit.get(p:serving()), "here")
 end)
 
-t.test("a module that appears right after require has looked for it is not taken for known", function()
+t.test("a module that appears right after require has searched it causes a restart", function()
   -- Before the supervisor knows that the script has failed: the script writes the file itself.
   local p <close> = kit.start { ["server.lua"] = kit.server("word", [[
     local found, word = pcall(require, "part.word")
@@ -329,7 +329,7 @@ t.test("without a script to watch it is an error", function()
   end
 end)
 
-t.test("lio.watch tells that nobody watches, and wants a path", function()
+t.test("lio.watch returns false without a supervisor, and requires a path", function()
   local lio = require "lio"
   t.eq(lio.watch "x", false)
   t.raises("bad argument #1 to '[%a.]*watch'", lio.watch)

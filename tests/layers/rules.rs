@@ -118,7 +118,7 @@ fn upward(files: &Files) -> Vec<String> {
     found
 }
 
-/// The files that import each other in a circle: whoever reaches itself.
+/// The files that import themselves, directly or through others.
 fn circles(files: &Files) -> Vec<String> {
     let reaches_itself = |start: &&String| {
         let mut seen = BTreeSet::new();
@@ -161,7 +161,7 @@ fn without_right_to_unsafe(files: &Files) -> Vec<String> {
         if count_unsafe(file) > 0 && !may_be_unsafe(path) {
             found.push(format!("unsafe {path}"));
         }
-        // A folder that needs it no more.
+        // A folder that no longer needs it.
         for head in &file.allows_unsafe {
             let mut below = files.iter().filter(|(path, _)| is_below(path, head));
             if below.all(|(_, file)| count_unsafe(file) == 0) {

@@ -4,7 +4,7 @@ use crate::rules::violations;
 use crate::source::Sources;
 use std::collections::BTreeMap;
 
-/// What breaks a rule in these files, but for the table of named files, which such a tree does not have.
+/// The violations of rules in these files, except for the table of named files, which such a tree does not have.
 fn broken(files: &[(&str, &str)]) -> Vec<String> {
     let files = files.iter().map(|(path, text)| (path.to_string(), text.to_string()));
     let texts: BTreeMap<_, _> = files.collect();

@@ -32,7 +32,7 @@ pub struct File {
 #[derive(Default)]
 struct Scope {
     file: String,
-    /// What its names stand for: by `use`.
+    /// The paths of names, from `use`.
     names: BTreeMap<String, Vec<String>>,
     /// Whole paths that it names, and whether a name is only passed on to others.
     paths: Vec<(Vec<String>, bool)>,
@@ -188,7 +188,7 @@ impl<'s> Sources<'s> {
         }
     }
 
-    /// The file that defines what `path` means in `module`, and whether it lies below that; `None`: another crate's.
+    /// The file that defines what `path` means in `module`, and whether the path is below it; `None`: another crate's.
     fn resolve(&self, module: &Module, path: &[String], depth: usize) -> Option<(String, bool)> {
         let found = self.module_of(module, path, depth)?;
         let below = found.1.len() > module.len() && found.1.starts_with(module);
