@@ -1,16 +1,16 @@
 # Builds, checks and installs lio. `make help` lists the targets.
-# Cargo decides what is out of date, so every target simply asks it; each feature set has a target
-# folder of its own, so that building one never rebuilds another.
+# Cargo decides which files are out of date, so every target calls it. Each feature set has its own target
+# folder, so that building one never rebuilds another.
 
-# 5.4, 5.5, or the path of an interpreter to ask (what LuaRocks passes).
+# 5.4, 5.5, or the path of an interpreter of that version (LuaRocks passes a path).
 LUA ?= 5.4
 PREFIX ?= /usr/local
 CARGO ?= cargo
-# The stock interpreter of Lua 5.4, the tests' second host.
+# The stock interpreter of Lua 5.4, which is the second host of the tests.
 LUA54 ?= lua5.4
 # Suites whose name contains this word: make suites ONLY=socket
 ONLY ?=
-# Suites of the bench, and words for it: make bench SUITES='http rounds=3'
+# Suites and options of the benchmarks: make bench SUITES='http rounds=3'
 SUITES ?=
 
 LUA_VERSION := $(if $(findstring /,$(LUA)),$(shell '$(LUA)' -e 'print((_VERSION:gsub("Lua ", "")))'),$(LUA))
@@ -19,21 +19,21 @@ $(error LUA is "$(LUA)": lio is built for Lua 5.4 or 5.5)
 endif
 FEATURE := lua$(subst .,,$(LUA_VERSION))
 
-# A comma inside a function call.
+# A comma, for use inside a function call of make.
 , := ,
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# The default features build into $(TARGET) itself, as plain cargo does.
+# The default features are built in $(TARGET) itself, as by plain cargo.
 BIN_TARGET := $(TARGET)$(if $(filter 5.5,$(LUA_VERSION)),/lua55)
 MODULE_TARGET := $(TARGET)/module$(if $(filter 5.5,$(LUA_VERSION)),55)
 BIN := $(BIN_TARGET)/release/lio
-# A module for each Lua version, side by side.
+# Each Lua version has its own folder for the module.
 MODULES := build$(if $(filter 5.5,$(LUA_VERSION)),/lua5.5)
-# Debian has no interpreter of Lua 5.5: the tests make one from the sources that the executable is built from.
+# Debian has no interpreter of Lua 5.5: the tests build one from the sources of the executable.
 STOCK := $(if $(filter 5.5,$(LUA_VERSION)),$(TARGET)/stock/lua5.5,$(LUA54))
 LIBRARY := $(MODULE_TARGET)/release/liblio$(if $(filter Darwin,$(shell uname -s)),.dylib,.so)
 
-# 5.4 is the default feature set, unnamed: a `cargo run` by hand shares its files.
+# The default feature set is 5.4, without options, so that `cargo run` by hand uses the same files.
 VENDORED := --target-dir '$(BIN_TARGET)'$(if $(filter 5.5,$(LUA_VERSION)), --no-default-features --features $(FEATURE)$(,)vendored)
 # Rust's thread-locals do not survive an unload: dlclose(3) leaves the shared object where it is.
 SHARED := --crate-type cdylib$(if $(filter Linux,$(shell uname -s)), -- -C link-arg=-Wl$(,)-z$(,)nodelete)
@@ -48,25 +48,28 @@ build: ## the executable: target/release/lio
 module: ## the shared object for a stock Lua: build/lio.so, for Lua 5.5 build/lua5.5/lio.so
 	$(CARGO) rustc --release --lib $(MODULE) $(SHARED)
 	@mkdir -p $(MODULES)
-	@# Renamed into place: a process that has the old one loaded keeps it, and two of these do not meet.
+	@# Replaced by a rename: a process that has loaded the old file keeps it, and parallel builds do not conflict.
 	new=$(MODULES)/lio.so.$$$$; cp '$(LIBRARY)' $$new && mv -f $$new $(MODULES)/lio.so
-	@# Lua looks for `ltask.bootstrap` in a file of the first part of the name.
+	@# Lua searches `ltask.bootstrap` in a file that has the first part of the name.
 	new=$(MODULES)/ltask.so.$$$$; ln -sf lio.so $$new && mv -f $$new $(MODULES)/ltask.so
 
 rock: module
 	@# LuaRocks installs one path, whatever the Lua version.
 	@mkdir -p build/rock
-	@# Renamed into place, as above: somebody else may be installing it.
+	@# Replaced by a rename, as above: another process may be installing it.
 	new=build/rock/lio.so.$$$$; cp $(MODULES)/lio.so $$new && mv -f $$new build/rock/lio.so
 
 tools:
 	@LUA54='$(LUA54)' sh tests/tools.sh
 
-lint: tools ## formatting, clippy for both feature sets, luacheck
+lint: tools ## formatting, clippy for both feature sets, luacheck, the lengths of functions, and the prose
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets $(VENDORED) -- -D warnings
 	$(CARGO) clippy --all-targets $(MODULE) -- -D warnings
 	luacheck --quiet .
+	$(LUA54) tests/embedded_programs.lua
+	$(LUA54) tests/lengths.lua
+	$(LUA54) tests/english.lua
 
 $(TARGET)/stock/lua5.5: tests/stock.c
 	@mkdir -p '$(@D)'
@@ -75,55 +78,55 @@ $(TARGET)/stock/lua5.5: tests/stock.c
 suites: tools build module $(filter $(TARGET)/%,$(STOCK))
 	@LIO_BIN='$(BIN)' STOCK='$(STOCK)' MODULES='$(MODULES)' bash tests/run.sh '$(ONLY)'
 
-checked: tools ## Rust tests and every Lua suite in the executable, with debug assertions and checks of Lua's API
+checked: tools ## Rust tests and every Lua suite in the executable, with debug assertions and checks of the Lua API
 	$(CARGO) test --profile checked $(VENDORED)
 	$(CARGO) build --profile checked --bin lio $(VENDORED)
 	@LIO_BIN='$(BIN_TARGET)/checked/lio' STOCK= bash tests/run.sh '$(ONLY)'
 
-# Build scripts are not sanitized: hence a target of its own.
+# Build scripts are not sanitized, so cargo needs an explicit target.
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 SANITIZED := $(TARGET)/sanitize$(if $(filter 5.5,$(LUA_VERSION)),55)
 REPORTS := $(abspath $(SANITIZED))/reports
 
-sanitize: tools ## every Lua suite in the executable, built with AddressSanitizer, Lua's C as well
+sanitize: tools ## every Lua suite in the executable, built with AddressSanitizer, also Lua's C code
 	@rm -rf '$(REPORTS)' && mkdir -p '$(REPORTS)'
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CFLAGS='-fsanitize=address -fno-omit-frame-pointer' \
 	  $(CARGO) build --profile checked --bin lio --target '$(HOST)' --target-dir '$(SANITIZED)' \
 	  --no-default-features --features $(FEATURE)$(,)vendored$(,)plain_malloc
-	@# Also a child process's report, which its suite may not see, fails the run. Locals stay on the real stack, whose
-	@# addresses tell the core which of its frames have ended (src/lua/store.rs).
+	@# A report of a child process also fails the run, even if its suite does not read it. Locals stay on the real stack,
+	@# because the core compares their addresses to find frames that have ended (src/lua/store.rs).
 	@ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:log_path='$(REPORTS)/asan' LIO_TEST_SANITIZER=address LIO_TEST_SECONDS=600 \
 	  LIO_BIN='$(SANITIZED)/$(HOST)/checked/lio' STOCK= bash tests/run.sh '$(ONLY)'; status=$$?; \
 	  if [ -n "$$(ls -A '$(REPORTS)')" ]; then cat '$(REPORTS)'/*; echo 'AddressSanitizer reported errors'; exit 1; fi; \
 	  exit $$status
 
-# A build that nothing else uses: functions panic when the test says so.
+# A build for this test only: functions panic when the test requests it.
 PANICS := $(TARGET)/panics$(if $(filter 5.5,$(LUA_VERSION)),55)
 
-panics: tools $(filter $(TARGET)/%,$(STOCK)) ## a panic in each function that Lua gets, in both hosts
+panics: tools $(filter $(TARGET)/%,$(STOCK)) ## a panic in each function that Lua can call, in both hosts
 	$(CARGO) build --bin lio --target-dir '$(BIN_TARGET)' --no-default-features --features $(FEATURE)$(,)vendored$(,)panics
 	$(CARGO) rustc --lib --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE)$(,)module$(,)panics $(SHARED)
 	@mkdir -p '$(PANICS)' && cp '$(MODULE_TARGET)/debug/$(notdir $(LIBRARY))' '$(PANICS)/lio.so' && ln -sf lio.so '$(PANICS)/ltask.so'
 	LUA_PATH="$$PWD/?.lua;;" LIO_HOST='$(BIN_TARGET)/debug/lio' '$(BIN_TARGET)/debug/lio' tests/panics.lua
 	LUA_PATH="$$PWD/?.lua;;" LUA_CPATH="$$PWD/$(PANICS)/?.so;;" LIO_HOST='$(STOCK)' '$(STOCK)' tests/panics.lua
 
-# In this order also under `make -j`: they share the machine and the target folders.
+# In this order also with `make -j`, because the steps share the processors and the target folders.
 test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	@$(MAKE) --no-print-directory lint
 	$(CARGO) test --release $(VENDORED)
-	@# The last step of a build is one thread's work; the models fill the other core meanwhile.
+	@# The last step of a build uses one thread; the models use the other core at the same time.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target loom build module
 	@$(MAKE) --no-print-directory panics
 	@$(MAKE) --no-print-directory suites
 
-loom: ## the models of mailbox, workers and sleep protocol, about two minutes
+loom: ## the models of the mailbox, the workers and the sleep protocol, about two minutes
 	$(CARGO) test --release --manifest-path tests/loom/Cargo.toml --target-dir '$(TARGET)/loom'
 
-test-long: tools build module ## the soak runs of tests/long, each bounded in time
+test-long: tools build module ## the soak tests of tests/long, each with a time limit
 	$(CARGO) build --release --examples $(VENDORED)
 	@LIO_BIN='$(BIN)' STOCK='$(STOCK)' MODULES='$(MODULES)' LUA54='$(LUA54)' bash tests/run.sh --long '$(ONLY)'
 
-bench: build module ## measures all suites, or SUITES='http net'; bench/README.md says what it needs
+bench: build module ## runs all benchmarks, or SUITES='http net'; bench/README.md lists the required tools
 	$(CARGO) build --release --examples $(VENDORED)
 	LIO='$(BIN)' EXAMPLES='$(BIN_TARGET)/release/examples' LUA54='$(LUA54)' '$(BIN)' bench/run.lua $(SUITES)
 
@@ -133,7 +136,7 @@ install: build module ## into PREFIX: bin/lio, lib/lua/$(LUA)/lio.so
 	install -m 755 $(MODULES)/lio.so '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)/lio.so'
 	ln -sf lio.so '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)/ltask.so'
 
-clean: ## remove all that was built
+clean: ## remove all built files
 	$(CARGO) clean --target-dir '$(TARGET)'
 	rm -rf build
 

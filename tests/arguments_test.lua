@@ -3,7 +3,6 @@
 --
 -- The calls are texts that are compiled, so that Lua has the names. The objects that they use are made for each call.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local compress = require "lio.compress"
 local file = require "lio.file"

@@ -1,10 +1,11 @@
 -- bee.epoll call by call, with bee's results: on open, closed and unknown descriptors, and on a closed epoll.
 
 local t = require "tests.kit"
-require "lio"
+local lio = require "lio"
+local signal = require "lio.signal"
 local epoll = require "bee.epoll"
 local socket = require "bee.socket"
-local loopback = require "tests.loopback"
+local loopback = require "tests.kit.loopback"
 
 local events = loopback.events
 local IN <const>, OUT <const> = epoll.EPOLLIN, epoll.EPOLLOUT
@@ -132,6 +133,28 @@ t.test("with max_events of 1 a wait takes one event, and none is lost", function
   table.sort(seen)
   t.eq(seen, { 1, 2, 3, 4, 5 })
   for _, it in ipairs(ends) do it[1]:close() it[2]:close() end
+end)
+
+-- bee.epoll's wait raised.
+t.test("a signal during a wait does not end the wait", function()
+  local watcher = signal.open("SIGCHLD", "SIGUSR1")
+  local e <close> = epoll.create(16)
+  local a, b = socket.pair()
+  e:event_add(b, epoll.EPOLLIN, "b")
+  local p = io.popen(string.format("for i in 1 2 3; do kill -USR1 %d; sleep 0.04; done", loopback.pid()))
+  local begin, got = lio.now(), {}
+  -- Until the three signals and that of the shell's end have come; the first wait begins between them.
+  repeat
+    t.eq(events(e, 250), {})
+    for _, name in ipairs { watcher:take() } do got[name] = true end
+  until got.SIGCHLD
+  t.ok(lio.now() - begin >= 0.25)
+  p:close()
+  a:send "x"
+  t.eq(events(e, 5000), { b = epoll.EPOLLIN })
+  t.eq(got, { SIGUSR1 = true, SIGCHLD = true })
+  watcher:close()
+  a:close() b:close()
 end)
 
 t.finish()

@@ -4,7 +4,7 @@ local t = require "tests.kit"
 local lio = require "lio"
 local select_ = require "bee.select"
 local socket = require "bee.socket"
-local loopback = require "tests.loopback"
+local loopback = require "tests.kit.loopback"
 
 local READ <const>, WRITE <const> = select_.SELECT_READ, select_.SELECT_WRITE
 local events = loopback.events

@@ -7,7 +7,7 @@ local t = require "tests.kit"
 require "lio" -- makes the names of the drop-ins loadable in a stock Lua
 local select_ = require "bee.select"
 local socket = require "bee.socket"
-local loopback = require "tests.loopback"
+local loopback = require "tests.kit.loopback"
 
 local READ <const>, WRITE <const> = select_.SELECT_READ, select_.SELECT_WRITE
 

@@ -5,7 +5,7 @@ local lio = require "lio"
 local select_ = require "bee.select"
 local socket = require "bee.socket"
 local epoll = require "bee.epoll"
-local loopback = require "tests.loopback"
+local loopback = require "tests.kit.loopback"
 
 local READ <const>, WRITE <const> = select_.SELECT_READ, select_.SELECT_WRITE
 

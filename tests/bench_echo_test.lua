@@ -1,5 +1,5 @@
--- The Lua programs of the bench's suites net, selector and micro: that they do what is measured, and print their
--- figures. The programs in Rust have tests of their own, which `cargo test` runs.
+-- The Lua programs of the benchmark suites net, selector and micro: they do the measured work and print their results.
+-- The programs in Rust have separate tests, which `cargo test` runs.
 
 local t = require "tests.kit"
 local loop = require "lio.loop"
@@ -11,7 +11,7 @@ local function script(path, ...)
   return table.concat({ t.lio(), t.quote(bench .. path), ... }, " ")
 end
 
--- The figures that a program prints, by name.
+-- The results that a program prints, by name.
 local function figures(command)
   local result = t.run(command)
   t.eq(result.code, 0, command .. ": " .. result.err)
@@ -26,7 +26,7 @@ local function echo_server()
   return server
 end
 
-t.test("the selector's echo server answers several connections in turn", function()
+t.test("the echo server of the selector suite answers several connections in turn", function()
   local server <close> = echo_server()
   loop.run(function()
     local one <close> = t.ok(net.connect("127.0.0.1", server.port))
@@ -41,9 +41,9 @@ t.test("the selector's echo server answers several connections in turn", functio
   end)
 end, { leaks = true })
 
-t.test("the selector's echo server keeps what a client does not read yet, and serves the others", function()
+t.test("the echo server of the selector suite buffers unread data of a client, and serves the others", function()
   local server <close> = echo_server()
-  local data = ("0123456789abcdef"):rep(1 << 21) -- more than the system keeps between the two
+  local data = ("0123456789abcdef"):rep(1 << 21) -- more than the socket buffers hold
   loop.run(function()
     local slow <close> = t.ok(net.connect("127.0.0.1", server.port))
     local sent = false
@@ -75,7 +75,7 @@ t.test("every case of the micro suite runs", function()
   end
 end)
 
-t.test("a case of the micro suite tells its nanoseconds", function()
+t.test("a case of the micro suite prints its nanoseconds", function()
   local seen = figures(script("micro/child.lua", "selector.now", "seconds=0.02"))
   t.ok(seen.each > 0 and seen.each < 1e6, "the clock is read in less than a millisecond")
 end)

@@ -1,7 +1,6 @@
--- The bench's frame: the words of its command line, medians and ratios, tables and markers, results as JSON, programs
--- that end with it; and one case of suite `http` for a second, where wrk is installed.
+-- The framework of the benchmarks: arguments, medians and ratios, tables and markers, results as JSON, and programs
+-- that end with the benchmark. If wrk is installed, one case of the suite `http` runs for a second.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 package.path = t.root .. "bench/?.lua;" .. package.path
 
@@ -15,21 +14,21 @@ local turns = require "frame.turns"
 local QUIET <const> = setmetatable({}, { __index = function() return function() end end })
 
 -- -----------------------------------------------------------------------------------------------------------
--- Words
+-- Arguments
 
-t.test("words choose suites, cases and options", function()
+t.test("arguments choose suites, cases and options", function()
   local wanted = command.parse({ "net", "http/a", "http/b", "rounds=3", "peers=no" }, { "http", "net" })
   t.eq(wanted.suites, { { name = "net" }, { name = "http", cases = { "a", "b" } } })
   t.eq(wanted.options, { rounds = 3, seconds = 4, peers = false, write = true })
 end)
 
-t.test("without a suite all are wanted, and a whole suite beside one of its cases is whole", function()
+t.test("without a suite all run; a suite that is named together with one of its cases runs completely", function()
   t.eq(command.parse({ "seconds=1" }, { "http", "net" }).suites, { { name = "http" }, { name = "net" } })
   t.eq(command.parse({ "http/a", "http" }, { "http" }).suites, { { name = "http" } })
   t.eq(command.parse({ "http", "http/a" }, { "http" }).suites, { { name = "http" } })
 end)
 
-t.test("words that mean nothing are refused by name", function()
+t.test("unknown arguments are refused by name", function()
   local names = { "http" }
   t.raises("no such suite: htpp", command.parse, { "htpp" }, names)
   t.raises("unknown option: round", command.parse, { "round=3" }, names)
@@ -38,7 +37,7 @@ t.test("words that mean nothing are refused by name", function()
   t.raises("peers is yes or no", command.parse, { "peers=maybe" }, names)
 end)
 
-t.test("the program refuses wrong words with exit code 1", function()
+t.test("the program refuses unknown arguments with exit code 1", function()
   local bench = t.bin() .. " " .. t.root .. "bench/run.lua "
   local one = t.run(bench .. "nothing")
   t.eq(one.code, 1)
@@ -58,9 +57,9 @@ t.test("list names every case of every suite", function()
 end)
 
 -- -----------------------------------------------------------------------------------------------------------
--- Turns
+-- Rounds
 
-t.test("contenders take turns, and figures are medians of their rounds", function()
+t.test("contenders take turns, and results are medians of their rounds", function()
   local order, values = {}, { a = { 3, 1, 2 }, b = { 10, 30, 20 } }
   local function contender(name)
     local count = 0
@@ -78,7 +77,7 @@ t.test("contenders take turns, and figures are medians of their rounds", functio
   t.eq(tables.ratio(result.contenders[2], result.contenders[1], "figure"), 10)
 end)
 
-t.test("a contender that fails is noted, and the others go on", function()
+t.test("the failure of a contender is recorded, and the others continue", function()
   local closed, tries = 0, 0
   local case = { name = "c", what = "c", contenders = {
     { name = "absent", open = function() return nil, "is not installed" end, turn = error },
@@ -102,7 +101,7 @@ t.test("a contender that fails is noted, and the others go on", function()
   t.eq({ good.name, good.median.figure, #result.contenders }, { "good", 1, 4 })
 end)
 
-t.test("medians leave out rounds that failed", function()
+t.test("medians exclude failed rounds", function()
   t.eq(turns.medians { { a = 5 }, false, { a = 1, b = 7 }, { a = 3 } }, { a = 3, b = 7 })
   t.eq(turns.medians { false }, {})
   local one, other = { rounds = { { f = 2 }, false, { f = 9 } } }, { rounds = { { f = 1 }, { f = 1 }, false } }
@@ -119,7 +118,7 @@ local function contender(name, ...)
   return { name = name, rounds = rounds, median = turns.medians(rounds) }
 end
 
-t.test("targets say what was measured and whether it is met", function()
+t.test("a target shows the measured value and whether it is met", function()
   local case = { targets = {
     { what = "ratio", of = "lio", to = "floor", figure = "cpu", most = 1.15 },
     { what = "figure", of = "lio", figure = "cpu", most = 9, unit = "µs" },
@@ -149,7 +148,7 @@ t.test("a matrix has a row for each case, and ratios in brackets", function()
   t.ok(text:find("| a case | 10 | 12 (1.20) |", 1, true), text)
 end)
 
-t.test("tables go between the markers, and the text around them stays", function()
+t.test("tables are written between the markers, and the text around them stays", function()
   local page = "before\n<!-- bench:a -->\nold\n<!-- /bench:a -->\nafter\n"
   t.eq(tables.replace(page, "a", "A", "new\n"), "before\n<!-- bench:a -->\nnew\n<!-- /bench:a -->\nafter\n")
   t.eq(tables.replace("text\n", "a", "A", "new\n"),
@@ -168,14 +167,14 @@ end)
 -- -----------------------------------------------------------------------------------------------------------
 -- Programs
 
-t.test("a program is watched, and closing it ends all that it started", function()
+t.test("a program is measured, and closing it ends all processes that it started", function()
   local program <close> = process.start {
     command = "sh -c 'sleep 60 & echo up; while :; do :; done'",
     ready = function(self) return process.text(self.log):find "up" end,
   }
   t.eq(#program:processes(), 2)
   t.ok(program:resident() > 0)
-  -- The clock has steps of 0.01 s, and a busy machine may give it none for a while.
+  -- The clock has steps of 0.01 s, and the program may not run for a while on a busy machine.
   local user, system
   for _ = 1, 50 do
     user, system = process.during(program, function() process.sleep(0.2) end)
@@ -188,14 +187,14 @@ t.test("a program is watched, and closing it ends all that it started", function
   process.finish()
 end, { leaks = true })
 
-t.test("a program that does not start is an error with what it said", function()
+t.test("a program that does not start is an error with its output", function()
   t.raises("did not start: sh .*no luck", process.start, {
     command = "sh -c 'echo no luck; exit 1'", ready = function() return false end,
   })
   process.finish()
 end)
 
-t.test("what was started ends when the bench is killed", function()
+t.test("started processes end when the benchmark is killed", function()
   local file = t.write(t.tmp() .. "/killed.lua", ([[
     package.path = %q
     local process = require "frame.process"
@@ -213,7 +212,7 @@ t.test("what was started ends when the bench is killed", function()
   error "something is left behind"
 end)
 
-t.test("a port that is given is free", function()
+t.test("a chosen port is free", function()
   local port = process.port()
   t.ok(port > 0 and port < 65536)
 end)

@@ -1,8 +1,7 @@
--- The `lio` executable's command line: options, arguments, exit codes, messages, what it loads.
--- Both hosts run these tests on the same executable (LIO_BIN); the stock `lua` is the model wherever
--- lio's own pages are silent.
+-- The command line of the `lio` executable: options, arguments, exit codes, messages and modules.
+-- Both hosts run these tests on the same executable (LIO_BIN). If the manual of lio does not define a behaviour, lio
+-- behaves like the stock `lua`.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 
 local bin = t.bin()
@@ -13,7 +12,7 @@ local function run(words, stdin)
   return t.run(lio .. " " .. words, stdin)
 end
 
---- A script file of that content in a fresh folder. Returns its path, quoted for the shell.
+--- Writes a script to a new folder. Returns its path, quoted for the shell.
 local function script(content, name)
   return t.quote(t.write(t.tmp() .. "/" .. (name or "script.lua"), content))
 end
@@ -22,7 +21,7 @@ local function succeeded(result, out)
   t.eq(result, { out = out, err = "", code = 0 })
 end
 
-t.test("warnings begin as in the stock program, and `warn` turns them on and off", function()
+t.test("warnings are on or off at the start as in the stock program, and `warn` switches them", function()
   local early = run("-e 'print(_VERSION)'").out == "Lua 5.4\n" and "" or "Lua warning: early\n"
   local path = script [[
     warn "early"
@@ -53,7 +52,7 @@ t.test("a script's arguments arrive in `arg` and in `...`", function()
   succeeded(r, table.concat({ "2", name, "a", "b c", bin, "nil", "a", "b c" }, "\t") .. "\n")
 end)
 
-t.test("options before the script stand at negative indices of `arg`", function()
+t.test("options before the script have negative indices in `arg`", function()
   local path = script "print(arg[-3], arg[-2], arg[-1], arg[1])"
   succeeded(run("-e 'x = 1' " .. path .. " -v"), bin .. "\t-e\tx = 1\t-v\n")
 end)
@@ -68,7 +67,7 @@ t.test("-- ends the options, so that a script's name may begin with a dash", fun
   succeeded(t.run(string.format("cd %s && %s -- -v x", dir, lio)), "ran\tx\n")
 end)
 
-t.test("an empty argument and one with any bytes but NUL arrive whole", function()
+t.test("an empty argument and one with all bytes except NUL arrive unchanged", function()
   local r = run(script "print(#arg, (...) == '', select(2, ...))" .. " '' $(printf '\\303\\050\\377')")
   succeeded(r, "2\ttrue\t\xC3(\xFF\n")
 end)
@@ -90,11 +89,11 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Exit codes and errors
 
-t.test("the exit code is 0 at the script's end, whatever it returns", function()
+t.test("the exit code is 0 at the end of the script, whatever it returns", function()
   succeeded(run(script "return 5"), "")
 end)
 
-t.test("os.exit gives the exit code", function()
+t.test("os.exit sets the exit code", function()
   t.eq(run(script "os.exit(3)").code, 3)
   t.eq(run(script "os.exit(true)").code, 0)
   t.eq(run(script "os.exit(false)").code, 1)
@@ -133,7 +132,7 @@ t.test("a syntax error names file and line and exits with 1", function()
   t.eq(r, { out = "", err = "lio: " .. path:sub(2, -2) .. ":2: unexpected symbol near '='\n", code = 1 })
 end)
 
-t.test("a file that is not there is named, with exit code 1", function()
+t.test("a missing file is named, with exit code 1", function()
   local r = run "nofile.lua"
   t.eq(r.code, 1)
   t.eq(r.out, "")
@@ -141,14 +140,14 @@ t.test("a file that is not there is named, with exit code 1", function()
   t.eq(select(2, r.err:gsub("\n", "")), 1, "one line, no traceback")
 end)
 
-t.test("objects that are still open are finalised at the end, and to-be-closed ones at an error", function()
-  succeeded(run(script "x = setmetatable({}, { __gc = function() print 'gone' end })"), "gone\n")
-  local r = run(script "local x <close> = setmetatable({}, { __close = function() print 'shut' end }) error 'e'")
+t.test("open objects are finalized at the end, and to-be-closed variables are closed on an error", function()
+  succeeded(run(script "X = setmetatable({}, { __gc = function() print 'gone' end })"), "gone\n")
+  local r = run(script "local _ <close> = setmetatable({}, { __close = function() print 'shut' end }) error 'e'")
   t.eq(r.out, "shut\n")
   t.eq(r.code, 1)
 end)
 
-t.test("a script whose output nobody reads any more is ended by SIGPIPE, not by an error", function()
+t.test("a script is ended by SIGPIPE, not by an error, if no process reads its output", function()
   local r = t.run(string.format("{ %s -e 'while true do print(1) end'; echo $? >&2; } | head -n 1", lio))
   t.eq(r.out, "1\n")
   t.eq(r.err, "141\n")
@@ -167,11 +166,11 @@ t.test("several -e run in order in one state, before the script", function()
   succeeded(run("-e 'x = 7' " .. script "print(x)"), "7\n")
 end)
 
-t.test("with -e alone standard input is left for the code", function()
+t.test("with -e alone the code can read standard input", function()
   succeeded(run("-e 'print(io.read())'", "print 'not run'\n"), "print 'not run'\n")
 end)
 
-t.test("an error in -e names the command line, and nothing after it runs", function()
+t.test("an error in -e names the command line, and no later code runs", function()
   local r = run("-e 'error [[boom]]' -e 'print(1)' " .. script "print(2)")
   t.eq(r.code, 1)
   t.eq(r.out, "")
@@ -231,14 +230,14 @@ t.test("without arguments, piped standard input is run", function()
 end)
 
 t.test("without arguments at a terminal, the usage and exit code 1", function()
-  -- script(1) gives the command a terminal; -e hands its exit code on.
+  -- script(1) gives the command a terminal; its -e returns the exit code of the command.
   local r = t.run("timeout -k 1 60 script -qec " .. t.quote(lio) .. " /dev/null")
   t.eq(r.code, 1)
   t.ok(r.out:find("usage: lio ", 1, true), r.out)
 end)
 
 -- ---------------------------------------------------------------------------------------------
--- What a script can load
+-- Modules
 
 t.test("the built-in modules load with an empty package.path and package.cpath", function()
   local r = run(script [[
@@ -255,7 +254,7 @@ t.test("a file on package.path takes precedence over a built-in one", function()
   succeeded(t.run(string.format("LUA_PATH='%s/?.lua;;' %s %s", dir, lio, path)), "the user’s\n")
 end)
 
-t.test("a module that is neither built in nor found is reported with the places that were tried", function()
+t.test("a missing module is reported with the searched places", function()
   local r = run(script "require 'lio.nonsense'")
   t.eq(r.code, 1)
   t.ok(r.err:find("module 'lio.nonsense' not found", 1, true), r.err)
@@ -268,7 +267,7 @@ t.test("an error inside a built-in file names that file", function()
   t.ok(r.err:find("bee/epoll.lua:%d+: ", 1), r.err)
 end)
 
--- The prototypes stand in the file itself, so that one source fits both Lua versions without headers.
+-- The file declares the prototypes itself, so that it needs no headers and suits both Lua versions.
 local c_module = [[
 typedef struct lua_State lua_State;
 extern void lua_createtable(lua_State *L, int array, int hash);

@@ -1,6 +1,5 @@
 -- `lio.compress`: encoders and decoders, also against gzip(1).
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local compress = require "lio.compress"
 
@@ -59,7 +58,7 @@ t.test("a decoder lets out no more than its limit in one call, and fails for goo
   end)
 end)
 
-t.test("what no coding allows, an early end and bytes behind the end are told apart", function()
+t.test("invalid data, an early end and bytes after the end are different failures", function()
   each(function(coding)
     local packed = compress.encoder(coding):finish "hello"
     t.eq(select(3, compress.decoder(coding):write("\255\255\255" .. packed)), "corrupt", coding)

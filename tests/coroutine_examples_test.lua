@@ -1,10 +1,9 @@
 -- The programs of examples/coroutine do what their first lines say, and the code of docs/coroutines.md does what its
 -- comments say. Each runs as a child process in the host of this suite.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local childkit = require "tests.childkit"
-local kit = require "tests.ltaskkit"
+local childkit = require "tests.kit.server_process"
+local kit = require "tests.kit.ltask_system"
 local loop = require "lio.loop"
 
 local connect, start, stop = childkit.connect, childkit.start, childkit.stop

@@ -1,9 +1,8 @@
 -- Lua's manual, 2.6, 3.3.8 and 6.2, as a list of behaviours: close, `<close>` variables, and errors in
--- coroutines, from resume and from wrap functions. Tried in all places of tests/coroutinekit.lua.
+-- coroutines, from resume and from wrap functions. Tried in all places of tests/kit/coroutine_places.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.coroutinekit"
+local kit = require "tests.kit.coroutine_places"
 
 local behaviour <const>, guard <const> = kit.behaviour, kit.guard
 local pack <const> = table.pack

@@ -1,10 +1,9 @@
 -- Lua's manual, 2.6 and 6.2, as a list of behaviours: create, resume, yield, wrap, status, running, isyieldable.
 -- coroutine_manual_close_test has close and errors, coroutine_manual_yield_test the places of yields. Each behaviour is
--- tried in all places of tests/coroutinekit.lua, the stock library among them.
+-- tried in all places of tests/kit/coroutine_places.lua, the stock library among them.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.coroutinekit"
+local kit = require "tests.kit.coroutine_places"
 
 local behaviour <const> = kit.behaviour
 local pack <const> = table.pack

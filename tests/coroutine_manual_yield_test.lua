@@ -1,9 +1,9 @@
 -- Lua's manual, 2.6, as a list of behaviours: where a yield is possible (pcall, metamethods, iterators, `<close>`) and
--- where it is not, generators, the collector, and the limits of depth. Tried in all places of tests/coroutinekit.lua.
+-- where it is not, generators, the collector, and the limits of depth. Tried in all places of
+-- tests/kit/coroutine_places.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.coroutinekit"
+local kit = require "tests.kit.coroutine_places"
 
 local behaviour <const>, guard <const> = kit.behaviour, kit.guard
 local pack <const> = table.pack

@@ -1,10 +1,9 @@
 -- A chain of coroutines that waits, seen from other tasks: status, a resume that is refused, close of any of its
 -- members, kill and interrupt of its task. All tests check that nothing else hangs and that no wait is left.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
-local kit = require "tests.coroutinekit"
+local netkit = require "tests.kit.net"
+local kit = require "tests.kit.coroutine_places"
 local loop = require "lio.loop"
 local task = require "lio.task"
 local c = require "lio.coroutine"
@@ -31,7 +30,7 @@ local function chain(depth, in_close)
     return "end " .. n
   end
   members[0] = loop.fork(level, 0)
-  k.settle()
+  netkit.settle()
   t.ok(task.is_waiting "innermost")
   return members, log
 end
@@ -42,21 +41,21 @@ local function statuses(members)
   return table.concat(list, " ")
 end
 
-k.test("every member of a waiting chain has the status waiting, seen from another task", function()
+netkit.test("every member of a waiting chain has the status waiting, seen from another task", function()
   local members = chain(4)
   t.eq(statuses(members), "waiting waiting waiting waiting waiting")
   t.eq(loop.wakeup "innermost" and statuses(members), "waiting waiting waiting waiting waiting", "woken, not run")
   loop.wakeup("innermost", "x")
-  k.settle()
+  netkit.settle()
   t.eq(statuses(members), "waiting waiting waiting waiting dead")
   for n = 3, 0, -1 do
     loop.wakeup("after " .. n)
-    k.settle()
+    netkit.settle()
   end
   t.eq(statuses(members), "dead dead dead dead dead")
 end)
 
-k.test("while the inner one runs after a wait, those that resume it are normal", function()
+netkit.test("while the inner one runs after a wait, those that resume it are normal", function()
   local members, seen, refused = {}, nil, {}
   local function level(n)
     members[n] = c.running()
@@ -69,7 +68,7 @@ k.test("while the inner one runs after a wait, those that resume it are normal",
     end
     return "end"
   end
-  t.eq(pack(k.promise(level, 0)()), { true, true, true, "end", n = 4 })
+  t.eq(pack(netkit.promise(level, 0)()), { true, true, true, "end", n = 4 })
   t.eq(seen, { "normal", "normal", "normal", "running" })
   for i = 1, 6, 2 do
     t.eq(refused[i], "cannot resume non-suspended coroutine")
@@ -77,7 +76,7 @@ k.test("while the inner one runs after a wait, those that resume it are normal",
   end
 end)
 
-k.test("no member of a waiting chain can be resumed, and the attempt does not disturb the chain", function()
+netkit.test("no member of a waiting chain can be resumed, and the attempt does not disturb the chain", function()
   local members, log = chain(3)
   for i = 0, 3 do
     t.eq(pack(c.resume(members[i], "by hand", i)), { false, REFUSED, n = 2 }, "member " .. i)
@@ -86,17 +85,17 @@ k.test("no member of a waiting chain can be resumed, and the attempt does not di
   loop.wakeup("innermost", "x")
   for i = 0, 3 do t.eq(pack(c.resume(members[i])), { false, REFUSED, n = 2 }, "woken, member " .. i) end
   for n = 2, 0, -1 do
-    k.settle()
+    netkit.settle()
     loop.wakeup("after " .. n)
   end
-  k.settle()
+  netkit.settle()
   t.eq(log, { "close 3", "2: true end x", "close 2", "1: true end 2", "close 1", "0: true end 1", "close 0" })
 end)
 
-k.test("a wrap function of a waiting coroutine raises where it is called, and the wait continues", function()
+netkit.test("a wrap function of a waiting coroutine raises where it is called, and the wait continues", function()
   local f = c.wrap(function() return loop.wait "inside f" end)
-  local got = k.promise(f)
-  k.settle()
+  local got = netkit.promise(f)
+  netkit.settle()
   local line = kit.line() + 1
   local ok, err = pcall(function() local _ = f() end)
   t.eq({ ok, err }, { false, ("%s:%d: %s"):format(here, line, REFUSED) })
@@ -104,17 +103,17 @@ k.test("a wrap function of a waiting coroutine raises where it is called, and th
   t.eq(got(), "fine")
 end)
 
-k.test("a task that was forked and has not started is waiting, and cannot be resumed", function()
+netkit.test("a task that was forked and has not started is waiting, and cannot be resumed", function()
   local ran = 0
   local co = loop.fork(function() ran = ran + 1 end)
   t.eq(c.status(co), "waiting")
   t.eq(pack(c.resume(co)), { false, REFUSED, n = 2 })
   t.eq(ran, 0)
-  k.settle()
+  netkit.settle()
   t.eq(ran, 1)
 end)
 
-k.test("a task that yielded by a plain yield is waiting, and continues by itself", function()
+netkit.test("a task that yielded by a plain yield is waiting, and continues by itself", function()
   local ran = 0
   local co = loop.fork(function()
     c.yield "to nobody"
@@ -124,7 +123,7 @@ k.test("a task that yielded by a plain yield is waiting, and continues by itself
     t.eq(c.status(co), "waiting")
     t.eq(pack(c.resume(co)), { false, REFUSED, n = 2 })
   end)
-  k.settle()
+  netkit.settle()
   t.eq(ran, 1)
 end)
 
@@ -140,24 +139,24 @@ local function close_at(place, woken)
   for i = 0, place - 1 do t.eq(c.status(members[i]), "waiting", "member " .. i) end
   t.eq(task.is_waiting "innermost", false)
   t.is_nil(loop.wakeup("innermost", "nobody"))
-  k.settle()
+  netkit.settle()
   for n = place - 1, 0, -1 do
     t.eq(log[#log], n == place - 1 and n .. ": false " .. CLOSED or ("%d: true end %d"):format(n, n + 1))
     t.eq(loop.wakeup("after " .. n), true)
-    k.settle()
+    netkit.settle()
   end
   t.eq(task.is_alive(members[0]), false)
   t.eq(#log, (3 - place + 1) + 2 * place, table.concat(log, ", "))
 end
 
 for place, name in ipairs { "the outermost coroutine", "the middle one", "the innermost one" } do
-  k.test("close of " .. name .. " of a waiting chain closes it and the inner ones; its resumer continues",
+  netkit.test("close of " .. name .. " of a waiting chain closes it and the inner ones; its resumer continues",
     function() close_at(place) end)
-  k.test("close of " .. name .. " of a chain that was woken and has not run: the wakeup is lost",
+  netkit.test("close of " .. name .. " of a chain that was woken and has not run: the wakeup is lost",
     function() close_at(place, true) end)
 end
 
-k.test("close of a waiting task's own coroutine kills the task, innermost first", function()
+netkit.test("close of a waiting task's own coroutine kills the task, innermost first", function()
   for _, how in ipairs { "waiting", "woken" } do
     local members, log = chain(3)
     if how == "woken" then loop.wakeup("innermost", "too late") end
@@ -166,12 +165,12 @@ k.test("close of a waiting task's own coroutine kills the task, innermost first"
     t.eq(task.is_alive(members[0]), false)
     t.eq(statuses(members), "dead dead dead dead")
     t.eq(task.is_waiting "innermost", false)
-    k.settle()
+    netkit.settle()
     t.eq(#log, 4)
   end
 end)
 
-k.test("kill of a task with nested coroutines closes all of them, innermost first", function()
+netkit.test("kill of a task with nested coroutines closes all of them, innermost first", function()
   for _, how in ipairs { "waiting", "woken" } do
     local members, log = chain(5)
     if how == "woken" then loop.wakeup("innermost", "too late") end
@@ -185,35 +184,35 @@ k.test("kill of a task with nested coroutines closes all of them, innermost firs
   end
 end)
 
-k.test("a wrap function whose waiting coroutine was closed raises that, with its position", function()
+netkit.test("a wrap function whose waiting coroutine was closed raises that, with its position", function()
   local co, line
   local f = c.wrap(function()
     co = c.running()
     loop.wait "never"
   end)
-  local got = k.promise(function()
+  local got = netkit.promise(function()
     line = kit.line() + 1
     return pcall(function() local _ = f() end)
   end)
-  k.settle()
+  netkit.settle()
   t.eq(c.close(co), true)
   t.eq(pack(got()), { false, ("%s:%d: %s"):format(here, line, CLOSED), n = 2 })
   t.raises("cannot resume dead coroutine", f)
 end)
 
-k.test("an error in a __close of a waiting coroutine is the result of its close", function()
+netkit.test("an error in a __close of a waiting coroutine is the result of its close", function()
   local members, log = chain(2, function(n, err)
     if n == 2 then error("in the close", 0) end
     t.is_nil(err)
   end)
   t.eq(pack(c.close(members[2])), { false, "in the close", n = 2 })
-  k.settle()
+  netkit.settle()
   t.eq(log, { "close 2", "1: false " .. CLOSED })
   t.eq(loop.kill(members[0]), true)
   t.eq(log[#log], "close 0")
 end)
 
-k.test("despite errors in __close while a task is killed, the other coroutines are closed", function()
+netkit.test("despite errors in __close while a task is killed, the other coroutines are closed", function()
   local on_error, told = task.on_error, {}
   task.on_error = function(message) told[#told + 1] = tostring(message) end
   local members, log = chain(4, function(n) if n % 2 == 0 then error("close " .. n .. " fails", 0) end end)
@@ -224,7 +223,7 @@ k.test("despite errors in __close while a task is killed, the other coroutines a
   for _, message in ipairs(told) do t.ok(message:find "fails", message) end
 end)
 
-k.test("a __close that a kill calls may fork, wake, and close other waiting coroutines", function()
+netkit.test("a __close that a kill calls may fork, wake, and close other waiting coroutines", function()
   local other, other_log = chain(2)
   local seen = {}
   local members = chain(2, function(n)
@@ -237,15 +236,15 @@ k.test("a __close that a kill calls may fork, wake, and close other waiting coro
     loop.wait "bystander"
     seen[#seen + 1] = "bystander"
   end)
-  k.settle()
+  netkit.settle()
   t.eq(loop.kill(members[0]), true)
-  k.settle()
+  netkit.settle()
   t.eq(seen, { "forked", "bystander" })
   t.eq(other_log, { "close 2", "close 1", "0: false " .. CLOSED })
   t.eq(loop.wakeup "after 0", true)
 end)
 
-k.test("a coroutine of the chain cannot kill the task it runs in, nor close it", function()
+netkit.test("a coroutine of the chain cannot kill the task it runs in, nor close it", function()
   local own, seen
   own = loop.fork(function()
     c.wrap(function()
@@ -253,13 +252,13 @@ k.test("a coroutine of the chain cannot kill the task it runs in, nor close it",
       seen = { { pcall(loop.kill, own) }, { pcall(c.close, own) } }
     end)()
   end)
-  k.settle()
+  netkit.settle()
   for i = 1, 2 do t.eq(seen[i][1], false) end
   t.ok(seen[1][2]:find "cannot kill", seen[1][2])
   t.ok(seen[2][2]:find "cannot close a normal coroutine", seen[2][2])
 end)
 
-k.test("after two thousand chains that are closed, killed and woken at random nothing is left", function()
+netkit.test("after two thousand chains that are closed, killed and woken at random nothing is left", function()
   local seed = 12345
   local function random(n)
     seed = seed * 1103515245 + 12345 & 0x7fffffff
@@ -283,7 +282,7 @@ k.test("after two thousand chains that are closed, killed and woken at random no
     if how < 3 then c.close(members[random(depth + 1)]) end
     if how == 0 then t.eq(task.is_waiting(token), false) end
   end
-  k.settle()
+  netkit.settle()
   t.eq(task.count(), before)
   t.eq(ended, started)
 end)

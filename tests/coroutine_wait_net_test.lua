@@ -1,10 +1,9 @@
 -- Coroutines of lio.coroutine that wait on sockets and timers: generators that read a connection, and the sockets,
 -- timers and names that are left when they are closed, killed or late.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
-local kit = require "tests.coroutinekit"
+local netkit = require "tests.kit.net"
+local kit = require "tests.kit.coroutine_places"
 local loop = require "lio.loop"
 local net = require "lio.net"
 local task = require "lio.task"
@@ -67,7 +66,7 @@ local function words_of(connection)
   end)
 end
 
-k.pair_test("a for loop over a generator that reads a socket", function(a, b)
+netkit.pair_test("a for loop over a generator that reads a socket", function(a, b)
   local list = {}
   for i = 1, 300 do list[i] = "word" .. i end
   loop.fork(function()
@@ -79,7 +78,7 @@ k.pair_test("a for loop over a generator that reads a socket", function(a, b)
   t.eq(got, list)
 end)
 
-k.pair_test("a generator over a generator over a generator that reads a socket", function(a, b)
+netkit.pair_test("a generator over a generator over a generator that reads a socket", function(a, b)
   local list = {}
   for i = 1, 99 do list[i] = ("line %d "):format(i):rep(i % 4) end
   loop.fork(function()
@@ -91,7 +90,7 @@ k.pair_test("a generator over a generator over a generator that reads a socket",
   t.eq(got, list)
 end)
 
-k.test("fifty connections at a time, each with its own generators on both sides", function()
+netkit.test("fifty connections at a time, each with its own generators on both sides", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
   local server = net.serve(listener, function(connection)
@@ -101,7 +100,7 @@ k.test("fifty connections at a time, each with its own generators on both sides"
   end)
   local clients = {}
   for i = 1, 50 do
-    clients[i] = k.promise(function()
+    clients[i] = netkit.promise(function()
       local connection <close> = t.ok(net.connect("127.0.0.1", port))
       local got = {}
       local replies = c.wrap(function()
@@ -122,14 +121,14 @@ k.test("fifty connections at a time, each with its own generators on both sides"
   server:stop(0)
 end)
 
-k.test("accept, connect, send and recv all wait inside coroutines", function()
+netkit.test("accept, connect, send and recv all wait inside coroutines", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
   local data = ("0123456789"):rep(1 << 19)
   local accepted = c.wrap(function()
     while true do c.yield(listener:accept()) end
   end)
-  local sent = k.promise(c.wrap(function()
+  local sent = netkit.promise(c.wrap(function()
     local client = t.ok(net.connect("127.0.0.1", port))
     local n = pack(client:send(data))
     client:close()
@@ -149,7 +148,7 @@ k.test("accept, connect, send and recv all wait inside coroutines", function()
   t.eq(sent(), true)
 end)
 
-k.pair_test("a timeout of a read inside a generator is its result, and the connection stays usable", function(a, b)
+netkit.pair_test("a timeout of a read inside a generator is its result, and the connection stays usable", function(a, b)
   b:timeout(0.01)
   local read = c.wrap(function()
     while true do c.yield(b:recv "line") end
@@ -161,32 +160,32 @@ k.pair_test("a timeout of a read inside a generator is its result, and the conne
   t.eq(read(), "late")
 end)
 
-k.pair_test("close of a coroutine that reads frees the connection for the next reader", function(a, b)
+netkit.pair_test("close of a coroutine that reads frees the connection for the next reader", function(a, b)
   local co = c.create(function() b:recv(10) end)
-  local told = k.promise(c.resume, co)
-  k.settle()
+  local told = netkit.promise(c.resume, co)
+  netkit.settle()
   t.eq(c.status(co), "waiting")
   t.eq(c.close(co), true)
   t.eq(pack(told()), { false, "coroutine was closed", n = 2 })
-  local next_reader = k.promise(c.wrap(function() return b:recv(5) end))
-  k.settle()
+  local next_reader = netkit.promise(c.wrap(function() return b:recv(5) end))
+  netkit.settle()
   a:send "fresh"
   t.eq(next_reader(), "fresh")
 end)
 
-k.pair_test("close of a connection wakes a generator that reads it", function(_, b)
-  local got = k.promise(c.wrap(function()
+netkit.pair_test("close of a connection wakes a generator that reads it", function(_, b)
+  local got = netkit.promise(c.wrap(function()
     for piece in c.wrap(function()
       local piece, message = b:recv()
       c.yield(piece or message)
     end) do return piece end
   end))
-  k.settle()
+  netkit.settle()
   b:close()
   t.eq(got(), "closed")
 end)
 
-k.test("a sleep in a coroutine that is closed, or whose task is killed, leaves no timer", function()
+netkit.test("a sleep in a coroutine that is closed, or whose task is killed, leaves no timer", function()
   local timers = require("lio.net.driver").of(loop.net).timers
   local before = timers:next()
   local second = false
@@ -195,7 +194,7 @@ k.test("a sleep in a coroutine that is closed, or whose task is killed, leaves n
     second = true
     loop.sleep(5000)
   end)
-  local told = k.promise(c.resume, co)
+  local told = netkit.promise(c.resume, co)
   local own = loop.fork(function() c.wrap(c.wrap(function() loop.sleep(6000) end))() end)
   while not second do loop.sleep(0.001) end
   t.eq(c.close(co), true)
@@ -218,14 +217,14 @@ t.test("a loop ends by itself when the coroutines that waited have been closed",
       end)
       loop.fork(c.resume, members[i])
     end
-    k.settle()
+    netkit.settle()
     for i = 1, 20 do t.eq(c.close(members[i]), true) end
   end)
   t.ok(os.time() - clock < 100)
   t.eq(task.count(), 0)
 end)
 
-k.pair_test("the kill of a task in nested reads closes the variables of its coroutines, innermost first", function(a, b)
+netkit.pair_test("killing a task in nested reads closes its <close> variables, innermost first", function(a, b)
   local log = {}
   local function level(n)
     local _ <close> = kit.guard(function() log[#log + 1] = n end)
@@ -234,18 +233,18 @@ k.pair_test("the kill of a task in nested reads closes the variables of its coro
     return piece
   end
   local own = loop.fork(level, 5)
-  k.settle()
+  netkit.settle()
   t.eq(loop.kill(own), true)
   t.eq(log, { 0, 1, 2, 3, 4, 5 })
   a:send "x"
   t.eq(b:recv(1), "x", "the byte is for the next reader")
 end)
 
-k.test("waits for datagrams and names work inside coroutines", function()
+netkit.test("waits for datagrams and names work inside coroutines", function()
   local mine <close> = t.ok(net.udp("127.0.0.1", 0))
   local theirs <close> = t.ok(net.udp("127.0.0.1", 0))
   local _, port = mine:address()
-  local received = k.promise(c.wrap(function()
+  local received = netkit.promise(c.wrap(function()
     local list = {}
     for data in c.wrap(function()
       while true do c.yield((mine:recvfrom())) end

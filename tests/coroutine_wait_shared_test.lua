@@ -1,17 +1,16 @@
 -- Coroutines that several tasks use: made in one, resumed in another, waiting in a third; made outside of any; and
 -- coroutines of the stock library, which a stock interpreter still has.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
-local kit = require "tests.coroutinekit"
+local netkit = require "tests.kit.net"
+local kit = require "tests.kit.coroutine_places"
 local loop = require "lio.loop"
 local task = require "lio.task"
 local c = require "lio.coroutine"
 
 local pack <const> = table.pack
 
-k.test("two tasks pass one coroutine between them; it waits in either", function()
+netkit.test("two tasks pass one coroutine between them; it waits in either", function()
   local seen = {}
   local shared = c.create(function(who)
     for i = 1, 10 do
@@ -36,7 +35,7 @@ k.test("two tasks pass one coroutine between them; it waits in either", function
       return name
     end
   end
-  local a, b = k.promise(player("a", "b")), k.promise(player("b", "a"))
+  local a, b = netkit.promise(player("a", "b")), netkit.promise(player("b", "a"))
   while c.status(shared) ~= "dead" do
     loop.sleep(0)
     loop.wakeup "both"
@@ -45,24 +44,24 @@ k.test("two tasks pass one coroutine between them; it waits in either", function
   t.eq(seen, { "a1", "b2", "a3", "b4", "a5", "b6", "a7", "b8", "a9", "b10" })
 end)
 
-k.test("another task cannot resume a coroutine that waits, but can when it has yielded", function()
+netkit.test("another task cannot resume a coroutine that waits, but can when it has yielded", function()
   local shared = c.create(function()
     loop.wait "in the first"
     return "end " .. c.yield "yielded"
   end)
-  local first = k.promise(c.resume, shared)
-  local second = k.promise(function()
+  local first = netkit.promise(c.resume, shared)
+  local second = netkit.promise(function()
     local refused = pack(c.resume(shared, "too early"))
     while c.status(shared) == "waiting" do loop.sleep(0) end
     return refused, c.resume(shared, "later")
   end)
-  k.settle()
+  netkit.settle()
   loop.wakeup "in the first"
   t.eq(pack(first()), { true, "yielded", n = 2 })
   t.eq(pack(second()), { { false, "cannot resume a coroutine that is waiting", n = 2 }, true, "end later", n = 3 })
 end)
 
-k.test("the kill of a task closes a coroutine that waits in it, but not one that has yielded", function()
+netkit.test("killing a task closes the coroutine that waits in it, and not one that has yielded", function()
   local closed = {}
   local function body(name)
     return function()
@@ -78,13 +77,13 @@ k.test("the kill of a task closes a coroutine that waits in it, but not one that
     c.resume(bound)
     c.resume(bound)
   end)
-  k.settle()
+  netkit.settle()
   t.eq({ c.status(free), c.status(bound) }, { "suspended", "waiting" })
   t.eq(loop.kill(co), true)
   t.eq(closed, { "bound" })
   t.eq({ c.status(free), c.status(bound) }, { "suspended", "dead" })
-  local got = k.promise(c.resume, free)
-  k.settle()
+  local got = netkit.promise(c.resume, free)
+  netkit.settle()
   loop.wakeup "free"
   t.eq(pack(got()), { true, "end", n = 2 })
 end)
@@ -100,7 +99,7 @@ t.test("a coroutine that was made and started outside of any task can wait in on
     return "never started outside"
   end)
   t.eq(pack(c.resume(first, 1)), { true, 2, n = 2 })
-  k.run(function()
+  netkit.run(function()
     t.eq(pack(c.resume(first, 10)), { true, 11, first, false, n = 4 })
     t.eq(second(), "never started outside")
   end)
@@ -113,7 +112,7 @@ t.test("a coroutine that has waited in a task can continue outside of any", func
     local ok, problem = pcall(loop.wait, "outside")
     return ok, problem
   end)
-  k.run(function() t.eq(pack(c.resume(co)), { true, "in the task", n = 2 }) end)
+  netkit.run(function() t.eq(pack(c.resume(co)), { true, "in the task", n = 2 }) end)
   local resumed, ok, problem = c.resume(co)
   t.eq({ resumed, ok }, { true, false })
   t.ok(problem:find("cannot wait here: outside a task", 1, true), problem)
@@ -128,7 +127,7 @@ t.test("the end of a loop closes chains that wait, but not a coroutine that has 
     return "alive"
   end)
   local waiting
-  k.run(function()
+  netkit.run(function()
     c.resume(survivor)
     loop.fork(function()
       waiting = c.create(function()
@@ -138,7 +137,7 @@ t.test("the end of a loop closes chains that wait, but not a coroutine that has 
       local _ <close> = kit.guard(function() closed[#closed + 1] = "outer" end)
       c.resume(waiting)
     end)
-    k.settle()
+    netkit.settle()
     t.eq(c.status(waiting), "waiting")
     loop.stop(0)
   end)
@@ -147,7 +146,7 @@ t.test("the end of a loop closes chains that wait, but not a coroutine that has 
   t.eq(pack(c.resume(survivor)), { true, "alive", n = 2 })
 end)
 
-k.test("plain coroutines that do not wait may be beside, inside and outside of lio's", function()
+netkit.test("plain coroutines that do not wait may be beside, inside and outside of lio's", function()
   local function count(wrap, n) return wrap(function() for i = 1, n do coroutine.yield(i) end end) end
   local sum = 0
   for i in count(coroutine.wrap, 3) do
@@ -165,9 +164,9 @@ k.test("plain coroutines that do not wait may be beside, inside and outside of l
   t.eq(sum, 1 + (1 + 3) + (1 + 3 + 6))
 end)
 
-k.test("inside, running is the innermost coroutine, and a sleep there can be woken by it", function()
+netkit.test("inside, running is the innermost coroutine, and a sleep there can be woken by it", function()
   local co, inner, token
-  local got = k.promise(function()
+  local got = netkit.promise(function()
     co = c.create(function()
       loop.sleep(0)
       inner = c.running()
@@ -187,7 +186,7 @@ if coroutine.resume == c.resume then return t.finish() end
 -- ---------------------------------------------------------------------------------------------
 -- The stock library beside lio.coroutine.
 
-k.test("a plain resume runs a coroutine of lio.coroutine, and it cannot wait", function()
+netkit.test("a plain resume runs a coroutine of lio.coroutine, and it cannot wait", function()
   local co = c.create(function()
     loop.sleep(0)
     c.yield "waited under ours"
@@ -209,16 +208,16 @@ local function apply(call, place)
     return c.resume(members[n + 1], n + 1)
   end
   local own = loop.fork(level, 0)
-  local bystander = k.promise(loop.wait, "bystander")
-  k.settle()
+  local bystander = netkit.promise(loop.wait, "bystander")
+  netkit.settle()
   call(members[place])
   collectgarbage()
-  k.settle()
+  netkit.settle()
   loop.wakeup("taken", "late")
-  k.settle()
+  netkit.settle()
   collectgarbage()
   loop.kill(own)
-  k.settle()
+  netkit.settle()
   t.eq(task.is_alive(own), false)
   t.eq(task.is_waiting "taken", false)
   t.eq(loop.wakeup("bystander", "fine"), true)
@@ -227,13 +226,13 @@ end
 
 for _, name in ipairs { "resume", "close" } do
   for place, which in ipairs { "the outermost coroutine", "the middle one", "the innermost" } do
-    k.test("a plain " .. name .. " of " .. which .. " in a waiting chain lets no other task hang", function()
+    netkit.test("a plain " .. name .. " of " .. which .. " in a waiting chain lets no other task hang", function()
       for _ = 1, 20 do apply(coroutine[name], place) end
     end)
   end
 end
 
-k.test("plain resumes and closes of random members of random chains crash nothing", function()
+netkit.test("plain resumes and closes of random members of random chains crash nothing", function()
   local seed = 4711
   local function random(n)
     seed = seed * 1103515245 + 12345 & 0x7fffffff
@@ -262,7 +261,7 @@ k.test("plain resumes and closes of random members of random chains crash nothin
     loop.kill(own)
     t.eq(task.is_waiting(token), false)
   end
-  k.settle()
+  netkit.settle()
   t.eq(task.count(), before)
 end)
 

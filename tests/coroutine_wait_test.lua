@@ -2,10 +2,9 @@
 -- sockets in generators, coroutine_wait_close_test status, close and kill, coroutine_wait_shared_test coroutines that
 -- several tasks use.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
-local kit = require "tests.coroutinekit"
+local netkit = require "tests.kit.net"
+local kit = require "tests.kit.coroutine_places"
 local loop = require "lio.loop"
 local c = require "lio.coroutine"
 
@@ -18,14 +17,14 @@ local function nested(depth, f, ...)
   return c.wrap(nested)(depth - 1, f, ...)
 end
 
-k.test("a wait in fifty nested coroutines returns the waker's values, and results pass through all of them", function()
+netkit.test("a wait in 50 nested coroutines returns the values of its wakeup, and results pass through all", function()
   for _, values in ipairs { { n = 0 }, { nil, n = 1 }, { 1, nil, "x", nil, n = 4 }, pack(kit.many(300)) } do
     local inside
-    local result = k.promise(nested, 50, function()
+    local result = netkit.promise(nested, 50, function()
       inside = pack(loop.wait "deep")
       return table.unpack(inside, 1, inside.n)
     end)
-    k.settle()
+    netkit.settle()
     t.is_nil(inside)
     t.eq(loop.wakeup("deep", table.unpack(values, 1, values.n)), true)
     t.is_nil(inside, "a wakeup only queues")
@@ -34,22 +33,22 @@ k.test("a wait in fifty nested coroutines returns the waker's values, and result
   end
 end)
 
-k.test("other tasks run while a nested coroutine waits", function()
+netkit.test("other tasks run while a nested coroutine waits", function()
   local seen = {}
-  local done = k.promise(nested, 10, function()
+  local done = netkit.promise(nested, 10, function()
     seen[#seen + 1] = "before"
     loop.wait "go"
     seen[#seen + 1] = "after"
   end)
   loop.fork(function() seen[#seen + 1] = "other" end)
-  k.settle()
+  netkit.settle()
   seen[#seen + 1] = "main"
   loop.wakeup "go"
   done()
   t.eq(seen, { "before", "other", "main", "after" })
 end)
 
-k.test("each of fifty levels waits before and after its inner one", function()
+netkit.test("each of fifty levels waits before and after its inner one", function()
   local seen, depth = {}, 50
   local function level(n)
     seen[#seen + 1] = loop.wait("down" .. n)
@@ -59,13 +58,13 @@ k.test("each of fifty levels waits before and after its inner one", function()
     list[#list + 1] = n
     return list
   end
-  local result = k.promise(level, 1)
-  k.settle()
+  local result = netkit.promise(level, 1)
+  netkit.settle()
   local want = {}
   local function wake(token, value)
     t.eq(loop.wakeup(token, value), true, token)
     want[#want + 1] = value
-    k.settle()
+    netkit.settle()
   end
   for n = 1, depth do wake("down" .. n, n) end
   for n = depth - 1, 1, -1 do wake("up" .. n, -n) end
@@ -74,7 +73,7 @@ k.test("each of fifty levels waits before and after its inner one", function()
   for i = 1, depth do t.eq(list[i], depth + 1 - i) end
 end)
 
-k.test("a thousand waits in a row, fifty deep", function()
+netkit.test("a thousand waits in a row, fifty deep", function()
   local count = 0
   nested(50, function()
     for _ = 1, 1000 do
@@ -85,10 +84,10 @@ k.test("a thousand waits in a row, fifty deep", function()
   t.eq(count, 1000)
 end)
 
-k.test("wait inside, yield up, wait in the middle, resume the inner one again", function()
+netkit.test("wait inside, yield up, wait in the middle, resume the inner one again", function()
   local log = {}
   local function note(...) log[#log + 1] = table.concat({ ... }, " ") end
-  local main = k.promise(function()
+  local main = netkit.promise(function()
     local middle = c.create(function(a)
       local inner = c.create(function(b)
         note("inner", b, loop.wait "i1")
@@ -109,7 +108,7 @@ k.test("wait inside, yield up, wait in the middle, resume the inner one again", 
     return "outer ends"
   end)
   for _, token in ipairs { "i1", "m1", "o1", "i2", "m2", "o2" } do
-    k.settle()
+    netkit.settle()
     t.eq(loop.wakeup(token, token:upper()), true, token)
   end
   t.eq(main(), "outer ends")
@@ -119,7 +118,7 @@ k.test("wait inside, yield up, wait in the middle, resume the inner one again", 
   })
 end)
 
-k.test("a wait inside pcall inside a metamethod inside a for iterator", function()
+netkit.test("a wait inside pcall inside a metamethod inside a for iterator", function()
   local object = setmetatable({}, { __index = function(_, key)
     local ok, value = pcall(function()
       local got = loop.wait(key)
@@ -128,7 +127,7 @@ k.test("a wait inside pcall inside a metamethod inside a for iterator", function
     end)
     return { ok, value }
   end })
-  local result = k.promise(nested, 3, function()
+  local result = netkit.promise(nested, 3, function()
     local list = {}
     for i, pair in function(_, i)
       if i < 4 then return i + 1, object["key" .. i + 1] end
@@ -138,13 +137,13 @@ k.test("a wait inside pcall inside a metamethod inside a for iterator", function
     return list
   end)
   for i = 1, 4 do
-    k.settle()
+    netkit.settle()
     loop.wakeup("key" .. i, i == 3 and "fail" or i * 10)
   end
   t.eq(result(), { { true, 10 }, { true, 20 }, { false, "refused key3" }, { true, 40 } })
 end)
 
-k.test("waits inside every metamethod of an expression, each in a coroutine of its own", function()
+netkit.test("waits inside every metamethod of an expression, each in a coroutine of its own", function()
   local mt = {}
   for _, name in ipairs { "__add", "__concat", "__len", "__eq", "__lt", "__le", "__call", "__unm" } do
     mt[name] = c.wrap(function()
@@ -163,7 +162,7 @@ k.test("waits inside every metamethod of an expression, each in a coroutine of i
   end)
 end)
 
-k.test("waits in a __close at the end of a block, at break, at return and at an error", function()
+netkit.test("waits in a __close at the end of a block, at break, at return and at an error", function()
   local log = {}
   local function scope(name)
     return kit.guard(function(_, err)
@@ -193,7 +192,7 @@ k.test("waits in a __close at the end of a block, at break, at return and at an 
   t.eq(pack(a, b, ok, err), { "kept", nil, false, "e", n = 4 })
 end)
 
-k.test("resume returns errors after a wait unchanged", function()
+netkit.test("resume returns errors after a wait unchanged", function()
   local object = {}
   for _, value in ipairs { object, 42, true, print, "text" } do
     local co = c.create(function()
@@ -208,7 +207,7 @@ k.test("resume returns errors after a wait unchanged", function()
   end
 end)
 
-k.test("wrap functions raise errors after a wait with the position of each, and close their coroutines", function()
+netkit.test("wrap functions raise errors after a wait with the position of each, and close their coroutines", function()
   local lines, closed = {}, {}
   local function level(n)
     local _ <close> = kit.guard(function(_, err) closed[#closed + 1] = n .. " " .. (err:match "%a+$") end)
@@ -224,9 +223,9 @@ k.test("wrap functions raise errors after a wait with the position of each, and 
   t.eq(closed, { "0 deep", "1 deep", "2 deep", "3 deep" })
 end)
 
-k.test("an interrupt raises in the innermost coroutine, where it can be caught", function()
-  local got = k.promise(nested, 20, function() return pcall(loop.wait, "interrupted") end)
-  k.settle()
+netkit.test("an interrupt raises in the innermost coroutine, where it can be caught", function()
+  local got = netkit.promise(nested, 20, function() return pcall(loop.wait, "interrupted") end)
+  netkit.settle()
   local reason = {}
   t.eq(loop.interrupt("interrupted", reason), true)
   local ok, err = got()
@@ -234,9 +233,9 @@ k.test("an interrupt raises in the innermost coroutine, where it can be caught",
   t.ok(rawequal(err, reason))
 end)
 
-k.test("an interrupt that is not caught goes outwards like any error", function()
+netkit.test("an interrupt that is not caught goes outwards like any error", function()
   local inner, outer
-  local got = k.promise(function()
+  local got = netkit.promise(function()
     outer = c.create(function()
       inner = c.create(function() loop.wait "interrupted" end)
       local ok, err = c.resume(inner)
@@ -245,13 +244,13 @@ k.test("an interrupt that is not caught goes outwards like any error", function(
     end)
     return c.resume(outer)
   end)
-  k.settle()
+  netkit.settle()
   loop.interrupt("interrupted", "enough")
   t.eq(pack(got()), { false, { false, "enough", "dead" }, n = 2 })
   t.eq(c.status(outer), "dead")
 end)
 
-k.test("tasks with generators of their own run in the order of their wakeups", function()
+netkit.test("tasks with generators of their own run in the order of their wakeups", function()
   local seen, tasks = {}, 30
   local done = 0
   for i = 1, tasks do
@@ -266,7 +265,7 @@ k.test("tasks with generators of their own run in the order of their wakeups", f
       done = done + 1
     end)
   end
-  k.settle()
+  netkit.settle()
   local want, seed = {}, 7
   for round = 1, 3 do
     local order = {}
@@ -280,13 +279,13 @@ k.test("tasks with generators of their own run in the order of their wakeups", f
       t.eq(loop.wakeup("task" .. i, "w"), true)
       want[#want + 1] = i .. "w" .. round
     end
-    k.settle()
+    netkit.settle()
   end
   t.eq(seen, want)
   t.eq(done, tasks)
 end)
 
-k.test("thousands of values are passed up after a wait, and down again", function()
+netkit.test("thousands of values are passed up after a wait, and down again", function()
   local list = {}
   for i = 1, 5000 do list[i] = i end
   local co = c.create(function(...)
@@ -302,7 +301,7 @@ k.test("thousands of values are passed up after a wait, and down again", functio
   t.eq(c.status(co), "dead")
 end)
 
-k.test("more values than a stack takes, after a wait, are an error of the resume", function()
+netkit.test("more values than a stack takes, after a wait, are an error of the resume", function()
   local list, deepest = {}, 0
   for i = 1, 150000 do list[i] = i end
   local function deep(n, least, co)
@@ -321,7 +320,7 @@ k.test("more values than a stack takes, after a wait, are an error of the resume
   t.eq({ got.n, got[1], got[2] }, { 2, false, "too many results to resume" })
 end)
 
-k.test("the collector, at any point, keeps what a waiting chain needs", function()
+netkit.test("the collector, at any point, keeps what a waiting chain needs", function()
   local function level(n, held)
     local mine = { held, n }
     if n == 0 then
@@ -339,13 +338,13 @@ k.test("the collector, at any point, keeps what a waiting chain needs", function
     return sum
   end
   local results = {}
-  for i = 1, 20 do results[i] = k.promise(function() return level(i % 6, { i }) end) end
-  k.settle()
+  for i = 1, 20 do results[i] = netkit.promise(function() return level(i % 6, { i }) end) end
+  netkit.settle()
   for i = 1, 20 do
     collectgarbage()
     t.eq(loop.wakeup("collect " .. i, { i * 1000 }), true)
     collectgarbage()
-    k.settle()
+    netkit.settle()
     collectgarbage()
   end
   for i = 1, 20 do
@@ -354,7 +353,7 @@ k.test("the collector, at any point, keeps what a waiting chain needs", function
   end
 end)
 
-k.test("a yield inside goes to the resumer, not to the scheduler, before and after a wait", function()
+netkit.test("a yield inside goes to the resumer, not to the scheduler, before and after a wait", function()
   local co = c.create(function()
     c.yield(1)
     loop.sleep(0)
@@ -366,7 +365,7 @@ k.test("a yield inside goes to the resumer, not to the scheduler, before and aft
   t.eq(pack(c.resume(co)), { true, n = 1 })
 end)
 
-k.test("forks and wakeups have the same effect inside a coroutine as in a task", function()
+netkit.test("forks and wakeups have the same effect inside a coroutine as in a task", function()
   local seen = {}
   local main = loop.running()
   nested(10, function()

@@ -1,10 +1,11 @@
--- Checks the prose of the repository against a list of words that make readers stop: comments, messages, documentation,
--- the names of tests, and the subjects of new commits. Quotations and code spans are not checked.
+-- Checks the prose of the repository against a list of phrases that are hard to understand: comments, messages,
+-- documentation, the names of tests, and the subjects of new commits. Part of `make lint`. It does not check quotations
+-- and code spans.
 --
---   lua tests/english.lua [FILE …]     all tracked files by default; exits with 1 if it finds something
+--   lua tests/english.lua [FILE …]     all tracked files by default; exits with 1 if it finds a phrase
 
--- Each rule: a Lua pattern on lower-case prose with single spaces, and what to write instead. A rule without magic
--- characters matches whole words.
+-- Each rule: a phrase in lower case, what to write instead, and (optional) a pattern of text after it with which the
+-- phrase is allowed. A phrase matches whole words; a word with a hyphen is one word.
 local RULES <const> = {
   { "nobody", "name the actor: 'no task', 'no client', …" },
   { "somebody", "name the actor: 'a task', 'a client', …" },
@@ -34,11 +35,11 @@ local RULES <const> = {
   { "comes to", "results in" },
   { "goes on", "continues" }, { "go on", "continue" }, { "went on", "continued" }, { "going on", "continuing" },
   { "gives way", "yields" }, { "give way", "yield" }, { "gave way", "yielded" },
-  { "any more", "no longer" }, { "no more", "no longer, no further" },
+  { "any more", "no longer" }, { "no more", "no longer, no further", " than" },
   { "of theirs", "their" }, { "of ours", "our" }, { "of lua's", "Lua's" },
   { "at rest", "idle, stopped" }, { "a hand in", "supplied by" },
   { "takes note", "records" }, { "sees to", "ensures" }, { "see to", "ensure" },
-  { "is over", "has ended" }, { "are over", "have ended" }, { "is off", "is cancelled" },
+  { "is over", "has ended", " [%dx]" }, { "are over", "have ended", " [%dx]" },
   { "gone", "closed, removed, ended" },
   { "but for", "except for" }, { "all but", "all except" }, { "save for", "except for" },
   { "passed over", "skipped" }, { "pass over", "skip" }, { "passes over", "skips" },
@@ -46,134 +47,153 @@ local RULES <const> = {
   { "avalanche", "overload" }, { "→", "'Returns …', 'to'" },
 }
 
--- `who` needs a noun before it that names people.
+-- Nouns that `who` may follow: those that name people.
 local PEOPLE <const> = {
   people = true, users = true, user = true, authors = true, author = true, readers = true, reader = true,
   programmers = true, programmer = true, developers = true, contributors = true, those = true, clients = true,
 }
 
-for _, rule in ipairs(RULES) do
+-- Whether a phrase is in a text, which is in lower case and has single spaces.
+local function has_phrase(rule, text)
   local pattern = rule[1]:gsub("%p", "%%%0")
-  if rule[1]:find "^%a" then pattern = "%f[%w_]" .. pattern .. "%f[^%w_']" end
-  rule.pattern = pattern
+  if pattern:find "^%a" then pattern = "%f[%w_-]" .. pattern .. "%f[^%w_-]" end
+  for after in text:gmatch(pattern .. "()") do
+    if not (rule[3] and text:find("^" .. rule[3], after)) then return true end
+  end
 end
+
+local function has_who(_, text)
+  for before in (" " .. text):gmatch "([%w-]*)[^%w-]+who%f[^%w-]" do
+    if not PEOPLE[before] then return true end
+  end
+end
+
+for _, rule in ipairs(RULES) do rule.is_in = has_phrase end
+table.insert(RULES, { "who", "name the actor", is_in = has_who })
+
+local function normalized(text) return text:lower():gsub("%s+", " ") end
 
 local found = 0
 
--- Reports what is wrong with one piece of prose.
-local function check(place, text)
-  text = text:lower():gsub("%s+", " ")
+-- Checks a piece of prose that begins at `place`, in line `first`. Reports the line that has the phrase, or the first
+-- line if the phrase is on two.
+local function check(place, first, text)
+  local prose = normalized(text)
   for _, rule in ipairs(RULES) do
-    if text:find(rule.pattern) then
+    if rule:is_in(prose) then
+      local line, number = first, first
+      for one in (text .. "\n"):gmatch "(.-)\n" do
+        if rule:is_in(normalized(one)) then
+          line = number
+          break
+        end
+        number = number + 1
+      end
       found = found + 1
-      print(("%s: '%s' (write: %s)"):format(place, rule[1], rule[2]))
+      print(("%s:%d: '%s' (write: %s)"):format(place, line, rule[1], rule[2]))
     end
-  end
-  for before in text:gmatch "(%f[%w][%w]*)[^%w]*%f[%w]who%f[^%w']" do
-    if not PEOPLE[before] then
-      found = found + 1
-      print(("%s: '%s who' (write: name the actor)"):format(place, before))
-    end
-  end
-  if text:find "^[^%w]*who%f[^%w']" then
-    found = found + 1
-    print(("%s: 'who' (write: name the actor)"):format(place))
   end
 end
 
--- Without code spans and quotations.
+-- The text without code spans and quotations; its lines stay.
 local function bare(text)
-  return (text:gsub("`[^`]*`", " x "):gsub('"[^"]*"', " x "))
+  local function blank(span) return " x " .. span:gsub("[^\n]", "") end
+  return (text:gsub("`[^`]*`", blank):gsub('"[^"]*"', blank))
 end
 
--- A run of comment lines is one piece of prose, so that a phrase may break at a line's end.
+-- A run of comment lines is one piece of prose, because a phrase may be on two lines.
 local Prose = {}
 Prose.__index = Prose
 
 function Prose:add(line, text)
-  if not self.from then self.from, self.lines = line, {} end
+  if not self.first then self.first, self.lines = line, {} end
   table.insert(self.lines, text)
 end
 
 function Prose:finish()
-  if not self.from then return end
-  check(("%s:%d"):format(self.path, self.from), bare(table.concat(self.lines, " ")))
-  self.from = nil
+  if not self.first then return end
+  check(self.path, self.first, bare(table.concat(self.lines, "\n")))
+  self.first = nil
 end
 
 local function new_prose(path) return setmetatable({ path = path }, Prose) end
 
--- The strings of a line of code that are sentences: three words and more.
-local function strings(path, line, text)
+-- Checks the strings of a line of code that are sentences, that is, have three words or more.
+local function check_strings(path, line, text)
   for quoted in text:gmatch '"([^"]*)"' do
-    if quoted:find "%a %a+ %a" then check(("%s:%d"):format(path, line), (quoted:gsub("'[^']*'", " x "))) end
+    if quoted:find "%a %a+ %a" then check(path, line, (quoted:gsub("'[^']*'", " x "))) end
   end
 end
 
+-- Calls `f(number, line)` for each line of a file.
 local function each_line(path, f)
-  local line = 0
-  for text in io.lines(path) do
-    line = line + 1
-    f(line, text)
+  local number = 0
+  for line in io.lines(path) do
+    number = number + 1
+    f(number, line)
   end
 end
 
--- Code whose comments begin with `mark`. `messages`: strings are checked as well.
-local function code(path, mark, messages)
+-- Checks code whose comments begin with the pattern `mark`, and, with `messages`, its strings.
+local function check_code(path, mark, messages)
   local prose = new_prose(path)
-  each_line(path, function(line, text)
-    local before, comment = text:match("^(.-)" .. mark .. "(.*)$")
-    if before and select(2, before:gsub('"', "")) % 2 == 0 then
-      if before:find "%S" then prose:finish() end
-      prose:add(line, (comment:gsub("^[/!%-]*%s?", "")))
-      if before:find "%S" then prose:finish() end
-    else
-      before = text
-      prose:finish()
-    end
-    if messages then strings(path, line, before) end
+  each_line(path, function(number, line)
+    local before, comment = line:match("^(.-)" .. mark .. "(.*)$")
+    if not before or select(2, before:gsub('"', "")) % 2 == 1 then before, comment = line, nil end
+    if not comment or before:find "%S" then prose:finish() end
+    if comment then prose:add(number, (comment:gsub("^[/!%-]*%s?", ""))) end
+    if before:find "%S" then prose:finish() end
+    if messages then check_strings(path, number, before) end
   end)
   prose:finish()
 end
 
-local function lua(path)
+-- Checks Lua code. The strings of tests are data, except for the names of tests: the first arguments of calls at the
+-- beginning of a line, and of calls of `test`.
+local function check_lua(path)
   local is_test = path:find "^tests/" or path:find "^bench/"
-  code(path, "%-%-", not is_test)
+  check_code(path, "%-%-", not is_test)
   if not is_test then return end
-  each_line(path, function(line, text)
-    local name = text:match '[%w_]*test%("([^"]*)"'
-    if name then check(("%s:%d"):format(path, line), name) end
+  each_line(path, function(number, line)
+    local name = line:match '^[%w_.]+%("([^"]*)"' or line:match 'test%("([^"]*)"'
+    if name then check(path, number, name) end
   end)
 end
 
--- Documentation: paragraphs, table rows, and the comments of examples.
-local function markdown(path)
+-- Checks documentation: paragraphs, headings, rows of tables, and the comments of examples.
+local function check_markdown(path)
   local prose, fence = new_prose(path), nil
-  each_line(path, function(line, text)
-    local mark = text:match "^%s*```(%w*)"
+  each_line(path, function(number, line)
+    local mark = line:match "^%s*```(%w*)"
     if mark then
       prose:finish()
       fence = not fence and (mark == "" and "text" or mark) or nil
     elseif fence then
-      local comment = fence == "lua" and text:match "%-%-%s*(.*)$"
-      if comment and not comment:find "^>" then check(("%s:%d"):format(path, line), bare(comment)) end
-    elseif text:find "^%s*$" or text:find "^|" or text:find "^#" then
+      local comment = fence == "lua" and line:match "%-%-%s*(.*)$"
+      if comment and not comment:find "^>" then check(path, number, bare(comment)) end
+    elseif line:find "^%s*$" or line:find "^|" or line:find "^#" then
       prose:finish()
-      if text:find "%S" then check(("%s:%d"):format(path, line), bare(text)) end
+      if line:find "%S" then check(path, number, bare(line)) end
     else
-      prose:add(line, text)
+      prose:add(number, line)
     end
   end)
   prose:finish()
 end
 
-local KINDS <const> = {
-  lua = lua,
-  rs = function(path) code(path, "//", not path:find "tests") end,
-  c = function(path) code(path, "//") end,
-  md = markdown,
-  sh = function(path) code(path, "#") end,
-  toml = function(path) code(path, "#") end,
+local function check_hash_comments(path) check_code(path, "#") end
+
+local CHECKS <const> = {
+  lua = check_lua,
+  rs = function(path) check_code(path, "//", not path:find "tests") end,
+  c = function(path) check_code(path, "//") end,
+  js = function(path) check_code(path, "//") end,
+  mjs = function(path) check_code(path, "//") end,
+  md = check_markdown,
+  sh = check_hash_comments,
+  toml = check_hash_comments,
+  py = check_hash_comments,
+  Makefile = check_hash_comments,
 }
 
 local function lines_of(command)
@@ -186,18 +206,16 @@ end
 local paths = { table.unpack(arg) }
 if not paths[1] then
   paths = lines_of "git ls-files"
-  -- Subjects are checked from the commit on that brought the list.
-  local since = lines_of("git log --format=%h --diff-filter=A -- tests/english.lua")[1]
-  if since then
-    for _, subject in ipairs(lines_of("git log --no-merges --format=%s " .. since .. "..HEAD")) do
-      check("commit", bare(subject))
-    end
+  -- Subjects are checked if the commit is younger than the first one whose Makefile runs this check.
+  local since = lines_of("git log --reverse --format=%cI -S'tests/english.lua' -- Makefile")[1]
+  for _, line in ipairs(since and lines_of("git log --no-merges --format='%h %s' --since=" .. since) or {}) do
+    local commit, subject = line:match "^(%x+) (.*)$"
+    check("commit " .. commit, 1, bare(subject))
   end
 end
 for _, path in ipairs(paths) do
-  local kind = KINDS[path:match "%.(%w+)$"]
-  if path:find "^Makefile$" then kind = KINDS.sh end
-  if kind and path ~= "tests/english.lua" then kind(path) end
+  local check_file = CHECKS[path:match "%.(%w+)$" or path:match "[^/]*$"]
+  if check_file then check_file(path) end
 end
 if found > 0 then
   print(("%d phrases to rewrite"):format(found))

@@ -1,9 +1,8 @@
--- Each example runs as a child process in the host of this suite, and does what its first lines say.
+-- Each example runs as a child process in the host of this suite, and behaves as its first lines describe.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
-local childkit = require "tests.childkit"
+local http = require "tests.kit.raw_http"
+local childkit = require "tests.kit.server_process"
 local loop = require "lio.loop"
 local net = require "lio.net"
 
@@ -15,7 +14,7 @@ local function start(name, ...)
   return childkit.start(table.concat(words, " "))
 end
 
-t.test("hello serves a text and JSON", function()
+t.test("hello serves text and JSON", function()
   local child <close>, port = start "hello"
   loop.run(function()
     local c <close> = http.open(port)
@@ -26,13 +25,13 @@ t.test("hello serves a text and JSON", function()
   t.eq(stop(child), 0)
 end)
 
-t.test("hello says that its port is no number, and does not serve another", function()
+t.test("hello reports a port that is not a number, and does not serve", function()
   local r = t.run(("timeout -k 1 60 %s %s nonsense"):format(t.lio(), t.quote(t.root .. "examples/hello.lua")))
   t.eq({ r.out, r.code }, { "", 1 })
   t.ok(r.err:find "the port must be a number", r.err)
 end)
 
-t.test("echo sends back what comes, to many at once", function()
+t.test("echo sends received data back, to many clients at once", function()
   local child <close>, port = start "echo"
   loop.run(function()
     local clients = {}
@@ -50,7 +49,7 @@ t.test("echo sends back what comes, to many at once", function()
   t.eq(stop(child), 0)
 end)
 
-t.test("echo ends at once though clients are connected", function()
+t.test("echo ends at once although clients are connected", function()
   local child <close>, port = start "echo"
   loop.run(function()
     local c <close> = connect(port)
@@ -62,7 +61,7 @@ t.test("echo ends at once though clients are connected", function()
   end)
 end)
 
-t.test("chat passes lines to everybody else, and says who comes and goes", function()
+t.test("chat sends lines to all other members, and reports members that join and leave", function()
   local child <close>, port = start "chat"
   loop.run(function()
     local function join(name)
@@ -84,7 +83,7 @@ t.test("chat passes lines to everybody else, and says who comes and goes", funct
   t.eq(stop(child), 0)
 end)
 
-t.test("a member of the chat who does not read stops nobody", function()
+t.test("a member of the chat that does not read does not block the others", function()
   local child <close>, port = start "chat"
   loop.run(function()
     local slow <close> = connect(port)
@@ -105,9 +104,9 @@ t.test("a member of the chat who does not read stops nobody", function()
     for _ = 1, count do
       local line
       repeat line = assert(reader:recv "line") until line ~= "slow has left"
-      if line ~= "talker: " .. text then error("not what was said: " .. line:sub(1, 80)) end
+      if line ~= "talker: " .. text then error("not the line that was sent: " .. line:sub(1, 80)) end
     end
-    -- The slow one fell behind too far: what it finds in the end is a cut connection.
+    -- The member that does not read has too much unread data: its connection is reset.
     local data, got = "", 0
     while data do
       got = got + #data
@@ -118,7 +117,7 @@ t.test("a member of the chat who does not read stops nobody", function()
   t.eq(stop(child), 0)
 end)
 
-t.test("proxy passes both directions at once, and each one's end", function()
+t.test("proxy forwards both directions at once, and the end of each", function()
   local listener
   loop.run(function()
     listener = assert(net.listen("127.0.0.1", 0))
@@ -140,7 +139,7 @@ t.test("proxy passes both directions at once, and each one's end", function()
   end)
 end)
 
-t.test("proxy says when nobody listens behind it, and goes on", function()
+t.test("proxy reports that its upstream does not listen, and continues", function()
   local unused = loop.run(function()
     local l = assert(net.listen("127.0.0.1", 0))
     local _, port = l:address()
@@ -158,7 +157,7 @@ t.test("proxy says when nobody listens behind it, and goes on", function()
   t.eq(stop(child), 0)
 end)
 
-t.test("udp_echo sends datagrams back as they came, empty ones too", function()
+t.test("udp_echo sends datagrams back unchanged, also empty ones", function()
   local child <close>, port = start "udp_echo"
   loop.run(function()
     local u = assert(net.udp("127.0.0.1", 0))
@@ -176,7 +175,7 @@ local function fetch(words)
   return t.run(t.lio() .. " " .. t.quote(t.root .. "examples/http_client_raw.lua") .. " " .. words)
 end
 
-t.test("http_client_raw prints status, headers and body, however the body is framed", function()
+t.test("http_client_raw prints status, headers and body, with every framing of the body", function()
   local child <close>, port = start "hello"
   local r = fetch(("http://127.0.0.1:%d/users/7"):format(port))
   t.eq({ r.code, r.err }, { 0, "" })
@@ -212,7 +211,7 @@ t.test("http_client_raw prints status, headers and body, however the body is fra
   t.ok(r.err:find "^http_client_raw: ", r.err)
 end)
 
-t.test("http_client_raw explains itself when it is called wrongly", function()
+t.test("http_client_raw prints its usage when its arguments are wrong", function()
   local wrong = { "", "https://x/", "x", "http:///a", "http://a:b/", "http://a:99999/", "http://a http://b" }
   for _, words in ipairs(wrong) do
     local r = fetch(words)
@@ -222,7 +221,7 @@ t.test("http_client_raw explains itself when it is called wrongly", function()
   end
 end)
 
-t.test("http_client_raw tells when there is nobody", function()
+t.test("http_client_raw reports a port without a server", function()
   local r = fetch "http://127.0.0.1:1/"
   t.eq({ r.code, r.out }, { 1, "" })
   t.ok(r.err:find "refused", r.err)

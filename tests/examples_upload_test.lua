@@ -1,9 +1,8 @@
--- The upload example as a child process: what a browser sends and what curl sends, the list, and names that would
+-- The upload example as a child process: uploads from a browser and from curl, the list of files, and file names that
 -- lead out of its folder.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
 
 local BOUNDARY <const> = "----WebKitFormBoundaryx7Y"
@@ -13,7 +12,7 @@ local function read_file(path)
   return f:read "a"
 end
 
--- Runs `f(client, folder, port)` with the example serving.
+-- Runs `f(client, folder, port)` while the example serves.
 local function with(f)
   local folder = t.tmp() .. "/it's here"
   local words = { t.lio(), t.quote(t.root .. "examples/upload.lua"), "0", t.quote(folder) }
@@ -28,7 +27,7 @@ local function with(f)
   t.eq(child:close(), 0)
 end
 
--- Posts files as the form's page does without its script.
+-- Posts files like the form of the page without its script.
 local function browse(c, ...)
   local body = {}
   for _, file in ipairs { ... } do
@@ -46,7 +45,7 @@ local function listed(folder)
   return t.run("ls -A " .. t.quote(folder)).out
 end
 
-t.test("the page has a form, and lists what a browser uploaded, to be fetched again", function()
+t.test("the page has a form, and links to the files that a browser has uploaded", function()
   with(function(c, folder)
     local page = c:request("GET", "/")
     t.eq(page.headers["content-type"], "text/html; charset=utf-8")
@@ -64,7 +63,7 @@ t.test("the page has a form, and lists what a browser uploaded, to be fetched ag
   end)
 end)
 
-t.test("curl is told the names under which its files were stored, none of which replaces another", function()
+t.test("curl gets the names of its stored files, and no file replaces another", function()
   if t.run("curl --version").code ~= 0 then return end
   with(function(_, folder, port)
     local dir = t.tmp()
@@ -97,7 +96,7 @@ t.test("no name leads out of the folder, hides a file or breaks the page", funct
   end)
 end)
 
-t.test("a form without a file, and what is no form, are told so", function()
+t.test("a form without a file, and a body that is not a form, are refused with a reason", function()
   with(function(c)
     t.eq(browse(c, { "", "" }).status, 400)
     t.eq(c:request("POST", "/", nil, "x").status, 415)

@@ -1,8 +1,7 @@
 -- `examples/api.lua` and `examples/clock.lua` as child processes of this suite's host.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local json = require "lio.json"
 local loop = require "lio.loop"
 
@@ -51,7 +50,7 @@ t.test("api creates, reads, lists, changes and deletes", function()
   end)
 end)
 
-t.test("api says what is wrong", function()
+t.test("api names the error", function()
   with("api", function(open)
     local c = open()
     local JSON <const> = "Content-Type: application/json"
@@ -68,7 +67,7 @@ t.test("api says what is wrong", function()
   end)
 end)
 
-t.test("clock has a page, and events that go on where a client was", function()
+t.test("clock has a page, and events that continue after the last one that the client has", function()
   with("clock", function(open)
     t.ok(open():request("GET", "/").body:find("EventSource", 1, true))
     local c = open():send "GET /events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: 41\r\n\r\n"

@@ -1,15 +1,14 @@
--- lio.http.client in its hosts: inside a handler of lio.webserver, in a service of the scheduler, on an instance of
--- lio.net that it is given, and in the code of docs/http_client.md.
+-- lio.http.client in its hosts: in a handler of lio.webserver, in a service of the scheduler, on a given instance of
+-- lio.net, and in the code of docs/http_client.md.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.clientkit"
+local kit = require "tests.kit.scripted_server"
 local client = require "lio.http.client"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local net = require "lio.net"
 local web = require "lio.webserver"
 
-t.test("a handler asks another server, here itself, while it answers", function()
+t.test("a handler sends a request to a server, here its own, while it responds", function()
   local app, asking = web.new(), client.new()
   local url
   app:get("/inner", function() return { a = 1 } end)
@@ -25,7 +24,7 @@ t.test("a handler asks another server, here itself, while it answers", function(
   end)
 end)
 
-t.test("every kind of answer of lio.webserver is read", function()
+t.test("every kind of response of lio.webserver is read", function()
   local app, asking = web.new(), client.new()
   app:get("/pieces", function()
     local n = 0
@@ -71,12 +70,12 @@ t.test("it works in a service that owns a loop, beside other services", function
   t.eq({ done.out, done.err, done.code }, { "hi\thi\t1\n", "", 0 })
 end)
 
-kit.test("it works on an instance of lio.net that it is given", kit.always(kit.ok "x"), function(_, url)
+kit.test("it works on a given instance of lio.net", kit.always(kit.ok "x"), function(_, url)
   local asking <close> = client.new { net = net.instance }
   t.eq(asking:get(url).body, "x")
 end)
 
-t.test("the guide's first program does what it says", function()
+t.test("the first program of the guide prints what the guide says", function()
   local guide = assert(io.open(t.root .. "docs/http_client.md"))
   local code = guide:read "a":match "```lua\n(.-)```"
   guide:close()

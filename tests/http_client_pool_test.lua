@@ -1,16 +1,15 @@
--- lio.http.client: connections that are kept, shared, awaited, noticed to be stale, and never reused in doubt.
+-- lio.http.client: connections that are kept, shared, waited for, found to be stale, and never reused in doubt.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.clientkit"
-local netkit = require "tests.netkit"
+local kit = require "tests.kit.scripted_server"
+local netkit = require "tests.kit.net"
 local client = require "lio.http.client"
 local loop = require "lio.loop"
 local net = require "lio.net"
 
 local ok, always, fails = kit.ok, kit.always, kit.fails
 
--- Lets I/O go on until `f()` holds.
+-- Runs the loop until `f()` is true.
 local function await(f)
   local deadline = loop.now() + 10
   while not f() do
@@ -19,7 +18,7 @@ local function await(f)
   end
 end
 
-kit.test("requests in turn share one connection", function(c, number)
+kit.test("sequential requests share one connection", function(c, number)
   while kit.read_request(c) do c:send(ok(tostring(number))) end
 end, function(http, url)
   for _ = 1, 3 do t.eq(http:get(url).body, "1") end
@@ -27,7 +26,7 @@ end, function(http, url)
   t.eq(http:counts(), { open = 1, idle = 1, opened = 1, reused = 3 })
 end)
 
--- A handler that answers the first request of each connection when so many connections have one.
+-- A handler that answers the first request of each connection when `count` connections have received one.
 local function all_at_once(count)
   local asked = 0
   return function(c)
@@ -39,20 +38,20 @@ local function all_at_once(count)
   end
 end
 
-kit.test("requests at once have connections of their own, all of them kept", all_at_once(5), function(http, url)
+kit.test("concurrent requests have a connection each, and all of them are kept", all_at_once(5), function(http, url)
   local waits = {}
   for at = 1, 5 do waits[at] = netkit.promise(http.get, http, url) end
   for at = 1, 5 do t.eq(waits[at]().body, "x") end
   t.eq(http:counts(), { open = 5, idle = 5, opened = 5, reused = 0 })
 end)
 
-kit.test("servers have connections of their own", always(ok "x"), function(http, url, port)
+kit.test("connections to different servers are separate", always(ok "x"), function(http, url, port)
   http:get(url)
   http:get("http://localhost:" .. port)
   t.eq(http:counts().opened, 2)
 end)
 
-kit.test("beyond max_per_host requests wait for their turn, in order", function(c, number)
+kit.test("beyond max_per_host, requests wait in order", function(c, number)
   while true do
     local head = kit.read_request(c)
     if not head then return end
@@ -73,7 +72,7 @@ end, function(http, url)
   t.eq(http:counts(), { open = 1, idle = 1, opened = 1, reused = 5 })
 end, { max_per_host = 1 })
 
-kit.test("who waits for a connection gets the place of one that failed", function(c, number)
+kit.test("a task that waits for a connection gets the place of one that failed", function(c, number)
   kit.read_request(c)
   netkit.settle()
   if number > 1 then c:send(ok "x") end
@@ -84,7 +83,7 @@ end, function(http, url)
   t.eq(http:counts().opened, 2)
 end, { max_per_host = 1 })
 
-kit.test("the wait for a connection ends with the time-out", function(c)
+kit.test("the wait for a connection ends with the timeout", function(c)
   kit.read_request(c)
   c:wait_closed()
 end, function(http, url)
@@ -96,7 +95,7 @@ end, function(http, url)
   fails("closed", "closed", first())
 end, { max_per_host = 1 })
 
-kit.test("a task that is killed leaves neither its place nor its turn taken", function(c, number)
+kit.test("a task that is killed keeps neither its place nor its position in the queue", function(c, number)
   while kit.read_request(c) do
     if number > 1 then c:send(ok(tostring(number))) end
   end
@@ -113,11 +112,11 @@ end, function(http, url)
   t.eq(http:counts(), { open = 1, idle = 1, opened = 2, reused = 0 })
 end, { max_per_host = 1 })
 
-kit.test("a task killed between its turn's grant and its run hands it on", function(c)
+kit.test("a task that is killed after its grant and before it runs passes the connection on", function(c)
   while kit.read_request(c) do c:send(ok "x") end
 end, function(http, url)
   http:get(url)
-  -- All is in use: of two that wait, the first is granted the connection and killed before it runs.
+  -- All places are used: of two tasks that wait, the first is granted the connection and killed before it runs.
   local port = math.tointeger(tonumber(url:match ":(%d+)"))
   local conn = assert(http.pool:acquire({ key = "127.0.0.1 " .. port, addr = "127.0.0.1", port = port }, {}))
   local first = loop.fork(function() http:get(url) end)
@@ -130,7 +129,7 @@ end, function(http, url)
   t.eq(http:counts().open, 1)
 end, { max_per_host = 1 })
 
-kit.test("a task killed when it has just been granted a place hands that on as well", function(c)
+kit.test("a task that is killed just after it was granted a place passes that on as well", function(c)
   while kit.read_request(c) do c:send(ok "x") end
 end, function(http, url)
   local port = math.tointeger(tonumber(url:match ":(%d+)"))
@@ -153,7 +152,7 @@ kit.test("a close while a connection is being opened leaves none open", always(o
   t.eq(http:counts().open, 0)
 end)
 
-kit.test("an idle connection that the server ends is noticed at once", function(c)
+kit.test("an idle connection that the server closes is noticed at once", function(c)
   kit.read_request(c)
   c:send(ok "x")
 end, function(http, url)
@@ -162,7 +161,7 @@ end, function(http, url)
 end)
 
 local may_speak = false
-kit.test("an idle connection that the server speaks on is closed", function(c)
+kit.test("an idle connection on which the server sends is closed", function(c)
   kit.read_request(c)
   c:send(ok "x")
   await(function() return may_speak end)
@@ -175,7 +174,7 @@ end, function(http, url)
 end)
 
 local over = false
-kit.test("one that was ended since the loop looked last is noticed before it is used", function(c, number)
+kit.test("a connection that was closed since the loop's last round is noticed before it is used", function(c, number)
   kit.read_request(c)
   c:send(ok(tostring(number)))
   if number == 1 then
@@ -188,11 +187,11 @@ end, function(http, url)
   local res = http:get(url, { stream = true })
   await(function() return over end)
   t.eq(res:text(), "1")
-  -- In this very round: the loop has had no chance to tell. A POST would not be repeated.
+  -- In the same round: the loop has not run. A POST would not be repeated.
   t.eq(http:post(url, { body = "x" }).body, "2")
 end)
 
--- Answers a first request and ends the connection when the second has come.
+-- Answers a first request and closes the connection when the second has arrived.
 local function ends_at_second(seen)
   return function(c, number)
     kit.read_request(c)
@@ -225,7 +224,7 @@ for _, case in ipairs {
     end)
 end
 
-kit.test("not sent again on a new connection, nor once bytes of an answer have come", function(c, number)
+kit.test("a request is not repeated on a new connection, nor once bytes of a response have arrived", function(c, number)
   if number == 2 then
     kit.read_request(c)
     c:send(ok "x")
@@ -241,7 +240,7 @@ end, function(http, url)
   t.eq(http:counts().opened, 2)
 end)
 
-kit.test("a request is repeated once, not for ever", function(c, number)
+kit.test("a request is repeated once at most", function(c, number)
   if number > 1 then return kit.read_request(c) end
   kit.read_request(c)
   c:send(ok "x")
@@ -252,14 +251,14 @@ end, function(http, url)
   t.eq(http:counts().opened, 2)
 end)
 
-kit.test("a request that is repeated takes over the place of a connection that was kept", function(c, number)
+kit.test("a request that is repeated takes the place of a connection that was kept", function(c, number)
   kit.read_request(c)
   c:send(ok(tostring(number)))
   if number == 1 then return kit.read_request(c) end
   while kit.read_request(c) do c:send(ok(tostring(number))) end
 end, function(http, url)
   t.eq(http:get(url).body, "1")
-  -- The first loses the kept connection, whose place goes to the second; that one's connection is not new.
+  -- The first loses the kept connection, whose place goes to the second; the connection of that one is not new.
   local first, second = netkit.promise(http.get, http, url), netkit.promise(http.get, http, url)
   t.eq({ second().body, first().body }, { "2", "3" })
   t.eq(http:counts(), { open = 1, idle = 1, opened = 3, reused = 1 })
@@ -274,7 +273,7 @@ kit.test("idle connections are closed after their time", always(ok "x"), functio
   await(function() return http:counts().open == 0 end)
 end, { idle_timeout = 0.01 })
 
-kit.test("no more idle connections are kept than is allowed", all_at_once(4), function(http, url)
+kit.test("max_idle_per_host limits the idle connections of a host", all_at_once(4), function(http, url)
   local waits = {}
   for at = 1, 4 do waits[at] = netkit.promise(http.get, http, url) end
   for at = 1, 4 do waits[at]() end
@@ -283,7 +282,7 @@ kit.test("no more idle connections are kept than is allowed", all_at_once(4), fu
   t.eq(http:counts().open, 0)
 end, { max_idle_per_host = 2 })
 
-kit.test("no more idle connections are kept in all than is allowed", always(ok "x"), function(http, url, port)
+kit.test("max_idle limits the idle connections in all", always(ok "x"), function(http, url, port)
   http:get(url)
   http:get("http://localhost:" .. port)
   t.eq(http:counts().open, 1)
@@ -293,13 +292,13 @@ for _, case in ipairs {
   { "Connection: close", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx" },
   { "HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx" },
 } do
-  kit.test("an answer ends its connection: " .. case[1], always(case[2]), function(http, url)
+  kit.test("a response ends its connection: " .. case[1], always(case[2]), function(http, url)
     t.eq(http:get(url).body, "x")
     t.eq(http:counts().open, 0)
   end)
 end
 
-kit.test("HTTP/1.0 with keep-alive keeps it", always(
+kit.test("HTTP/1.0 with keep-alive keeps the connection", always(
   "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx"), function(http, url)
   t.eq(http:get(url).body, "x")
   t.eq(http:counts().idle, 1)
@@ -310,26 +309,26 @@ kit.test("a request with Connection: close is the last of its connection", alway
   t.eq(http:counts().open, 0)
 end)
 
--- Time-outs and other ends -----------------------------------------------------------------------
+-- Timeouts and other ends -------------------------------------------------------------------------
 
 local function silent(c)
   kit.read_request(c)
   c:wait_closed()
 end
 
-kit.test("a server that does not answer, and one that stops within its answer, are timed out", function(c, number)
+kit.test("a server that does not respond, and one that stops within its response, time out", function(c, number)
   kit.read_request(c)
   if number == 2 then c:send "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab" end
   c:wait_closed()
 end, function(http, url)
   fails("timeout", "waiting for the answer: timeout", http:get(url, { read_timeout = 0.02 }))
-  -- The head must come before the limit of the wait for it.
+  -- The head must arrive before the limit of the wait for it.
   fails("timeout", "reading the body: timeout", http:get(url, { read_timeout = 1 }))
   fails("timeout", "timeout", http:get(url, { timeout = 0.02 }))
   t.eq(http:counts().open, 0)
 end)
 
-kit.test("a head that trickles in is timed out", function(c)
+kit.test("a head that arrives byte by byte times out", function(c)
   kit.read_request(c)
   while c:send "H" and false do end
   c:send "TTP/1.1 200 OK\r\nA: "
@@ -338,7 +337,7 @@ end, function(http, url)
   fails("timeout", "waiting for the answer", http:get(url, { read_timeout = 0.05 }))
 end)
 
-kit.test("a body that trickles in is ended by the time-out of all", function(c)
+kit.test("a body that arrives byte by byte ends with the total timeout", function(c)
   kit.read_request(c)
   c:send "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
   while c:send "x" do loop.sleep(0.005) end
@@ -350,7 +349,7 @@ end, function(http, url)
   fails("timeout", "reading the body", piece, message, code)
 end)
 
-kit.test("a server that does not read is timed out", function(c)
+kit.test("a server that does not read times out", function(c)
   c:wait_closed()
 end, function(http, url)
   fails("timeout", "sending: timeout", http:post(url, { body = ("x"):rep(32 * 1024 * 1024), write_timeout = 0.02 }))
@@ -363,7 +362,7 @@ kit.test("a server that cannot be connected to is an error", silent, function(ht
   t.eq(http.pool.hosts, {})
 end)
 
-kit.test("close ends requests that go on, and refuses later ones", silent, function(http, url)
+kit.test("close ends requests that are in progress, and refuses later ones", silent, function(http, url)
   local waiting = netkit.promise(http.get, http, url)
   await(function() return http:counts().open == 1 end)
   netkit.settle()
@@ -374,7 +373,7 @@ kit.test("close ends requests that go on, and refuses later ones", silent, funct
 end)
 
 local served
-kit.test("a killed request closes its connection, wherever it waits", function(c, number)
+kit.test("a killed request closes its connection, in every wait", function(c, number)
   if number == 1 then
     served = number
     return c:wait_closed()
@@ -418,7 +417,7 @@ netkit.test("the functions of the module share one client", function()
   end)
 end)
 
-netkit.test("a request goes through a unix socket", function()
+netkit.test("a request is sent through a unix socket", function()
   local path = t.tmp() .. "/socket"
   local listener <close> = assert(net.listen("unix:" .. path))
   loop.fork(function()
@@ -433,7 +432,7 @@ netkit.test("a request goes through a unix socket", function()
   fails("redirect", "another server", http:get "http://somewhere/")
 end)
 
-netkit.test("a request goes through a proxy, with the whole address and the proxy's password", function()
+netkit.test("a request is sent through a proxy, with the whole URL and the proxy's password", function()
   kit.serving(function(c)
     while true do
       local head = kit.read_request(c)
@@ -451,7 +450,7 @@ netkit.test("a request goes through a proxy, with the whole address and the prox
   end)
 end)
 
-netkit.test("an IPv6 address is connected to, and named in brackets", function()
+netkit.test("an IPv6 host is connected to, and written in brackets", function()
   local listener <close> = assert(net.listen("::1", 0))
   local _, port = listener:address()
   loop.fork(function()
@@ -462,7 +461,7 @@ netkit.test("an IPv6 address is connected to, and named in brackets", function()
   t.eq(http:get("http://[::1]:" .. port .. "/").body, "[::1]:" .. port)
 end)
 
-t.test("a client that is given no time limits has those of its guide", function()
+t.test("a client without time limits has those of the guide", function()
   local guide = assert(io.open(t.root .. "docs/http_client.md")):read "a"
   for name, want in pairs { connect_timeout = 10, read_timeout = 60, write_timeout = 60 } do
     t.eq(client.defaults[name], want, name)
@@ -471,7 +470,7 @@ t.test("a client that is given no time limits has those of its guide", function(
   t.is_nil(client.defaults.timeout)
 end)
 
-kit.test("a server that never answers ends in a time-out, of the client or of one request", function(c)
+kit.test("a server that never responds ends in a timeout, of the client or of one request", function(c)
   kit.read_request(c)
   c:wait_closed()
 end, function(http, url)

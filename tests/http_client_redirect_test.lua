@@ -1,15 +1,14 @@
 -- lio.http.client: redirects, and content codings.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.clientkit"
-local netkit = require "tests.netkit"
+local kit = require "tests.kit.scripted_server"
+local netkit = require "tests.kit.net"
 local client = require "lio.http.client"
 local compress = require "lio.compress"
 
 local ok, fails, field = kit.ok, kit.fails, kit.field
 
--- Redirects `/STATUS` to `/end`, which tells what came.
+-- Redirects `/STATUS` to `/end`, which responds with what has arrived.
 local function redirecting(c)
   while true do
     local head, body = kit.read_request(c)
@@ -54,7 +53,7 @@ kit.test("HEAD stays HEAD", redirecting, function(http, url)
   t.eq(http:head(url .. "/303").headers["x-method"], "HEAD")
 end)
 
-kit.test("300, 304 and 305 are answers like others, and so is one without Location", function(c)
+kit.test("300, 304 and 305 are not followed, and neither is a redirect without Location", function(c)
   while true do
     local head = kit.read_request(c)
     if not head then return end
@@ -66,7 +65,7 @@ end, function(http, url)
   for _, status in ipairs { 300, 304, 305, 302 } do t.eq(http:get(url .. "/" .. status).status, status) end
 end)
 
-kit.test("no redirect is followed when none is allowed", redirecting, function(http, url)
+kit.test("no redirect is followed if none is allowed", redirecting, function(http, url)
   local res = http:get(url .. "/302", { redirects = 0 })
   t.eq({ res.status, res.body, res.history }, { 302, "move", {} })
 end)
@@ -80,7 +79,7 @@ end, function(http, url)
   t.eq({ counts.open, counts.idle }, { 1, 1 })
 end)
 
-kit.test("as many redirects are followed as are allowed", function(c)
+kit.test("the allowed number of redirects is followed", function(c)
   while true do
     local head = kit.read_request(c)
     if not head then return end
@@ -96,7 +95,7 @@ end, function(http, url)
   fails("redirect", "more than 2 redirects", http:get(url .. "/3", { redirects = 2 }))
 end)
 
-kit.test("the GET that a POST has led to is sent once more when its connection is lost", function(c, number)
+kit.test("the GET that follows a POST is repeated when its connection is lost", function(c, number)
   kit.read_request(c)
   c:send(number == 1 and "HTTP/1.1 303 See Other\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n" or ok "x")
   kit.read_request(c)
@@ -105,7 +104,7 @@ end, function(http, url)
   t.eq(http:counts().opened, 2)
 end)
 
-kit.test("a location that is none is an error", function(c)
+kit.test("a malformed location is an error", function(c)
   local places = { "http://a b/", "ftp://x/", "http://x:99999/", "a\tb" }
   while true do
     local head = kit.read_request(c)
@@ -117,12 +116,12 @@ end, function(http, url)
   for at = 1, 4 do fails("redirect", "redirect: ", http:get(url .. "/" .. at)) end
 end)
 
-kit.test("a redirect to https says that TLS is not there yet", kit.once
+kit.test("a redirect to https is an error that names TLS", kit.once
   "HTTP/1.1 301 Moved\r\nLocation: https://127.0.0.1/\r\nContent-Length: 0\r\n\r\n", function(http, url)
   fails("tls", "TLS", http:get(url))
 end)
 
-kit.test("a body that cannot be had again is not sent again: the answer is returned", function(c)
+kit.test("a body that cannot be read again is not sent again: the response is returned", function(c)
   c:recv("until", "0\r\n\r\n")
   c:send "HTTP/1.1 307 X\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"
   kit.read_request(c)
@@ -131,7 +130,7 @@ end, function(http, url)
   t.eq(http:post(url, { body = function() return table.remove(pieces) end }).status, 307)
 end)
 
-kit.test("a file is sent again from where it was", function(c)
+kit.test("a file is sent again from its first position", function(c)
   local _, body = kit.read_request(c)
   c:send "HTTP/1.1 307 X\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"
   c:send(ok(body .. "+" .. select(2, kit.read_request(c))))
@@ -141,7 +140,7 @@ end, function(http, url)
   t.eq(http:post(url, { body = file }).body, "123+123")
 end)
 
-netkit.test("what is meant for one server is not told to another", function()
+netkit.test("credentials for one server are not sent to another", function()
   local function tell(c)
     while true do
       local head = kit.read_request(c)
@@ -199,7 +198,7 @@ for _, codings in ipairs { "gzip", "deflate", "br", "gzip, br", "deflate, gzip, 
   end)
 end
 
-kit.test("nothing is decoded, and no coding asked for, when it is not wanted", function(c)
+kit.test("without decode, nothing is decoded and no coding requested", function(c)
   while true do
     local head = kit.read_request(c)
     if not head then return end
@@ -210,7 +209,7 @@ end, function(http, url)
   t.eq({ res.body, res.headers["content-encoding"], res.headers["content-length"] }, { "raw", "gzip", "3" })
 end)
 
-kit.test("a part of a body, HEAD, an empty body and an unknown coding are left as they are", function(c)
+kit.test("a range, HEAD, an empty body and an unknown coding are not decoded", function(c)
   for _, bytes in ipairs {
     "HTTP/1.1 206 Partial Content\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx",
     "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n",
@@ -231,7 +230,7 @@ end, function(http, url)
   t.eq(http:get(url).body, "x")
 end)
 
-kit.test("a coded body that is broken, cut short or too large is an error", function(c)
+kit.test("a coded body that is corrupt, cut short or too long is an error", function(c)
   local text = coded("gzip", ("0"):rep(100000))
   while true do
     local head = kit.read_request(c)
@@ -251,7 +250,7 @@ end, function(http, url)
   end)
 end)
 
--- Empty gzip members decode to nothing, so a limit of decoded bytes alone was never reached: the client read for ever.
+-- Empty gzip members decode to nothing, so a limit of decoded bytes was never reached: the client read without end.
 local function empty_members(c)
   kit.read_request(c)
   c:send "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
@@ -268,7 +267,7 @@ kit.test("a body of empty gzip members without an end is too long", empty_member
   t.eq({ res, message, code }, { nil, "the encoded body is larger than allowed", "too long" })
 end)
 
-kit.test("such a body ends a stream without a limit as well", empty_members, function(http, url)
+kit.test("such a body also ends a stream without a limit", empty_members, function(http, url)
   local res <close> = t.ok(http:get(url, { stream = true, timeout = 20 }))
   local piece, message, code = res:piece()
   t.eq({ piece, message, code }, { nil, "the encoded body is larger than allowed", "too long" })

@@ -1,12 +1,11 @@
--- lio.http.client: what goes out: heads, addresses, bodies, and what is refused before anything does.
+-- lio.http.client: requests as they are sent: heads, URLs, bodies, and what is refused before.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.clientkit"
+local kit = require "tests.kit.scripted_server"
 local loop = require "lio.loop"
 local client = require "lio.http.client"
 local json = require "lio.json"
-local stalls = require "tests.http_client".stalls
+local stalls = require "tests.kit.raw_http".stalls
 
 local ok, fails, field = kit.ok, kit.fails, kit.field
 
@@ -34,12 +33,12 @@ local function ask(http, options)
   return seen.head, seen.body
 end
 
-kit.test("a plain request says who it is for and who asks", mirror, function(http, url, port)
+kit.test("a plain request names its host and its agent", mirror, function(http, url, port)
   t.eq(ask(http, { url = url .. "/path?a=b#fragment" }), "GET /path?a=b HTTP/1.1\r\nHost: 127.0.0.1:" .. port
     .. "\r\nUser-Agent: lio\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate, br")
 end)
 
-kit.test("headers of a request take the place of the client's and of the defaults", mirror, function(http, url)
+kit.test("headers of a request replace those of the client and the defaults", mirror, function(http, url)
   local head = ask(http, { url = url, headers = { ["user-agent"] = "me", X = { "1", 2 }, A = "own", Host = "other" } })
   t.eq(select(2, head:gsub("\r\nuser%-agent: me", "")), 1)
   t.is_nil(field(head, "User-Agent:lio"))
@@ -50,7 +49,7 @@ kit.test("headers of a request take the place of the client's and of the default
   t.ok(head:find "\r\nZ: 1\r\nA: 2\r\nZ: 3", head)
 end, { headers = { A = "theirs", B = "theirs" } })
 
-kit.test("paths and queries are escaped where they must be, and only there", mirror, function(http, url)
+kit.test("paths and queries are escaped where it is necessary, and nowhere else", mirror, function(http, url)
   local function target(path, query)
     return ask(http, { url = url .. path, query = query }):match "^GET (.-) HTTP"
   end
@@ -63,7 +62,7 @@ kit.test("paths and queries are escaped where they must be, and only there", mir
   t.eq(target("?x", {}), "/?x")
 end)
 
-kit.test("user and password of an address are sent, unless there is an Authorization", mirror, function(http, url)
+kit.test("user and password of a URL are sent, unless there is an Authorization", mirror, function(http, url)
   local with = url:gsub("//", "//us%%40er:pass:w@")
   t.eq(field(ask(http, { url = with }), "authorization"), "Basic dXNAZXI6cGFzczp3")
   t.eq(field(ask(http, { url = with, headers = { Authorization = "x" } }), "authorization"), "x")
@@ -97,7 +96,7 @@ kit.test("each kind of body arrives", mirror, function(http, url)
   t.is_nil(field(ask(http, { url = url }), "content-length"))
 end)
 
-kit.test("a body that waits between its pieces is sent as they come", mirror, function(http, url)
+kit.test("the pieces of a body are sent as they are produced", mirror, function(http, url)
   local count = 0
   local _, body = ask(http, { url = url, method = "PUT", body = function()
     loop.sleep(0.001)
@@ -107,7 +106,7 @@ kit.test("a body that waits between its pieces is sent as they come", mirror, fu
   t.eq(body, "piece1|piece2|piece3|")
 end)
 
-kit.test("a body that cannot be had ends the request", mirror, function(http, url)
+kit.test("a body that cannot be read ends the request", mirror, function(http, url)
   fails("body", "disk full", http:post(url, { body = function() return nil, "disk full" end }))
   fails("body", "shorter", http:post(url, { body = function() end, headers = { ["Content-Length"] = "1" } }))
   t.raises("boom", function() http:post(url, { body = function() error "boom" end }) end)
@@ -132,7 +131,7 @@ kit.test("nothing can be injected into a head", mirror, function(http, url)
   t.eq(http:counts().opened, 1)
 end)
 
-kit.test("misuse raises, naming what is wrong", mirror, function(http, url)
+kit.test("misuse raises a message that names the fault", mirror, function(http, url)
   t.raises("table expected", http.request, http, url)
   t.raises("url must be a string", http.get, http, nil)
   t.raises("client:get: option 'heders' is unknown %(did you mean 'headers'%?%)", http.get, http, url, { heders = {} })
@@ -158,7 +157,7 @@ kit.test("misuse raises, naming what is wrong", mirror, function(http, url)
   t.raises("bad argument #1 to 'new' %(table of options expected, got number%)", client.new, 5)
 end)
 
-kit.test("an address that is none is an error with the code url", mirror, function(http)
+kit.test("a malformed URL is an error with the code url", mirror, function(http)
   for _, bad in ipairs { "", "x", "/path", "http://", "http:///x", "ftp://x/", "http://a:b/", "http://a:0/",
     "http://a:70000/",
     "http://[::1/", "http://a b/", "http://[1.2.3.4]/", "http://ä/" } do
@@ -166,18 +165,18 @@ kit.test("an address that is none is an error with the code url", mirror, functi
   end
 end)
 
-kit.test("https says that TLS is not there yet", mirror, function(http)
+kit.test("https is an error that names TLS", mirror, function(http)
   fails("tls", "TLS", http:get "https://127.0.0.1/")
 end)
 
-kit.test("relative addresses count from the base", mirror, function(_, url)
+kit.test("relative URLs are resolved against the base", mirror, function(_, url)
   local http <close> = client.new { base_url = url .. "/api/v1/" }
   t.eq(http:get "users?x=1".url, url .. "/api/v1/users?x=1")
   t.eq(http:get "/top".url, url .. "/top")
   t.eq(http:get "".url, url .. "/api/v1/")
 end)
 
-kit.test("a body is held back until the server asks for it", function(c)
+kit.test("a body is not sent until the server requests it", function(c)
   local head = c:recv("until", "\r\n\r\n")
   t.eq(field(head, "expect"), "100-continue")
   t.eq(c:buffered(), 0)
@@ -187,13 +186,13 @@ end, function(http, url)
   t.eq(http:post(url, { body = "body", expect_continue = 5 }).body, "body")
 end)
 
-kit.test("a body is sent although the server does not ask for it, after a while", function(c)
+kit.test("a body that the server does not request is sent after a while", function(c)
   c:send(ok(select(2, kit.read_request(c))))
 end, function(http, url)
   t.eq(http:post(url, { body = "body", expect_continue = 0.02 }).body, "body")
 end)
 
-kit.test("a body that is refused beforehand is not sent", function(c)
+kit.test("a body that is refused before it is sent is not sent", function(c)
   c:recv("until", "\r\n\r\n")
   c:send "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n"
   t.is_nil(c:recv())
@@ -202,7 +201,7 @@ end, function(http, url)
   t.eq(http:counts().open, 0)
 end)
 
-kit.test("a server that knows no expectation is asked again without", function(c, number)
+kit.test("a request that a server refuses because of its expectation is sent without it", function(c, number)
   local head = c:recv("until", "\r\n\r\n")
   if number == 1 then
     c:send "HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n"
@@ -227,7 +226,7 @@ end, function(http, url)
   t.eq(http:counts().open, 0)
 end)
 
--- Sends back what comes, piece by piece, before the request is complete.
+-- Sends the body back, piece by piece, before the request is complete.
 local function echo(c)
   local head = c:recv("until", "\r\n\r\n")
   if not head then return end
@@ -242,7 +241,7 @@ local function echo(c)
   return echo(c)
 end
 
-kit.test("an answer that begins early is read while the body is sent, however long both are", echo, function(http, url)
+kit.test("a response that begins early is read while the body is sent, at any length", echo, function(http, url)
   local size <const> = 32 * 1024 * 1024
   local text = ("0123456789abcdef"):rep(size // 16)
   t.ok(http:post(url, { body = text, timeout = 30 }).body == text)
@@ -258,7 +257,7 @@ kit.test("an answer that begins early is read while the body is sent, however lo
   t.eq({ got, sent }, { size, size })
 end)
 
-kit.test("a peer that reads slowly holds the body back", function(c)
+kit.test("a peer that reads slowly blocks the body", function(c)
   c:recv("until", "\r\n\r\n")
   loop.wait "gate"
   c:send(ok(tostring(#c:recv(64 * 1024 * 1024))))
@@ -280,7 +279,7 @@ end, function(http, url)
 end)
 
 local answers = 0
-kit.test("a known length that was sent in full is not taken for an early answer", function(c)
+kit.test("after a body of known length, the response is not taken for an early one", function(c)
   for _ = 1, 2 do
     c:send(ok((select(2, kit.read_request(c)))))
     answers = answers + 1
@@ -290,7 +289,7 @@ end, function(http, url)
     local sent = 0
     local res = http:put(url, { headers = { ["Content-Length"] = 4 }, body = function()
       sent = sent + 1
-      -- The answer is there before the function has said that it has no more.
+      -- The response arrives before the function has returned nil.
       while sent == 2 and answers < at do loop.sleep(0.001) end
       if sent == 1 then return "body" end
     end })

@@ -1,14 +1,13 @@
 -- examples/reverse_proxy.lua: in front of lio.webserver and of scripted servers.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
-local kit = require "tests.clientkit"
-local netkit = require "tests.netkit"
+local http = require "tests.kit.raw_http"
+local kit = require "tests.kit.scripted_server"
+local netkit = require "tests.kit.net"
 local loop = require "lio.loop"
 local web = require "lio.webserver"
 
--- A test with the proxy in front of `origin`, a port: `f(open, port)`. `patience`: the proxy's, in seconds.
+-- Runs `f(open, port)` with the proxy in front of `origin`, a port. `patience`: the timeout of the proxy, in seconds.
 local function with_proxy(origin, f, patience)
   local child <close> = t.spawn(("%s %s 0 http://127.0.0.1:%d %s"):format(t.lio(),
     t.quote(t.root .. "examples/reverse_proxy.lua"), origin, patience or ""))
@@ -46,7 +45,7 @@ local function scripted(name, handle, f, patience)
   end, { seconds = 30 })
 end
 
-proxied("requests and answers go through, without the fields of one connection", function(app)
+proxied("requests and responses pass, without the fields of one connection", function(app)
   app:post("/a/:x", function(req, res)
     res:status(201):add_header("Set-Cookie", "a=1"):add_header("Set-Cookie", "b=2")
     local all = {}
@@ -78,7 +77,7 @@ end, function(open)
   t.eq(c:request("GET", "/none").status, 404)
 end)
 
-proxied("bodies of any length go through in pieces, both ways at once", function(app)
+proxied("bodies of any length pass in pieces, in both directions at once", function(app)
   app:put("/count", function(req)
     local count = 0
     for piece in req:stream() do count = count + #piece end
@@ -100,7 +99,7 @@ end, function(open)
   t.eq(#c:request("GET", "/long").body, 300 * 65536)
 end)
 
-scripted("a piece of an answer is passed on before the next has come", function(c)
+scripted("a piece of a response is passed on before the next has arrived", function(c)
   kit.read_request(c)
   c:send "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nearly\r\n"
   loop.wait "gate"
@@ -114,7 +113,7 @@ end, function(open)
   t.eq(c.c:recv(14), "4\r\nlate\r\n0\r\n\r\n")
 end)
 
-scripted("an upgrade becomes a tunnel, in which either side may speak first and end first", function(c)
+scripted("an upgrade becomes a tunnel, in which either side may send first and end first", function(c)
   local head = kit.read_request(c)
   t.eq({ kit.field(head, "upgrade"), kit.field(head, "connection") }, { "websocket", "upgrade" })
   t.eq(kit.field(head, "sec-websocket-key"), "k")
@@ -138,7 +137,7 @@ end, function(open)
   end
 end)
 
-scripted("a server that breaks off, or says nonsense, is a bad gateway", function(c)
+scripted("a server that closes early or responds with garbage is a bad gateway", function(c)
   local head = kit.read_request(c)
   local what = head:match "/(%a+)"
   if what == "nonsense" then c:send "nonsense\r\n\r\n" end
@@ -152,14 +151,14 @@ end, function(open)
   t.eq({ c.c:recv "all" }, { "ab" })
 end)
 
-netkit.test("a server that is not there is a bad gateway", function()
+netkit.test("a server that cannot be connected to is a bad gateway", function()
   with_proxy(netkit.dead_port(), function(open)
     local c = open()
     t.eq({ c:request("GET", "/").status, c:request("POST", "/", {}, "x").status }, { 502, 502 })
   end)
 end)
 
-scripted("a server that takes too long is a gateway timeout, before its head as behind it", function(c)
+scripted("a server that takes too long is a gateway timeout, before its head and after it", function(c)
   local head = kit.read_request(c)
   if head:find "/head" then c:send "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" end
   if head:find "/part" then c:send "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab" end
@@ -171,13 +170,13 @@ end, function(open)
     t.eq({ r.status, r.body }, { 504, "Gateway Timeout\n" }, path)
   end
   t.eq(c:request("POST", "/silent", {}, "x").status, 504)
-  -- Once the answer has begun, its end alone can tell.
+  -- Once the response has begun, the client can only notice its end.
   c:head { "GET /part HTTP/1.1", "Host: x" }
   t.eq(c:read_head().status, 200)
   t.eq({ c.c:recv "all" }, { "ab" })
 end, 0.2)
 
-scripted("a refusal of a body that still comes in is passed on", function(c)
+scripted("a refusal is passed on while the body still arrives", function(c)
   c:recv("until", "\r\n\r\n")
   c:send "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n"
   c:wait_closed(5)

@@ -1,20 +1,19 @@
--- What gets installed works from where it is installed: `make install PREFIX=` and LuaRocks.
--- The builds behind both are up to date by the time this runs, so cargo only looks.
+-- Installed files work in the place where they are installed: `make install PREFIX=` and LuaRocks.
+-- The builds are up to date when this suite runs, so cargo only checks them.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 
 local lua = _VERSION:match "%d%.%d"
-local in_checkout = "cd " .. t.quote(t.root == "" and "." or t.root) .. " && unset MAKEFLAGS MFLAGS MAKELEVEL && "
+local in_checkout = "cd " .. t.quote(t.root) .. " && unset MAKEFLAGS MFLAGS MAKELEVEL && "
 local check = t.write(t.tmp() .. "/check.lua",
   "print(package.searchpath('lio', package.cpath), type(require 'lio'.create), type(require 'lio.socket'.create))")
 
--- In a fresh state: neither the checkout nor what is installed on this machine may help.
+-- In a new state: it must not load files of the repository, or files that are installed on this machine.
 local function stock(cpath)
   return t.run(string.format("env LUA_PATH=none LUA_CPATH=%s/?.so lua5.4 %s", t.quote(cpath), check))
 end
 
--- What make would do for a target.
+-- Returns the commands that make would run for a target.
 local function commands(target)
   local r = t.run(in_checkout .. "make -n " .. target)
   t.eq(r.code, 0, r.err)
@@ -41,7 +40,7 @@ if lua == "5.4" then
       { out = tree .. "/lib/lua/5.4/lio.so\tfunction\tfunction\n", err = "", code = 0 })
   end)
 
-  -- Its thread-locals would end with it, and threads may outlive the interpreter that loaded it.
+  -- An unload would destroy its thread-locals, and threads may outlive the interpreter that loaded it.
   t.test("the shared object stays in memory when the interpreter has closed it", function()
     local program = t.write(t.tmp() .. "/closed.lua", [[
       require "lio"
@@ -56,8 +55,8 @@ if lua == "5.4" then
       { out = "stays", err = "", code = 0 })
   end)
 else
-  -- LuaRocks needs the interpreter and headers of the Lua it installs for.
-  t.test("make install for this Lua names its own folders", function()
+  -- LuaRocks needs the interpreter and the headers of the Lua version for which it installs.
+  t.test("make install for this Lua version uses separate folders", function()
     local text = commands("install PREFIX=/p LUA=" .. lua)
     t.ok(text:find("'/p/lib/lua/" .. lua .. "/lio.so'", 1, true), text)
   end)
@@ -70,8 +69,8 @@ t.test("the modules of the two Lua versions are built side by side", function()
   t.is_nil(five:find("build/lio.so", 1, true))
 end)
 
--- Who loads a file, or installs it, while make puts it there finds the old one or the new one.
-t.test("what is put where others load it comes there by a rename alone", function()
+-- A process that loads or installs a file while make writes it gets the old file or the new one.
+t.test("files that other processes may load are replaced only by a rename", function()
   local text = commands "rock LUA=5.4"
   for _, path in ipairs { "build/lio.so", "build/ltask.so", "build/rock/lio.so" } do
     t.ok(text:find("mv -f $new " .. path .. "\n", 1, true), path)

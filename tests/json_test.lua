@@ -1,10 +1,10 @@
--- lio.json: what encode writes and refuses, what decode reads and refuses (RFC 8259), and both
--- against random input. JSON_SEED=N repeats a random run.
+-- lio.json: values that encode writes and refuses, texts that decode reads and refuses (RFC 8259), and both with random
+-- input. JSON_SEED=N repeats a random run.
 
 local t = require "tests.kit"
 local json = require "lio.json"
 
--- Deepest nesting of tables that both directions take.
+-- The deepest nesting of tables that encode and decode accept.
 local DEPTH <const> = 127
 
 local function nested(depth)
@@ -37,7 +37,7 @@ t.test("integers are written exactly, floats shortest and recognisable as floats
   t.eq(json.encode(5e-324), "5e-324")
 end)
 
-t.test("strings: what must be escaped is, and nothing else", function()
+t.test("strings: only the characters that must be escaped are escaped", function()
   t.eq(json.encode 'a"b\\c/d', [["a\"b\\c/d"]])
   t.eq(json.encode "\b\t\n\f\r", [["\b\t\n\f\r"]])
   t.eq(json.encode "\0\1\31 \127", '"\\u0000\\u0001\\u001f \127"')
@@ -45,7 +45,7 @@ t.test("strings: what must be escaped is, and nothing else", function()
   t.eq(json.encode 'é"\n€', [["é\"\n€"]])
 end)
 
-t.test("a table with the keys 1 to n is an array, however it came to be", function()
+t.test("a table with the keys 1 to n is an array, however it was filled", function()
   t.eq(json.encode { 1, "two", { 3 } }, '[1,"two",[3]]')
   t.eq(json.encode { [2] = "b", [1] = "a" }, '["a","b"]')
   local backwards, grown, shrunk = {}, { 1 }, { 1, 2, 3, 4 }
@@ -90,13 +90,13 @@ t.test("sort writes the keys of every object in the order of their bytes", funct
   t.eq(json.encode({ a = 1 }, { sort = false }), '{"a":1}')
 end)
 
-t.test("metamethods do not count: tables are read raw", function()
+t.test("metamethods are ignored: tables are read raw", function()
   local trap = function() error "called" end
   local value = setmetatable({ 1 }, { __index = trap, __len = trap, __pairs = trap })
   t.eq(json.encode(value), "[1]")
 end)
 
-t.test("what has no JSON text is refused by name and place", function()
+t.test("values without a JSON text are refused by name and place", function()
   local cases = {
     { print, "json: cannot encode a function$" },
     { { users = { {}, {}, { name = print } } }, "cannot encode a function at %.users%[3%]%.name$" },
@@ -150,8 +150,8 @@ t.test("nesting is limited, cycles are caught", function()
   t.raises("excessive nesting", json.encode, list)
 end)
 
-t.test("an array that lies partly in the hash part is written once, also when nested", function()
-  -- A walk that began again for each of these would take 2^100 steps.
+t.test("an array whose elements are partly in the hash part is written once, also when nested", function()
+  -- A traversal that restarts for each of these arrays would take 2^100 steps.
   local value = 1
   for _ = 1, 100 do
     local outer = { value }
@@ -179,7 +179,7 @@ t.test("decode reads every kind of value", function()
   t.is_nil(getmetatable(json.decode "{}"), "objects have no metatable")
 end)
 
-t.test("arrays stay arrays through a round trip, empty ones and those that become empty", function()
+t.test("arrays stay arrays after a round trip, also empty ones and those that become empty", function()
   for _, text in ipairs {
     "[]", "{}", '{"items":[]}', "[[],{},[[]]]", '{"a":{"b":[{"c":[]}]},"d":{}}', "[1,[2,[3]]]",
   } do
@@ -195,7 +195,7 @@ t.test("arrays stay arrays through a round trip, empty ones and those that becom
   t.ok(rawequal(json.array(value.items), value.items))
 end)
 
-t.test("a decoded array that gets string keys is refused by name, unless its mark is taken away", function()
+t.test("a decoded array with string keys is refused by name, unless its mark is removed", function()
   local value = json.decode '{"items":[]}'
   value.items.name = "x"
   t.raises('json: cannot encode an array with the key "name" at %.items$', json.encode, value)
@@ -229,18 +229,18 @@ t.test("escapes, surrogate pairs and NUL in strings", function()
   t.eq(json.decode '{"\\u0061":1}', { a = 1 })
 end)
 
-t.test("of equal keys the last counts", function()
+t.test("the last of several equal keys is used", function()
   t.eq(json.decode '{"a":1,"b":0,"a":2,"\\u0061":3}', { a = 3, b = 0 })
 end)
 
-t.test("null becomes what options.null says", function()
+t.test("null becomes the value of options.null", function()
   t.eq(json.decode('{"a":null,"b":[null]}', { null = false }), { a = false, b = { false } })
   local mine = {}
   t.ok(rawequal(json.decode("null", { null = mine }), mine))
   t.ok(rawequal(json.decode("null", {}), json.null))
 end)
 
-t.test("what RFC 8259 does not allow is refused", function()
+t.test("texts that RFC 8259 does not allow are refused", function()
   local bad = {
     "[1,]", "[,1]", '{"a":1,}', "{a:1}", "{'a':1}", '{"a" 1}', '{1:2}', "[1 2]", "01", "-", "+1",
     "1.", ".5", "1e", "0x10", "NaN", "Infinity", "-Infinity", "nul", "True", '"\\x41"', '"\\u12g4"',
@@ -256,7 +256,7 @@ t.test("what RFC 8259 does not allow is refused", function()
   end
 end)
 
-t.test("the failure says where, and whether only the end is missing", function()
+t.test("a failure has the position, and reports whether only the end is missing", function()
   local _, message, code = json.decode '{\n  "a": 1,\n  "b": x\n}'
   t.ok(message:find "line 3 column 8$", message)
   t.eq(code, "invalid")
@@ -283,9 +283,9 @@ t.test("misuse of decode raises", function()
 end)
 
 -- ---------------------------------------------------------------------------------------------
--- What a call owns
+-- Memory of a call
 
-t.test("a finalizer that runs inside a call may call in again", function()
+t.test("a finalizer that runs during a call may call encode and decode", function()
   local runs, going = 0, true
   local inner = { list = { 1, 2, 3 }, name = "inner" }
   local function litter()
@@ -300,8 +300,8 @@ t.test("a finalizer that runs inside a call may call in again", function()
   end
   local outer = {}
   for i = 1, 200 do outer[i] = { id = i, name = "outer " .. i, tags = { "a" .. i, "b" } } end
-  -- The calls below make the garbage, so most finalizers run in the middle of one. (Lua 5.4.4's
-  -- generational mode collects nothing for a long while after a big string.)
+  -- The calls below make garbage, so most finalizers run during a call. (The generational mode of Lua 5.4.4 does not
+  -- collect for a long time after a big string.)
   local mode = collectgarbage "incremental"
   collectgarbage()
   local text = json.encode(outer)
@@ -328,7 +328,7 @@ t.test("a big text is not kept after the call", function()
   local before = resident()
   if not before then return end
   t.eq(#json.encode(("x"):rep(64 << 20)), (64 << 20) + 2)
-  -- Pages of 4 KiB or more: 8192 of them are at least half of what was written.
+  -- Pages have 4 KiB or more: 8192 pages are at least half of the written text.
   t.ok(resident() - before < 8192, "resident pages grew")
   t.eq(json.encode { 1 }, "[1]")
 end, { resident = true })
@@ -385,7 +385,7 @@ local function exact(a, b, where)
   for k in pairs(b) do t.ok(a[k] ~= nil, where) end
 end
 
-t.test("what is encoded decodes to the same value, types included (random)", function()
+t.test("an encoded value decodes to the same value, types included (random)", function()
   for round = 1, 3000 do
     local where = "seed " .. seed .. " round " .. round
     local value = random_value(5)
@@ -398,7 +398,7 @@ t.test("what is encoded decodes to the same value, types included (random)", fun
   end
 end)
 
--- One byte of a text removed, doubled, changed, or the rest of it cut.
+-- Removes, duplicates or changes one byte of a text, or cuts the text there.
 local function damage(text)
   local at = random(#text)
   local head, byte, tail = text:sub(1, at - 1), text:sub(at, at), text:sub(at + 1)
@@ -409,7 +409,7 @@ local function damage(text)
   return head
 end
 
-t.test("any bytes decode to a value that can be encoded, or to a failure (random)", function()
+t.test("any bytes decode to a value that can be encoded, or fail (random)", function()
   local signs <const> = '{}[]:,"\\u0019.eE+-truefalsn \n'
   local refused, taken = 0, 0
   for round = 1, 20000 do

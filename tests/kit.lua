@@ -1,8 +1,8 @@
---- The test kit of every Lua suite: named tests, assertions that show both sides, temporary
+--- The test kit of every Lua suite: named tests, assertions that show both values, temporary
 -- folders, child processes, and a check that no test leaves a descriptor open.
 -- A suite is a plain Lua program: it calls `t.test` for each behaviour and ends with
--- `t.finish()`. tests/README.md shows one; tests/run.sh runs them all in both hosts.
--- Invariant: the last line a suite prints is "N passed, M failed", or the suite crashed.
+-- `t.finish()`. tests/README.md has an example; tests/run.sh runs all suites in both hosts.
+-- Invariant: the last line that a suite prints is "N passed, M failed", unless the suite crashes.
 
 local kit = {}
 
@@ -11,21 +11,25 @@ local verbose = os.getenv "VERBOSE"
 local state_path = os.getenv "LIO_TEST_STATE"
 local suite = (arg and arg[0] or "?"):match "[^/]*$"
 
--- The checkout's folder, ending in a slash: "" when the suite was started inside it.
-local root = debug.getinfo(1, "S").source:match "^@(.*)tests/kit%.lua$"
-  or debug.getinfo(1, "S").source:match "^@(.*)kit%.lua$":gsub("$", "../")
+local function absolute(path)
+  if path:find "^/" then return path end
+  local p <close> = assert(io.popen "pwd")
+  return p:read "l" .. "/" .. path
+end
 
---- The checkout's folder with a trailing slash, or "" for the current folder.
+local root = absolute(debug.getinfo(1, "S").source:match "^@(.*)tests/kit%.lua$":gsub("^%./", ""))
+
+--- The folder of the repository: an absolute path that ends with a slash.
 kit.root = root
 
--- A suite that was started by hand has no runner to set its paths: point it at the checkout.
+-- run.sh sets LIO_HOST and the search paths. If a suite is run by hand, they are set here.
 if not os.getenv "LIO_HOST" then
   package.path = root .. "?.lua;" .. package.path
   package.cpath = root .. (_VERSION == "Lua 5.5" and "build/lua5.5/?.so;" or "build/?.so;") .. package.cpath
 end
 
 -- ---------------------------------------------------------------------------------------------
--- Showing and comparing values
+-- Formatting and comparing values
 
 local function key_order(a, b)
   local ta, tb = type(a), type(b)
@@ -62,7 +66,7 @@ local function show_value(v, seen, out)
   out[#out + 1] = #keys > 0 and " }" or "}"
 end
 
---- A value as text for a failure message: tables with sorted keys, long strings cut.
+--- Formats a value for a failure message: tables with sorted keys, long strings cut.
 function kit.show(v)
   local out = {}
   show_value(v, {}, out)
@@ -73,7 +77,7 @@ end
 local function same(a, b, seen)
   if a == b or (a ~= a and b ~= b) then return true end
   if type(a) ~= "table" or type(b) ~= "table" then return false end
-  -- A pair met again while it is being compared is equal unless something else differs.
+  -- A pair that contains itself is equal unless another value differs.
   if seen[a] == b then return true end
   seen[a] = b
   for k, v in pairs(a) do
@@ -86,36 +90,36 @@ local function same(a, b, seen)
 end
 
 -- ---------------------------------------------------------------------------------------------
--- Assertions. Each raises at its caller's line; `msg` says what was being checked.
+-- Assertions. Each raises an error at the line of its caller; `msg` names the checked value.
 
 local function fail(text, msg)
   error((msg and tostring(msg) .. ": " or "") .. text, 3)
 end
 
---- `got` equals `want`: tables by content, everything else by ==, NaN equal to NaN.
+--- Asserts that `got` equals `want`: tables by content, other values by ==, and NaN equals NaN.
 function kit.eq(got, want, msg)
   if same(got, want, {}) then return end
   fail("values differ\n   got: " .. kit.show(got) .. "\n  want: " .. kit.show(want), msg)
 end
 
---- `v` is neither nil nor false. Returns v, so that `local s = t.ok(create())` reads well.
+--- Asserts that `v` is neither nil nor false. Returns `v`, for `local s = t.ok(create())`.
 function kit.ok(v, msg)
   if not v then fail("got " .. kit.show(v) .. ", want a true value", msg) end
   return v
 end
 
---- `v` is nil (false is not).
+--- Asserts that `v` is nil, not false.
 function kit.is_nil(v, msg)
   if v ~= nil then fail("got " .. kit.show(v) .. ", want nil", msg) end
 end
 
---- `a` and `b` are numbers at most `tolerance` apart.
+--- Asserts that the numbers `a` and `b` differ by at most `tolerance`.
 function kit.near(a, b, tolerance, msg)
   if type(a) == "number" and math.abs(a - b) <= tolerance then return end
   fail(string.format("got %s, want %s ± %s", kit.show(a), b, tolerance), msg)
 end
 
---- `f(...)` raises a string that matches the Lua pattern. Returns that string.
+--- Asserts that `f(...)` raises a string that matches the Lua pattern. Returns that string.
 function kit.raises(pattern, f, ...)
   local ok, e = pcall(f, ...)
   if ok then fail("no error was raised, want one that matches " .. kit.show(pattern)) end
@@ -129,8 +133,8 @@ function kit.raises(pattern, f, ...)
 end
 
 -- ---------------------------------------------------------------------------------------------
--- Open descriptors. /proc/self/fdinfo is read, not /proc/self/fd: opening an entry there
--- opens nothing else, so a pipe cannot block the scan. FDSize bounds it.
+-- Open descriptors. The scan reads /proc/self/fdinfo and not /proc/self/fd, because opening an
+-- entry of /proc/self/fd opens its file, so a pipe could block the scan. FDSize bounds it.
 
 local function read_file(path)
   local f = io.open(path, "rb")
@@ -140,7 +144,7 @@ local function read_file(path)
   return s
 end
 
---- The descriptors open now as a table { [number] = true }, and how many; nil without /proc.
+--- Returns the open descriptors as a table { [number] = true }, and their number; nil without /proc.
 function kit.descriptors()
   local size = tonumber((read_file "/proc/self/status" or ""):match "FDSize:%s*(%d+)")
   if not size then return nil end
@@ -172,7 +176,7 @@ local function describe_descriptors(fds)
   return table.concat(what, ", ")
 end
 
--- Another thread of the process may be about to close its own: look again for 0.2 s of CPU.
+-- Another thread of the process may be closing a descriptor, so the check is repeated for 0.2 s of CPU time.
 local function leaked_since(before)
   local deadline = os.clock() + 0.2
   while true do
@@ -207,10 +211,9 @@ local function report(name, problem)
   io.stdout:flush()
 end
 
---- Runs one test at once. `name` states the behaviour. `opts.leaks = true`: descriptors that
--- stay open afterwards are meant to (a singleton that the library opens once per process).
--- `opts.resident = true`: the test compares resident memory with a bound, which says nothing under AddressSanitizer; it
--- is left out there, and named.
+--- Runs one test at once. `name` states the behaviour. `opts.leaks = true`: the test may leave descriptors open
+-- (the library opens some once per process). `opts.resident = true`: the test compares resident memory with a bound,
+-- which is meaningless under AddressSanitizer; the test is skipped there and its name is printed.
 function kit.test(name, f, opts)
   if opts and opts.resident and os.getenv "LIO_TEST_SANITIZER" then
     print("left out under AddressSanitizer: " .. name)
@@ -243,7 +246,7 @@ local function remove_folders()
   folders = {}
 end
 
--- A suite that dies of an error never reaches finish(); the state's end still removes them.
+-- A suite that fails with an error does not reach finish(); then the end of the Lua state removes the folders.
 kit.on_exit = setmetatable({}, { __gc = remove_folders })
 
 --- A string as one word of a shell command.
@@ -251,7 +254,7 @@ function kit.quote(s)
   return "'" .. s:gsub("'", "'\\''") .. "'"
 end
 
---- A fresh empty folder, removed with all that is in it at the suite's end.
+--- Makes an empty folder, which is removed with its content at the end of the suite. Returns its path.
 function kit.tmp()
   local p = assert(io.popen "mktemp -d")
   local path = p:read "l"
@@ -271,35 +274,35 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Other processes
 
---- The command line that runs a script in the host this suite runs in, for a shell: append
--- " script.lua args". One simple command, so `exec` may stand before it.
-function kit.lio()
+-- A command with a slash is a path, which must not depend on the current folder.
+local function command(name) return name:find "/" and absolute(name) or name end
+
+--- The shell command that runs a script in the interpreter that runs this suite, in any folder: append
+-- " script.lua arguments". It is one simple command, so `exec` can precede it. `lua_path` replaces the package.path
+-- of this suite.
+function kit.lio(lua_path)
   local host = os.getenv "LIO_HOST"
-  if host then return host end
+  if host then
+    host = kit.quote(command(host))
+    return lua_path and "env " .. kit.quote("LUA_PATH=" .. lua_path) .. " " .. host or host
+  end
   local i = 0
   while arg[i - 1] do i = i - 1 end
   return table.concat({
-    "env", kit.quote("LUA_PATH=" .. package.path), kit.quote("LUA_CPATH=" .. package.cpath),
-    kit.quote(arg[i]),
+    "env", kit.quote("LUA_PATH=" .. (lua_path or package.path)), kit.quote("LUA_CPATH=" .. package.cpath),
+    kit.quote(command(arg[i])),
   }, " ")
 end
 
---- The path of the `lio` executable, whichever host runs the suite; from any folder.
-function kit.bin()
-  local path = os.getenv "LIO_BIN" or root .. "target/release/lio"
-  if path:find "^/" then return path end
-  local p = assert(io.popen "pwd")
-  local here = p:read "l"
-  p:close()
-  return here .. "/" .. path
-end
+--- The path of the `lio` executable, in either host.
+function kit.bin() return absolute(os.getenv "LIO_BIN" or root .. "target/release/lio") end
 
---- Runs a shell command to its end. `stdin`: a string to feed it (default: empty).
+--- Runs a shell command until it ends. `stdin`: the string that it reads (default: empty).
 -- Returns a table: `out`, `err` (strings), `code` (exit code), `signal` (number, or nil).
 function kit.run(cmd, stdin)
   local dir = kit.tmp()
   kit.write(dir .. "/in", stdin or "")
-  -- The braces' newline lets `cmd` end in a comment or hold several commands.
+  -- Because of the newline before the brace, `cmd` may end in a comment or have several commands.
   local _, how, code = os.execute(string.format(
     "{ %s\n} <%s/in >%s/out 2>%s/err", cmd, dir, dir, dir))
   local result = {
@@ -318,14 +321,14 @@ end
 local Child = {}
 Child.__index = Child
 
---- The next line the child prints, without its newline; nil at the end.
+--- Returns the next line that the child prints, without its newline; nil at the end.
 function Child:line() return self.pipe:read "l" end
 
---- All the child still prints.
+--- Returns the remaining output of the child.
 function Child:all() return self.pipe:read "a" end
 
---- Reads lines until one matches the pattern; returns its captures (or the match). Raises,
--- with what was read, when the child ends before.
+--- Reads lines until one matches the pattern; returns its captures (or the match). Raises an error
+-- with the lines that were read if the child ends before.
 function Child:expect(pattern)
   local read = {}
   for line in function() return self:line() end do
@@ -341,7 +344,7 @@ function Child:kill(signal)
   os.execute(string.format("kill -%s %d 2>/dev/null", signal or "TERM", self.pid))
 end
 
---- Waits for the child's end. Returns its exit code, or nil and the signal that ended it.
+--- Waits until the child ends. Returns its exit code, or nil and the signal that ended it.
 function Child:close()
   if not self.pipe then return self.code, self.signal end
   local _, how, code = self.pipe:close()
@@ -350,23 +353,23 @@ function Child:close()
   return self.code, self.signal
 end
 
---- Ends the child by a signal (default "TERM") and waits. Results as close().
+--- Ends the child by a signal (default "TERM") and waits. Returns the same as close().
 function Child:stop(signal)
   if self.pipe then self:kill(signal) end
   return self:close()
 end
 
--- However the test ends, its child does not outlive the variable that holds it, nor does what a child that leads a
--- process group has started: timeout(1) cannot pass SIGKILL on.
+-- The child does not outlive the variable that holds it. If the child leads a process group, the whole group is
+-- killed, because timeout(1) cannot forward SIGKILL.
 Child.__close = function(self)
   if self.pipe then os.execute(("kill -s KILL -- -%d 2>/dev/null"):format(self.pid)) end
   self:stop "KILL"
 end
 Child.__gc = Child.__close
 
---- Starts one simple command (no `;`, no `|`, no leading `X=1`: use `env`), stdin empty,
--- its output readable line by line, its errors with it. Returns the child; `child.pid` is its
--- process id. Declare it `<close>`, so that a failing test stops it.
+--- Starts one simple command (no `;`, no `|`, no leading `X=1`: use `env`) with empty standard input. Its output and
+-- its errors can be read line by line. Returns the child; `child.pid` is its process id. Declare it `<close>`, so that
+-- it is stopped if the test fails.
 function kit.spawn(cmd)
   local pipe = assert(io.popen("echo $$; exec " .. cmd .. " </dev/null 2>&1", "r"))
   local pid = tonumber(pipe:read "l")
@@ -375,7 +378,7 @@ end
 
 -- ---------------------------------------------------------------------------------------------
 
---- Ends the suite: prints the closing line and leaves with 0, or 1 when a test failed.
+--- Ends the suite: prints the closing line and exits with 0, or with 1 if a test failed.
 function kit.finish()
   note_running ""
   remove_folders()

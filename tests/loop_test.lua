@@ -1,7 +1,7 @@
 -- lio.loop: run's results and errors, timers, deadlock, stop. Signals are in tests/loop_signal_test.lua.
 
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -55,7 +55,7 @@ t.test("the loop runs again after an error, and cannot be nested", function()
   end), 5)
 end)
 
-k.test("sleep never ends early, and its timer is not set later", function()
+netkit.test("sleep never ends early, and its timer is not set later", function()
   for _, seconds in ipairs { 0.001, 0.01, 0.05, 0.0105 } do
     local before = now()
     loop.sleep(seconds)
@@ -64,14 +64,14 @@ k.test("sleep never ends early, and its timer is not set later", function()
   end
   -- Before the test's own timer of 60 s.
   local co = loop.fork(loop.sleep, 30)
-  k.settle()
+  netkit.settle()
   t.ok(driver.of(loop.net).timers:next() <= 30, "it would sleep too long")
   loop.kill(co)
 end)
 
-k.test("sleep(0) lets other tasks and I/O run first", function()
-  local a, b = k.pair()
-  local _ <close> = k.closing(a, b)
+netkit.test("sleep(0) lets other tasks and I/O run first", function()
+  local a, b = netkit.pair()
+  local _ <close> = netkit.closing(a, b)
   local got
   loop.fork(function() got = b:recv() end)
   loop.sleep(0)
@@ -84,25 +84,25 @@ k.test("sleep(0) lets other tasks and I/O run first", function()
   end
 end)
 
-k.test("a task that yields for ever does not starve I/O or timers", function()
-  local a, b = k.pair()
-  local _ <close> = k.closing(a, b)
+netkit.test("a task that yields for ever does not starve I/O or timers", function()
+  local a, b = netkit.pair()
+  local _ <close> = netkit.closing(a, b)
   local done = false
   loop.fork(function() while not done do coroutine.yield() end end)
-  local received = k.promise(function() return b:recv() end)
+  local received = netkit.promise(function() return b:recv() end)
   loop.sleep(0.01)
   a:send "through"
   t.eq(received(), "through")
   done = true
 end)
 
-k.test("wakeup(co) ends a sleep and passes values", function()
+netkit.test("wakeup(co) ends a sleep and passes values", function()
   local co = loop.running()
   loop.fork(function() loop.wakeup(co, "up", nil) end)
   t.eq(table.pack(loop.sleep(100000)), { "up", nil, n = 2 })
 end)
 
-k.test("an interrupted sleep leaves no timer that would shorten the next wait", function()
+netkit.test("an interrupted sleep leaves no timer that would shorten the next wait", function()
   local co = loop.running()
   loop.fork(function() loop.interrupt(co, "stop") end)
   t.eq({ pcall(loop.sleep, 0.5) }, { false, "stop" })
@@ -111,13 +111,13 @@ k.test("an interrupted sleep leaves no timer that would shorten the next wait", 
   t.ok(now() - before >= 0.6, "the first sleep's timer ended the second")
 end)
 
-k.test("sleep takes only a number", function()
+netkit.test("sleep takes only a number", function()
   t.raises("bad argument #1 to 'sleep'", loop.sleep, "soon")
   t.raises("not a number", loop.sleep, 0 / 0)
   t.raises("bad argument #2 to 'timeout'", loop.timeout, 1, "f")
 end)
 
-k.test("timers fire in the order of their times, those with one time in the order in which they were set", function()
+netkit.test("timers fire in the order of their times, and those of one time in the order of their calls", function()
   local seen, set
   -- Again, if they were not set at (almost) one time.
   repeat
@@ -131,7 +131,7 @@ k.test("timers fire in the order of their times, those with one time in the orde
   t.eq(seen, { 5, 2, 4, 3, 1 })
 end)
 
-k.test("cancel keeps a timeout from firing, once", function()
+netkit.test("cancel keeps a timeout from firing, once", function()
   local fired = 0
   local id = loop.timeout(0.01, function() fired = fired + 1 end)
   t.eq(loop.cancel(id), true)
@@ -156,7 +156,7 @@ t.test("run waits for a pending timeout, and a stop cancels it", function()
   t.eq(fired, false)
 end)
 
-k.test("a hundred thousand timers, most of them cancelled, fire in order", function()
+netkit.test("a hundred thousand timers, most of them cancelled, fire in order", function()
   local last, fired, disorder, ids = 0, 0, 0, {}
   for i = 1, 100000 do
     local seconds = (i * 7919 % 1000) / 10000
@@ -240,12 +240,12 @@ t.test("stop outside run does nothing", function()
   t.eq(loop.run(function() loop.sleep(0) return "ran" end), "ran")
 end)
 
-k.test("a killed sleeper and a killed receiver leave nothing that wakes others", function()
-  local a, b = k.pair()
-  local _ <close> = k.closing(a, b)
+netkit.test("a killed sleeper and a killed receiver leave nothing that wakes others", function()
+  local a, b = netkit.pair()
+  local _ <close> = netkit.closing(a, b)
   local sleeper = loop.fork(function() loop.sleep(1) end)
   local receiver = loop.fork(function() b:recv() end)
-  k.settle()
+  netkit.settle()
   t.ok(loop.kill(sleeper))
   t.ok(loop.kill(receiver))
   a:send "for the next"
@@ -256,8 +256,8 @@ k.test("a killed sleeper and a killed receiver leave nothing that wakes others",
 end)
 
 t.test("a call of net outside a task raises, and the connection works in a task afterwards", function()
-  local a, b = loop.run(k.pair)
-  local _ <close> = k.closing(a, b)
+  local a, b = loop.run(netkit.pair)
+  local _ <close> = netkit.closing(a, b)
   t.raises("outside a task", net.recv, b)
   t.eq(loop.run(function()
     a:send "later"

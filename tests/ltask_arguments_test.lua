@@ -3,9 +3,8 @@
 --
 -- A service compiles each call from text, so that Lua knows the names, and runs it in a task of its own.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- The calls, with correct arguments. `only`: the last position that gets wrong values. `waits`: the call may never
 -- return, and is killed then. `ends`: without arguments the call ends its own task.
@@ -302,7 +301,7 @@ end)
 
 kit.workers = { 1 }
 
-kit.both("a request that cannot be sent leaves nothing to wait for", {
+kit.test("a request that cannot be sent leaves nothing to wait for", {
   services = { peer = "local S = {} function S.echo(...) return ... end return S" },
   main = [[
     local function raised(f, ...)

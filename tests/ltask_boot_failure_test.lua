@@ -1,9 +1,8 @@
 -- A failed boot ends the program with exit code 1 and writes to standard error what has failed, also when the program
 -- ignores the result of `start`.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- Boots a table that is given as source text, which may use `dir`, in a folder with those services. The program ignores
 -- the result of `start`, and prints a line after it.

@@ -1,9 +1,8 @@
 -- Requests between services: send and call, errors and their tracebacks, answers that are late or missing. Numbered
 -- semantics 1, 2, 5, 7 of the service library.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local echo <const> = [[
   local S = {}
@@ -14,7 +13,7 @@ local echo <const> = [[
   return S
 ]]
 
-kit.both("call returns all results of the handler", {
+kit.test("call returns all results of the handler", {
   services = { echo = echo },
   main = [[
     local a = ltask.spawn "echo"
@@ -30,14 +29,14 @@ kit.both("call returns all results of the handler", {
     cyclic.me = cyclic
     back = ltask.call(a, "echo", cyclic)
     say(back.me == back)
-    local list = {}
-    for i = 1, 200 do list[i] = i end
-    say(select("#", ltask.call(a, "echo", table.unpack(list))))
+    local many = {}
+    for i = 1, 200 do many[i] = i end
+    say(select("#", ltask.call(a, "echo", table.unpack(many))))
   ]],
   out = { "nil\tfalse\tnil", "3", "1\ty\t100000\t1.5\ttrue", "true\tfalse", "true", "200" },
 })
 
-kit.both("a service may call itself", {
+kit.test("a service may call itself", {
   main = [[
     function S.twice(x) return x * 2 end
     say(ltask.call(ltask.self(), "twice", 21))
@@ -46,7 +45,7 @@ kit.both("a service may call itself", {
   out = { "42", "true\ttrue" },
 })
 
-kit.both("send does not suspend its caller", {
+kit.test("send does not suspend its caller", {
   services = { echo = echo },
   main = [[
     local a = ltask.spawn "echo"
@@ -58,7 +57,7 @@ kit.both("send does not suspend its caller", {
   out = { "after send", "forked" },
 })
 
-kit.both("messages of one service arrive in the order in which they were sent, by call or send", {
+kit.test("messages of one service arrive in the order in which they were sent, by call or send", {
   services = { list = [[
     local S, list = {}, {}
     function S.add(i) list[#list + 1] = i end
@@ -79,7 +78,7 @@ kit.both("messages of one service arrive in the order in which they were sent, b
   out = { "3000\ttrue" },
 })
 
-kit.both("call suspends only the calling coroutine; other requests of its service continue", {
+kit.test("call suspends only the calling coroutine; other requests of its service continue", {
   services = { echo = echo, middle = [[
     local S = {}
     local other = ...
@@ -101,7 +100,7 @@ kit.both("call suspends only the calling coroutine; other requests of its servic
   out = { "neither is back yet", "quick", "slow" },
 })
 
-kit.both("an error reaches the caller with the id and the traceback of every service in the chain", {
+kit.test("an error reaches the caller with the id and the traceback of every service in the chain", {
   services = {
     front = [[
       local S = {}
@@ -139,8 +138,8 @@ kit.both("an error reaches the caller with the id and the traceback of every ser
     -- A caller that does not catch it adds its own traceback.
     local own
     ltask.fork(function()
-      local _, e = xpcall(function() return ltask.call(front, "pass", "fail") end, function(e) return e end)
-      own = tostring(e)
+      local _, problem = xpcall(function() return ltask.call(front, "pass", "fail") end, function(m) return m end)
+      own = tostring(problem)
     end)
     while not own do ltask.sleep(0) end
     say("caller", own:find("main.lua", 1, true) ~= nil)
@@ -151,7 +150,7 @@ kit.both("an error reaches the caller with the id and the traceback of every ser
   },
 })
 
-kit.both("every kind of error raises in the caller, and the service continues", {
+kit.test("every kind of error raises in the caller, and the service continues", {
   services = { bad = [[
     local S = {}
     function S.text() error("plain", 0) end
@@ -186,7 +185,7 @@ kit.both("every kind of error raises in the caller, and the service continues", 
   },
 })
 
-kit.both("an error of a request without a session is logged with its traceback", {
+kit.test("an error of a request without a session is logged with its traceback", {
   services = { bad = [[
     local S = {}
     function S.fail() error "nobody asked" end
@@ -217,15 +216,15 @@ kit.both("an error of a request without a session is logged with its traceback",
   end,
 })
 
-kit.both("calling a dead service, or an address without one, raises that it is dead", {
+kit.test("calling a dead service, or an address without one, raises that it is dead", {
   services = { brief = "local S = {} function S.stop() ltask.quit() end return S" },
   main = [[
     local a = ltask.spawn "brief"
     local e
     repeat e = select(2, pcall(ltask.call, a, "stop")) until tostring(e):find "is dead"
     for _, id in ipairs { a, 4711, 0xffffffff } do
-      local ok, e = pcall(ltask.call, id, "anything")
-      say(ok, tostring(e):find("{service:" .. id .. "} is dead", 1, true) ~= nil)
+      local ok, problem = pcall(ltask.call, id, "anything")
+      say(ok, tostring(problem):find("{service:" .. id .. "} is dead", 1, true) ~= nil)
     end
     -- Only root may send to id 0.
     say((pcall(ltask.call, 0, "anything")))
@@ -234,7 +233,7 @@ kit.both("calling a dead service, or an address without one, raises that it is d
   out = { "false\ttrue", "false\ttrue", "false\ttrue", "false", "false" },
 })
 
-kit.both("after no_response a request can be answered when its handler has ended, also with an error", {
+kit.test("after no_response a request can be answered when its handler has ended, also with an error", {
   services = { later = [[
     local S, waiting = {}, {}
     function S.ping() end
@@ -273,7 +272,7 @@ kit.both("after no_response a request can be answered when its handler has ended
   out = { "still waiting\tnil", "released", "true\tthe answer", "false\ttrue", "false\ttrue" },
 })
 
-kit.both("current_session returns the sender and the session of the request", {
+kit.test("current_session returns the sender and the session of the request", {
   services = { who = [[
     local S = {}
     function S.who()
@@ -291,7 +290,7 @@ kit.both("current_session returns the sender and the session of the request", {
   out = { "true\tinteger\ttrue" },
 })
 
-kit.both("a request whose coroutine was closed before the answer is logged once, with its handler's line", {
+kit.test("a request whose coroutine was closed before the answer is logged once, with its handler's line", {
   services = { forgetful = [[
     local S, kept = {}
     function S.forget()
@@ -322,7 +321,7 @@ kit.both("a request whose coroutine was closed before the answer is logged once,
   end,
 })
 
-kit.both("syscall reaches the service library's own requests", {
+kit.test("syscall reaches the service library's own requests", {
   services = { echo = echo },
   main = [[
     local a = ltask.spawn "echo"
@@ -333,7 +332,7 @@ kit.both("syscall reaches the service library's own requests", {
   out = { "false", "true" },
 })
 
-kit.both("dispatch returns a service's handlers, and adds further ones", {
+kit.test("dispatch returns a service's handlers, and adds further ones", {
   services = { changing = [[
     local S = {}
     function S.one() return 1 end

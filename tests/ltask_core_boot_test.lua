@@ -1,9 +1,8 @@
 -- The module `ltask.bootstrap`: configuration, both forms of run, pre-initialized services, the senders for foreign
 -- threads; and exclusive services with `ltask.exclusive`.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 t.test("init writes the effective values back into its table", function()
   local r = kit.program [[
@@ -83,7 +82,7 @@ t.test("one process can run several systems, one after another", function()
   t.eq(r.out, "done\n")
 end)
 
-kit.both("run with an argument returns at once, and wait returns when root has ended", {
+kit.test("run with an argument returns at once, and wait returns when root has ended", {
   root = [[
     raw.next()
     while not io.open "go" do ltask.timer_sleep(5) end
@@ -100,7 +99,7 @@ kit.both("run with an argument returns at once, and wait returns when root has e
   out = { "userdata", "main goes on", "root ends", "0" },
 })
 
-kit.both("bootstrap.pushlog adds an entry with id 0 to the log", {
+kit.test("bootstrap.pushlog adds an entry with id 0 to the log", {
   before = "boot.pushlog(boot.pack('info', 'from the outside'))",
   root = [[
     raw.next()
@@ -110,7 +109,7 @@ kit.both("bootstrap.pushlog adds an entry with id 0 to the log", {
   out = { "integer\tinfo\tfrom the outside" },
 })
 
-kit.both("the senders for foreign threads are addresses", {
+kit.test("the senders for foreign threads are addresses", {
   root = "raw.next() raw.next()",
   run = [[
     local context = boot.run(nil)
@@ -129,7 +128,7 @@ kit.both("the senders for foreign threads are addresses", {
   end,
 })
 
-kit.both("a service may enter the main thread, which runs it in mainthread_wait, and leave it", {
+kit.test("a service may enter the main thread, which runs it in mainthread_wait, and leave it", {
   root = [[
     raw.next()
     local function on_main()
@@ -184,19 +183,19 @@ end
 local function both_exclusive(name, source, root, out)
   local spec = exclusive(source, root)
   spec.out = out
-  kit.both(name, spec)
+  kit.test(name, spec)
 end
 
 both_exclusive("an exclusive service is resumed after each yield, message or not", [[
-  for i = 1, 50 do
+  for _ = 1, 50 do
     exclusive.sleep(1)
     coroutine.yield()
   end
   post(1, 0, 1, "resumed", ltask.self(), ltask.label(), ltask.is_exclusive())
   coroutine.yield()
 ]], [[
-  local _, _, _, what, id, label, alone
-  repeat _, _, _, what, id, label, alone = raw.next() until what == "resumed"
+  local what, id, label, alone
+  repeat what, id, label, alone = select(4, raw.next()) until what == "resumed"
   say(what, id, label, alone, ltask.is_exclusive(2), ltask.is_exclusive(1))
 ]], { "resumed\t2\texclusive\ttrue\ttrue\tfalse" })
 
@@ -226,7 +225,7 @@ both_exclusive("the event wait of an exclusive service ends when a message comes
   local waits, heard = 0, 0
   while heard < 5 do
     coroutine.yield()
-    local from, session, kind, p, n = ltask.recv_message()
+    local from, session, _, p, n = ltask.recv_message()
     if not from then
       assert(wait() == true)
       waits = waits + 1
@@ -284,7 +283,7 @@ both_exclusive("root gets a signal when an exclusive service ends", "coroutine.y
   say(from, type)
 ]], { "2\t4" })
 
-kit.both("a preinit VM runs on its own thread, then becomes the service", {
+kit.test("a preinit VM runs on its own thread, then becomes the service", {
   root = [[
     local heard
     raw.next()
@@ -321,7 +320,7 @@ kit.both("a preinit VM runs on its own thread, then becomes the service", {
 
 -- `require "ltask.exclusive"` raised an error in such a VM, which ended, and could not become a service.
 for _, thread in ipairs { "boot.new_thread(2)", "" } do
-  kit.both("preinit code may use ltask.exclusive, and its event descriptor stays when it becomes a service; "
+  kit.test("preinit code may use ltask.exclusive, and its event descriptor stays when it becomes a service; "
     .. (thread == "" and "one that is not exclusive" or "an exclusive one"), {
     root = [[
       raw.next()

@@ -1,9 +1,8 @@
 -- Event descriptors of ordinary services, by the low-level functions: eventinit, eventreset, touch_service, IDLE
 -- messages. Such a service has a thread of its own.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- Waits whenever it is idle, and answers every request with the counts of IDLE messages and wakeups.
 local waiter <const> = [[
@@ -25,7 +24,7 @@ while true do
 end
 ]]
 
-kit.both("a service that is idle gets IDLE, blocks in its wait, and is woken by a message", {
+kit.test("a service that is idle gets IDLE, blocks in its wait, and is woken by a message", {
   services = { waiter = waiter },
   root = [[
     raw.next()
@@ -33,7 +32,7 @@ kit.both("a service that is idle gets IDLE, blocks in its wait, and is woken by 
     local woken_before = -1
     for i = 1, 20 do
       raw.post(id, i, 1, "ping")
-      local _, session, _, what, idle, woken = raw.next()
+      local _, session, _, what, _, woken = raw.next()
       assert(session == i and what == "ping" and woken >= woken_before)
       woken_before = woken
     end
@@ -45,7 +44,7 @@ kit.both("a service that is idle gets IDLE, blocks in its wait, and is woken by 
   out = { "twenty answers", "true\t4" },
 })
 
-kit.both("forty services that block in their wait do not occupy the workers", {
+kit.test("forty services that block in their wait do not occupy the workers", {
   services = { waiter = waiter, echo = [[
     while true do
       local from, session, type, what = raw.next()
@@ -75,7 +74,7 @@ kit.both("forty services that block in their wait do not occupy the workers", {
   out = { "the echo service runs", "each waiter answered" },
 })
 
-kit.both("touch_service ends the wait of a service without a message", {
+kit.test("touch_service ends the wait of a service without a message", {
   services = { watcher = [[
     raw.next()
     local wait = ltask.eventinit()
@@ -107,11 +106,11 @@ kit.both("touch_service ends the wait of a service without a message", {
   end,
 })
 
-kit.both("a burst of messages makes the descriptor readable once", {
+kit.test("a burst of messages makes the descriptor readable once", {
   services = { burst = [[
     raw.next()
     local wait = ltask.eventinit()
-    local waits, heard, go = 0, 0
+    local waits, heard = 0, 0
     while true do
       local from, session, type, what = raw.next()
       if type == 5 then
@@ -148,10 +147,10 @@ kit.both("a burst of messages makes the descriptor readable once", {
   out = { "9\t200\ttrue" },
 })
 
-kit.both("eventinit works once per service; eventreset returns a new descriptor", {
+kit.test("eventinit works once per service; eventreset returns a new descriptor", {
   services = { twice = [[
     raw.next()
-    local wait, first = ltask.eventinit()
+    local wait = ltask.eventinit()
     local again = pcall(ltask.eventinit)
     local second = ltask.eventreset()
     raw.post(1, 0, 1, again, type(second))
@@ -172,7 +171,7 @@ kit.both("eventinit works once per service; eventreset returns a new descriptor"
   out = { "false\tuserdata", "ended" },
 })
 
-kit.both("the system ends while services block in their wait", {
+kit.test("the system ends while services block in their wait", {
   services = { waiter = waiter },
   root = [[
     raw.next()

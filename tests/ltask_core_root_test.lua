@@ -1,9 +1,8 @@
 -- The functions of root, with the low-level modules alone: schedule messages, starting and removing services, signals
 -- of their death, and the process's exit code.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- Ends at the second message if that is "end", and raises an error if it is "raise".
 local mortal <const> = [[
@@ -14,7 +13,7 @@ while true do
 end
 ]]
 
-kit.both("NEW answers root with new ids, which are not reused at once", {
+kit.test("NEW answers root with new ids, which are not reused at once", {
   services = { mortal = mortal },
   root = [[
     raw.next()
@@ -35,7 +34,7 @@ kit.both("NEW answers root with new ids, which are not reused at once", {
   out = { "100" },
 })
 
-kit.both("a schedule message of a service that is not root gets receipt ERROR", {
+kit.test("a schedule message of a service that is not root gets receipt ERROR", {
   services = { climber = [[
     raw.next()
     local new, del = raw.post(0, 0, 0), raw.post(0, 1, 1)
@@ -44,15 +43,15 @@ kit.both("a schedule message of a service that is not root gets receipt ERROR", 
   root = [[
     raw.next()
     raw.spawn "climber"
-    local _, _, type, new, del
-    repeat _, _, type, new, del = raw.next() until type == 1
+    local type, new, del
+    repeat type, new, del = select(3, raw.next()) until type == 1
     say(new, del)
     say("root lives")
   ]],
   out = { "2\t2", "root lives" },
 })
 
-kit.both("a schedule message of an unknown kind, or for an id without a service, is refused", {
+kit.test("a schedule message of an unknown kind, or for an id without a service, is refused", {
   root = [[
     raw.next()
     say((raw.post(0, 0, 2)))
@@ -62,7 +61,7 @@ kit.both("a schedule message of an unknown kind, or for an id without a service,
   out = { "2", "true", "root lives" },
 })
 
-kit.both("root gets a signal when a service returns, and when it raises, with the error", {
+kit.test("root gets a signal when a service returns, and when it raises, with the error", {
   services = { mortal = mortal },
   root = [[
     raw.next()
@@ -78,7 +77,7 @@ kit.both("root gets a signal when a service returns, and when it raises, with th
   out = { "end\ttrue\t4", "raise\ttrue\t4" },
 })
 
-kit.both("requests in the mailbox of a dead service are all in the list, in order", {
+kit.test("requests in the mailbox of a dead service are all in the list, in order", {
   services = { sleeper = [[
     raw.next()
     raw.post(1, 0, 1, "asleep")
@@ -90,18 +89,18 @@ kit.both("requests in the mailbox of a dead service are all in the list, in orde
     os.remove(flag)
     SOURCES.sleeper = SOURCES.sleeper:gsub("FLAG", "'" .. flag .. "'")
     local id = raw.spawn "sleeper"
-    local what, type, _
-    repeat _, _, type, what = raw.next() until what == "asleep"
+    local what, type
+    repeat what = select(4, raw.next()) until what == "asleep"
     for i = 1, 5 do assert(raw.post(id, 100 + i, 1, "waiting") == 1) end
     io.open(flag, "w"):close()
-    repeat _, _, type = raw.next() until type == 4
+    repeat type = select(3, raw.next()) until type == 4
     say(table.unpack(raw.bury(id)))
     os.remove(flag)
   ]],
   out = { "1\t101\t1\t102\t1\t103\t1\t104\t1\t105" },
 })
 
-kit.both("init_service returns false and an error; its form with three arguments raises", {
+kit.test("init_service returns false and an error; its form with three arguments raises", {
   root = [[
     raw.next()
     local function id() return select(2, raw.post(0, 0, 0)) end
@@ -121,7 +120,7 @@ kit.both("init_service returns false and an error; its form with three arguments
   end,
 })
 
-kit.both("a service may be started on a given worker", {
+kit.test("a service may be started on a given worker", {
   services = { placed = [[
     raw.next()
     local there = true
@@ -135,14 +134,14 @@ kit.both("a service may be started on a given worker", {
   root = [[
     raw.next()
     raw.spawn("placed", WORKERS - 1)
-    local _, _, type, there
-    repeat _, _, type, there = raw.next() until type == 1
+    local type, there
+    repeat type, there = select(3, raw.next()) until type == 1
     say(there)
   ]],
   out = { "true" },
 })
 
-kit.both("when root returns, the system ends although services wait or handle messages", {
+kit.test("when root returns, the system ends although services wait or handle messages", {
   services = {
     waiting = "while true do raw.next() end",
     busy = "while true do raw.post(ltask.self(), 0, 1) raw.next() end",
@@ -159,10 +158,10 @@ kit.both("when root returns, the system ends although services wait or handle me
   out = { "root returns", "run returned", "over" },
 })
 
-kit.both("every VM is closed at the end: __gc and pending __close run", {
+kit.test("every VM is closed at the end: __gc and pending __close run", {
   services = { holder = [[
     KEPT = setmetatable({}, { __gc = function() say "collected" end })
-    local mine <close> = setmetatable({}, { __close = function() say "closed" end })
+    local _ <close> = setmetatable({}, { __close = function() say "closed" end })
     raw.next()
     raw.post(1, 0, 1, "holding")
     while true do raw.next() end
@@ -180,7 +179,7 @@ kit.both("every VM is closed at the end: __gc and pending __close run", {
   end,
 })
 
-kit.both("wait returns the exit code that root has set", {
+kit.test("wait returns the exit code that root has set", {
   root = [[
     raw.next()
     root.set_exit_code(42)
@@ -188,6 +187,96 @@ kit.both("wait returns the exit code that root has set", {
   run = "local context = boot.run(nil) local code = boot.wait(context) boot.deinit() say(code) os.exit(code, true)",
   out = { "42" },
   code = 42,
+})
+
+-- The exit code was 0.
+t.test("the exit code is 1 when root ends by an error", function()
+  for _, worker in ipairs(kit.workers) do
+    local out, err, code = kit.raw_system({
+      root = "raw.next() error 'no good end'",
+      run = "print('code', boot.run(), boot.deinit())",
+    }, worker)
+    t.eq({ out, code }, { "code\t1\n", 0 }, err)
+    t.ok(err:find "no good end", err)
+  end
+end)
+
+-- A request sent by `exclusive.send` counted as the answer to a received request with the same session: when the
+-- service died, the caller got no answer.
+kit.test("exclusive.send of a request leaves a pending request of the same session to be answered", {
+  root = [[
+    raw.next()
+    raw.post(2, 7, 1, "ask")
+    say((select(4, raw.next())))
+    local id
+    repeat
+      local from, _, type = raw.next()
+      id = type == 4 and from
+    until id
+    local dead = root.close_service(id)
+    say(#dead, dead[1], dead[2])
+  ]],
+  before = [[
+    boot.new_service("own", [=[
+      local ltask = require "ltask"
+      local exclusive = require "ltask.exclusive"
+      while true do
+        local from, _, _, p, n = ltask.recv_message()
+        if from then
+          ltask.remove(p, n)
+          exclusive.send(1, 7, 1, ltask.pack "a request of its own")
+          return
+        end
+        exclusive.sleep(2)
+        coroutine.yield()
+      end
+    ]=], 2)
+    boot.new_thread(2)
+  ]],
+  out = { "a request of its own", "2\t1\t7" },
+})
+
+-- In Lua 5.5 the `__tostring` method closed the coroutine that called it, and the service ended with a panic.
+kit.test("an error whose text closes the coroutine that makes it ends the service as any other", {
+  services = {
+    failing = [[
+      KEPT = setmetatable({}, { __gc = function() say "finalized" end })
+      coroutine.yield()
+      error(setmetatable({}, { __tostring = function() coroutine.close(coroutine.running()) end }))
+    ]],
+  },
+  root = [[
+    local failing = raw.spawn "failing"
+    raw.post(failing, 0, 1, "go")
+    -- The message of its start may arrive first.
+    local from, type, _
+    repeat from, _, type = raw.next() until type ~= 1
+    assert(from == failing and type == 4, "no signal of its death")
+    raw.bury(failing)
+  ]],
+  err = _VERSION == "Lua 5.4" and "cannot close a running coroutine" or "error object is not a string",
+  out = { "finalized" },
+})
+
+-- The service with that id was destroyed, with the requests that waited for it.
+kit.test("init_service refuses an id that was not opened or has a service, which continues", {
+  services = { echo = [[
+    while true do
+      local from, session, type, what = raw.next()
+      if type == 1 and session > 0 then raw.post(from, session, 2, what) end
+    end
+  ]] },
+  root = [[
+    raw.next()
+    local id = raw.spawn "echo"
+    for _, source in ipairs { "this is no Lua", "return" } do
+      say((root.init_service(id, "other", source, "=other")))
+      say((root.init_service(4711, "other", source, "=other")))
+    end
+    raw.post(id, 5, 1, "lives")
+    say(select(2, raw.next()))
+  ]],
+  out = { "false", "false", "false", "false", "5\t2\tlives" },
 })
 
 t.finish()

@@ -1,11 +1,10 @@
 -- Coroutines in one service: all forms of fork, wait and wakeup, the order in which they run, and the pool that they
 -- come from. Numbered semantics 2 and 4 of the service library.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
-kit.both("wakeup passes its values to the waiting coroutine, and returns true", {
+kit.test("wakeup passes its values to the waiting coroutine, and returns true", {
   main = [[
     ltask.fork(function() say("woken", ltask.wait "token") end)
     local me = ltask.fork(function() say("by default", ltask.wait()) end)
@@ -18,7 +17,7 @@ kit.both("wakeup passes its values to the waiting coroutine, and returns true", 
   out = { "true", "true", "queued, not run", "woken\t1\tnil\tx", "by default\town coroutine" },
 })
 
-kit.both("wakeup of a token without a waiting coroutine returns nil, and so does a second wakeup", {
+kit.test("wakeup of a token without a waiting coroutine returns nil, and so does a second wakeup", {
   main = [[
     say(ltask.wakeup "nobody", ltask.interrupt("nobody", "x"))
     say(ltask.multi_wakeup "nobody", ltask.multi_interrupt("nobody", "x"))
@@ -29,7 +28,7 @@ kit.both("wakeup of a token without a waiting coroutine returns nil, and so does
   out = { "nil\tnil", "nil\tnil", "true\tnil" },
 })
 
-kit.both("woken coroutines run in the order of the wakeups, after the current coroutine suspends", {
+kit.test("woken coroutines run in the order of the wakeups, after the current coroutine suspends", {
   main = [[
     local list = {}
     for i = 1, 5 do
@@ -47,7 +46,7 @@ kit.both("woken coroutines run in the order of the wakeups, after the current co
   out = { "before\t0", "3 1 5 2 4" },
 })
 
-kit.both("fork returns the coroutine, passes its arguments, and starts forks in order", {
+kit.test("fork returns the coroutine, passes its arguments, and starts forks in order", {
   main = [[
     local list, cos = {}, {}
     for i = 1, 5 do
@@ -68,7 +67,7 @@ kit.both("fork returns the coroutine, passes its arguments, and starts forks in 
   out = { "thread\t0", "f1 f2 f3 f4 f5", "again5 again4 again3 again2 again1" },
 })
 
-kit.both("forked functions start before the service handles its next message", {
+kit.test("forked functions start before the service handles its next message", {
   services = { order = [[
     local S, list = {}, {}
     function S.first()
@@ -90,7 +89,7 @@ kit.both("forked functions start before the service handles its next message", {
   out = { "first fork1 fork2 fork3 second" },
 })
 
-kit.both("interrupt raises its error in the waiting coroutine", {
+kit.test("interrupt raises its error in the waiting coroutine", {
   main = [[
     local co = ltask.fork(function()
       local ok, e = pcall(ltask.wait)
@@ -103,7 +102,7 @@ kit.both("interrupt raises its error in the waiting coroutine", {
   out = { "true\tnil", "false\ttrue" },
 })
 
-kit.both("multi_wakeup wakes all coroutines that wait on a token, in order; multi_interrupt raises in all", {
+kit.test("multi_wakeup wakes all coroutines that wait on a token, in order; multi_interrupt raises in all", {
   main = [[
     local list = {}
     for i = 1, 4 do
@@ -131,7 +130,7 @@ kit.both("multi_wakeup wakes all coroutines that wait on a token, in order; mult
   out = { "true\tnil", "1ab 2ab 3ab 4ab", "true\tnil", "3" },
 })
 
-kit.both("a coroutine can be woken by its current_token", {
+kit.test("a coroutine can be woken by its current_token", {
   main = [[
     local token
     ltask.fork(function()
@@ -145,7 +144,7 @@ kit.both("a coroutine can be woken by its current_token", {
   out = { "true", "woken\tx" },
 })
 
-kit.both("two coroutines that wake each other lose no wakeup", {
+kit.test("two coroutines that wake each other lose no wakeup", {
   main = [[
     local n <const> = 20000
     local turns = 0
@@ -170,7 +169,7 @@ kit.both("two coroutines that wake each other lose no wakeup", {
   out = { "true" },
 })
 
-kit.both("many requests, one after another, run in a few coroutines", {
+kit.test("many requests, one after another, run in a few coroutines", {
   services = { pool = [[
     local S, seen, count = {}, {}, 0
     function S.ping(i)
@@ -192,7 +191,7 @@ kit.both("many requests, one after another, run in a few coroutines", {
   out = { "true\ttrue", "true" },
 })
 
-kit.both("a pooled coroutine keeps no value of the request before", {
+kit.test("a pooled coroutine keeps no value of the request before", {
   services = { leak = [[
     local S, weak = {}, setmetatable({}, { __mode = "k" })
     function S.hold()
@@ -216,7 +215,7 @@ kit.both("a pooled coroutine keeps no value of the request before", {
   out = { "true" },
 })
 
-kit.both("twenty thousand forks at once all run, in order, in linear time", {
+kit.test("twenty thousand forks at once all run, in order, in linear time", {
   main = [[
     -- Forks n at once. Returns the CPU time.
     local function forks(n)
@@ -240,7 +239,7 @@ kit.both("twenty thousand forks at once all run, in order, in linear time", {
   out = { "true" },
 })
 
-kit.both("forks of forks run before the next message, also at the end of a long slice", {
+kit.test("forks of forks run before the next message, also at the end of a long slice", {
   services = { chain = [[
     local S, log = {}, {}
     function S.message() log[#log + 1] = "message" end
@@ -271,10 +270,10 @@ kit.both("forks of forks run before the next message, also at the end of a long 
   end,
 })
 
-kit.both("an error in a fork ends only its own coroutine; its pending __close runs", {
+kit.test("an error in a fork ends only its own coroutine; its pending __close runs", {
   main = [[
     ltask.fork(function()
-      local guard <close> = setmetatable({}, { __close = function() say "closed" end })
+      local _ <close> = setmetatable({}, { __close = function() say "closed" end })
       error "broken fork"
     end)
     ltask.fork(function() say "the next one runs" end)
@@ -283,17 +282,12 @@ kit.both("an error in a fork ends only its own coroutine; its pending __close ru
   ]],
   err = false,
   out = function(out, err)
-    local lines = kit.lines(out)
-    local said = {}
-    for _, line in ipairs(lines) do
-      if not line:find "^%[" and not line:find "^%s" then said[#said + 1] = line end
-    end
-    t.ok(table.concat(said, "|"):find("closed|the next one runs|and so does main", 1, true), out)
+    t.ok(table.concat(kit.said(out), "|"):find("closed|the next one runs|and so does main", 1, true), out)
     t.ok((out .. err):find("broken fork", 1, true), out .. err)
   end,
 })
 
-kit.both("suspend passes a session's answer to a function or to a coroutine", {
+kit.test("suspend passes a session's answer to a function or to a coroutine", {
   main = [[
     local session <const> = 0x70000001
     ltask.suspend(session, function() say "by a function" ltask.wakeup "next" end)
@@ -303,7 +297,7 @@ kit.both("suspend passes a session's answer to a function or to a coroutine", {
   out = { "by a function" },
 })
 
-kit.both("thread_info describes a waiting coroutine", {
+kit.test("thread_info describes a waiting coroutine", {
   main = [[
     local co = ltask.fork(function() ltask.wait "something" end)
     ltask.sleep(0)
@@ -314,7 +308,7 @@ kit.both("thread_info describes a waiting coroutine", {
   out = { "true" },
 })
 
-kit.both("a handler may make and resume coroutines of its own", {
+kit.test("a handler may make and resume coroutines of its own", {
   services = { own = [[
     local S = {}
     function S.generate(n)

@@ -1,9 +1,8 @@
 -- The end of a service by quit, kill and error: all its callers get an answer, and a late message fails instead of
 -- reaching a new service. Numbered semantics 6 and 8.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local victim <const> = [[
   local S = {}
@@ -60,7 +59,7 @@ local counting <const> = [[
   end
 ]]
 
-kit.both("kill returns true for a service and false without one", {
+kit.test("kill returns true for a service and false without one", {
   services = { victim = victim },
   main = [[
     local a = ltask.spawn "victim"
@@ -70,7 +69,7 @@ kit.both("kill returns true for a service and false without one", {
   out = { "true\tfalse\tfalse", "false" },
 })
 
-kit.both("kill ends a service whose mailbox is full, and each of several kills is answered", {
+kit.test("kill ends a service whose mailbox is full, and each of several kills is answered", {
   services = { victim = victim },
   config = { core = { queue = 4 } },
   main = counting .. [[
@@ -97,7 +96,7 @@ kit.both("kill ends a service whose mailbox is full, and each of several kills i
 })
 
 for how, stop in pairs { quit = "ltask.send(a, 'stop')", kill = "ltask.kill(a)" } do
-  kit.both("requests that a service handles when it ends by " .. how .. " are answered with an error", {
+  kit.test("requests that a service handles when it ends by " .. how .. " are answered with an error", {
     services = { victim = victim },
     main = counting .. [[
       local a = ltask.spawn "victim"
@@ -114,7 +113,7 @@ for how, stop in pairs { quit = "ltask.send(a, 'stop')", kill = "ltask.kill(a)" 
   })
 end
 
-kit.both("requests queued at a service that ends are answered", {
+kit.test("requests queued at a service that ends are answered", {
   services = { victim = victim },
   main = counting .. [[
     local a = ltask.spawn "victim"
@@ -131,7 +130,7 @@ kit.both("requests queued at a service that ends are answered", {
   out = { "0", "200\t200\tnil\ttrue" },
 })
 
-kit.both("callers that wait for room in a mailbox are answered when its service ends", {
+kit.test("callers that wait for room in a mailbox are answered when its service ends", {
   services = { victim = victim },
   config = { full = "wait", core = { queue = 4 } },
   main = counting .. [[
@@ -154,7 +153,7 @@ kit.both("callers that wait for room in a mailbox are answered when its service 
   out = { "0", "100\t100\t100\tnil" },
 })
 
-kit.both("requests to a service that fails while it starts are answered, and spawn raises", {
+kit.test("requests to a service that fails while it starts are answered, and spawn raises", {
   services = { stillborn = [[
     local who = ...
     -- Returns when the service has requests.
@@ -185,7 +184,7 @@ kit.both("requests to a service that fails while it starts are answered, and spa
   out = { "false\ttrue", "20\t20\t0" },
 })
 
-kit.both("answers to the requests of a service are dropped when it ends", {
+kit.test("answers to the requests of a service are dropped when it ends", {
   services = { victim = victim, asker = [[
     local S = {}
     local other = ...
@@ -208,7 +207,7 @@ kit.both("answers to the requests of a service are dropped when it ends", {
   out = { "10\t0", "10\tstill there" },
 })
 
-kit.both("ids are not reused soon: a late message fails instead of reaching a new service", {
+kit.test("ids are not reused soon: a late message fails instead of reaching a new service", {
   services = { victim = victim },
   main = [[
     local seen, list = {}, {}
@@ -228,7 +227,7 @@ kit.both("ids are not reused soon: a late message fails instead of reaching a ne
   out = { "200" },
 })
 
-kit.both("the quit handler runs at quit and at kill, before the service ends; its errors are logged", {
+kit.test("the quit handler runs at quit and at kill, before the service ends; its errors are logged", {
   services = { polite = [[
     local S = {}
     function S.stop() ltask.quit() end
@@ -253,16 +252,12 @@ kit.both("the quit handler runs at quit and at kill, before the service ends; it
   ]],
   err = false,
   out = function(out, err)
-    local said = {}
-    for _, line in ipairs(kit.lines(out)) do
-      if not line:find "^[%[%s]" then said[#said + 1] = line end
-    end
-    t.eq(said, { "quit handler", "first", "quit handler", "second", "false" })
+    t.eq(kit.said(out), { "quit handler", "first", "quit handler", "second", "false" })
     t.ok((out .. err):find("quit failed", 1, true), out .. err)
   end,
 })
 
-kit.both("a dead service's memory is released: its __gc and its coroutines' __close have run", {
+kit.test("a dead service's memory is released: its __gc and its coroutines' __close have run", {
   services = { holder = [[
     local S, dir = {}, ...
     local function note(what)
@@ -271,7 +266,7 @@ kit.both("a dead service's memory is released: its __gc and its coroutines' __cl
     end
     KEPT = setmetatable({}, { __gc = function() note "collected" end })
     function S.wait()
-      local guard <close> = setmetatable({}, { __close = function() note "closed" end })
+      local _ <close> = setmetatable({}, { __close = function() note "closed" end })
       ltask.wait "for ever"
     end
     return S
@@ -299,7 +294,7 @@ kit.both("a dead service's memory is released: its __gc and its coroutines' __cl
   end,
 })
 
-kit.both("every call is answered during many spawns, calls and kills", {
+kit.test("every call is answered during many spawns, calls and kills", {
   services = { victim = victim },
   main = counting .. [[
     local state = 7

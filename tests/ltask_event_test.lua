@@ -1,9 +1,8 @@
 -- Services that own an event descriptor and block in their idle handler, and services that are bound to a worker and
 -- block there: other services still run. The original ltask hung in both cases.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local blocker <const> = [[
   local S, waits = {}, 0
@@ -32,7 +31,7 @@ local plain <const> = [[
 ]]
 
 for _, how in ipairs { 10, 40 } do
-  kit.both(how .. " services that block in their event wait do not occupy the workers", {
+  kit.test(how .. " services that block in their event wait do not occupy the workers", {
     services = { blocker = blocker, plain = plain },
     main = "local n = " .. how .. [[
 
@@ -65,7 +64,7 @@ for _, how in ipairs { 10, 40 } do
   })
 end
 
-kit.both("a burst of messages wakes a blocked service once or twice, not once per message", {
+kit.test("a burst of messages wakes a blocked service once or twice, not once per message", {
   services = { blocker = blocker },
   main = [[
     local dir = ...
@@ -80,7 +79,7 @@ kit.both("a burst of messages wakes a blocked service once or twice, not once pe
 })
 
 -- If a service found a message at the end of a slice, and not in its wait, its descriptor was written twice for it.
-kit.both("no wait of a blocked service costs its senders two system calls", {
+kit.test("no wait of a blocked service costs its senders two system calls", {
   services = { blocker = blocker },
   main = [[
     local function writes()
@@ -118,7 +117,7 @@ for what, task in pairs {
     end)
   ]],
 } do
-  kit.both("a service that " .. what .. " is woken by each message", {
+  kit.test("a service that " .. what .. " is woken by each message", {
     services = { own = "local wait = ltask.eventinit() " .. task .. " return { ping = function(i) return i end }" },
     main = [[
       local own = ltask.spawn "own"
@@ -131,7 +130,7 @@ for what, task in pairs {
   })
 end
 
-kit.both("senders to a full mailbox continue while its service with an event yields again and again", {
+kit.test("senders to a full mailbox continue while its service with an event yields again and again", {
   services = { own = [[
     ltask.eventinit()
     ltask.fork(function() while true do coroutine.yield() end end)
@@ -149,7 +148,7 @@ kit.both("senders to a full mailbox continue while its service with an event yie
 })
 
 -- Messages of a burst that it had read were not handled until the next message arrived.
-kit.both("an exclusive service blocks only when every message of a burst is handled", {
+kit.test("an exclusive service blocks only when every message of a burst is handled", {
   services = { own = [[
     local S, count = {}, 0
     local wait = require "ltask.exclusive".eventinit()
@@ -173,7 +172,7 @@ kit.both("an exclusive service blocks only when every message of a burst is hand
   out = { "3000" },
 })
 
-kit.both("a service that blocks in its event wait can quit, be killed, and exist when the system ends", {
+kit.test("a service that blocks in its event wait can quit, be killed, and exist when the system ends", {
   services = { blocker = blocker },
   main = [[
     local a, b = ltask.spawn "blocker", ltask.spawn "blocker"
@@ -191,7 +190,7 @@ kit.both("a service that blocks in its event wait can quit, be killed, and exist
   out = { "one has quit", "true", "false", "fifty more came and went" },
 })
 
-kit.both("a service that is bound to a worker and blocks there does not block other services", {
+kit.test("a service that is bound to a worker and blocks there does not block other services", {
   services = { plain = plain, bound = [[
     local S = {}
     function S.bind() ltask.worker_bind(0) return ltask.worker_id() end
@@ -228,7 +227,7 @@ kit.both("a service that is bound to a worker and blocks there does not block ot
   out = { "the others were not kept\tfalse", "blocked" },
 })
 
-kit.both("bound services run on their workers only", {
+kit.test("bound services run on their workers only", {
   services = { bound = [[
     local n = ...
     ltask.worker_bind(n)
@@ -259,7 +258,7 @@ kit.both("bound services run on their workers only", {
   out = { "true", "true" },
 })
 
-kit.both("an idle handler runs only when the mailbox is empty, and may answer later", {
+kit.test("an idle handler runs only when the mailbox is empty, and may answer later", {
   services = { batch = [[
     local S, pending = {}, {}
     local wait = ltask.eventinit()
@@ -297,7 +296,7 @@ kit.both("an idle handler runs only when the mailbox is empty, and may answer la
 
 -- socket.fd refused descriptors that are not sockets, so that every io service died at its start; an object that owned
 -- the descriptor closed the scheduler's, or another one with the same number.
-kit.both("bee.socket.fd takes the event descriptor and leaves it to the scheduler", {
+kit.test("bee.socket.fd takes the event descriptor and leaves it to the scheduler", {
   services = { io = [[
     require "lio"
     local select, socket = require "bee.select", require "bee.socket"

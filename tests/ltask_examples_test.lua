@@ -2,24 +2,20 @@
 -- describe, and the programs of examples/, which have a loop of their own, run unchanged by `lio --service`. In both
 -- hosts, programs that need the executable are run by it.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local childkit = require "tests.childkit"
-local kit = require "tests.ltaskkit"
-local http = require "tests.http_client"
+local childkit = require "tests.kit.server_process"
+local kit = require "tests.kit.ltask_system"
+local http = require "tests.kit.raw_http"
 local json = require "lio.json"
 local loop = require "lio.loop"
 local net = require "lio.net"
 
 local connect, stop = childkit.connect, childkit.stop
 
-local here = t.run "pwd".out:gsub("\n", "")
-local root = t.root:find "^/" and t.root or here .. "/" .. t.root
-
 -- Runs an example in this suite's host, from a folder that is not its own.
 local function run(path, argument)
   return t.run(("cd / && timeout -k 1 60 %s %s %s"):format(
-    kit.host(), t.quote(root .. "examples/" .. path), argument or ""))
+    kit.host(), t.quote(t.root .. "examples/" .. path), argument or ""))
 end
 
 t.test("minimal prints the output of the original program, and ends", function()

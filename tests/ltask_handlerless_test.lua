@@ -1,9 +1,8 @@
 -- A service without handlers ends when its last task has ended: a service that runs code once need not be ended, and
 -- the system ends with its last service.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- Boots a table that is given as source text, in a folder with those services. The exit code is that of `start`.
 local function boot(config, services)
@@ -43,7 +42,7 @@ for _, config in ipairs {
   end)
 end
 
-kit.both("2,000 services that end by themselves leave nothing behind, with max_service = 64", {
+kit.test("2,000 services that end by themselves leave nothing behind, with max_service = 64", {
   config = { core = { max_service = 64 } },
   services = { brief = "assert(... == 7)" },
   main = watching .. [[
@@ -62,7 +61,7 @@ kit.both("2,000 services that end by themselves leave nothing behind, with max_s
   out = { "2000\t0" },
 })
 
-kit.both("it runs as long as one of its tasks: one that sleeps, waits for an answer, is woken by a third", {
+kit.test("it runs as long as one of its tasks: one that sleeps, waits for an answer, is woken by a third", {
   services = {
     sleeper = [[
       ltask.fork(function()
@@ -97,7 +96,7 @@ kit.both("it runs as long as one of its tasks: one that sleeps, waits for an ans
   out = { "slept", "answered", "woken", "time is over" },
 })
 
-kit.both("handlers keep a service: a returned table, also an empty one; dispatch at once, or by a task later", {
+kit.test("handlers keep a service: a returned table, also an empty one; dispatch at once, or by a task later", {
   services = {
     returned = "return {}",
     at_once = "ltask.dispatch { ping = function(x) return x end }",
@@ -130,7 +129,7 @@ kit.both("handlers keep a service: a returned table, also an empty one; dispatch
   out = { "true\t1", "true\t2", "true\t3", "1\t1\t1\t1" },
 })
 
-kit.both("a request to a service that has ended fails, and so does a request that it has not answered", {
+kit.test("a request to a service that has ended fails, and so does a request that it has not answered", {
   services = { brief = "", busy = "ltask.fork(function() ltask.sleep(2) end)" },
   main = watching .. [[
     local id = ltask.spawn "brief"
@@ -144,7 +143,7 @@ kit.both("a request to a service that has ended fails, and so does a request tha
   out = { "false\ttrue", "true", "true\t0" },
 })
 
-kit.both("messages that a service sends before its end arrive", {
+kit.test("messages that a service sends before its end arrive", {
   services = {
     teller = [[
       local main = ...
@@ -161,7 +160,7 @@ kit.both("messages that a service sends before its end arrive", {
   out = { "5050" },
 })
 
-kit.both("with full = wait it runs until messages that wait for room are delivered", {
+kit.test("with full = wait it runs until messages that wait for room are delivered", {
   config = { full = "wait", core = { queue = 4 } },
   services = {
     teller = [[
@@ -179,7 +178,7 @@ kit.both("with full = wait it runs until messages that wait for room are deliver
   out = { "5050" },
 })
 
-kit.both("a loop keeps a service: an idle handler, or on_idle", {
+kit.test("a loop keeps a service: an idle handler, or on_idle", {
   config = { exclusive = { "idler" } },
   services = {
     idler = [[

@@ -2,9 +2,8 @@
 -- functions as udata; other services send it requests for accept, connect, recv and send. In both generations, and as
 -- an exclusive service without a service library.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- Requests of the io service, by ids. A request that would block waits for the event that the selector reports to the
 -- function of its descriptor. `selector` is the selector.
@@ -168,7 +167,7 @@ local expected <const> = {
   "2400000", "accept ended\tclosed", "nil\tconnect: Connection refused (os error 111)",
 }
 
-kit.both("an io service with an idle handler, in the second generation", {
+kit.test("an io service with an idle handler, in the second generation", {
   services = { io = requests .. [[
     local waitfunc, fd = ltask.eventinit()
     local ltaskfd = socket.fd(fd)
@@ -184,7 +183,7 @@ kit.both("an io service with an idle handler, in the second generation", {
   out = expected,
 })
 
-kit.both("an io service that is unique, and ends at the request to quit", {
+kit.test("an io service that is unique, and ends at the request to quit", {
   services = { io = requests .. [[
     local waitfunc, fd = ltask.eventinit()
     selector:event_add(socket.fd(fd), select.SELECT_READ, waitfunc)
@@ -203,7 +202,7 @@ kit.both("an io service that is unique, and ends at the request to quit", {
   out = { expected[1], expected[2], expected[3], "false" },
 })
 
-kit.both("an io service that is exclusive, in the first generation", {
+kit.test("an io service that is exclusive, in the first generation", {
   services = { io = requests .. [[
     local exclusive = require "ltask.exclusive"
     local waitfunc, fd = exclusive.eventinit()
@@ -222,7 +221,7 @@ kit.both("an io service that is exclusive, in the first generation", {
   out = expected,
 })
 
-kit.both("an io service that is exclusive and does not dispatch wakeups", {
+kit.test("an io service that is exclusive and does not dispatch wakeups", {
   services = { io = requests .. [[
     local waitfunc, fd = require "ltask.exclusive".eventinit()
     selector:event_add(socket.fd(fd), READ, waitfunc)
@@ -238,7 +237,7 @@ kit.both("an io service that is exclusive and does not dispatch wakeups", {
 
 -- A package such as ant.net that is loaded into the io service later, and adds requests: it finds the service's table
 -- in an upvalue of the dispatcher, which is on the stack in the original ltask.
-kit.both("code that an io service loads later finds its requests and its selector", {
+kit.test("code that an io service loads later finds its requests and its selector", {
   services = { io = requests .. [[
     local waitfunc, fd = ltask.eventinit()
     selector:event_add(socket.fd(fd), READ, waitfunc)
@@ -282,7 +281,7 @@ kit.both("code that an io service loads later finds its requests and its selecto
 
 -- The main coroutine alone, as in a custom library of the first generation: it is resumed after each yield, blocks in
 -- the selector, and takes all messages.
-kit.both("a custom exclusive loop with a selector of bee.select", {
+kit.test("a custom exclusive loop with a selector of bee.select", {
   root = [[
     raw.next()
     for i = 1, 100 do

@@ -1,12 +1,11 @@
 -- The log: log.info, log.error and print of services, the default logger's lines, and a custom logger.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local stamp <const> = "^%[%d%d%d%d%-%d%d%-%d%d %d%d:%d%d:%d%d%.%d%d%]"
 
-kit.both("log.info is written to standard output, log.error to standard error, with time, level, id and label", {
+kit.test("log.info is written to standard output, log.error to standard error, with time, level, id and label", {
   services = { talker = [[
     local S = {}
     function S.talk()
@@ -33,7 +32,7 @@ kit.both("log.info is written to standard output, log.error to standard error, w
   end,
 })
 
-kit.both("print of a service is log.info", {
+kit.test("print of a service is log.info", {
   main = [[
     print("printed", 1, nil, {} ~= nil)
     print "second"
@@ -46,7 +45,7 @@ kit.both("print of a service is log.info", {
   end,
 })
 
-kit.both("lines of one service keep their order; lines of many services are not mixed", {
+kit.test("lines of one service keep their order; lines of many services are not mixed", {
   services = { talker = [[
     local me = ...
     local S = {}
@@ -72,7 +71,7 @@ kit.both("lines of one service keep their order; lines of many services are not 
   end,
 })
 
-kit.both("long texts, texts of several lines and of any bytes are written completely", {
+kit.test("long texts, texts of several lines and of any bytes are written completely", {
   main = [[
     ltask.log.info(("long"):rep(50000) .. " end")
     ltask.log.info "one\ntwo\nthree"
@@ -121,7 +120,7 @@ local own_logger <const> = [[
   return S
 ]]
 
-kit.both("a custom logger gets time, id, level and text", {
+kit.test("a custom logger gets time, id, level and text", {
   services = { mylogger = own_logger },
   config = { logger = { "mylogger" } },
   main = [[
@@ -160,7 +159,7 @@ local slow_logger <const> = [[
 ]]
 
 -- 60,000 refused sends wrote 66,844 lines in a second, and the queue behind a slow logger had no bound.
-kit.both("a full queue drops lines, and one line reports their number", {
+kit.test("a full queue drops lines, and one line reports their number", {
   services = { slow = slow_logger },
   config = { logger = { "slow" }, log_queue = 10 },
   main = [[
@@ -182,7 +181,7 @@ kit.both("a full queue drops lines, and one line reports their number", {
   end,
 })
 
-kit.both("entries of another service library are dropped as well, and no call fails", {
+kit.test("entries of another service library are dropped as well, and no call fails", {
   services = { slow = slow_logger },
   config = { logger = { "slow" }, log_queue = 3 },
   main = [[
@@ -209,11 +208,11 @@ local function repetitions(err)
   return lines, sum
 end
 
-kit.both("a repeated line is counted until another line follows", {
+kit.test("a repeated line is counted until another line follows", {
   main = [[
-    for i = 1, 60000 do ltask.log.error "no room" end
+    for _ = 1, 60000 do ltask.log.error "no room" end
     ltask.log.error "another"
-    for i = 1, 3 do ltask.log.error "at the end" end
+    for _ = 1, 3 do ltask.log.error "at the end" end
   ]],
   err = false,
   out = function(_, err)
@@ -226,7 +225,7 @@ kit.both("a repeated line is counted until another line follows", {
 t.test("a count is written in time if no other line follows", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({ main = [[
-      for i = 1, 5 do ltask.log.error "same" end
+      for _ = 1, 5 do ltask.log.error "same" end
       while not io.open(... .. "/go") do ltask.sleep(1) end
       ltask.log.error "later"
     ]] }, worker)
@@ -247,7 +246,7 @@ t.test("a count is written in time if no other line follows", function()
   end
 end)
 
-kit.both("print is the output of a program: repeated lines are all written", {
+kit.test("print is the output of a program: repeated lines are all written", {
   main = [[ for _ = 1, 100 do print "same" end ]],
   out = function(out)
     local lines = kit.lines(out)
@@ -257,7 +256,7 @@ kit.both("print is the output of a program: repeated lines are all written", {
 })
 
 -- The service library's files were loaded without lines and names: "?: in function <?:24>", "?:-1: attempt to …".
-kit.both("tracebacks and errors have the lines and names of the service library", {
+kit.test("tracebacks and errors have the lines and names of the service library", {
   services = { bad = "error 'cannot start'", fails = "local S = {} function S.f() error 'in f' end return S" },
   main = [[
     local function trace(f, ...)
@@ -277,6 +276,58 @@ kit.both("tracebacks and errors have the lines and names of the service library"
     "bad argument #1 to 'parallel' (table expected, got number)",
     "bad argument #1 to 'request' ({ address, … } expected)",
   },
+})
+
+-- The message that there are lines to write was refused like the others, and it is sent only once until the log is
+-- empty.
+kit.test("the log continues after the logger's mailbox was full", {
+  services = { own_logger = [[
+    local core = require "ltask.core"
+    local S, written = {}, 0
+    local function flush()
+      while true do
+        local now, _, _, p, n = core.poplog()
+        if not now then break end
+        local _, text = ltask.unpack_remove(p, n)
+        say((text:match "[^\t]*$"))
+        written = written + 1
+      end
+    end
+    core.system_calls().log_ready = flush
+    -- Keeps its thread until that file exists.
+    function S.hold(who, path)
+      ltask.send(who, "held")
+      repeat local f = io.open(path) until f
+    end
+    function S.add() end
+    function S.written() return written end
+    function S.quit() flush() end
+    core.log_reader()
+    flush()
+    return S
+  ]] },
+  config = { core = { queue = 4 }, logger = { "own_logger" } },
+  main = [[
+    local dir = ...
+    function S.held() ltask.wakeup "held" end
+    local logger = ltask.queryservice "own_logger"
+    ltask.send(logger, "hold", ltask.self(), dir .. "/go")
+    ltask.wait "held"
+    repeat until not pcall(ltask.send, logger, "add")
+    print "while it is full"
+    io.open(dir .. "/go", "w"):close()
+    local function written(n)
+      repeat
+        ltask.sleep(1)
+        local ok, count = pcall(ltask.call, logger, "written")
+      until ok and count >= n
+    end
+    written(1)
+    print "later"
+    written(2)
+    say "the end"
+  ]],
+  out = { "while it is full", "later", "the end" },
 })
 
 t.finish()

@@ -2,9 +2,8 @@
 -- nor duplicated meanwhile. Numbered semantic 6, and faults of the original ltask: messages delivered twice, pointers
 -- freed twice, responses without a caller.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- A sink that takes no messages during `hold`: its sender is notified of the begin, and ends it by a file. `add`
 -- collects values; `list` returns them by sender.
@@ -35,7 +34,7 @@ local hold <const> = [[
   local function release() io.open(dir .. "/go", "w"):close() end
 ]]
 
-kit.both("send and call to a full mailbox raise that the service is busy; accepted messages arrive", {
+kit.test("send and call to a full mailbox raise that the service is busy; accepted messages arrive", {
   services = { sink = sink },
   config = { core = { queue = 8 } },
   main = hold .. [[
@@ -53,8 +52,8 @@ kit.both("send and call to a full mailbox raise that the service is busy; accept
     local list
     repeat
       ltask.sleep(1)
-      local ok, l = pcall(ltask.call, a, "list", "main")
-      list = ok and l
+      local answered, l = pcall(ltask.call, a, "list", "main")
+      list = answered and l
     until list and #list >= taken
     say(table.concat(list, " "))
   ]],
@@ -66,7 +65,7 @@ for name, spec in pairs {
   ['full = "wait" in the core config'] = { config = { core = { full = "wait", queue = 4 } }, on = "" },
   ['on_full "wait" in the service'] = { config = { core = { queue = 4 } }, on = "ltask.on_full 'wait'\n" },
 } do
-  kit.both(name .. ": senders are suspended in order until there is room", {
+  kit.test(name .. ": senders are suspended in order until there is room", {
     services = { sink = sink },
     config = spec.config,
     main = spec.on .. hold .. [[
@@ -102,7 +101,7 @@ for name, spec in pairs {
   })
 end
 
-kit.both('on_full "error" in a service overrides the boot config', {
+kit.test('on_full "error" in a service overrides the boot config', {
   services = { sink = sink },
   config = { full = "wait", core = { queue = 4 } },
   main = hold .. [[
@@ -118,7 +117,7 @@ kit.both('on_full "error" in a service overrides the boot config', {
   out = { "4", "false" },
 })
 
-kit.both("messages of eight senders to a slow sink with little room are not lost and keep their order", {
+kit.test("messages of eight senders to a slow sink with little room are not lost and keep their order", {
   services = { sink = sink, source = [[
     local S = {}
     function S.run(a, me, n)
@@ -151,7 +150,7 @@ kit.both("messages of eight senders to a slow sink with little room are not lost
   out = { "24000\ttrue" },
 })
 
-kit.both("with room for four, every call is answered once, with values or an error", {
+kit.test("with room for four, every call is answered once, with values or an error", {
   services = { mixed = [[
     local S, n = {}, 0
     function S.run(i)
@@ -191,7 +190,7 @@ kit.both("with room for four, every call is answered once, with values or an err
   out = { "3000\t3000\t0\t3000" },
 })
 
-kit.both("timers of a service with a full mailbox fire once each", {
+kit.test("timers of a service with a full mailbox fire once each", {
   services = { sink = sink },
   config = { full = "wait", core = { queue = 4 } },
   main = [[
@@ -215,7 +214,7 @@ kit.both("timers of a service with a full mailbox fire once each", {
   out = { "500\ttrue" },
 })
 
-kit.both("two services that flood each other with requests make progress", {
+kit.test("two services that flood each other with requests make progress", {
   services = { peer = [[
     local S, heard = {}, 0
     function S.ping(i) heard = heard + 1 return i end
@@ -280,13 +279,13 @@ local worker <const> = [[
   return S
 ]]
 
-kit.both("twenty thousand coroutines call four services: answered or refused, each once", {
+kit.test("twenty thousand coroutines call four services: answered or refused, each once", {
   services = { worker = worker },
   main = fan .. "say(right + busy, count, twice, heard == right)",
   out = { "20000\t20000\t0\ttrue" },
 })
 
-kit.both('twenty thousand coroutines call four services with full = "wait": answered, each once', {
+kit.test('twenty thousand coroutines call four services with full = "wait": answered, each once', {
   services = { worker = worker },
   config = { full = "wait", core = { queue = 64 } },
   main = fan .. "say(right, busy, count, twice, heard)",

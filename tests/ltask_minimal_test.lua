@@ -1,9 +1,8 @@
 -- The smallest programs with ltask.bootstrap: one root service, no library. The program is the example that the project
 -- began with, and must print its output.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local service <const> = [[
 local i = 0

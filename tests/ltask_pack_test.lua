@@ -462,7 +462,7 @@ t.test("unpack of a string refuses pointers and functions at every position", fu
   } do
     local block, length = case[2]()
     local text = core_bytes(block, length)
-    t.raises("cannot unpack: a string with a " .. case[1] .. " in it; only a pointer and a size may hold one",
+    t.raises("cannot unpack: a string cannot contain a " .. case[1] .. "; a message by pointer and size can",
       function() unpack(text) end)
     t.eq(select("#", unpack(block, length)) > 0, true)
     remove(block, length)

@@ -1,8 +1,7 @@
 -- Concurrent requests: async, request():select, parallel, with the results of both generations.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local worker <const> = [[
   local S, count = {}, 0
@@ -17,7 +16,7 @@ local worker <const> = [[
   return S
 ]]
 
-kit.both("async: wait returns when every request has been answered", {
+kit.test("async: wait returns when every request has been answered", {
   services = { worker = worker },
   main = [[
     local a, b = ltask.spawn "worker", ltask.spawn "worker"
@@ -38,7 +37,7 @@ kit.both("async: wait returns when every request has been answered", {
   out = { "requested", "1275\t50", "1276" },
 })
 
-kit.both("select returns each request with its results, in the order of the answers", {
+kit.test("select returns each request with its results, in the order of the answers", {
   services = { worker = worker },
   main = [[
     local a, b = ltask.spawn "worker", ltask.spawn "worker"
@@ -65,7 +64,7 @@ kit.both("select returns each request with its results, in the order of the answ
   end,
 })
 
-kit.both("a request built by call syntax alone", {
+kit.test("a request built by call syntax alone", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -80,7 +79,7 @@ kit.both("a request built by call syntax alone", {
   out = { "6", "empty" },
 })
 
-kit.both("select with a timeout ends without the late requests, whose answers have no effect", {
+kit.test("select with a timeout ends without the late requests, whose answers have no effect", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -96,7 +95,7 @@ kit.both("select with a timeout ends without the late requests, whose answers ha
   out = { "true\tsoon", "still in step" },
 })
 
-kit.both("a request to a dead service is an error, the others are answered", {
+kit.test("a request to a dead service is an error, the others are answered", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -110,7 +109,7 @@ kit.both("a request to a dead service is an error, the others are answered", {
   out = { "2\t1" },
 })
 
-kit.both("leaving the loop, close and <close> drop the rest", {
+kit.test("leaving the loop, close and <close> drop the rest", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -120,7 +119,7 @@ kit.both("leaving the loop, close and <close> drop the rest", {
       for _ in req:select(1) do end
     end
     local req = ltask.request { a, "later" }
-    local next_one = req:select()
+    local _ = req:select()
     req:close()
     ltask.call(a, "go")
     say(ltask.call(a, "echo", "in step"))
@@ -128,7 +127,7 @@ kit.both("leaving the loop, close and <close> drop the rest", {
   out = { "in step" },
 })
 
-kit.both("parallel returns each task with a table of its results or its error", {
+kit.test("parallel returns each task with a table of its results or its error", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -145,7 +144,7 @@ kit.both("parallel returns each task with a table of its results or its error", 
       if left == 0 then ltask.wakeup "others" end
       if resp.error then
         local ok, e = pcall(resp.rethrow, resp)
-        local function names(e) return tostring(e):find("broken", 1, true) ~= nil end
+        local function names(problem) return tostring(problem):find("broken", 1, true) ~= nil end
         say(task.id, names(resp.error), ok, names(e))
       else
         say(task.id, resp[1], resp[2], resp[3])
@@ -163,7 +162,7 @@ kit.both("parallel returns each task with a table of its results or its error", 
   end,
 })
 
-kit.both("parallel of the first generation returns the results themselves, and raises errors at the end", {
+kit.test("parallel of the first generation returns the results themselves, and raises errors at the end", {
   services = { worker = worker },
   config = { generation = 1 },
   main = [[
@@ -180,12 +179,12 @@ kit.both("parallel of the first generation returns the results themselves, and r
     end)
     say(seen.pair, seen.call)
     say(ok, tostring(e):find("broken", 1, true) ~= nil)
-    for task, r in ltask.parallel { { function() return "no error" end } } do say(r) end
+    for _, r in ltask.parallel { { function() return "no error" end } } do say(r) end
   ]],
   out = { "1 2\te f", "false\ttrue", "no error" },
 })
 
-kit.both("parallel runs a thousand tasks, and returns each result once", {
+kit.test("parallel runs a thousand tasks, and returns each result once", {
   services = { worker = worker },
   main = [[
     local a, tasks = ltask.spawn "worker", {}

@@ -1,8 +1,7 @@
 -- Starting and naming services: spawn, unique services, names, the service path, and `require` of modules that wait.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local plain <const> = [[
   local args = table.pack(...)
@@ -12,7 +11,7 @@ local plain <const> = [[
   return S
 ]]
 
-kit.both("spawn runs the file with its arguments and returns the new service's id", {
+kit.test("spawn runs the file with its arguments and returns the new service's id", {
   services = { plain = plain },
   main = [[
     local a = ltask.spawn("plain", 1, nil, { "x" }, false)
@@ -27,7 +26,7 @@ kit.both("spawn runs the file with its arguments and returns the new service's i
   out = { "integer\ttrue", "1\tnil\tx\tfalse", "true\ttrue", "true\t0" },
 })
 
-kit.both("a service's file may wait while it runs; its handlers run when it has returned", {
+kit.test("a service's file may wait while it runs; its handlers run when it has returned", {
   services = {
     plain = plain,
     slow = [[
@@ -47,7 +46,7 @@ kit.both("a service's file may wait while it runs; its handlers run when it has 
   out = { "true" },
 })
 
-kit.both("spawn raises if the file is missing, does not compile or raises, and leaves no service", {
+kit.test("spawn raises if the file is missing, does not compile or raises, and leaves no service", {
   services = {
     plain = plain,
     raises = [[
@@ -93,7 +92,7 @@ kit.both("spawn raises if the file is missing, does not compile or raises, and l
   end,
 })
 
-kit.both("spawn_service takes a table: name, args, worker_id", {
+kit.test("spawn_service takes a table: name, args, worker_id", {
   services = { placed = [[
     local args = table.pack(...)
     local S = {}
@@ -111,7 +110,7 @@ kit.both("spawn_service takes a table: name, args, worker_id", {
   out = { "1\ttwo", "true" },
 })
 
-kit.both("a unique service is started once, however many services request it at the same time", {
+kit.test("a unique service is started once, however many services request it at the same time", {
   services = {
     only = [[
       say "started"
@@ -128,7 +127,7 @@ kit.both("a unique service is started once, however many services request it at 
     ]],
   },
   main = [[
-    local ids, first, same, n = 0, nil, true, 0
+    local first, same, n = nil, true, 0
     for i = 1, 10 do
       local a = ltask.spawn "asker"
       for k = 1, 3 do
@@ -147,7 +146,7 @@ kit.both("a unique service is started once, however many services request it at 
   out = { "started", "true\ttrue\tinteger" },
 })
 
-kit.both("a unique service that cannot start raises an error in all callers", {
+kit.test("a unique service that cannot start raises an error in all callers", {
   services = { broken = [[
     ltask.sleep(1)
     error "cannot be"
@@ -169,7 +168,7 @@ kit.both("a unique service that cannot start raises an error in all callers", {
   out = function(out) t.ok(out:find "5\n$", out) end,
 })
 
-kit.both("queryservice waits until the name exists", {
+kit.test("queryservice waits until the name exists", {
   services = { named = [[
     ltask.sleep(2)
     say "registering"
@@ -192,7 +191,7 @@ kit.both("queryservice waits until the name exists", {
   out = { "nil\tnil", "registering", "true\ttrue\ttrue" },
 })
 
-kit.both("servicepath sets where service files are found", {
+kit.test("servicepath sets where service files are found", {
   services = { plain = plain },
   main = [[
     local dir = ...
@@ -207,15 +206,11 @@ kit.both("servicepath sets where service files are found", {
   ]],
   err = false,
   out = function(out)
-    local said = {}
-    for _, line in ipairs(kit.lines(out)) do
-      if not line:find "^[%[%s]" then said[#said + 1] = line end
-    end
-    t.eq(said, { "false", "in sub", "true" })
+    t.eq(kit.said(out), { "false", "in sub", "true" })
   end,
 })
 
-kit.both("two coroutines that require one module that waits load it once", {
+kit.test("two coroutines that require one module that waits load it once", {
   modules = {
     shared = [[
       local ltask = require "ltask"
@@ -273,7 +268,7 @@ kit.both("two coroutines that require one module that waits load it once", {
   },
 })
 
-kit.both("bootstrap services start in order, with their arguments; unique ones can be queried", {
+kit.test("bootstrap services start in order, with their arguments; unique ones can be queried", {
   services = {
     helper = [[
       say("helper", ...)
@@ -293,7 +288,7 @@ kit.both("bootstrap services start in order, with their arguments; unique ones c
   out = { "helper\ta\t2", "main\tm", "pong" },
 })
 
-kit.both("spawn, call and kill a thousand times", {
+kit.test("spawn, call and kill a thousand times", {
   services = { plain = plain },
   main = [[
     for i = 1, 1000 do
@@ -304,6 +299,48 @@ kit.both("spawn, call and kill a thousand times", {
     say "done"
   ]],
   out = { "done" },
+})
+
+-- Of its table only the name and the arguments were used.
+kit.test("a unique service keeps its worker, label and source", {
+  config = { bootstrap = {
+    { name = "main" },
+    { name = "one", unique = true, worker_id = 0, label = "first",
+      source = "local l = require 'ltask' return { who = function() return l.label(), l.worker_id() end }" },
+  } },
+  main = [[
+    say(ltask.call(ltask.queryservice "one", "who"))
+    local two = ltask.spawn_service { name = "two", unique = true, label = "second", worker_id = 0,
+      source = "local l, a = require 'ltask', ... return { who = function() return a, l.label(), l.worker_id() end }",
+      args = { "argument" } }
+    say(ltask.call(two, "who"))
+    say(two == ltask.queryservice "two", two == ltask.uniqueservice "two")
+  ]],
+  out = { "first\t0", "argument\tsecond\t0", "true\ttrue" },
+})
+
+-- The module counted as being loaded forever, and each later `require` of it waited.
+kit.test("a module whose loading coroutine was killed can be required again", {
+  main = [[
+    local task = require "lio.task"
+    local loads = 0
+    package.preload.slow = function()
+      loads = loads + 1
+      if loads == 1 then ltask.wait "never" end
+      return "loaded"
+    end
+    local first = ltask.fork(function() require "slow" end)
+    ltask.sleep(0)
+    ltask.fork(function() ltask.wakeup("waited", pcall(require, "slow")) end)
+    ltask.sleep(0)
+    task.kill(first)
+    ltask.timeout(3000, function() ltask.wakeup("waited", true, "waits for ever") end)
+    -- The coroutine that waited for it gets an error, or loads it.
+    local ok, what = ltask.wait "waited"
+    say(ok and what == "loaded" or not ok and what:find "closed" ~= nil or what)
+    say((require "slow"))
+  ]],
+  out = { "true", "loaded" },
 })
 
 t.finish()

@@ -1,9 +1,8 @@
 -- The end of a system: its causes, the quit handlers before it, and that nothing is left of it in the process. Numbered
 -- semantic 8, and a fault of the original ltask: it ignored SIGTERM.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local worker <const> = [[
   local name = ...
@@ -14,16 +13,7 @@ local worker <const> = [[
   return S
 ]]
 
--- Returns the lines that services have printed, without those of the log.
-local function said(out)
-  local list = {}
-  for _, line in ipairs(kit.lines(out)) do
-    if not line:find "^[%[%s]" then list[#list + 1] = line end
-  end
-  return list
-end
-
-kit.both("quit_ltask ends the system: every quit handler runs, also of services that wait", {
+kit.test("quit_ltask ends the system: every quit handler runs, also of services that wait", {
   services = { worker = worker },
   main = [[
     for i = 1, 5 do
@@ -35,14 +25,14 @@ kit.both("quit_ltask ends the system: every quit handler runs, also of services 
     say "leaving"
   ]],
   out = function(out)
-    local lines = said(out)
+    local lines = kit.said(out)
     t.eq(table.remove(lines, 1), "leaving")
     table.sort(lines)
     t.eq(lines, { "quit\t1", "quit\t2", "quit\t3", "quit\t4", "quit\t5", "quit\tunique" })
   end,
 })
 
-kit.both("the system ends by itself when the last service that is not unique has quit", {
+kit.test("the system ends by itself when the last service that is not unique has quit", {
   services = {
     worker = worker,
     late = [[
@@ -65,10 +55,10 @@ kit.both("the system ends by itself when the last service that is not unique has
     ]],
   },
   config = { bootstrap = { { name = "starter" } } },
-  out = function(out) t.eq(said(out), { "starter ends", "late ends", "quit\tunique" }) end,
+  out = function(out) t.eq(kit.said(out), { "starter ends", "late ends", "quit\tunique" }) end,
 })
 
-kit.both("an error in a quit handler is logged, and the others still run", {
+kit.test("an error in a quit handler is logged, and the others still run", {
   services = { worker = worker, rude = "local S = {} function S.quit() error 'no good end' end return S" },
   main = [[
     ltask.spawn("worker", 1)
@@ -77,14 +67,14 @@ kit.both("an error in a quit handler is logged, and the others still run", {
   ]],
   err = false,
   out = function(out, err)
-    local lines = said(out)
+    local lines = kit.said(out)
     table.sort(lines)
     t.eq(lines, { "quit\t1", "quit\t2" })
     t.ok((out .. err):find("no good end", 1, true), out .. err)
   end,
 })
 
-kit.both("a quit handler may wait and call other services", {
+kit.test("a quit handler may wait and call other services", {
   services = {
     worker = worker,
     polite = [[
@@ -99,7 +89,7 @@ kit.both("a quit handler may wait and call other services", {
   },
   main = [[ ltask.spawn("polite", ltask.spawn("worker", 1)) ]],
   out = function(out)
-    local lines = said(out)
+    local lines = kit.said(out)
     table.sort(lines)
     t.eq(#lines, 2, out)
     t.ok(lines[1]:find "^polite\t", out)
@@ -107,12 +97,12 @@ kit.both("a quit handler may wait and call other services", {
   end,
 })
 
-kit.both("every VM is closed: __gc and the __close of coroutines that wait run", {
+kit.test("every VM is closed: __gc and the __close of coroutines that wait run", {
   services = { holder = [[
     local S, name = {}, ...
     KEPT = setmetatable({}, { __gc = function() say("collected", name) end })
     function S.wait()
-      local guard <close> = setmetatable({}, { __close = function() say("closed", name) end })
+      local _ <close> = setmetatable({}, { __close = function() say("closed", name) end })
       ltask.wait "for ever"
     end
     return S
@@ -125,13 +115,13 @@ kit.both("every VM is closed: __gc and the __close of coroutines that wait run",
     end
   ]],
   out = function(out)
-    local lines = said(out)
+    local lines = kit.said(out)
     table.sort(lines)
     t.eq(lines, { "closed\t1", "closed\t2", "closed\t3", "collected\t1", "collected\t2", "collected\t3" })
   end,
 })
 
-kit.both("all entries of the log before the end, and of quit handlers, are written", {
+kit.test("all entries of the log before the end, and of quit handlers, are written", {
   services = { logs = [[
     local S = {}
     function S.quit() ltask.log.info "from the quit handler" end
@@ -152,7 +142,7 @@ kit.both("all entries of the log before the end, and of quit handlers, are writt
   end,
 })
 
-kit.both("start returns when the system has ended, and the program continues", {
+kit.test("start returns when the system has ended, and the program continues", {
   services = { worker = worker },
   main = "say 'main'",
   out = { "main" },
@@ -252,7 +242,7 @@ t.test("a crash is written to the crashlog with the service that ran, and still 
   end
 end)
 
-kit.both("a system may be ended while services are being started", {
+kit.test("a system may be ended while services are being started", {
   services = { slow = "ltask.send(..., 'begun') ltask.sleep(100000) return {}", worker = worker },
   main = [[
     local begun = 0
@@ -266,6 +256,22 @@ kit.both("a system may be ended while services are being started", {
   ]],
   err = false,
   out = function(out) t.ok(out:find "leaving", out) end,
+})
+
+-- Root's main loop ended at once, and the system with it.
+kit.test("a quit of root runs the quit handlers of all services", {
+  services = { worker = worker },
+  main = [[
+    for i = 1, 3 do ltask.spawn("worker", i) end
+    pcall(ltask.syscall, 1, "quit")
+    ltask.wait "for ever"
+  ]],
+  err = false,
+  out = function(out)
+    local said = kit.said(out)
+    table.sort(said)
+    t.eq(said, { "quit\t1", "quit\t2", "quit\t3" })
+  end,
 })
 
 t.finish()

@@ -1,8 +1,7 @@
 -- ltask.start: both generations of its table, the errors for a wrong one, and the built-in services.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local main <const> = [[
   local args = table.pack(...)
@@ -226,5 +225,18 @@ t.test("a bootstrap service that is missing or fails ends the system with a fail
     t.ok(r.code ~= 0, "exit code " .. tostring(r.code))
   end
 end)
+
+-- It ran outside of a task.
+kit.test("preload may wait and call", {
+  config = { preload = [[
+    local ltask = require "ltask"
+    if ltask.self() > 2 then
+      ltask.sleep(1)
+      PATH = ltask.servicepath()
+    end
+  ]] },
+  main = "say(type(PATH))",
+  out = { "string" },
+})
 
 t.finish()

@@ -1,8 +1,7 @@
 -- Statistics per service, by ltask.call(1, "stat").
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local worker <const> = [[
   local S, kept = {}, nil
@@ -22,7 +21,7 @@ local worker <const> = [[
   return S
 ]]
 
-kit.both("every service has its statistics, with each number", {
+kit.test("every service has its statistics, with each number", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -45,7 +44,7 @@ kit.both("every service has its statistics, with each number", {
   end,
 })
 
-kit.both("objects with finalizers do not pile up in a service", {
+kit.test("objects with finalizers do not pile up in a service", {
   main = [[
     local meta = { __gc = function() end }
     local most = 0
@@ -58,7 +57,7 @@ kit.both("objects with finalizers do not pile up in a service", {
   out = function(out) t.ok(out:find "^true", out) end,
 })
 
-kit.both("messages and resumes count received messages, coroutines the created ones", {
+kit.test("messages and resumes count received messages, coroutines the created ones", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -77,7 +76,7 @@ kit.both("messages and resumes count received messages, coroutines the created o
   out = { "true\ttrue", "true\ttrue", "true", "true\ttrue" },
 })
 
-kit.both("queue is the number of waiting messages, queue_max its maximum", {
+kit.test("queue is the number of waiting messages, queue_max its maximum", {
   services = { worker = worker },
   main = [[
     local dir = ...
@@ -96,7 +95,7 @@ kit.both("queue is the number of waiting messages, queue_max its maximum", {
   out = { "100\t100", "0\ttrue" },
 })
 
-kit.both("cpu grows with work and not with waits; memory follows the values in use", {
+kit.test("cpu grows with work and not with waits; memory follows the values in use", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"

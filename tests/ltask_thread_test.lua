@@ -1,9 +1,8 @@
 -- lio.thread in services: threads that call, sleep and answer; scopes of requests whose caller dies or whose service is
 -- killed; and that killed threads leave no session and no timer.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- Before each source, on its first line. `left()`: returns the number of sessions that tasks of the service wait for
 -- (each sleep is one, too), and the number of its timers. `quiet(sessions, timers)`: waits until these are the
@@ -26,7 +25,7 @@ local function closing(f) return setmetatable({}, { __close = f }) end
 local function both(name, spec)
   spec.main = prelude .. spec.main
   for service, source in pairs(spec.services or {}) do spec.services[service] = prelude .. source end
-  kit.both(name, spec)
+  kit.test(name, spec)
 end
 
 -- A service that answers "late" only at the request "answer", and "slow" after a very long time.
@@ -398,7 +397,7 @@ both("10000 threads call, and each gets its own answer", {
 
 -- A thread that ended without memory for its results raised an error before it had woken the waiting thread: `all`
 -- never returned. The limit grows by a few bytes each time, so that each allocation at the ends fails once.
-kit.both("a thread whose results there is no memory for wakes the waiting thread", {
+kit.test("a thread whose results there is no memory for wakes the waiting thread", {
   services = { poor = [[
     local thread = require "lio.thread"
     local S, figures = {}, {}

@@ -1,11 +1,10 @@
 -- sleep and timeout of the service library: their order, that they are never early, and the end of a service with
 -- timers. No test asserts how late a timer may be: the benchmarks measure that.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
-kit.both("sleep never returns early", {
+kit.test("sleep never returns early", {
   main = [[
     local early = 0
     for _, cs in ipairs { 0, 1, 2, 3, 5, 10, 1, 1, 1 } do
@@ -18,7 +17,7 @@ kit.both("sleep never returns early", {
   out = { "0" },
 })
 
-kit.both("sleep(0) lets other messages be handled", {
+kit.test("sleep(0) lets other messages be handled", {
   services = { busy = [[
     local S, stop = {}, false
     function S.run()
@@ -42,7 +41,7 @@ kit.both("sleep(0) lets other messages be handled", {
   out = { "true" },
 })
 
-kit.both("timeout returns at once; its function runs as a coroutine that may wait", {
+kit.test("timeout returns at once; its function runs as a coroutine that may wait", {
   main = [[
     ltask.timeout(1, function()
       say "fired"
@@ -56,7 +55,7 @@ kit.both("timeout returns at once; its function runs as a coroutine that may wai
   out = { "set", "fired", "done" },
 })
 
-kit.both("timeouts fire in the order of their times", {
+kit.test("timeouts fire in the order of their times", {
   main = [[
     local list
     -- Repeated if they were not set at almost the same time.
@@ -78,7 +77,7 @@ kit.both("timeouts fire in the order of their times", {
 
 -- Each was set between two readings of the clock, so the range of its time is known. A timeout of 0 is no timer: it
 -- fires after messages that have arrived, and before timers that are late.
-kit.both("five thousand timeouts: each fires once, none early, in order", {
+kit.test("five thousand timeouts: each fires once, none early, in order", {
   main = [[
     local n <const> = 5000
     local lower, upper, fired, order = {}, {}, {}, {}
@@ -111,7 +110,7 @@ kit.both("five thousand timeouts: each fires once, none early, in order", {
   out = { "true\t0" },
 })
 
-kit.both("ten thousand coroutines sleep at once, and all wake up", {
+kit.test("ten thousand coroutines sleep at once, and all wake up", {
   main = [[
     local awake = 0
     for i = 1, 10000 do
@@ -127,7 +126,7 @@ kit.both("ten thousand coroutines sleep at once, and all wake up", {
   out = { "10000" },
 })
 
-kit.both("timers of a dead service are removed", {
+kit.test("timers of a dead service are removed", {
   services = { brief = [[
     local S = {}
     function S.run()
@@ -148,7 +147,7 @@ kit.both("timers of a dead service are removed", {
   end,
 })
 
-kit.both("a timer in the far future does not keep the system running", {
+kit.test("a timer in the far future does not keep the system running", {
   services = { far = [[
     ltask.timeout(8640000, function() end)
     ltask.fork(function() ltask.sleep(100000000) end)
@@ -162,7 +161,7 @@ kit.both("a timer in the far future does not keep the system running", {
   out = { "leaving" },
 })
 
-kit.both("now, walltime and counter advance while a service sleeps", {
+kit.test("now, walltime and counter advance while a service sleeps", {
   main = [[
     local s1, cs1 = ltask.now()
     local w, c = ltask.walltime(), ltask.counter()

@@ -1,9 +1,8 @@
 -- A service in an endless loop: the others continue, and the watchdog logs the service, its traceback, and its
 -- recovery. Numbered semantic 9.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- `spin(path, who)` sends "begun" to `who`, if given, and loops until the file exists. The loop is on lines 5 to 11.
 local spinner <const> = [[
@@ -25,7 +24,7 @@ local spinner <const> = [[
 
 local echo <const> = "local S = {} function S.echo(...) return ... end return S"
 
-kit.both("calls and timers of other services continue while a service loops", {
+kit.test("calls and timers of other services continue while a service loops", {
   services = { spinner = spinner, echo = echo },
   main = [[
     local dir = ...
@@ -46,7 +45,7 @@ kit.both("calls and timers of other services continue while a service loops", {
   end,
 })
 
-kit.both("a service answers while more services loop than there are workers", {
+kit.test("a service answers while more services loop than there are workers", {
   services = { spinner = spinner, echo = echo },
   main = [[
     local dir = ...
@@ -168,7 +167,7 @@ t.test("the traceback of a loop in nested coroutines is that of the innermost", 
   end
 end)
 
-kit.both("the end of the system ends a loop that resumes coroutines and catches their errors", {
+kit.test("the end of the system ends a loop that resumes coroutines and catches their errors", {
   services = { hydra = [[
     local S = {}
     function S.spin(who)
@@ -199,7 +198,7 @@ kit.both("the end of the system ends a loop that resumes coroutines and catches 
   end,
 })
 
-kit.both("a service that is busy with many short requests is not reported", {
+kit.test("a service that is busy with many short requests is not reported", {
   services = { echo = echo },
   config = { watchdog = 1 },
   main = [[
@@ -214,7 +213,7 @@ kit.both("a service that is busy with many short requests is not reported", {
   out = { "true" },
 })
 
-kit.both("watchdog = 0 turns it off", {
+kit.test("watchdog = 0 turns it off", {
   services = { spinner = spinner },
   config = { watchdog = 0 },
   main = [[

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
 use std::time::{Duration, Instant};
 
-/// The data of the allocator: how many allocations succeed before all others fail. If negative, none fails.
+/// The number of allocations that succeed before all fail. Negative: none fails.
 struct Budget(Cell<i64>);
 
 unsafe extern "C" fn allocate(budget: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
@@ -61,8 +61,7 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }
 
-/// Waits until `count` descriptors are open, since a thread of the resolver may still have one. Returns whether they
-/// are.
+/// Waits until `count` descriptors are open, as a thread of the resolver may still close one. Returns whether they are.
 fn descriptors_become(count: usize) -> bool {
     let deadline = Instant::now() + Duration::from_secs(10);
     while descriptors() != count && Instant::now() < deadline {
@@ -71,7 +70,7 @@ fn descriptors_become(count: usize) -> bool {
     descriptors() == count
 }
 
-/// Returns the number of open descriptors, after it has not changed for a while.
+/// Waits until the number of open descriptors is stable, and returns it.
 fn settled_descriptors() -> usize {
     let mut count = descriptors();
     let mut since = Instant::now();
@@ -224,32 +223,37 @@ const HTTP: &str = r#"
     server:admit(s)
     local handled = 0
     local function handle(head)
-      local _, number = http.head.owner(head)
+      local request = http.request
       handled = handled + 1
       if handled == 1 then
         head:path() head:query() head:fields() head:field "x" head:field_all "x" head:params(routes, id)
         head:matches(routes)
         http.body_of(head)
-        server:trailers(number)
-        server:add_field(number, "A", "1")
-        server:add_field(number, "B", 2)
-        server:get_field(number, "a")
-        server:answer(number, 200, "text/plain", ("z"):rep(100))
-        assert(not pcall(server.answer, server, number, 200))
+        request.trailers(head)
+        request.add_field(head, "A", "1")
+        request.add_field(head, "B", 2)
+        request.get_field(head, "a")
+        request.respond(head, 200, "text/plain", ("z"):rep(100))
+        assert(not pcall(request.respond, head, 200))
       else
-        server:piece(number)
-        server:add_field(number, "x-a", "b")
-        server:start(number, 200, "text/plain")
-        server:chunk(number, "data")
-        server:finish(number)
+        request.piece(head)
+        request.add_field(head, "x-a", "b")
+        request.start(head, 200, "text/plain")
+        request.chunk(head, "data")
+        request.finish(head)
       end
     end
-    http.serve(server:run(), server, server, function(message) return message end, { handle }, {},
-      function() return handle end,
-      function(_, _, _, ok, message)
-        if not ok then error(message, 0) end
-        return true
-      end, function() end, "code", "kind")
+    server:set_callbacks {
+      app_server = server,
+      catch = function(message) return message end,
+      handlers = { handle },
+      response_class = {},
+      choose_handler = function() return handle end,
+      complete = function() return true end,
+      fail = function(_, message) error(message, 0) end,
+      notify = function() end,
+    }
+    http.serve(server:dispatcher())
     server:flush()
     server:close()
     http.pairs "a=b&a=c&%20=+"

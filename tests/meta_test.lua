@@ -2,12 +2,10 @@
 -- Needs `ls` and `sh`. Serves one request on 127.0.0.1 to get a request and a response, and boots a scheduler
 -- for the modules and classes that exist only in services.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
 local definitions = require "docs.definitions"
 local page = require "docs.page"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local lio = require "lio"
 local socket = require "lio.socket"
@@ -20,7 +18,7 @@ local http_client = require "lio.http.client"
 local INTERNAL <const> = {}
 for name in ([[ lio.serve
   lio.stream lio.http lio.outlet lio.resolver lio.task.core lio.tasks lio.service ltask.core
-  lio.watch_hooks lio.watched lio.misuse lio.options lio.debug lio.panics bee.object
+  lio.defer lio.watch_hooks lio.watched lio.misuse lio.options lio.debug lio.panics bee.object
   ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.hooks ltask.log ltask.log_output ltask.main
   ltask.main_thread ltask.quit_handler ltask.require ltask.root_client ltask.sessions
   skynet.boot skynet.clock skynet.debug skynet.hooks skynet.inspect skynet.lifecycle skynet.manager skynet.message
@@ -157,7 +155,7 @@ local function gather()
   all["lio.Request"] = request.Request
   all["lio.Response"] = methods_of(seen.res)
   all["skynet.Request"] = methods_of(require "skynet".request())
-  all["lio.Part"] = require "lio.web.part".Part
+  all["lio.Part"] = require "lio.web.form_part".Part
   return all, seen
 end
 

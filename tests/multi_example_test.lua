@@ -1,8 +1,7 @@
--- examples/multi: one request is spread over several services, while others are answered.
+-- examples/multi: one request is distributed over several services, while other requests are answered.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local json = require "lio.json"
 local loop = require "lio.loop"
 
@@ -18,7 +17,7 @@ local function with_server(f)
   t.eq(code, 0, rest)
 end
 
-t.test("a job is spread over all workers, and its parts add up", function()
+t.test("a job is distributed over all workers, and its parts are added", function()
   with_server(function(port)
     local c <close> = http.open(port)
     local r = json.decode(c:request("GET", "/primes/300000").body)
@@ -55,7 +54,7 @@ t.test("more jobs than workers wait for their turn, and pages are served meanwhi
   end)
 end)
 
-t.test("a number that is too large, or none, is refused", function()
+t.test("a missing number and a too large one are refused", function()
   with_server(function(port)
     local c <close> = http.open(port)
     t.eq(c:request("GET", "/primes/5000001").status, 400)

@@ -1,7 +1,8 @@
 -- listen and accept: addresses, unix sockets and their files, several acceptors, no descriptors left, close.
 
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
+local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
 local socket = require "lio.socket"
@@ -12,7 +13,7 @@ local function pack(...) return table.pack(...) end
 local function exchange(listener, ...)
   local c = assert(net.connect(...))
   local s = assert(listener:accept())
-  local _ <close> = k.closing(c, s)
+  local _ <close> = netkit.closing(c, s)
   c:send "ping"
   t.eq(s:recv(), "ping")
   s:send "pong"
@@ -28,7 +29,7 @@ local function exists(path)
   return os.execute("test -e " .. t.quote(path)) == true
 end
 
-k.test("address returns a listener's address; with port 0 the system chooses", function()
+netkit.test("address returns a listener's address; with port 0 the system chooses", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local ip, port, family = l:address()
   t.eq({ ip, family }, { "127.0.0.1", "inet" })
@@ -37,7 +38,7 @@ k.test("address returns a listener's address; with port 0 the system chooses", f
   exchange(l, "127.0.0.1", port)
 end)
 
-k.test("IPv6 works as IPv4 does, and :: takes both unless v6only is set", function()
+netkit.test("IPv6 works as IPv4 does, and :: takes both unless v6only is set", function()
   local l <close> = t.ok(net.listen("::1", 0))
   local ip, port, family = l:address()
   t.eq({ ip, family }, { "::1", "inet6" })
@@ -52,7 +53,7 @@ k.test("IPv6 works as IPv4 does, and :: takes both unless v6only is set", functi
   t.eq(select(3, net.connect("127.0.0.1", third)), "refused")
 end)
 
-k.test("accepted and connected sockets have TCP_NODELAY, and both addresses", function()
+netkit.test("accepted and connected sockets have TCP_NODELAY, and both addresses", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local c <close> = t.ok(net.connect("127.0.0.1", port))
@@ -63,7 +64,7 @@ k.test("accepted and connected sockets have TCP_NODELAY, and both addresses", fu
   t.eq({ s:peer() }, { c:sock() })
 end)
 
-k.test("for a port in use the result is false and a message; with reuseport two may listen", function()
+netkit.test("for a port in use the result is false and a message; with reuseport two may listen", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local ok, message, code = net.listen("127.0.0.1", port)
@@ -75,7 +76,7 @@ k.test("for a port in use the result is false and a message; with reuseport two 
   t.ok(two)
 end)
 
-k.test("a host name is resolved; if that fails, the result is false and a message", function()
+netkit.test("a host name is resolved; if that fails, the result is false and a message", function()
   local l <close> = t.ok(net.listen("localhost", 0))
   local _, port = l:address()
   exchange(l, "localhost", port)
@@ -93,7 +94,7 @@ t.test("listen works before the loop runs, with a name too", function()
   end)
 end)
 
-k.test("a unix socket: its file has the requested mode and is removed with the listener", function()
+netkit.test("a unix socket: its file has the requested mode and is removed with the listener", function()
   local path = t.tmp() .. "/socket"
   local l = t.ok(net.listen("unix:" .. path, nil, { mode = tonumber("600", 8) }))
   t.eq(mode_of(path), "600")
@@ -105,7 +106,7 @@ k.test("a unix socket: its file has the requested mode and is removed with the l
   t.eq(exists(path), false)
 end)
 
-k.test("a socket file left by a dead process is replaced, any other file is not", function()
+netkit.test("a socket file left by a dead process is replaced, any other file is not", function()
   local dir = t.tmp()
   local stale <close> = t.ok(socket.create "unix")
   t.ok(stale:bind(dir .. "/stale"))
@@ -121,7 +122,7 @@ k.test("a socket file left by a dead process is replaced, any other file is not"
   t.eq(exists(dir .. "/link"), true)
 end)
 
-k.test("an abstract unix socket has no file", function()
+netkit.test("an abstract unix socket has no file", function()
   local name = "unix:@lio-test-" .. os.time() .. math.random(1 << 30)
   local l <close> = t.ok(net.listen(name))
   local address, kind = l:address()
@@ -129,7 +130,7 @@ k.test("an abstract unix socket has no file", function()
   exchange(l, name)
 end)
 
-k.test("for an impossible unix path the result is false and a message, and no file is left", function()
+netkit.test("for an impossible unix path the result is false and a message, and no file is left", function()
   local dir = t.tmp()
   t.eq(select(3, net.listen("unix:" .. dir .. "/" .. ("x"):rep(120))), "too long")
   t.eq(select(3, net.listen("unix:" .. dir .. "/no/such/folder")), "not found")
@@ -138,7 +139,7 @@ k.test("for an impossible unix path the result is false and a message, and no fi
   t.eq(exists(dir .. "/s"), false)
 end)
 
-k.test("a socket that listens already is taken over", function()
+netkit.test("a socket that listens already is taken over", function()
   local s = t.ok(socket.create "tcp")
   t.ok(s:bind("127.0.0.1", 0))
   t.ok(s:listen())
@@ -147,47 +148,47 @@ k.test("a socket that listens already is taken over", function()
   exchange(l, ip, port)
 end)
 
-k.test("misuse raises", function()
+netkit.test("misuse raises", function()
   t.raises("bad argument #1 to 'listen'", net.listen, 80)
   t.raises("bad argument #2 to 'listen'", net.listen, "127.0.0.1", 65536)
   t.raises("bad argument #2 to 'listen'", net.listen, "127.0.0.1", "80")
   t.raises("bad argument #1 to 'accept'", net.accept, {})
 end)
 
-k.test("several acceptors are served in the order in which they came", function()
+netkit.test("several acceptors are served in the order in which they came", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local order, waits, clients = {}, {}, {}
   for i = 1, 3 do
-    waits[i] = k.promise(function()
+    waits[i] = netkit.promise(function()
       local c = l:accept()
       order[#order + 1] = i
       return c
     end)
   end
   for i = 1, 3 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
-  local _ <close> = k.closing(table.unpack(clients))
+  local _ <close> = netkit.closing(table.unpack(clients))
   for i = 1, 3 do waits[i]():close() end
   t.eq(order, { 1, 2, 3 })
 end)
 
-k.test("if the first of several acceptors is killed, the next one accepts", function()
+netkit.test("if the first of several acceptors is killed, the next one accepts", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local first = loop.fork(function() l:accept() end)
-  local second = k.promise(function() return l:accept() end)
-  k.settle()
+  local second = netkit.promise(function() return l:accept() end)
+  netkit.settle()
   t.ok(loop.kill(first))
   local client <close> = t.ok(net.connect("127.0.0.1", port))
   local s <close> = t.ok(second())
   t.eq({ client:sock() }, { s:peer() })
 end)
 
-k.test("close wakes all tasks that wait in accept", function()
+netkit.test("close wakes all tasks that wait in accept", function()
   local l = t.ok(net.listen("127.0.0.1", 0))
   local waits = {}
-  for i = 1, 3 do waits[i] = k.promise(function() return pack(l:accept()) end) end
-  k.settle()
+  for i = 1, 3 do waits[i] = netkit.promise(function() return pack(l:accept()) end) end
+  netkit.settle()
   t.eq(l:close(), true)
   for i = 1, 3 do t.eq(waits[i](), { false, "closed", "closed", n = 3 }) end
   t.eq(pack(l:accept()), { false, "closed", "closed", n = 3 })
@@ -196,13 +197,13 @@ k.test("close wakes all tasks that wait in accept", function()
   t.eq(pack(l:address()), { nil, "closed", "closed", n = 3 })
 end)
 
-k.test("accept has a timeout if one is set", function()
+netkit.test("accept has a timeout if one is set", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   l:timeout(0.02)
   t.eq(pack(l:accept()), { false, "timeout", "timeout", n = 3 })
 end)
 
-k.test("all connections in the backlog are accepted at one readiness", function()
+netkit.test("all connections in the backlog are accepted at one readiness", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local clients = {}
@@ -211,7 +212,7 @@ k.test("all connections in the backlog are accepted at one readiness", function(
     local s <close> = t.ok(l:accept())
     clients[i] = t.ok(s)
   end
-  local _ <close> = k.closing(table.unpack(clients))
+  local _ <close> = netkit.closing(table.unpack(clients))
 end)
 
 -- Seconds of CPU that a child has used; the system's clock has steps of 0.01.
@@ -238,10 +239,10 @@ t.test("out of descriptors: all clients are served, little CPU, one line in the 
   local command = ("exec %s %s"):format(t.lio(), t.quote(script))
   local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 64; " .. command))
   local port = tonumber(child:expect "^port (%d+)$")
-  k.run(function()
+  netkit.run(function()
     local clients, waits = {}, {}
     for i = 1, 200 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
-    local _ <close> = k.closing(table.unpack(clients))
+    local _ <close> = netkit.closing(table.unpack(clients))
     child:expect "accepting pauses"
     -- The server is full for a second, and uses no CPU then.
     local cpu = cpu_of(child)
@@ -249,7 +250,7 @@ t.test("out of descriptors: all clients are served, little CPU, one line in the 
     cpu = cpu_of(child) - cpu
     t.ok(cpu < 0.15, "it used " .. cpu .. " s of CPU")
     for i = 1, 200 do
-      waits[i] = k.promise(function()
+      waits[i] = netkit.promise(function()
         clients[i]:send("client " .. i .. "\n")
         local answer = clients[i]:recv "line"
         clients[i]:close()
@@ -278,5 +279,82 @@ t.test("bind opens a socket that another listen takes; an error names the wrong 
     t.eq(other:recv(), "x")
   end)
 end)
+
+-- EMFILE closed the listener forever: its waiter was never woken, and later clients were refused.
+t.test("after running out of descriptors a listener accepts all clients that wait, and later ones", function()
+  local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 32; exec " .. t.lio() .. " "
+    .. t.quote(t.write(t.tmp() .. "/server.lua", [[
+      local loop, net = require "lio.loop", require "lio.net"
+      io.stdout:setvbuf "no"
+      loop.run(function()
+        local listener = assert(net.listen("127.0.0.1", 0))
+        print("port " .. select(2, listener:address()))
+        while true do
+          local c = assert(listener:accept())
+          loop.fork(function() c:send(c:recv()) c:recv() c:close() end)
+        end
+      end)
+    ]]))))
+  local port = tonumber(child:expect "^port (%d+)$")
+  netkit.run(function()
+    local clients = {}
+    for i = 1, 60 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
+    child:expect "accepting pauses"
+    for i = 1, 60 do
+      clients[i]:send "x"
+      clients[i]:timeout(5)
+      t.eq(clients[i]:recv(), "x", "client " .. i)
+      clients[i]:close()
+    end
+    local late <close> = t.ok(net.connect("127.0.0.1", port))
+    late:send "late"
+    t.eq(late:recv(), "late")
+  end, 30)
+end)
+
+-- A listener that was reported ready without a client was closed forever.
+netkit.test("a spurious readiness event leaves the listener open", function()
+  local l <close> = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = l:address()
+  local accepted = netkit.promise(function() return l:accept() end)
+  netkit.settle()
+  t.ok(loop.wakeup(l.socket, true), "as the loop does at readiness")
+  netkit.settle()
+  local c <close> = t.ok(net.connect("127.0.0.1", port))
+  local s <close> = t.ok(accepted())
+  t.eq({ s:peer() }, { c:sock() })
+end)
+
+-- The error of its accept closed the listener.
+netkit.test("a connection that is reset in the backlog leaves the listener open", function()
+  local l <close> = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = l:address()
+  local dead = t.ok(net.connect("127.0.0.1", port))
+  dead:option("linger", 0)
+  dead:close()
+  local c <close> = t.ok(net.connect("127.0.0.1", port))
+  local found
+  repeat
+    local s <close> = t.ok(l:accept())
+    local ip, its_port = s:peer()
+    found = ip and its_port == select(2, c:sock())
+  until found
+end)
+
+-- With a backlog of 5 they waited 3 s for retransmitted SYNs.
+netkit.test("forty clients that connect at once do not wait for a retransmitted SYN", function()
+  -- The system sends a SYN again after a second. A busy machine may make one round slow, but not every round.
+  local fastest = math.huge
+  for _ = 1, 10 do
+    local l <close> = t.ok(net.listen("127.0.0.1", 0))
+    local _, port = l:address()
+    local before, clients = lio.now(), {}
+    for i = 1, 40 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
+    local _ <close> = netkit.closing(table.unpack(clients))
+    fastest = math.min(fastest, lio.now() - before)
+    if fastest < 1 then break end
+  end
+  t.ok(fastest < 1, "each round waited for a SYN")
+end, { seconds = 60 })
 
 t.finish()

@@ -1,6 +1,5 @@
 -- `net.broadcast`: which connections get a message, in which order; slow and closed connections.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local loop = require "lio.loop"
 local net = require "lio.net"

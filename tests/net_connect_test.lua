@@ -1,7 +1,7 @@
 -- connect and resolve: failures as values, the race of addresses, timeouts, wrap, and attempts that are closed.
 
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -21,18 +21,18 @@ local function black_hole()
     f:connect("127.0.0.1", port)
     fillers[i + 1] = f
   end
-  return port, k.closing(table.unpack(fillers))
+  return port, netkit.closing(table.unpack(fillers))
 end
 
-k.test("for a refused port the result is false, a message and a code", function()
-  local ok, message, code = net.connect("127.0.0.1", k.dead_port())
+netkit.test("for a refused port the result is false, a message and a code", function()
+  local ok, message, code = net.connect("127.0.0.1", netkit.dead_port())
   t.eq({ ok, code }, { false, "refused" })
   t.ok(message:find "^connect: .*refused", message)
 end)
 
-k.test("for a name that cannot be resolved the result is false and a message, and other tasks run meanwhile", function()
+netkit.test("an unresolvable name returns false and a message, and other tasks run meanwhile", function()
   local ticks, done = 0, false
-  local ticker = k.promise(function()
+  local ticker = netkit.promise(function()
     while not done do
       loop.sleep(0)
       ticks = ticks + 1
@@ -46,21 +46,21 @@ k.test("for a name that cannot be resolved the result is false and a message, an
   t.ok(ticks > 1, "other tasks ran " .. ticks .. " times")
 end)
 
-k.test("names that the resolver refuses are failures, not errors", function()
+netkit.test("names that the resolver refuses are failures, not errors", function()
   for _, name in ipairs { "", " ", "a b", "a\0b", "\255\254", ("x"):rep(300), "1.2.3.4.5" } do
     local ok, _, code = net.connect(name, 80)
     t.eq({ ok, code }, { false, "unresolved" }, t.show(name))
   end
 end)
 
-k.test("for an address without a route or family the result is false and a message", function()
+netkit.test("for an address without a route or family the result is false and a message", function()
   local ok, message, code = net.connect("255.255.255.255", 80)
   t.eq(ok, false)
   t.ok(message:find "^connect: ", message)
   t.ok(code)
 end)
 
-k.test("localhost: ::1 refuses, 127.0.0.1 listens, and the connection is made at once", function()
+netkit.test("localhost: ::1 refuses, 127.0.0.1 listens, and the connection is made at once", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   -- The attempt for the second address starts after 0.25 s, or when the first one fails. A busy machine may be slow
@@ -76,7 +76,7 @@ k.test("localhost: ::1 refuses, 127.0.0.1 listens, and the connection is made at
   t.ok(fastest < 0.2, "it waited for the second address")
 end)
 
-k.test("the other way round: only ::1 listens", function()
+netkit.test("the other way round: only ::1 listens", function()
   local l <close> = t.ok(net.listen("::1", 0))
   local _, port = l:address()
   local c, message = net.connect("localhost", port)
@@ -89,11 +89,11 @@ k.test("the other way round: only ::1 listens", function()
   c:close()
 end)
 
-k.test("if every address refuses, the failure is 'refused'", function()
-  t.eq(select(3, net.connect("localhost", k.dead_port())), "refused")
+netkit.test("if every address refuses, the failure is 'refused'", function()
+  t.eq(select(3, net.connect("localhost", netkit.dead_port())), "refused")
 end)
 
-k.test("opts.timeout ends a connect without an answer, and no socket stays open", function()
+netkit.test("opts.timeout ends a connect without an answer, and no socket stays open", function()
   local port, _ <close> = black_hole()
   local before = lio.now()
   local ok, message, code = net.connect("127.0.0.1", port, { timeout = 0.05 })
@@ -102,23 +102,23 @@ k.test("opts.timeout ends a connect without an answer, and no socket stays open"
   t.ok(lio.now() - before >= 0.05)
 end)
 
-k.test("a killed connect closes its socket", function()
+netkit.test("a killed connect closes its socket", function()
   local port, _ <close> = black_hole()
   local before = select(2, t.descriptors())
   local co = loop.fork(function() net.connect("127.0.0.1", port) end)
-  k.settle()
+  netkit.settle()
   t.eq(select(2, t.descriptors()), before + 1)
   t.ok(loop.kill(co))
   t.eq(select(2, t.descriptors()), before)
 end)
 
-k.test("many tasks connect at once, each to its own listener", function()
+netkit.test("many tasks connect at once, each to its own listener", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local server = net.serve(l, function(c) c:send(c:recv "line", "\n") end)
   local waits = {}
   for i = 1, 300 do
-    waits[i] = k.promise(function()
+    waits[i] = netkit.promise(function()
       local c <close> = assert(net.connect("127.0.0.1", port))
       c:send(i, "\n")
       return c:recv "line"
@@ -128,7 +128,7 @@ k.test("many tasks connect at once, each to its own listener", function()
   server:stop()
 end)
 
-k.test("a unix socket: connected, refused, not found", function()
+netkit.test("a unix socket: connected, refused, not found", function()
   local path = t.tmp() .. "/s"
   local l = t.ok(net.listen("unix:" .. path))
   local c <close> = t.ok(net.connect("unix:" .. path))
@@ -143,7 +143,7 @@ k.test("a unix socket: connected, refused, not found", function()
   t.eq(select(3, net.connect("unix:" .. ("x"):rep(200))), "too long")
 end)
 
-k.test("misuse raises", function()
+netkit.test("misuse raises", function()
   t.raises("bad argument #1 to 'connect'", net.connect)
   t.raises("bad argument #2 to 'connect'", net.connect, "127.0.0.1")
   t.raises("bad argument #2 to 'connect'", net.connect, "127.0.0.1", 70000)
@@ -151,12 +151,12 @@ k.test("misuse raises", function()
     net.connect, "127.0.0.1", 80, { timeout = "1" })
 end)
 
-k.test("resolve: a numeric address is its own answer, in its usual form", function()
+netkit.test("resolve: a numeric address is its own answer, in its usual form", function()
   t.eq(net.resolve "127.0.0.1", { "127.0.0.1" })
   t.eq(net.resolve "0:0:0:0:0:0:0:1", { "::1" })
 end)
 
-k.test("resolve returns a list that the caller may change, the second time from the cache", function()
+netkit.test("resolve returns a list that the caller may change, the second time from the cache", function()
   local first = t.ok(net.resolve "localhost")
   t.ok(#first >= 1)
   local copy = table.move(first, 1, #first, 1, {})
@@ -168,36 +168,36 @@ k.test("resolve returns a list that the caller may change, the second time from 
   waited = false
 end)
 
-k.test("tasks that resolve one name at once share one query, also when one of them is killed", function()
+netkit.test("tasks that resolve one name at once share one query, also when one of them is killed", function()
   local waits = {}
   local killed = loop.fork(function() net.resolve "shared.invalid" end)
   for i = 1, 5 do
-    waits[i] = k.promise(function() return select(3, net.resolve "shared.invalid") end)
+    waits[i] = netkit.promise(function() return select(3, net.resolve "shared.invalid") end)
   end
   coroutine.yield()
   loop.kill(killed)
   for i = 1, 5 do t.eq(waits[i](), "unresolved") end
 end)
 
-k.test("resolve takes a time limit", function()
+netkit.test("resolve takes a time limit", function()
   local list, _, code = net.resolve("slow.invalid", 0)
   t.is_nil(list)
   t.ok(code == "timeout" or code == "unresolved", code)
 end)
 
-k.test("wrap makes a connection of a socket, which is closed then", function()
+netkit.test("wrap makes a connection of a socket, which is closed then", function()
   local left, right = socket.pair()
   local a <close> = t.ok(net.wrap(left))
   local b <close> = t.ok(net.wrap(right))
   t.raises("already closed", left.send, left, "x")
-  local got = k.promise(function() return b:recv "line" end)
-  k.settle()
+  local got = netkit.promise(function() return b:recv "line" end)
+  netkit.settle()
   a:send "wrapped\n"
   t.eq(got(), "wrapped")
   t.raises("bad argument #2", net.wrap, left)
 end)
 
-k.test("a socket that the selector refuses is closed at once", function()
+netkit.test("a socket that the selector refuses is closed at once", function()
   local stream = require "lio.stream"
   local sel = lio.create()
   sel:close()
@@ -209,35 +209,35 @@ k.test("a socket that the selector refuses is closed at once", function()
   right:close()
 end)
 
-k.pair_test("wait_closed notices a peer that closes an idle connection", function(a, b)
-  local over = k.promise(function() return pack(a:wait_closed()) end)
-  k.settle()
+netkit.pair_test("wait_closed notices a peer that closes an idle connection", function(a, b)
+  local over = netkit.promise(function() return pack(a:wait_closed()) end)
+  netkit.settle()
   b:close()
   t.eq(over(), { true, n = 1 })
   t.eq(pack(a:wait_closed()), { true, n = 1 })
 end)
 
-k.pair_test("wait_closed ends after its time, and works beside a recv", function(a, b)
+netkit.pair_test("wait_closed ends after its time, and works beside a recv", function(a, b)
   t.eq(pack(a:wait_closed(0.02)), { nil, "timeout", "timeout", n = 3 })
-  local over = k.promise(function() return a:wait_closed() end)
-  local got = k.promise(function() return a:recv "all" end)
-  k.settle()
+  local over = netkit.promise(function() return a:wait_closed() end)
+  local got = netkit.promise(function() return a:recv "all" end)
+  netkit.settle()
   b:send "last words"
   b:close()
   t.eq({ over(), got() }, { true, "last words" })
 end)
 
-k.pair_test("wait_readable returns when bytes have come, and does not read them", function(a, b)
+netkit.pair_test("wait_readable returns when bytes have come, and does not read them", function(a, b)
   t.eq(pack(b:wait_readable(0.02)), { nil, "timeout", "timeout", n = 3 })
-  local ready = k.promise(function() return b:wait_readable() end)
-  k.settle()
+  local ready = netkit.promise(function() return b:wait_readable() end)
+  netkit.settle()
   a:send "here"
   t.eq(ready(), true)
   t.eq(b:recv(), "here")
 end)
 
 -- An address without an answer: a listener with a full queue accepts no further connection.
-k.test("closing the attempt ends a connect that waits, at every stage", function()
+netkit.test("closing the attempt ends a connect that waits, at every stage", function()
   local full = assert(socket.create "tcp")
   assert(full:bind("127.0.0.1", 0))
   assert(full:listen(0))
@@ -248,15 +248,15 @@ k.test("closing the attempt ends a connect that waits, at every stage", function
     fillers[i]:connect("127.0.0.1", port)
   end
   local attempt = net.attempt()
-  local result = k.promise(function()
+  local result = netkit.promise(function()
     return pack(net.connect("127.0.0.1", port, { attempt = attempt, timeout = 10 }))
   end)
-  k.settle()
+  netkit.settle()
   net.close(attempt)
   t.eq(result(), { false, "closed", "closed", n = 3 })
 
   local second = net.attempt()
-  local resolving = k.promise(function()
+  local resolving = netkit.promise(function()
     return pack(net.connect("name-to-give-up.invalid", port, { attempt = second }))
   end)
   loop.sleep(0)
@@ -266,6 +266,26 @@ k.test("closing the attempt ends a connect that waits, at every stage", function
 
   for _, s in ipairs(fillers) do s:close() end
   full:close()
+end)
+
+-- It returned success.
+netkit.test("connecting to a port without a listener fails with code refused", function()
+  local ok, message, code = net.connect("127.0.0.1", netkit.dead_port())
+  t.eq({ ok, code }, { false, "refused" })
+  t.eq(type(message), "string")
+end)
+
+-- connect and listen raised instead of returning false and a message, blocked the thread and leaked the socket.
+netkit.test("a name that cannot be resolved is a failure without a blocked thread or an open socket", function()
+  local before, ticks = select(2, t.descriptors()), 0
+  local ticking = loop.fork(function() while true do loop.sleep(0) ticks = ticks + 1 end end)
+  for _, call in ipairs { net.connect, net.listen } do
+    local ok, message, code = call("unresolvable.invalid", 80)
+    t.eq({ ok, type(message), code }, { false, "string", "unresolved" })
+  end
+  loop.kill(ticking)
+  t.ok(ticks > 1, "the thread was blocked")
+  t.eq(select(2, t.descriptors()), before)
 end)
 
 t.finish()

@@ -2,7 +2,7 @@
 -- `lio.loop`, unless a test makes one.
 
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local drivers = require "lio.net.driver"
 local lio = require "lio"
 local loop = require "lio.loop"
@@ -27,27 +27,27 @@ t.test("each driver has an instance of its own", function()
   other:check_loop "x"
 end)
 
-k.test("a wait on a token gets the value of its wakeup", function()
+netkit.test("a wait on a token gets the value of its wakeup", function()
   local token = driver:new_token()
-  local got = k.promise(function() return driver:wait(token) end)
-  k.settle()
+  local got = netkit.promise(function() return driver:wait(token) end)
+  netkit.settle()
   t.eq({ driver:wake(token, "value"), driver:wake(token, "again") }, { true, false })
   t.eq(got(), "value")
 end)
 
-k.test("a wait on a token ends after its seconds", function()
+netkit.test("a wait on a token ends after its seconds", function()
   t.eq(driver:wait(driver:new_token(), 0.01), "timeout")
   t.eq(driver:wait(driver:new_token(), -1), "timeout")
 end)
 
-k.test("sleep waits that long, and round_time is the time of the round", function()
+netkit.test("sleep waits that long, and round_time is the time of the round", function()
   local before = lio.now()
   driver:sleep(0.02)
   t.ok(lio.now() - before >= 0.02)
   t.ok(driver.round_time >= before and driver.round_time <= lio.now())
 end)
 
-k.test("hooks run before each wait and after the events, deferred functions after them", function()
+netkit.test("hooks run before each wait and after the events, deferred functions after them", function()
   local order = {}
   local hooks = {}
   function hooks.before_wait() order[#order + 1] = "before" end
@@ -62,15 +62,15 @@ k.test("hooks run before each wait and after the events, deferred functions afte
   t.eq(order, { "before", "after", "deferred" })
 end)
 
-k.pair_test("an event handler gets the events of its connection and passes them on", function(a, b)
+netkit.pair_test("an event handler gets the events of its connection and passes them on", function(a, b)
   local handler, seen = {}, 0
   function handler.on_events(_, events)
     seen = seen | events
     driver:dispatch(b, events)
   end
   t.ok(driver:set_event_handler(b, handler))
-  local got = k.promise(function() return b:recv "line" end)
-  k.settle()
+  local got = netkit.promise(function() return b:recv "line" end)
+  netkit.settle()
   a:send "passed on\n"
   t.eq(got(), "passed on")
   t.eq(seen & 1, 1)
@@ -80,7 +80,7 @@ k.pair_test("an event handler gets the events of its connection and passes them 
   t.eq({ b:recv "line", seen }, { "directly", 0 })
 end)
 
-k.pair_test("a function of flush_later runs before the queue is sent", function(a, b)
+netkit.pair_test("a function of flush_later runs before the queue is sent", function(a, b)
   local called
   driver:flush_later(a, function() called = a:send "queued\n" end)
   t.is_nil(called)
@@ -88,12 +88,12 @@ k.pair_test("a function of flush_later runs before the queue is sent", function(
   t.eq(called, true)
 end)
 
-k.pair_test("a wait for a connection ends when it is ready, when it is woken, and after its seconds", function(a, b)
+netkit.pair_test("a wait for a connection ends when it is ready or woken, and after its seconds", function(a, b)
   t.ok(b:arm(1))
   t.eq(driver:wait_readable(b, 0.01), "timeout")
   t.ok(b:arm(1))
-  local reason = k.promise(function() return driver:wait_readable(b) end)
-  k.settle()
+  local reason = netkit.promise(function() return driver:wait_readable(b) end)
+  netkit.settle()
   t.eq({ driver:wake_reader(b, "woken"), reason() }, { true, "woken" })
   t.eq(driver:wake_reader(b, "woken"), false)
   a:send "x"
@@ -101,19 +101,19 @@ k.pair_test("a wait for a connection ends when it is ready, when it is woken, an
   t.eq(driver:wait_readable(b), true)
 end)
 
-k.pair_test("forget ends every wait on a connection, which stays open", function(a, b)
-  local got = k.promise(function() return select(2, b:recv()) end)
-  local ended = k.promise(function() return select(2, b:wait_readable()) end)
-  k.settle()
+netkit.pair_test("forget ends every wait on a connection, which stays open", function(a, b)
+  local got = netkit.promise(function() return select(2, b:recv()) end)
+  local ended = netkit.promise(function() return select(2, b:wait_readable()) end)
+  netkit.settle()
   driver:forget(b)
   t.eq({ got(), ended(), b:is_closed() }, { "closed", "closed", false })
   a:send "x"
   t.eq(b:recv(), "x")
 end)
 
-k.test("a watched descriptor calls its function while it is readable", function()
+netkit.test("a watched descriptor calls its function while it is readable", function()
   local one, other = assert(socket.pair())
-  local _ <close> = k.closing(one, other)
+  local _ <close> = netkit.closing(one, other)
   local token, calls = driver:new_token(), 0
   t.ok(driver:watch(one, function()
     calls = calls + 1
@@ -128,18 +128,18 @@ k.test("a watched descriptor calls its function while it is readable", function(
   t.eq(calls, 1)
 end)
 
-k.test("a timer calls the method of its value", function()
+netkit.test("a timer calls the method of its value", function()
   local token = driver:new_token()
   driver.timers:add(0, { expired = function() driver:wake(token, "expired") end })
   t.eq(driver:wait(token), "expired")
 end)
 
-k.test("describe names what a task waits for", function()
-  local a, b = k.pair()
-  local _ <close> = k.closing(a, b)
+netkit.test("describe names what a task waits for", function()
+  local a, b = netkit.pair()
+  local _ <close> = netkit.closing(a, b)
   loop.fork(function() b:recv() end)
   loop.fork(function() b:recv() end)
-  k.settle()
+  netkit.settle()
   t.eq(driver:describe(b), "reading of " .. tostring(b))
   t.is_nil(driver:describe(a))
   t.is_nil(driver:describe "no token")

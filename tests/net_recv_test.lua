@@ -1,32 +1,33 @@
 -- Connection:recv: every form, its limits, ends, timeouts, and several receivers. Over TCP on 127.0.0.1.
 
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
+local socket = require "lio.socket"
 local task = require "lio.task"
 
 -- Sends the bytes one at a time, each in a packet of its own that has arrived before the next.
 local function drip(c, bytes)
   for i = 1, #bytes do
     t.ok(c:send(bytes:sub(i, i)))
-    k.settle()
+    netkit.settle()
   end
 end
 
 local function pack(...) return table.pack(...) end
 
-k.pair_test("recv returns the bytes that there are, at least one", function(a, b)
+netkit.pair_test("recv returns the bytes that there are, at least one", function(a, b)
   a:send "hello"
   t.eq(pack(b:recv()), { "hello", n = 1 })
-  local got = k.promise(function() return b:recv() end)
-  k.settle()
+  local got = netkit.promise(function() return b:recv() end)
+  netkit.settle()
   a:send "x"
   t.eq(got(), "x")
 end)
 
-k.pair_test("recv returns nil alone at the end of the stream, every time", function(a, b)
+netkit.pair_test("recv returns nil alone at the end of the stream, every time", function(a, b)
   a:send "last"
   a:close()
   t.eq(b:recv(), "last")
@@ -34,13 +35,13 @@ k.pair_test("recv returns nil alone at the end of the stream, every time", funct
   t.eq(pack(b:recv()), { nil, n = 1 })
 end)
 
-k.pair_test("recv(n) returns exactly n bytes, whatever the packets are", function(a, b)
-  local got = k.promise(function() return { b:recv(3), b:recv(4), b:recv(0), b:recv(1) } end)
+netkit.pair_test("recv(n) returns exactly n bytes, whatever the packets are", function(a, b)
+  local got = netkit.promise(function() return { b:recv(3), b:recv(4), b:recv(0), b:recv(1) } end)
   drip(a, "abcdefgh")
   t.eq(got(), { "abc", "defg", "", "h" })
 end)
 
-k.pair_test("recv(n) at the end returns nil, closed, and the part that came", function(a, b)
+netkit.pair_test("recv(n) at the end returns nil, closed, and the part that came", function(a, b)
   a:send "abc"
   a:close()
   t.eq(pack(b:recv(5)), { nil, "closed", "abc", "closed", n = 4 })
@@ -48,34 +49,34 @@ k.pair_test("recv(n) at the end returns nil, closed, and the part that came", fu
   t.is_nil(b:recv())
 end)
 
-k.pair_test("recv(n) of more bytes than come uses no memory in advance", function(a, b)
+netkit.pair_test("recv(n) of more bytes than come uses no memory in advance", function(a, b)
   a:send "few"
   b:timeout(0.05)
   t.eq(pack(b:recv(1 << 40)), { nil, "timeout", nil, "timeout", n = 4 })
   t.eq(b:recv(), "few")
 end)
 
-k.pair_test("a line ends in LF or CRLF, which are not part of it", function(a, b)
+netkit.pair_test("a line ends in LF or CRLF, which are not part of it", function(a, b)
   a:send "one\ntwo\r\n\n\r\nthr\ree\n"
   for _, line in ipairs { "one", "two", "", "", "thr\ree" } do
     t.eq(b:recv "line", line)
   end
 end)
 
-k.pair_test("lines are the same if they come byte by byte", function(a, b)
-  local got = k.promise(function() return { b:recv "line", b:recv "line", b:recv "line" } end)
+netkit.pair_test("lines are the same if they come byte by byte", function(a, b)
+  local got = netkit.promise(function() return { b:recv "line", b:recv "line", b:recv "line" } end)
   drip(a, "one\r\n\r\nx\r\n")
   t.eq(got(), { "one", "", "x" })
 end)
 
-k.pair_test("a line without its end gives nil, closed, and the part that came", function(a, b)
+netkit.pair_test("a line without its end gives nil, closed, and the part that came", function(a, b)
   a:send "whole\npart"
   a:close()
   t.eq(b:recv "line", "whole")
   t.eq(pack(b:recv "line"), { nil, "closed", "part", "closed", n = 4 })
 end)
 
-k.pair_test("the limit of a line is exact: CR and LF do not count", function(a, b)
+netkit.pair_test("the limit of a line is exact: CR and LF do not count", function(a, b)
   a:send "12345\n12345\r\n123456\n"
   t.eq(b:recv("line", 5), "12345")
   t.eq(b:recv("line", 5), "12345")
@@ -84,56 +85,56 @@ k.pair_test("the limit of a line is exact: CR and LF do not count", function(a, 
   t.eq(b:recv("line", 6), "123456")
 end)
 
-k.pair_test("a line is too long as soon as no end could come within the limit", function(a, b)
-  local got = k.promise(function() return b:recv("line", 3) end)
+netkit.pair_test("a line is too long as soon as no end could come within the limit", function(a, b)
+  local got = netkit.promise(function() return b:recv("line", 3) end)
   drip(a, "abc")
   drip(a, "\r")
   drip(a, "\n")
   t.eq(got(), "abc")
-  got = k.promise(function() return select(2, b:recv("line", 3)) end)
+  got = netkit.promise(function() return select(2, b:recv("line", 3)) end)
   drip(a, "abcd")
   t.eq(got(), "too long")
   t.eq(b:recv(), "abcd")
-  got = k.promise(function() return select(2, b:recv("line", 3)) end)
+  got = netkit.promise(function() return select(2, b:recv("line", 3)) end)
   drip(a, "abc\rd")
   t.eq(got(), "too long")
 end)
 
-k.pair_test("until takes any delimiter, also one that comes in pieces", function(a, b)
-  local got = k.promise(function()
+netkit.pair_test("until takes any delimiter, also one that comes in pieces", function(a, b)
+  local got = netkit.promise(function()
     return { b:recv("until", "--end--"), b:recv("until", ";"), b:recv("until", "\0\0") }
   end)
   drip(a, "--en--end--b;c\0d\0\0")
   t.eq(got(), { "--en", "b", "c\0d" })
 end)
 
-k.pair_test("a delimiter is found wherever it is split", function(a, b)
+netkit.pair_test("a delimiter is found wherever it is split", function(a, b)
   local delimiter = "\r\n\r\n"
   for at = 0, #delimiter do
     local message = "head" .. delimiter .. "body"
-    local got = k.promise(function() return { b:recv("until", delimiter), b:recv(4) } end)
+    local got = netkit.promise(function() return { b:recv("until", delimiter), b:recv(4) } end)
     a:send(message:sub(1, 4 + at))
-    k.settle()
+    netkit.settle()
     a:send(message:sub(5 + at))
     t.eq(got(), { "head", "body" }, "split at " .. at)
   end
 end)
 
-k.pair_test("the limit of until is exact, for delimiters of any length", function(a, b)
+netkit.pair_test("the limit of until is exact, for delimiters of any length", function(a, b)
   a:send "123==1234=="
   t.eq(b:recv("until", "==", 3), "123")
   t.eq(select(2, b:recv("until", "==", 3)), "too long")
   t.eq(b:recv("until", "==", 4), "1234")
   -- A delimiter that begins before the limit may still end the message.
-  local got = k.promise(function() return b:recv("until", "abc", 3) end)
+  local got = netkit.promise(function() return b:recv("until", "abc", 3) end)
   drip(a, "xxabc")
   t.eq(got(), "xx")
-  got = k.promise(function() return select(2, b:recv("until", "abc", 3)) end)
+  got = netkit.promise(function() return select(2, b:recv("until", "abc", 3)) end)
   drip(a, "xxabx")
   t.eq(got(), "too long")
 end)
 
-k.pair_test("after a timeout another delimiter is searched from the start", function(a, b)
+netkit.pair_test("after a timeout another delimiter is searched from the start", function(a, b)
   a:send "key=value"
   b:timeout(0.02)
   t.eq(select(2, b:recv("until", "\n\n\n")), "timeout")
@@ -142,8 +143,8 @@ k.pair_test("after a timeout another delimiter is searched from the start", func
   t.eq(b:recv(), "value")
 end)
 
-k.pair_test("all returns all bytes up to the end, also none", function(a, b)
-  local got = k.promise(function() return b:recv "all" end)
+netkit.pair_test("all returns all bytes up to the end, also none", function(a, b)
+  local got = netkit.promise(function() return b:recv "all" end)
   drip(a, "abc")
   a:send(("x"):rep(100000))
   a:close()
@@ -151,14 +152,14 @@ k.pair_test("all returns all bytes up to the end, also none", function(a, b)
   t.eq(b:recv "all", "")
 end)
 
-k.pair_test("the limit of all is exact", function(a, b)
+netkit.pair_test("the limit of all is exact", function(a, b)
   a:send "12345"
   a:shutdown "w"
   t.eq(select(2, b:recv("all", 4)), "too long")
   t.eq(b:recv("all", 5), "12345")
 end)
 
-k.pair_test("forms may be mixed; any of them gets the buffered bytes", function(a, b)
+netkit.pair_test("forms may be mixed; any of them gets the buffered bytes", function(a, b)
   a:send "GET /\r\nHost: x\r\n\r\nbody and more"
   t.eq(b:recv "line", "GET /")
   t.eq(b:recv("until", "\r\n\r\n"), "Host: x")
@@ -166,14 +167,14 @@ k.pair_test("forms may be mixed; any of them gets the buffered bytes", function(
   t.eq(b:recv(), " and more")
 end)
 
-k.pair_test("long lines and big blocks arrive whole", function(a, b)
+netkit.pair_test("long lines and big blocks arrive whole", function(a, b)
   local line, block = ("l"):rep(300000), ("b\0\n"):rep(1000000)
   loop.fork(function() a:send(line, "\n", block) end)
   t.eq(b:recv "line" == line, true)
   t.eq(b:recv(#block) == block, true)
 end)
 
-k.pair_test("after a timeout the received bytes stay, and the connection works", function(a, b)
+netkit.pair_test("after a timeout the received bytes stay, and the connection works", function(a, b)
   b:timeout(0.03)
   local before = lio.now()
   t.eq(pack(b:recv()), { nil, "timeout", nil, "timeout", n = 4 })
@@ -183,29 +184,29 @@ k.pair_test("after a timeout the received bytes stay, and the connection works",
   b:timeout(nil)
   a:send "rest"
   t.eq(b:recv(8), "partrest")
-  local got = k.promise(function() return b:recv() end)
+  local got = netkit.promise(function() return b:recv() end)
   loop.sleep(0.05)
   a:send "no limit now"
   t.eq(got(), "no limit now")
 end)
 
-k.pair_test("a reset is an error with a message, not an end", function(a, b)
+netkit.pair_test("a reset is an error with a message, not an end", function(a, b)
   a:option("linger", 0)
   b:send "unread"
-  k.settle()
+  netkit.settle()
   a:close()
-  k.settle()
+  netkit.settle()
   local got, message, _, code = b:recv()
   t.is_nil(got)
   t.eq(code, "reset")
   t.ok(message:find "^recv: ", message)
 end)
 
-k.pair_test("receivers of one connection are served in the order in which they came", function(a, b)
+netkit.pair_test("receivers of one connection are served in the order in which they came", function(a, b)
   local seen = {}
   local waits = {}
   for i = 1, 4 do
-    waits[i] = k.promise(function()
+    waits[i] = netkit.promise(function()
       local data = b:recv(2)
       seen[#seen + 1] = i .. data
     end)
@@ -215,31 +216,31 @@ k.pair_test("receivers of one connection are served in the order in which they c
   t.eq(seen, { "1aa", "2bb", "3cc", "4dd" })
 end)
 
-k.pair_test("a receiver that starts after another one was woken does not overtake it", function(a, b)
-  local first = k.promise(function() return b:recv(2) end)
-  k.settle()
+netkit.pair_test("a receiver that starts after another one was woken does not overtake it", function(a, b)
+  local first = netkit.promise(function() return b:recv(2) end)
+  netkit.settle()
   a:send "1122"
   -- Runs in the round in which the first one's wakeup is queued, and so before it does.
-  local second = k.promise(function() return b:recv(2) end)
+  local second = netkit.promise(function() return b:recv(2) end)
   t.eq(first(), "11")
   t.eq(second(), "22")
 end)
 
-k.pair_test("if the first of several receivers is killed, the next one continues", function(a, b)
+netkit.pair_test("if the first of several receivers is killed, the next one continues", function(a, b)
   local first = loop.fork(function() b:recv() end)
-  local second = k.promise(function() return b:recv(3) end)
-  local third = k.promise(function() return b:recv(3) end)
-  k.settle()
+  local second = netkit.promise(function() return b:recv(3) end)
+  local third = netkit.promise(function() return b:recv(3) end)
+  netkit.settle()
   t.ok(loop.kill(first))
   a:send "abcdef"
   t.eq(second(), "abc")
   t.eq(third(), "def")
 end)
 
-k.pair_test("a receiver killed between its wakeup and its run loses no bytes", function(a, b)
+netkit.pair_test("a receiver killed between its wakeup and its run loses no bytes", function(a, b)
   local first = loop.fork(function() b:recv() end)
-  local second = k.promise(function() return b:recv() end)
-  k.settle()
+  local second = netkit.promise(function() return b:recv() end)
+  netkit.settle()
   a:send "kept"
   -- This task is queued before the loop waits for I/O, so it runs when the receiver has been woken; a yield puts it in
   -- front of the receiver.
@@ -249,10 +250,10 @@ k.pair_test("a receiver killed between its wakeup and its run loses no bytes", f
   t.eq(second(), "kept")
 end)
 
-k.pair_test("wait_readable queues with receivers, in order", function(a, b)
+netkit.pair_test("wait_readable queues with receivers, in order", function(a, b)
   local seen = {}
   local function note(name, f)
-    return k.promise(function()
+    return netkit.promise(function()
       local result = f()
       seen[#seen + 1] = name .. tostring(result)
     end)
@@ -264,31 +265,31 @@ k.pair_test("wait_readable queues with receivers, in order", function(a, b)
     note("readable ", function() return b:wait_readable(5) end),
     note("third ", function() return b:recv(2) end),
   }
-  k.settle()
+  netkit.settle()
   drip(a, "aabbcc")
   for _, wait in ipairs(waits) do wait() end
   t.eq(seen, { "first aa", "readable true", "second bb", "readable true", "third cc" })
 end)
 
-k.pair_test("a time limit that is set while a receiver waits counts from the next wait", function(a, b)
-  local waiting = k.promise(function() return b:recv(2) end)
-  k.settle()
+netkit.pair_test("a time limit that is set while a receiver waits counts from the next wait", function(a, b)
+  local waiting = netkit.promise(function() return b:recv(2) end)
+  netkit.settle()
   b:timeout(0.01)
-  local queued = k.promise(function() return select(2, b:recv(2)) end)
+  local queued = netkit.promise(function() return select(2, b:recv(2)) end)
   t.eq(queued(), "timeout")
   a:send "x"
   t.eq(select(2, waiting()), "timeout")
   t.eq(b:recv(1), "x")
   b:timeout(nil)
-  local patient = k.promise(function() return b:recv() end)
+  local patient = netkit.promise(function() return b:recv() end)
   loop.sleep(0.03)
   a:send "late"
   t.eq(patient(), "late")
 end)
 
-k.pair_test("a receive that would queue where it cannot wait raises", function(a, b)
-  local first = k.promise(function() return b:recv() end)
-  k.settle()
+netkit.pair_test("a receive that would queue where it cannot wait raises", function(a, b)
+  local first = netkit.promise(function() return b:recv() end)
+  netkit.settle()
   for _ = 1, 2 do
     local ok, message = pcall(string.gsub, "x", "x", function() return b:recv() end)
     t.eq(ok, false)
@@ -300,21 +301,21 @@ k.pair_test("a receive that would queue where it cannot wait raises", function(a
   t.eq(b:recv(), "next")
 end)
 
-k.pair_test("after an interrupted receiver the next one continues", function(a, b)
+netkit.pair_test("after an interrupted receiver the next one continues", function(a, b)
   local ok, problem
   loop.fork(function() ok, problem = pcall(b.recv, b) end)
-  local second = k.promise(function() return b:recv() end)
-  k.settle()
+  local second = netkit.promise(function() return b:recv() end)
+  netkit.settle()
   t.eq(loop.interrupt(b, "enough"), true)
   a:send "to the second"
   t.eq(second(), "to the second")
   t.eq({ ok, problem }, { false, "enough" })
 end)
 
-k.pair_test("a receiver that queues has a timeout too", function(a, b)
+netkit.pair_test("a receiver that queues has a timeout too", function(a, b)
   b:timeout(0.05)
-  local first = k.promise(function() return b:recv(100) end)
-  local second = k.promise(function() return b:recv(1) end)
+  local first = netkit.promise(function() return b:recv(100) end)
+  local second = netkit.promise(function() return b:recv(1) end)
   t.eq(select(2, second()), "timeout")
   t.eq(select(2, first()), "timeout")
   b:timeout(nil)
@@ -322,12 +323,12 @@ k.pair_test("a receiver that queues has a timeout too", function(a, b)
   t.eq(b:recv(), "z")
 end)
 
-k.pair_test("misuse raises with the call's name and the argument's number", function(a, b)
+netkit.pair_test("misuse raises with the call's name and the argument's number", function(a, b)
   t.raises("bad argument #2 to 'recv'", net.recv, b, "lines")
   t.raises("bad argument #2 to 'recv'", net.recv, b, -1)
   t.raises("bad argument #3 to 'recv'", net.recv, b, "until", "")
-  local waiting = k.promise(function() return b:recv() end)
-  k.settle()
+  local waiting = netkit.promise(function() return b:recv() end)
+  netkit.settle()
   loop.fork(function() a:send "x" end)
   t.raises("to 'recv'", net.recv, b, "lines")
   t.eq(waiting(), "x")
@@ -335,10 +336,10 @@ k.pair_test("misuse raises with the call's name and the argument's number", func
   t.eq(b:recv(), "y", "the turn was given back")
 end)
 
-k.pair_test("a peer that sends without pause does not starve other tasks", function(a, b)
+netkit.pair_test("a peer that sends without pause does not starve other tasks", function(a, b)
   local stop, received, most = false, 0, 0
   loop.fork(function() while not stop and a:send(("x"):rep(65536)) do end end)
-  local reader = k.promise(function()
+  local reader = netkit.promise(function()
     while not stop do
       local data = b:recv()
       if not data then return end
@@ -356,5 +357,36 @@ k.pair_test("a peer that sends without pause does not starve other tasks", funct
   reader()
   t.ok(most <= 4 << 20, most .. " bytes were received in one turn")
 end, { seconds = 60 })
+
+-- The second one died with "assertion failed!".
+netkit.pair_test("concurrent receivers and concurrent senders take turns", function(a, b)
+  local one = netkit.promise(function() return a:recv(3) end)
+  local two = netkit.promise(function() return a:recv(3) end)
+  netkit.settle()
+  b:send "onetwo"
+  t.eq({ one(), two() }, { "one", "two" })
+  local much = ("m"):rep(4 << 20)
+  local first = netkit.promise(function() return a:send(much) end)
+  local second = netkit.promise(function() return a:send "second" end)
+  t.eq(b:recv(#much) == much, true)
+  t.eq(b:recv(6), "second")
+  t.eq({ first(), second() }, { true, true })
+end, { seconds = 30 })
+
+-- Waking the coroutine of a task that waited for a socket or a name made it continue with the wrong values.
+netkit.test("waking the coroutine of a task does not end its recv", function()
+  local left, right = socket.pair()
+  local a, b = t.ok(net.wrap(left)), t.ok(net.wrap(right))
+  local _ <close> = netkit.closing(a, b)
+  local co
+  local got = netkit.promise(function()
+    co = loop.running()
+    return b:recv()
+  end)
+  netkit.settle()
+  t.is_nil(loop.wakeup(co, "timeout"))
+  a:send "right"
+  t.eq(got(), "right")
+end)
 
 t.finish()

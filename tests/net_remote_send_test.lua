@@ -1,9 +1,8 @@
 -- Bytes that `net.remote` sends from the caller's own thread: their order relative to those of requests, the results of
 -- failures, and that they cost the loop's service nothing. Each test boots a system.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- `a` and `b` are the two ends of a connection; `a` has sent before, so that it sends from this thread.
 local head <const> = ([[
@@ -26,7 +25,7 @@ local head <const> = ([[
 ]]):gsub("\n", " ")
 
 local function remotely(name, body, out, services)
-  kit.both(name, { main = head .. body, out = out, services = services })
+  kit.test(name, { main = head .. body, out = out, services = services })
 end
 
 remotely("small messages cost the loop's service nothing", [[
@@ -38,7 +37,7 @@ remotely("small messages cost the loop's service nothing", [[
   say(after - before)
 ]], { "0" })
 
-remotely("one that sends without end lets others have their turn", [[
+remotely("a task that sends without end lets other tasks run", [[
   local turns, over = 0, false
   ltask.fork(function()
     while not over do
@@ -47,12 +46,12 @@ remotely("one that sends without end lets others have their turn", [[
     end
   end)
   local reader = later(b.recv, b, 20000)
-  for i = 1, 2000 do assert(a:send "0123456789") end
+  for _ = 1, 2000 do assert(a:send "0123456789") end
   over = true
   say(#reader(), turns > 10)
 ]], { "20000\ttrue" })
 
-remotely("what the system does not take at once goes on in order, and whole", [[
+remotely("messages that the socket buffer cannot hold are sent later, in order and complete", [[
   local size = 3 * 1024 * 1024
   local waits = {}
   for i = 1, 4 do
@@ -72,7 +71,7 @@ remotely("what the system does not take at once goes on in order, and whole", [[
   say "whole"
 ]], { "whole" })
 
-remotely("a time-out tells how much is gone", [[
+remotely("a time-out returns the number of sent bytes", [[
   a:timeout(nil, 0.05)
   local ok, message, sent, code = a:send(("x"):rep(30 * 1024 * 1024), "y")
   a:close()
@@ -80,7 +79,7 @@ remotely("a time-out tells how much is gone", [[
   say(ok, message, code, sent > 0, sent == #rest)
 ]], { "nil\ttimeout\ttimeout\ttrue\ttrue" })
 
-remotely("a peer that is gone is told", [[
+remotely("send to a closed peer fails with the code reset or closed", [[
   a:send "unread"
   b:wait_readable(5)
   b:close()
@@ -93,7 +92,7 @@ remotely("a peer that is gone is told", [[
   say(a:send "x")
 ]], { "nil\tstring\t0\ttrue", "nil", "nil\tclosed\t0\tclosed" })
 
-remotely("nothing is sent behind a shutdown", [[
+remotely("nothing is sent after a shutdown", [[
   local down = later(a.shutdown, a, "w")
   ltask.sleep(0)
   local ok, _, _, code = a:send "late"
@@ -101,7 +100,7 @@ remotely("nothing is sent behind a shutdown", [[
   say(b:recv "all" == "")
 ]], { "true\tnil\tclosed", "true" })
 
-remotely("a file by its path is not interrupted by what others send", [[
+remotely("sends of other tasks do not interrupt sendfile with a path", [[
   local dir = ...
   local path = dir .. "/big"
   local f = require "io".open(path, "wb")
@@ -114,14 +113,13 @@ remotely("a file by its path is not interrupted by what others send", [[
   say(a:send "on", b:recv(2))
 ]], { "behind\ttrue\ttrue", "true\ton" })
 
-remotely("a connection that was given away sends from where it is", [[
+remotely("a connection that was given to another service sends from that service", [[
   local other = ltask.spawn("other", io)
   local handle = assert(a:give(other))
   say((a:send "x"))
   say(ltask.call(other, "send", handle, "one ", "two"), b:recv(7))
   say(ltask.call(other, "send", handle, "three"), b:recv(5))
 ]], { "nil", "true\tone two", "true\tthree" }, { other = [[
-  local ltask = require "ltask"
   local net = require "lio.net.remote"(...)
   local S, known = {}, {}
   function S.send(handle, ...)

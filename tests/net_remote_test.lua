@@ -1,9 +1,8 @@
 -- `net.remote`: `lio.net`'s calls and connections in services that have no loop. The same program runs on `lio.net`, in
 -- a service that owns a loop, and on the calls of another service. Each test boots a system.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- For the bodies of tests: `net`, waits as in `loop`, a pair of connections, and a port whose backlog is full. `settle`
 -- returns when the forked tasks wait, those of the loop's service included: it takes requests in their order.
@@ -50,8 +49,8 @@ local remote <const> = "local io = ltask.spawn 'lio' local net = require 'lio.ne
 
 -- The body in a service without a loop, and, for comparison, as the script of a service with one.
 local function same(name, body, out)
-  kit.both(name .. ", remotely", { main = remote .. head .. body, out = out })
-  kit.both(name .. ", directly", {
+  kit.test(name .. ", remotely", { main = remote .. head .. body, out = out })
+  kit.test(name .. ", directly", {
     main = [[
       local dir = ...
       local f = require "io".open(dir .. "/script.lua", "w")
@@ -66,7 +65,7 @@ local function same(name, body, out)
 end
 
 local function remotely(name, body, out, services)
-  kit.both(name, { main = remote .. head .. body, out = out, services = services })
+  kit.test(name, { main = remote .. head .. body, out = out, services = services })
 end
 
 same("an echo server is the same program", [[
@@ -150,7 +149,7 @@ same("of several senders those succeed whose bytes were sent", [[
   say(ok, b:recv(5))
 ]], { "true", "nil\ttimeout\ttrue\ttimeout", "nil\tsmall" })
 
-remotely("a close tells the senders that stand behind another one", [[
+remotely("a close ends the sends that are queued behind another one", [[
   local a, b = pair()
   local first = later(a.send, a, ("x"):rep(50000000))
   settle()
@@ -161,7 +160,7 @@ remotely("a close tells the senders that stand behind another one", [[
   say((first()), b:is_closed())
 ]], { "nil\tclosed\t0\tclosed", "nil\tfalse" })
 
-remotely("shutdown and files go behind what is being sent", [[
+remotely("shutdown and files wait for the sends before them", [[
   local io = require "io"
   local path = os.tmpname()
   local f <close> = io.open(path, "w+b")
@@ -184,7 +183,7 @@ remotely("shutdown and files go behind what is being sent", [[
   say(#all, all:sub(20000001), down())
 ]], { "20000023\tsecond,234,780123456789\ttrue" })
 
-remotely("shutdown cuts nothing that is being sent", [[
+remotely("shutdown waits for queued sends", [[
   local a, b = pair()
   later(a.send, a, ("x"):rep(20000000))
   settle()
@@ -213,7 +212,7 @@ same("a mebibyte in pieces arrives in order, in both directions at a time", [[
   say(one(), two())
 ]], { "true\ttrue" })
 
-same("messages of concurrent senders are whole and in order", [[
+same("messages of concurrent senders are complete and in order", [[
   local a, b = pair()
   local waits = {}
   for i = 1, 200 do waits[i] = later(function() return a:send(("%03d"):format(i), ":", ("x"):rep(i), "\n") end) end
@@ -273,7 +272,7 @@ same("the small calls have the same results", [[
   "false\tclosed\tclosed", "false\ttimeout\ttimeout", "true", "false\tclosed\tclosed",
 })
 
-same("misuse raises a string, naming the call and the argument", [[
+same("misuse raises a string that names the call and the argument", [[
   local a = pair()
   raises(a.recv, a, "word")
   raises(a.recv, a, -1)
@@ -292,7 +291,7 @@ same("misuse raises a string, naming the call and the argument", [[
   "false\tstring\tbad argument #2 to 'serve' (function expected, got string)",
 })
 
-remotely("misuse that the service finds is raised where the call was made", [[
+remotely("misuse that the service detects is raised at the line of the call", [[
   local a = pair()
   local ok, e = pcall(function() local x = a:recv "word" return x end)
   say(ok, e:match "^[^:]*main%.lua:%d+: " ~= nil)
@@ -324,7 +323,7 @@ remotely("a burst of small messages costs few requests", [[
   say(#b:recv(500))
 ]], { "true", "true", "500" })
 
-remotely("a task that is killed while it reads loses nothing, and the next one reads on", [[
+remotely("a task that is killed while it reads loses no bytes, and the next reader continues", [[
   local task = require "lio.task"
   local a, b = pair()
   a:send "first\nsec"
@@ -350,7 +349,7 @@ remotely("a task that is killed while it reads loses nothing, and the next one r
   "first", "line\tsecond", "10\tsecond", "until\tsecond", "all\tsecond", "secend",
 })
 
-remotely("what came for a task before it was killed is there for the next one", [[
+remotely("bytes that arrived for a killed task are there for the next one", [[
   local task = require "lio.task"
   for _, form in ipairs { { "line" }, { 2 }, { "until", "|" } } do
     local near, far = require "lio.socket".pair()
@@ -368,7 +367,7 @@ remotely("what came for a task before it was killed is there for the next one", 
   end
 ]], { "one|two", "three", "one|two", "three", "one|two", "three" })
 
-remotely("a connection that a killed task would have accepted goes to the next", [[
+remotely("the next task accepts a connection that a killed task waited for", [[
   local task = require "lio.task"
   local listener = assert(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
@@ -380,21 +379,19 @@ remotely("a connection that a killed task would have accepted goes to the next",
   say(c:recv())
 ]], { "here" })
 
-remotely("a connection that nobody refers to is closed", [[
-  local a, b = pair()
-  b = nil
+remotely("a connection without references is closed", [[
+  local a = pair()
   collectgarbage()
   collectgarbage()
   say(a:recv())
 ]], { "nil" })
 
-remotely("when the service is dead, calls fail and do not raise", [[
+remotely("calls of a dead service fail without raising an error", [[
   local a, b = pair()
   local l = assert(net.listen("127.0.0.1", 0))
   local waiting = later(b.recv, b)
   settle()
   ltask.kill(io)
-  local dead = ("{service:%d} is dead"):format(io)
   local result, _, _, code = waiting()
   say(result, code == "dead" or code)
   local function check(first, ...)
@@ -406,7 +403,7 @@ remotely("when the service is dead, calls fail and do not raise", [[
   say(a:close())
 ]], { "nil\ttrue", "nil\tdead", "nil\tdead", "false\tdead", "false\tdead", "nil\tdead", "true" })
 
-remotely("a connection can be given to another service, with what was read ahead", [[
+remotely("a connection can be given to another service, with the bytes that were read ahead", [[
   local a, b = pair()
   a:send "mine\nyours\n"
   say(b:recv "line")
@@ -422,7 +419,7 @@ remotely("a connection can be given to another service, with what was read ahead
   return S
 ]] })
 
-remotely("a socket of the service's own becomes a connection, or a listener", [[
+remotely("a socket of the calling service becomes a connection, or a listener", [[
   local socket = require "lio.socket"
   local near, far = socket.pair()
   local c, d = assert(net.wrap(near)), assert(net.wrap(far))

@@ -1,9 +1,8 @@
 -- `net.sendfile`: what arrives, its results, with other senders, slow readers and readers that have closed.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local file = require "lio.file"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local loop = require "lio.loop"
 local net = require "lio.net"
 local thread = require "lio.thread"
@@ -26,11 +25,11 @@ local function received(a, b, ...)
   return b:recv "all", table.unpack(results, 1, results.n)
 end
 
-k.pair_test("a path is opened, sent and closed", function(a, b)
+netkit.pair_test("a path is opened, sent and closed", function(a, b)
   t.eq({ received(a, b, small) }, { "0123456789", true })
 end)
 
-k.pair_test("offset and length choose a part", function(a, b)
+netkit.pair_test("offset and length choose a part", function(a, b)
   assert(a:sendfile(small, 2, 3))
   assert(net.sendfile(a, small, 8))
   assert(a:sendfile(small, 0, 0))
@@ -40,14 +39,14 @@ k.pair_test("offset and length choose a part", function(a, b)
   t.eq({ received(a, b, empty) }, { "234890", true })
 end)
 
-k.pair_test("a file of lio.file is sent, stays open, and is sent again", function(a, b)
+netkit.pair_test("a file of lio.file is sent, stays open, and is sent again", function(a, b)
   local f <close> = assert(file.open(small))
   assert(a:sendfile(f, 5))
   t.eq({ received(a, b, f, 0, 2) }, { "5678901", true })
   t.eq(f:is_closed(), false)
 end)
 
-k.pair_test("a file of io.open is sent with its latest writes, whatever its position", function(a, b)
+netkit.pair_test("a file of io.open is sent with its latest writes, whatever its position", function(a, b)
   local f <close> = assert(io.open(dir .. "/written", "w+"))
   f:write "hello"
   assert(a:sendfile(f))
@@ -58,43 +57,43 @@ k.pair_test("a file of io.open is sent with its latest writes, whatever its posi
   t.eq(f:read "a", "hello world!", "its position is its own")
 end)
 
-k.test("a unix connection takes files as well", function()
-  local one, other = k.raw_pair()
+netkit.test("a unix connection takes files as well", function()
+  local one, other = netkit.raw_pair()
   local a, b = assert(net.wrap(one)), assert(net.wrap(other))
-  local _ <close> = k.closing(a, b)
+  local _ <close> = netkit.closing(a, b)
   t.eq({ received(a, b, small) }, { "0123456789", true })
 end)
 
-k.pair_test("a large file arrives whole, although the reader is slower", function(a, b)
-  local done = k.promise(function() return a:sendfile(large) end)
-  k.settle()
+netkit.pair_test("a large file arrives whole, although the reader is slower", function(a, b)
+  local done = netkit.promise(function() return a:sendfile(large) end)
+  netkit.settle()
   local pieces = {}
   for index = 1, #large_text // 65536 do pieces[index] = b:recv(65536) end
   t.ok(table.concat(pieces) == large_text)
   t.eq({ done() }, { true })
 end)
 
-k.pair_test("files and messages of several senders are not mixed, and keep their order", function(a, b)
+netkit.pair_test("files and messages of several senders are not mixed, and keep their order", function(a, b)
   local results = {
-    k.promise(function() return a:sendfile(large) end),
-    k.promise(function() return a:send("[", ("x"):rep(100000), "]") end),
-    k.promise(function() return a:sendfile(small) end),
-    k.promise(function() return a:sendfile(large, 16, 16) end),
-    k.promise(function() return a:send "end" end),
+    netkit.promise(function() return a:sendfile(large) end),
+    netkit.promise(function() return a:send("[", ("x"):rep(100000), "]") end),
+    netkit.promise(function() return a:sendfile(small) end),
+    netkit.promise(function() return a:sendfile(large, 16, 16) end),
+    netkit.promise(function() return a:send "end" end),
   }
   local expected = large_text .. "[" .. ("x"):rep(100000) .. "]" .. "0123456789" .. "0123456789abcdef" .. "end"
   t.ok(b:recv(#expected) == expected)
   for _, result in ipairs(results) do t.eq({ result() }, { true }) end
 end)
 
-k.pair_test("the rest of a message is sent before a file", function(a, b)
-  local one = k.promise(function() return a:send(large_text) end)
-  local two = k.promise(function() return a:sendfile(small) end)
+netkit.pair_test("the rest of a message is sent before a file", function(a, b)
+  local one = netkit.promise(function() return a:send(large_text) end)
+  local two = netkit.promise(function() return a:sendfile(small) end)
   t.ok(b:recv(#large_text + 10) == large_text .. "0123456789")
   t.eq({ one(), two() }, { true, true })
 end)
 
-k.pair_test("other tasks run while a file is sent to a fast reader", function(a, b)
+netkit.pair_test("other tasks run while a file is sent to a fast reader", function(a, b)
   local turns, over = 0, false
   loop.fork(function()
     while not over do
@@ -102,14 +101,14 @@ k.pair_test("other tasks run while a file is sent to a fast reader", function(a,
       loop.sleep(0)
     end
   end)
-  local read = k.promise(function() return b:recv(8 * #large_text) end)
+  local read = netkit.promise(function() return b:recv(8 * #large_text) end)
   for _ = 1, 8 do assert(a:sendfile(large)) end
   t.ok(#read() == 8 * #large_text)
   over = true
   t.ok(turns >= 8 * #large_text // (512 * 1024) // 2, turns .. " turns of another task")
 end)
 
-k.pair_test("for a reader that stops reading, the timeout returns how much was sent", function(a, b)
+netkit.pair_test("for a reader that stops reading, the timeout returns how much was sent", function(a, b)
   a:timeout(nil, 0.05)
   local ok, message, sent, code = a:sendfile(endless)
   t.eq({ ok, message, code }, { nil, "timeout", "timeout" })
@@ -120,18 +119,18 @@ k.pair_test("for a reader that stops reading, the timeout returns how much was s
   t.eq(got, sent)
 end)
 
-k.pair_test("closing the connection wakes a task that sends a file", function(a)
-  local done = k.promise(function() return a:sendfile(endless) end)
-  k.settle()
+netkit.pair_test("closing the connection wakes a task that sends a file", function(a)
+  local done = netkit.promise(function() return a:sendfile(endless) end)
+  netkit.settle()
   a:close()
   local ok, message, sent, code = done()
   t.eq({ ok, message, math.type(sent), code }, { nil, "closed", "integer", "closed" })
   t.eq({ a:sendfile(small) }, { nil, "closed", 0, "closed" })
 end)
 
-k.pair_test("a peer that closes ends the transfer with an error, and no signal ends the process", function(a, b)
-  local done = k.promise(function() return a:sendfile(endless) end)
-  k.settle()
+netkit.pair_test("a peer that closes ends the transfer with an error, and no signal ends the process", function(a, b)
+  local done = netkit.promise(function() return a:sendfile(endless) end)
+  netkit.settle()
   b:close()
   local ok, message, _, code = done()
   t.ok(not ok and (code == "closed" or code == "reset"), message)
@@ -139,26 +138,26 @@ k.pair_test("a peer that closes ends the transfer with an error, and no signal e
   t.ok(code == "closed" or code == "reset", message)
 end)
 
-k.pair_test("the kill of a task that sends a file frees the connection and the descriptor", function(a, b)
+netkit.pair_test("the kill of a task that sends a file frees the connection and the descriptor", function(a, b)
   local _, before = t.descriptors()
   local sender = thread.spawn(function() a:sendfile(endless) end)
-  k.settle()
-  local after = k.promise(function() return a:sendfile(small) end)
-  k.settle()
+  netkit.settle()
+  local after = netkit.promise(function() return a:sendfile(small) end)
+  netkit.settle()
   thread.kill(sender)
-  local read = k.promise(function() return b:recv "all" end)
+  local read = netkit.promise(function() return b:recv "all" end)
   t.eq({ after() }, { true })
   a:shutdown "w"
   t.eq(read():sub(-10), "0123456789")
   t.eq(select(2, t.descriptors()), before)
 end)
 
-k.pair_test("a file that becomes shorter meanwhile is an error, not a hang", function(a, b)
+netkit.pair_test("a file that becomes shorter meanwhile is an error, not a hang", function(a, b)
   local path = t.write(dir .. "/shrinks", large_text:rep(8))
-  local done = k.promise(function() return a:sendfile(path) end)
-  k.settle()
+  local done = netkit.promise(function() return a:sendfile(path) end)
+  netkit.settle()
   assert(io.open(path, "w")):close()
-  local read = k.promise(function()
+  local read = netkit.promise(function()
     local got = 0
     for piece in function() return b:recv() end do got = got + #piece end
     return got
@@ -170,10 +169,10 @@ k.pair_test("a file that becomes shorter meanwhile is an error, not a hang", fun
   t.eq(read(), sent)
 end)
 
-k.pair_test("a file that is closed meanwhile ends its transfer", function(a)
+netkit.pair_test("a file that is closed meanwhile ends its transfer", function(a)
   local f = assert(file.open(endless))
-  local done = k.promise(function() return a:sendfile(f) end)
-  k.settle()
+  local done = netkit.promise(function() return a:sendfile(f) end)
+  netkit.settle()
   f:close()
   a:timeout(nil, 0.05)
   local other <close> = setmetatable({}, { __close = function() a:close() end })
@@ -181,7 +180,7 @@ k.pair_test("a file that is closed meanwhile ends its transfer", function(a)
   t.ok(not ok and (code == "closed" or code == "timeout") and other, code)
 end)
 
-k.pair_test("a length of more than the file has is refused before anything is sent", function(a, b)
+netkit.pair_test("a length of more than the file has is refused before anything is sent", function(a, b)
   t.eq({ a:sendfile(small, 5, 6) },
     { nil, "sendfile: the file has only 5 bytes from there on", 0, "truncated" })
   t.eq({ a:sendfile(small, 50, 1) },
@@ -189,7 +188,7 @@ k.pair_test("a length of more than the file has is refused before anything is se
   t.eq(received(a, b, empty), "")
 end)
 
-k.pair_test("a file that cannot be opened, or is not regular, fails with nothing sent", function(a)
+netkit.pair_test("a file that cannot be opened, or is not regular, fails with nothing sent", function(a)
   local ok, message, sent, code = a:sendfile(dir .. "/none")
   t.eq({ ok, sent, code }, { nil, 0, "not found" })
   t.ok(message:find "^open: ", message)
@@ -202,7 +201,7 @@ k.pair_test("a file that cannot be opened, or is not regular, fails with nothing
   t.eq({ select(3, a:sendfile(f)) }, { 0, "closed" })
 end)
 
-k.pair_test("misuse raises, naming argument and call", function(a)
+netkit.pair_test("misuse raises, naming argument and call", function(a)
   t.raises("bad argument #2 to 'sendfile' %(path or file expected, got nil%)", a.sendfile, a)
   t.raises("bad argument #2 to 'sendfile'", a.sendfile, a, {})
   t.raises("file expected, got lio.connection", a.sendfile, a, a)

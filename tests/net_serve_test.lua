@@ -1,7 +1,7 @@
 -- net.serve: a handler per connection, every way in which it ends, the limit of connections, stopping.
 
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -19,12 +19,12 @@ local function connect(port)
   return t.ok(net.connect("127.0.0.1", port))
 end
 
-k.test("each connection has a handler, and is closed when that returns", function()
+netkit.test("each connection has a handler, and is closed when that returns", function()
   local _, port, stop <close> = serving(function(c)
     for line in function() return (c:recv "line") end do c:send(line:upper(), "\n") end
   end)
   local a <close>, b = connect(port), connect(port)
-  local _ <close> = k.closing(b)
+  local _ <close> = netkit.closing(b)
   b:send "b\n"
   a:send "a\n"
   t.eq({ a:recv "line", b:recv "line" }, { "A", "B" })
@@ -34,7 +34,7 @@ k.test("each connection has a handler, and is closed when that returns", functio
   t.ok(stop and stop_too)
 end)
 
-k.test("an error in a handler is logged and its connection closed; the others continue", function()
+netkit.test("an error in a handler is logged and its connection closed; the others continue", function()
   local logged
   local server, port, stop <close> = serving(function(c)
     if c:recv "line" == "break" then error "it broke" end
@@ -69,7 +69,7 @@ t.test("without on_error the error is written to standard error, with the traceb
   t.ok(r.err:find "error in a connection's handler: .*s.lua:4: broken handler\nstack traceback", r.err)
 end)
 
-k.test("max_connections are handled at once, the others wait", function()
+netkit.test("max_connections are handled at once, the others wait", function()
   local most, current, served = 0, 0, 0
   local _, port, stop <close> = serving(function(c)
     current = current + 1
@@ -80,7 +80,7 @@ k.test("max_connections are handled at once, the others wait", function()
   end, { max_connections = 3 })
   local waits = {}
   for i = 1, 20 do
-    waits[i] = k.promise(function()
+    waits[i] = netkit.promise(function()
       local c <close> = connect(port)
       c:send "x\n"
       return c:recv()
@@ -91,7 +91,7 @@ k.test("max_connections are handled at once, the others wait", function()
   t.ok(stop)
 end)
 
-k.test("a killed handler closes its connection and makes room for the next", function()
+netkit.test("a killed handler closes its connection and makes room for the next", function()
   local handlers = {}
   local server, port, stop <close> = serving(function(c)
     handlers[#handlers + 1] = loop.running()
@@ -108,17 +108,17 @@ k.test("a killed handler closes its connection and makes room for the next", fun
   t.ok(stop)
 end)
 
-k.test("stop with grace lets the handlers end; no new connection is accepted", function()
+netkit.test("stop with grace lets the handlers end; no new connection is accepted", function()
   local server, port, read
   server, port = serving(function(c)
     read = c:recv "line"
-    k.await(function() return server.stopping end)
-    k.settle()
+    netkit.await(function() return server.stopping end)
+    netkit.settle()
     c:send(read)
   end)
   local a <close> = connect(port)
   a:send "in time\n"
-  k.await(function() return read end)
+  netkit.await(function() return read end)
   -- The test's deadline is before the end of this grace.
   server:stop(600)
   t.eq(a:recv "all", "in time")
@@ -126,25 +126,25 @@ k.test("stop with grace lets the handlers end; no new connection is accepted", f
   t.eq(server.count, 0)
 end)
 
-k.test("after the grace the connections that are left are closed, and their handlers get 'closed'", function()
+netkit.test("after the grace the connections that are left are closed, and their handlers get 'closed'", function()
   local heard
   local server, port = serving(function(c) heard = select(2, c:recv()) end)
   local a <close> = connect(port)
-  k.await(function() return server.count == 1 end)
-  k.settle()
+  netkit.await(function() return server.count == 1 end)
+  netkit.settle()
   local before = lio.now()
   server:stop(0.03)
   t.ok(lio.now() - before >= 0.03)
   t.is_nil(a:recv())
-  t.eq(k.await(function() return heard end), "closed")
+  t.eq(netkit.await(function() return heard end), "closed")
 end)
 
-k.test("stop without grace closes at once, also a full server, and wakes the tasks in server:wait", function()
+netkit.test("stop without grace closes at once, also a full server, and wakes the tasks in server:wait", function()
   local server, port = serving(function(c) c:recv() end, { max_connections = 1 })
   local a <close> = connect(port)
   local b <close> = connect(port)
-  local over = k.promise(function() server:wait() return "over" end)
-  k.await(function() return server.count == 1 end)
+  local over = netkit.promise(function() server:wait() return "over" end)
+  netkit.await(function() return server.count == 1 end)
   server:stop()
   t.eq(over(), "over")
   t.is_nil(a:recv())
@@ -154,15 +154,15 @@ k.test("stop without grace closes at once, also a full server, and wakes the tas
   server:wait()
 end)
 
-k.test("a released connection outlives its handler and the server", function()
+netkit.test("a released connection outlives its handler and the server", function()
   local kept, server, port
   server, port = serving(function(c)
     kept = c
     server:release(c)
   end)
   local a <close> = connect(port)
-  k.await(function() return kept end)
-  k.settle()
+  netkit.await(function() return kept end)
+  netkit.settle()
   t.eq({ server.count, kept:is_closed() }, { 0, false })
   server:stop()
   kept:send "still here"
@@ -176,8 +176,8 @@ t.test("the loop's stop stops its servers with the grace", function()
     local server, port
     server, port = serving(function(c)
       read = c:recv "line"
-      k.await(function() return server.stopping end)
-      k.settle()
+      netkit.await(function() return server.stopping end)
+      netkit.settle()
       c:send "done"
     end)
     loop.fork(function()
@@ -185,14 +185,14 @@ t.test("the loop's stop stops its servers with the grace", function()
       a:send "x\n"
       answer = a:recv "all"
     end)
-    k.await(function() return read end)
+    netkit.await(function() return read end)
     loop.stop(60)
     loop.wait "never"
   end)
   t.eq(answer, "done")
 end)
 
-k.test("after ten thousand connections, one after another, nothing is left", function()
+netkit.test("after ten thousand connections, one after another, nothing is left", function()
   local server, port, stop <close> = serving(function(c) c:send(c:recv()) end)
   local function round(count)
     for _ = 1, count do
@@ -214,7 +214,7 @@ k.test("after ten thousand connections, one after another, nothing is left", fun
   t.ok(stop)
 end, { seconds = 60 })
 
-k.test("misuse raises", function()
+netkit.test("misuse raises", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   t.raises("bad argument #2 to 'serve'", net.serve, l)
   l:close()

@@ -1,9 +1,8 @@
 -- `lio.net` by requests with integer handles: the answers of the service `lio` to services without a loop, in both
 -- kinds of service that own a loop. Each test boots a system in a process of its own.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- A client that uses only numbers.
 local user <const> = [[
@@ -44,6 +43,7 @@ local head <const> = [[
   end
 ]]
 
+-- Known to programs: io
 local hosts <const> = {
   ["a service with an event descriptor"] = { find = "local io = ltask.spawn 'lio' " },
   ["an exclusive service"] = { find = "local io = ltask.queryservice 'lio' ", exclusive = { "lio" } },
@@ -51,7 +51,7 @@ local hosts <const> = {
 
 local function both(name, main, out)
   for host, how in pairs(hosts) do
-    kit.both(name .. ", with " .. host, {
+    kit.test(name .. ", with " .. host, {
       services = { user = user },
       main = how.find .. head:gsub("\n", " ") .. main,
       config = { exclusive = how.exclusive },
@@ -107,7 +107,7 @@ both("requests that wait do not delay others", [[
 ]], { "meanwhile", "1\tfor a", "2\tfor b", "false\tclosed\tclosed" })
 
 both("a closed handle, and one of another service, fail with a message and a code", [[
-  local a, b, l = pair()
+  local a, _, l = pair()
   local other = ltask.spawn "user"
   local function theirs(...) return ltask.call(other, "call", io, ...) end
   say(theirs("recv", a))

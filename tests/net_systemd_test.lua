@@ -1,9 +1,8 @@
 -- `lio.systemd()`: the sockets that the process was started with, as in sd_listen_fds(3). Each test starts a child by a
 -- launcher in Perl (which every system has), which binds sockets to 3, 4, … and executes it.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 -- 3 is a TCP listener, 4 a file, 5 a unix listener. `$^F`: descriptors up to it are inherited.
 local launcher <const> = [[

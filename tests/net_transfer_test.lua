@@ -1,14 +1,13 @@
 -- `net.transfer`: connections that move from one loop to another, with their buffered and queued bytes. Each test boots
 -- a system with two services that own a loop, `left` and `right`, which run scripts.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
-local k = require "tests.netkit"
+local kit = require "tests.kit.ltask_system"
+local netkit = require "tests.kit.net"
 
 -- `left` runs the body, `right` the second script; both may write output.
 local function two_loops(name, spec)
-  kit.both(name, {
+  kit.test(name, {
     services = spec.services,
     main = [[
       local dir = ...
@@ -63,7 +62,7 @@ local echo <const> = [[
   end)
 ]]
 
-two_loops("the receiver's function gets the connection and what was passed with it", {
+two_loops("the function of the receiver gets the connection and the values that were passed with it", {
   right = echo,
   left = [[
     local a, b = pair()
@@ -122,7 +121,7 @@ two_loops("a mebibyte that is pipelined both ways arrives in order while the con
   out = { "40\tnil" },
 })
 
-two_loops("what is queued for sending goes along, before what the receiver sends", {
+two_loops("queued sends move with the connection, and are sent before those of the receiver", {
   right = [[ net.on_transfer(function(c) c:send "sent\n" c:close() end) ]],
   left = [[
     local http = require "lio.stream"
@@ -142,7 +141,7 @@ two_loops("what is queued for sending goes along, before what the receiver sends
   out = { "true", "nil\tclosed\ttrue\tclosed", "true\ttrue" },
 })
 
-two_loops("waits of others end with closed, and time limits go along", {
+two_loops("waits of other tasks end with closed, and time limits move with the connection", {
   right = [[ net.on_transfer(function(c) say(c:recv()) c:close() end) ]],
   left = [[
     local a, b = pair()
@@ -162,7 +161,7 @@ two_loops("waits of others end with closed, and time limits go along", {
   out = { "nil\tclosed\tnil\tclosed", "nil\ttimeout\tnil\ttimeout" },
 })
 
-two_loops("without a function the connection is a handle of who sent it", {
+two_loops("without a function the connection is a handle of the sender", {
   left = [[
     local a, b = pair()
     a:send "one\ntwo\n"
@@ -182,7 +181,7 @@ two_loops("without a function the connection is a handle of who sent it", {
   out = { "integer\ttwo", "three", "four", "nil" },
 })
 
-two_loops("when it fails the caller has the connection as before, and nothing is left open", {
+two_loops("if a transfer fails the caller keeps the connection, and no descriptor is left open", {
   services = { plain = "return {}" },
   left = [[
     local a, b = pair()
@@ -227,7 +226,7 @@ two_loops("a receiver that raises is logged, and the connection closed", {
   err = "error in the receiver of a connection: .*no taste",
 })
 
-two_loops("a target that dies leaves nothing open, whichever had the connection", {
+two_loops("if the target dies no descriptor is left open, whichever service had the connection", {
   left = [[
     local before = descriptors()
     local io = ltask.spawn "lio"
@@ -249,7 +248,7 @@ two_loops("a target that dies leaves nothing open, whichever had the connection"
   out = { "true" },
 })
 
-kit.both("a service without a loop moves its connection from one loop to another", {
+kit.test("a service without a loop moves its connection from one loop to another", {
   main = [[
     local left, right = ltask.spawn "lio", ltask.spawn "lio"
     local net = require "lio.net".remote(left)
@@ -273,9 +272,9 @@ kit.both("a service without a loop moves its connection from one loop to another
 })
 
 t.test("transfer raises in a loop without a service", function()
-  k.run(function()
-    local a, b = k.pair()
-    local _ <close> = k.closing(a, b)
+  netkit.run(function()
+    local a, b = netkit.pair()
+    local _ <close> = netkit.closing(a, b)
     t.raises("transfer: the loop belongs to no service", a.transfer, a, 5)
     t.eq(a:is_closed(), false)
   end)

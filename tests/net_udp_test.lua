@@ -1,16 +1,16 @@
 -- udp, recvfrom, sendto: datagrams over 127.0.0.1 and ::1.
 
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local loop = require "lio.loop"
 local net = require "lio.net"
 
 local function pack(...) return table.pack(...) end
 
 local function test(name, f)
-  k.test(name, function()
+  netkit.test(name, function()
     local a, b = t.ok(net.udp("127.0.0.1", 0)), t.ok(net.udp("127.0.0.1", 0))
-    local _ <close> = k.closing(a, b)
+    local _ <close> = netkit.closing(a, b)
     f(a, b, select(2, a:address()), select(2, b:address()))
   end)
 end
@@ -36,12 +36,12 @@ end)
 test("a receiver that waits is woken; several receivers get datagrams in order", function(a, b, _, b_port)
   local order, waits = {}, {}
   for i = 1, 3 do
-    waits[i] = k.promise(function()
+    waits[i] = netkit.promise(function()
       local data = b:recvfrom()
       order[#order + 1] = i .. data
     end)
   end
-  k.settle()
+  netkit.settle()
   for _, data in ipairs { "x", "y", "z" } do a:sendto(data, "127.0.0.1", b_port) end
   for i = 1, 3 do waits[i]() end
   t.eq(order, { "1x", "2y", "3z" })
@@ -49,8 +49,8 @@ end)
 
 test("if the first receiver is killed, the next one continues", function(a, b, _, b_port)
   local first = loop.fork(function() b:recvfrom() end)
-  local second = k.promise(function() return (b:recvfrom()) end)
-  k.settle()
+  local second = netkit.promise(function() return (b:recvfrom()) end)
+  netkit.settle()
   loop.kill(first)
   a:sendto("for the second", "127.0.0.1", b_port)
   t.eq(second(), "for the second")
@@ -69,7 +69,7 @@ test("a datagram to a closed port does not break the socket", function(a, b, _, 
   local _, port = nobody:address()
   nobody:close()
   for _ = 1, 3 do t.eq(a:sendto("lost", "127.0.0.1", port), true) end
-  k.settle()
+  netkit.settle()
   t.eq(a:sendto("through", "127.0.0.1", b_port), true)
   t.eq((b:recvfrom()), "through")
   a:timeout(0.02)
@@ -78,8 +78,8 @@ end)
 
 test("close wakes all tasks that wait", function(_, b)
   local waits = {}
-  for i = 1, 2 do waits[i] = k.promise(function() return pack(b:recvfrom()) end) end
-  k.settle()
+  for i = 1, 2 do waits[i] = netkit.promise(function() return pack(b:recvfrom()) end) end
+  netkit.settle()
   t.eq(b:close(), true)
   for i = 1, 2 do t.eq(waits[i](), { nil, "closed", "closed", n = 3 }) end
   t.eq(pack(b:recvfrom()), { nil, "closed", "closed", n = 3 })
@@ -95,7 +95,7 @@ test("a host name is resolved, to an address of the socket's family", function(a
   t.eq(select(3, a:sendto("x", "no.such.host.invalid", 9)), "unresolved")
 end)
 
-k.test("IPv6 datagrams", function()
+netkit.test("IPv6 datagrams", function()
   local a <close> = t.ok(net.udp("::1", 0))
   local _, port, family = a:address()
   t.eq(family, "inet6")
@@ -123,7 +123,7 @@ end)
 test("a flood of datagrams does not starve other tasks", function(a, b, _, b_port)
   local stop, ticks = false, 0
   loop.fork(function() while not stop do a:sendto("flood", "127.0.0.1", b_port) loop.sleep(0) end end)
-  local reader = k.promise(function()
+  local reader = netkit.promise(function()
     local count = 0
     while not stop do
       if not b:recvfrom() then break end
@@ -140,6 +140,18 @@ test("a flood of datagrams does not starve other tasks", function(a, b, _, b_por
   stop = true
   t.ok(reader() > 100)
   t.eq(ticks, 50)
+end)
+
+-- None of the three existed.
+netkit.test("TCP and UDP work over IPv6, and connections have nodelay set", function()
+  local l <close> = t.ok(net.listen("::1", 0))
+  local _, port = l:address()
+  local c <close> = t.ok(net.connect("::1", port))
+  t.eq(c:option "nodelay", true)
+  local u <close> = t.ok(net.udp("::1", 0))
+  local _, u_port = u:address()
+  t.eq(u:sendto("x", "::1", u_port), true)
+  t.eq((u:recvfrom()), "x")
 end)
 
 t.finish()

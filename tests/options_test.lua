@@ -1,6 +1,5 @@
 -- Options: every call that takes a table of them refuses an unknown name and a wrong value, at the caller's line.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "lio.http.client"
 local loop = require "lio.loop"

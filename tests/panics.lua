@@ -1,17 +1,16 @@
--- A panic in each function that the library binds is a Lua error, and the VM goes on. Run by `make panics`, in a build
--- whose functions panic on demand (src/lua/panics.rs). The functions come from the modules' tables, from the metatables
--- of every kind of object, and from the searchers.
+-- A panic in each function that the library binds becomes a Lua error, and the VM continues. Run by `make panics`, in a
+-- build whose functions panic on demand (src/lua/panics.rs). The suite finds the functions in the tables of modules, in
+-- the metatables of every kind of object, and among the searchers.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 require "lio"
 local panics = require "lio.panics"
 
--- What the panic of the next function that is entered becomes, when `f` is that.
+-- Calls `f` so that the next function which is entered panics. Returns the message if that was `f`.
 local function broken(f, ...)
   panics.after(1)
   local done, message = pcall(f, ...)
-  -- Nothing was entered: then this is, and panics.
+  -- If no function was entered, this call is, and panics.
   if not pcall(panics.after, 0) then
     panics.after(0)
     return nil, done, message
@@ -23,7 +22,7 @@ local function is_panic(message)
   return type(message) == "string" and message:find "internal error: on purpose" ~= nil
 end
 
--- Functions of Lua's own.
+-- Functions of the standard library.
 local plain = {}
 for _, name in ipairs { "_G", "coroutine", "debug", "io", "math", "os", "package", "string", "table", "utf8" } do
   for _, value in pairs(package.loaded[name]) do
@@ -35,7 +34,7 @@ local function is_bound(f) return type(f) == "function" and not plain[f] and deb
 
 local count = 0
 
--- Each bound function in `list`, and in the tables in it, fails by its panic.
+-- Checks that each bound function in `list`, and in its tables, fails with its panic.
 local function check(where, list, depth)
   local names = {}
   for name in pairs(list) do
@@ -44,7 +43,7 @@ local function check(where, list, depth)
   table.sort(names)
   for _, name in ipairs(names) do
     local value = list[name]
-    -- The collector's call drops a value: there is no function of the library in it.
+    -- The garbage collector calls `__gc` without a function of the library.
     if is_bound(value) and name ~= "__gc" then
       local message = broken(value)
       t.ok(is_panic(message), ("%s.%s: %s"):format(where, name, tostring(message)))
@@ -55,23 +54,21 @@ local function check(where, list, depth)
   end
 end
 
--- Modules whose opening is a service's; their functions are in a table all the same where a service opens them.
-local opened = {}
+-- Some modules can be opened only in a service.
 for _, name in ipairs { panics.modules() } do
   if name ~= "lio.panics" and name ~= "lio.debug" then
     t.test(name .. " and its functions", function()
       local done, module = pcall(require, name)
-      if done then
-        opened[#opened + 1] = name
-        if type(module) == "table" then check(name, module, 2) end
-      else
+      if not done then
         t.ok(not tostring(module):find "internal error", module)
+      elseif type(module) == "table" then
+        check(name, module, 2)
       end
     end, { leaks = true })
   end
 end
 
-t.test("what opens a module", function()
+t.test("the loader of each module", function()
   for _, name in ipairs { panics.modules() } do
     local loader
     for _, search in ipairs(package.searchers) do
@@ -84,7 +81,7 @@ t.test("what opens a module", function()
   end
 end, { leaks = true })
 
-t.test("what finds a module", function()
+t.test("the searchers of modules", function()
   local found = 0
   for _, search in ipairs(package.searchers) do
     if is_panic(broken(search, "lio.net")) then found = found + 1 end
@@ -93,7 +90,7 @@ t.test("what finds a module", function()
 end)
 
 t.test("the methods of each kind of object", function()
-  local objects = require "tests.objectkit"
+  local objects = require "tests.kit.objects"
   objects.each(function(name, make, methods)
     for method, f in pairs(methods) do
       local object, close = make()
@@ -102,13 +99,13 @@ t.test("the methods of each kind of object", function()
         t.ok(is_panic(message), ("%s:%s: %s %s %s"):format(name, method, message, done, result))
         count = count + 1
       end
-      -- What has lost its value cannot be closed any more.
+      -- After `__gc` the object has no value, so closing may fail.
       if close then t.ok(pcall(close) or method == "__gc", name) end
     end
   end)
 end, { leaks = true })
 
--- A step that follows another panics as well: each function that is entered in a whole exchange, one after the other.
+-- Each function that is entered during a whole exchange panics, one per exchange.
 t.test("each step of a server's work", function()
   local socket, lio = require "lio.socket", require "lio"
   local loop, web, net = require "lio.loop", require "lio.webserver", require "lio.net"
@@ -133,9 +130,7 @@ t.test("each step of a server's work", function()
     end)
     if not pcall(panics.after, 0) then pcall(panics.after, 0) end
     log[#log + 1] = tostring(message)
-    -- Else its steps come before those of the next one.
-    if server then loop.run(function() server:stop(0) end) end
-    -- Else its steps come before those of the next one.
+    -- Without this stop, its steps would be counted in the next exchange.
     if server then loop.run(function() server:stop(0) end) end
     return done and body and tostring(body):find '"id":"7"' ~= nil
   end

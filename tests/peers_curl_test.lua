@@ -1,12 +1,11 @@
--- curl and its options against the server, each option a way in which real clients differ: versions, uploads with
--- and without a length, expectations, odd targets, reused connections, slow reading.
+-- curl and its options against the server. Each option is a difference between real clients: versions, uploads with and
+-- without a length, expectations, unusual targets, reused connections, slow reading.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 
 local child, port
 
--- Runs curl with options; `URL` in them is the server's address. Returns what it wrote, and its exit code.
+-- Runs curl with options; `URL` in them is the server's address. Returns its output and its exit code.
 local function curl(options, stdin)
   local command = "curl -sS --noproxy '*' --max-time 30 " .. options:gsub("URL", "http://127.0.0.1:" .. port)
   local r = t.run(command, stdin)
@@ -54,7 +53,7 @@ t.test("-T uploads a file by its length, and standard input in chunks", function
   t.eq({ curl("-T - URL/body", "") }, { "", 0, "" })
 end)
 
-t.test("--data-binary of a megabyte is invited by 100 Continue, and none is sent when it is refused", function()
+t.test("--data-binary of a megabyte waits for 100 Continue, and is not sent if it is refused", function()
   local file = t.write(t.tmp() .. "/large", ("x"):rep(1024 * 1024 + 1))
   local upload = "-v --expect100-timeout 20 -H 'Expect: 100-continue' --data-binary @" .. file
   local out, code, err = curl(upload .. " URL/count")
@@ -71,12 +70,12 @@ t.test("-d sends a form", function()
   t.eq(require("lio.json").decode(out), { a = "1", b = "x&y z" })
 end)
 
-t.test("--limit-rate: a slow reader gets all of it", function()
+t.test("--limit-rate: a slow reader gets the whole body", function()
   local out, code = curl "--limit-rate 3M 'URL/large?kib=2048'"
   t.eq({ code, #out }, { 0, 2 * 1024 * 1024 })
 end)
 
-t.test("-Z asks for many at once", function()
+t.test("-Z sends many requests at once", function()
   local out, code = curl "-Z --parallel-max 20 'URL/path/[1-200]'"
   t.eq(code, 0)
   local seen = {}
@@ -84,13 +83,13 @@ t.test("-Z asks for many at once", function()
   for i = 1, 200 do t.ok(seen[tostring(i)], "answer " .. i) end
 end)
 
-t.test("--path-as-is and escapes: dots are what they are, a path is decoded once", function()
+t.test("--path-as-is and escapes: dots stay, and a path is decoded once", function()
   t.eq((curl "--path-as-is URL/path/../../etc/passwd"), "/path/../../etc/passwd")
   t.eq((curl "--path-as-is URL/path/%2e%2e/x"), "/path/../x")
   t.eq((curl "URL/path/%252e"), "/path/%2e")
 end)
 
-t.test("--request-target: the asterisk, an absolute form, and what is no target", function()
+t.test("--request-target: the asterisk, an absolute form, and malformed targets", function()
   local out, code = curl "-i -X OPTIONS --request-target '*' URL"
   t.eq(code, 0)
   t.ok(out:find "^HTTP/1.1 204 No Content\r\n" and out:find "\r\nAllow: ", out)
@@ -99,27 +98,27 @@ t.test("--request-target: the asterisk, an absolute form, and what is no target"
   t.eq((curl "-o /dev/null -w '%{http_code}' --request-target '*' URL"), "400")
 end)
 
-t.test("a Host that is left out, and one that is empty", function()
+t.test("a missing Host, and an empty one", function()
   t.eq((curl "-o /dev/null -w '%{http_code}' -H 'Host:' URL/"), "400")
   t.eq((curl "-o /dev/null -w '%{http_code}' -H 'Host;' URL/"), "200")
 end)
 
-t.test("-L follows redirects, with the method and the body where it is 307", function()
+t.test("-L follows redirects, with method and body after a 307", function()
   t.eq((curl "-L URL/redirect"), "Hello, World!\n")
   local out = curl "-L -d kept URL/redirect"
   t.ok(out:find('"method":"POST"', 1, true) and out:find('"body":"kept"', 1, true), out)
 end)
 
-t.test("an answer that is cut off is curl's error 18", function()
+t.test("a response that is cut short is curl's error 18", function()
   t.eq({ curl "-o /dev/null URL/cut" }, { "", 18, "curl: (18) transfer closed with outstanding read data remaining\n" })
 end)
 
-t.test("--max-time: a client that gives up harms nobody", function()
+t.test("--max-time: a client that times out harms no other", function()
   t.eq(select(2, curl "--max-time 0.1 'URL/slow?seconds=1'"), 28)
   t.eq((curl "URL/"), "Hello, World!\n")
 end)
 
-t.test("the server ends in order", function()
+t.test("the server exits normally", function()
   child:kill()
   child:all()
   t.eq(child:close(), 0)

@@ -1,10 +1,9 @@
--- Clients that know nothing of this project judge the server's answers: h11 (a strict parser), Python's
--- http.client, and requests. The cases are in tests/peers/*_peer.py; tests/README.md says what they showed.
+-- Clients that were written independently of this project check the server: h11 (a strict parser), Python's
+-- http.client, and requests. The cases are in tests/peers/*_peer.py; tests/README.md has their results.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 
--- Debian's packages belong to Debian's interpreter, which need not be the first on the path.
+-- Debian's packages are for Debian's interpreter, which need not be the first on the path.
 local function find_python()
   for _, name in ipairs { os.getenv "PYTHON" or "python3", "/usr/bin/python3" } do
     if t.run(t.quote(name) .. " -c 'import h11, requests'").code == 0 then return name end

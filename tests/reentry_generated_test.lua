@@ -1,15 +1,14 @@
--- Every method of every kind of object, with a finalizer that calls all methods of the same object at each allocation:
--- whatever they do, memory stays whole (`make sanitize ONLY=reentry`), and errors are errors. Nothing here is picked by
--- hand: methods come from the metatables, arguments from a list, kinds from the sources.
+-- Calls every method of every kind of object, with a finalizer that calls all methods of the same object at each
+-- allocation. No call corrupts memory (`make sanitize ONLY=reentry` checks that) or raises an internal error. The suite
+-- finds the methods in metatables, the arguments in a list, and the kinds in the sources.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.reentrykit"
-local objects = require "tests.objectkit"
+local reentry = require "tests.kit.reentry"
+local objects = require "tests.kit.objects"
 
 local arguments <const> = objects.arguments
 
--- Calls `f` while `final` runs as a finalizer at each allocation inside. Returns how often it has.
+-- Calls `f` while `final` runs as a finalizer at each allocation. Returns the number of runs, and the results of pcall.
 local function under_pressure(final, f, ...)
   local runs, armed = 0, true
   local function arm()
@@ -20,20 +19,20 @@ local function under_pressure(final, f, ...)
       arm()
     end })
   end
-  k.collect_always()
+  reentry.collect_always()
   arm()
   collectgarbage "restart"
   local done, message = pcall(f, ...)
   armed = false
-  k.collect_sometimes()
+  reentry.collect_sometimes()
   return runs, done, message
 end
 
-t.test("each kind of object that the sources declare has a maker, or is no object of Lua's", function()
+t.test("each kind of object in the sources has a maker or is internal", function()
   local known = {}
   for _, name in ipairs(objects.kinds()) do
     known[name] = true
-    t.ok(objects.makers[name] or objects.internal[name], "tests/objectkit.lua makes no " .. name)
+    t.ok(objects.makers[name] or objects.internal[name], "tests/kit/objects.lua has no maker for " .. name)
   end
   t.ok(#objects.kinds() > 20)
   for name in pairs(objects.makers) do t.ok(known[name], "there is no " .. name) end
@@ -46,11 +45,11 @@ objects.each(function(name, make, methods)
   local sorted = {}
   for method in pairs(methods) do sorted[#sorted + 1] = method end
   table.sort(sorted)
-  t.test(name .. ": " .. #sorted .. " methods, each with all of them inside", function()
+  t.test(name .. ": " .. #sorted .. " methods, each interrupted by all of them", function()
     for _, method in ipairs(sorted) do
       local allocates = false
       for number = 1, #arguments(method) do
-        -- Inside, first all but what drops the object's value, then that as well.
+        -- The finalizer first calls all methods except those that drop the object, then also those.
         for _, drops in ipairs { false, true } do
           local object, close = make()
           local given = arguments(method, object)[number]
@@ -81,7 +80,7 @@ objects.each(function(name, make, methods)
   end, { leaks = true })
 end)
 
-t.test("many methods allocate, and were called in", function()
+t.test("many methods allocate and were interrupted by calls", function()
   t.ok(allocating > 50, allocating)
   t.ok(calls > 10000, calls)
 end)

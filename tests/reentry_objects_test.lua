@@ -1,10 +1,9 @@
--- A finalizer that runs while a method allocates may call any other method of the same object: what is handed over is
--- handed over once, and nothing is freed twice. Each test names the call and what its finalizer calls.
+-- A finalizer that runs while a method allocates may call any other method of the same object. Each byte and each value
+-- is returned once, and no memory is freed twice. Each test names the call and the calls inside it, by the finalizer.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.reentrykit"
-local ltask = require "tests.ltaskkit"
+local reentry = require "tests.kit.reentry"
+local ltask = require "tests.kit.ltask_system"
 local compress = require "lio.compress"
 local file = require "lio.file"
 local http = require "lio.http"
@@ -14,10 +13,10 @@ local resolver = require "lio.resolver"
 local socket = require "lio.socket"
 local stream = require "lio.stream"
 
-local close, connection = k.close, k.connection
-local with_finalizer = k.with_finalizer
+local close, connection = reentry.close, reentry.connection
+local with_finalizer = reentry.with_finalizer
 
--- `f`, which does something at its first call only.
+-- Returns a function that calls `f` at its first call only.
 local function once(f)
   local called
   return function()
@@ -27,24 +26,24 @@ local function once(f)
   end
 end
 
--- Bytes that tell where they stand.
+-- Returns bytes that contain their position.
 local function pattern(length)
   local parts = {}
   for i = 1, length // 5 do parts[i] = ("%05d"):format(i) end
   return table.concat(parts)
 end
 
--- Bytes that no coding makes shorter.
+-- Returns bytes that compression does not make shorter.
 local function noise(length)
   local parts = {}
   for i = 1, length // 8 do parts[i] = ("<i8"):pack(math.random(0)) end
   return table.concat(parts)
 end
 
--- Drops the value of an object, as the collector would.
+-- Drops the value of an object, as the garbage collector does.
 local function drop(object) getmetatable(object).__gc(object) end
 
--- What a busy object says to a finalizer that calls `f`.
+-- Returns the error that a busy object raises when a finalizer calls `f`.
 local function refusal(f, ...)
   local done, message = pcall(f, ...)
   return done or message
@@ -67,7 +66,7 @@ t.test("stream:take(100) with take and unread inside hands out each byte once", 
   close(s, far, sel)
 end)
 
-t.test("stream:take(500) with release inside gives the bytes, and the stream is closed", function()
+t.test("stream:take(500) with release inside returns the bytes, and the stream is closed", function()
   local s, far, sel = connection()
   local sent = pattern(5000)
   far:send(sent)
@@ -78,7 +77,7 @@ t.test("stream:take(500) with release inside gives the bytes, and the stream is 
   close(far, sel)
 end)
 
-t.test("stream:take(500) with its own __gc inside gives the bytes, and the stream is refused", function()
+t.test("stream:take(500) with __gc of the stream inside returns the bytes, and the stream is refused", function()
   local s, far, sel = connection()
   local sent = pattern(5000)
   far:send(sent)
@@ -88,14 +87,14 @@ t.test("stream:take(500) with its own __gc inside gives the bytes, and the strea
   close(far, sel)
 end)
 
-t.test("stream:take() of all there is with a take of what comes next inside", function()
+t.test("stream:take() of all bytes with a take of the next bytes inside", function()
   local s, far, sel = connection()
   local sent = pattern(5000)
   far:send(sent)
   local inner
   local data = with_finalizer(once(function()
     far:send "next"
-    -- What was known of the socket is that it is dry.
+    -- The stream has recorded that the socket has no bytes; the wait makes it read again.
     s:arm(1)
     for _ in sel:wait(5) do -- luacheck: ignore 542
     end
@@ -107,7 +106,7 @@ t.test("stream:take() of all there is with a take of what comes next inside", fu
   close(s, far, sel)
 end)
 
-t.test("what a failed stream:take hands over with the failure is not handed to a finalizer, too", function()
+t.test("the bytes that a failed stream:take returns are not returned to a finalizer as well", function()
   local s, far, sel = connection()
   local rest = pattern(5000)
   far:send(rest)
@@ -124,7 +123,7 @@ t.test("what a failed stream:take hands over with the failure is not handed to a
   close(s, sel)
 end)
 
-ltask.both("bytes that a service has no memory for stay in the stream", {
+ltask.test("bytes for which a service has no memory stay in the stream", {
   main = [[
     local lio, socket, stream = require "lio", require "lio.socket", require "lio.stream"
     local sel = assert(lio.create())
@@ -133,13 +132,14 @@ ltask.both("bytes that a service has no memory for stay in the stream", {
     local s = assert(stream.new(sel, near))
     local sent = ("0123456789"):rep(20000)
     far:send(sent)
-    local data = s:take(#sent)
-    while not data do
-      for _ in sel:wait(5) do end
-      data = s:take(#sent)
+    do
+      local data = s:take(#sent)
+      while not data do
+        for _ in sel:wait(5) do end
+        data = s:take(#sent)
+      end
+      s:unread(data)
     end
-    s:unread(data)
-    data = nil
     collectgarbage()
     ltask.mem_limit(ltask.mem_count().memory + 50000)
     local done, message = pcall(s.take, s, 150000)
@@ -153,7 +153,7 @@ ltask.both("bytes that a service has no memory for stay in the stream", {
   end,
 })
 
-t.test("a number that becomes a string, with __gc of the stream inside, leaves no stream to work on", function()
+t.test("a stream whose __gc is called while a number becomes a string is refused", function()
   for name, call in pairs {
     unread = function(s) s:unread(12345) end,
     put = function(s) s:put(0, 12345) end,
@@ -170,105 +170,102 @@ t.test("a number that becomes a string, with __gc of the stream inside, leaves n
   end
 end)
 
-t.test("server:body of a length with body inside gives the body once", function()
+t.test("http.request.body of a length with body inside returns the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
     .. "GET / HTTP/1.1\r\nHost: b\r\n\r\n"
-  local server, close_all = k.server(http.routes(), request)
+  local server, close_all = reentry.server(http.routes(), request)
   local hosts = {}
-  k.serve(server, function(req)
-    local _, id = http.head.owner(req)
+  reentry.serve(server, function(req)
     hosts[#hosts + 1] = req:host()
     if #hosts > 1 then return end
     local inner
-    local data = with_finalizer(once(function() inner = server:body(id) end), server.body, server, id)
+    local data = with_finalizer(once(function() inner = http.request.body(req) end), http.request.body, req)
     t.eq(data, body)
     t.eq(inner, "")
-    server:answer(id, 204)
+    http.request.respond(req, 204)
   end)
   t.eq(hosts, { "a", "b" })
   close_all()
 end)
 
-t.test("server:body of chunks with body inside gives the body once", function()
+t.test("http.request.body of chunks with body inside returns the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
   for i = 1, 5000, 1000 do request = request .. "3e8\r\n" .. body:sub(i, i + 999) .. "\r\n" end
-  k.handle(http.routes(), request .. "0\r\n\r\n", function(server, id)
+  reentry.handle(http.routes(), request .. "0\r\n\r\n", function(req)
     local inner
-    local data = with_finalizer(once(function() inner = server:body(id) end), server.body, server, id)
+    local data = with_finalizer(once(function() inner = http.request.body(req) end), http.request.body, req)
     t.eq(data, body)
     t.eq(inner, "")
   end)
 end)
 
-t.test("http.body_of with body_of inside gives the body once, and keeps it", function()
+t.test("http.body_of with body_of inside returns the body once, and keeps it", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
-  local req = k.handle(http.routes(), request, function(_, _, req)
+  local req = reentry.handle(http.routes(), request, function(req)
     t.eq(with_finalizer(once(function() http.body_of(req) end), http.body_of, req), body)
     return req
   end)
   t.eq(http.body_of(req), body)
 end)
 
-t.test("server:piece with piece and close inside gives each piece once", function()
+t.test("http.request.piece with piece and close inside returns each piece once", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n3e8\r\n" .. ("b"):rep(1000) .. "\r\n"
-  k.handle(http.routes(), request, function(server, id)
+  reentry.handle(http.routes(), request, function(req, server)
     local inner
     local data = with_finalizer(once(function()
-      inner = server:piece(id)
+      inner = http.request.piece(req)
       server:close()
-    end), server.piece, server, id)
+    end), http.request.piece, req)
     t.eq(data, ("a"):rep(1000))
     t.eq(inner, ("b"):rep(1000))
   end)
 end)
 
-t.test("server:body with __gc of the server inside gives the body, and the server is refused", function()
+t.test("http.request.body with __gc of the server inside returns the body, and the server is refused", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n0\r\n\r\n"
-  local server, _, far = k.server(http.routes(), request)
-  local run = server:run()
-  k.serve(server, function(req)
-    local _, id = http.head.owner(req)
-    t.eq(with_finalizer(once(function() drop(server) end), server.body, server, id), ("a"):rep(1000))
-    t.raises("lio.http.server expected", server.body, server, id)
-  end, run)
-  drop(run)
+  local server, _, far = reentry.server(http.routes(), request)
+  local dispatcher = server:dispatcher()
+  reentry.serve(server, function(req)
+    t.eq(with_finalizer(once(function() drop(server) end), http.request.body, req), ("a"):rep(1000))
+    t.raises("lio.http.server expected", http.request.body, req)
+  end, dispatcher)
+  drop(dispatcher)
   far:close()
 end)
 
-t.test("http.serve with serve inside, and another head at the same place, does not mix the two", function()
+t.test("http.serve with serve inside does not mix two heads that are stored at the same place", function()
   local function request(path) return "GET /" .. path .. " HTTP/1.1\r\nHost: a\r\n\r\n" end
-  local server, close_all, far = k.server(http.routes(), request "one")
+  local server, close_all, far = reentry.server(http.routes(), request "one")
   local paths = {}
   local function handle(req)
     paths[#paths + 1] = req:path()
-    local _, id = http.head.owner(req)
-    server:answer(id, 204)
+    http.request.respond(req, 204)
   end
   with_finalizer(once(function()
-    -- What comes now comes to lie where the first head has lain.
+    -- The next bytes are stored where the first head was.
     far:send(request "two")
-    k.serve(server, handle)
-  end), k.serve, server, handle)
-  k.serve(server, handle)
+    reentry.serve(server, handle)
+  end), reentry.serve, server, handle)
+  reentry.serve(server, handle)
   t.eq(paths, { "/one", "/two" })
   close_all()
 end)
 
--- The answers of a connection whose peer has sent `bytes`.
+-- Returns the answers of a connection whose peer has sent `bytes`.
 local function answers(bytes)
   local s, far, sel = connection()
   far:send(bytes)
-  local a = http.answers(s, 100000, 100)
+  local a = http.responses(s, 100000, 100)
   a:expect(false)
   return a, s, far, sel
 end
 
-t.test("answers:head with head of other answers inside changes nothing of it", function()
+t.test("answers:head with head of other answers inside returns its own head", function()
   local a, s, far, sel = answers "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-One: 1\r\n\r\n"
   local b, s2, far2, sel2 = answers("HTTP/1.1 200 OK\r\nX: " .. ("2"):rep(3000) .. "\r\n\r\n")
   local other
@@ -279,7 +276,7 @@ t.test("answers:head with head of other answers inside changes nothing of it", f
   close(s, far, sel, s2, far2, sel2)
 end)
 
-t.test("answers:body with body and take inside gives the body once", function()
+t.test("answers:body with body and take inside returns the body once", function()
   local body = pattern(5000)
   for _, chunked in ipairs { false, true } do
     local framing = chunked and "Transfer-Encoding: chunked\r\n\r\n1388\r\n" or "Content-Length: 5000\r\n\r\n"
@@ -299,7 +296,7 @@ t.test("answers:body with body and take inside gives the body once", function()
   end
 end)
 
-t.test("answers:piece with piece and __gc of the stream inside gives each piece once", function()
+t.test("answers:piece with piece and __gc of the stream inside returns each piece once", function()
   local a, s, far, sel = answers("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n3e8\r\n" .. ("b"):rep(1000) .. "\r\n")
   t.eq(a:head(), 200)
@@ -310,15 +307,15 @@ t.test("answers:piece with piece and __gc of the stream inside gives each piece 
   end), a.piece, a)
   t.eq(data, ("a"):rep(1000))
   t.eq(inner, ("b"):rep(1000))
-  t.raises("gone", a.piece, a)
+  t.raises("the connection of the responses is missing", a.piece, a)
   close(far, sel)
 end)
 
-t.test("encoder:flush, write and finish go on with what a finalizer writes meanwhile", function()
-  -- Nothing to be made shorter, so that each call lets something out.
+t.test("encoder:flush, write and finish encode also the bytes that a finalizer writes", function()
+  -- The input cannot be compressed, so each call returns output.
   local text = noise(400000)
   for _, coding in ipairs { "gzip", "deflate", "br" } do
-    -- Brotli's `write` lets nothing out of as little as this.
+    -- The `write` of Brotli returns no output for this little input.
     for _, outer in ipairs { "flush", "finish", coding ~= "br" and "write" or nil } do
       for _, inner in ipairs { "write", "flush", "finish" } do
         local name = coding .. " " .. outer .. " " .. inner
@@ -342,7 +339,7 @@ t.test("encoder:flush, write and finish go on with what a finalizer writes meanw
   end
 end)
 
-t.test("decoder:write and finish give their output once, whatever a finalizer calls meanwhile", function()
+t.test("decoder:write and finish return their output once, whichever method a finalizer calls", function()
   local text = pattern(100000)
   for _, coding in ipairs { "gzip", "deflate", "br" } do
     local data = compress.encoder(coding):finish(text)
@@ -366,14 +363,14 @@ t.test("decoder:write and finish give their output once, whatever a finalizer ca
   end
 end)
 
-t.test("a coder whose __gc is called while its output is handed over has given it", function()
+t.test("a coder whose __gc is called while its output becomes a string returns the output", function()
   local encoder, text = compress.encoder "gzip", noise(5000)
   local out = with_finalizer(once(function() drop(encoder) end), encoder.finish, encoder, text)
   t.ok(compress.decoder "gzip":write(out) == text)
   t.raises("lio.compress.encoder expected", encoder.write, encoder, "more")
 end)
 
--- A parser that was fed two parts with fields of their own.
+-- Returns a parser that has read two parts with different fields.
 local function form()
   local m = http.multipart("multipart/form-data; boundary=b", 10, 10000)
   local function part(name, value)
@@ -387,7 +384,7 @@ end
 
 local function content_type(...) return select("#", ...), (...), select(2, ...), select(4, ...)["content-type"] end
 
-t.test("multipart:next gives a part whole, whatever a finalizer calls meanwhile, which finds what follows", function()
+t.test("multipart:next returns a whole part, also if a finalizer reads the next parts", function()
   local ones, twos = ("1"):rep(1000), ("2"):rep(3000)
   for name, case in pairs {
     next = { {}, { 4, "part", "two", "text/two" }, twos },
@@ -416,13 +413,13 @@ t.test("multipart:next gives a part whole, whatever a finalizer calls meanwhile,
   end
 end)
 
-t.test("multipart:next with __gc of the parser inside gives the part, and is refused from then on", function()
+t.test("multipart:next with __gc of the parser inside returns the part, and later calls are refused", function()
   local m = form()
   t.eq({ content_type(with_finalizer(once(function() drop(m) end), m.next, m)) }, { 4, "part", "one", "text/one" })
   t.ok(tostring(refusal(m.next, m)):find "lio.http.multipart expected")
 end)
 
-t.test("bootstrap's calls with a number for a label, with deinit inside, find no system", function()
+t.test("calls of bootstrap with a number as label, with deinit inside, find no system", function()
   local boot = require "ltask.bootstrap"
   for name, call in pairs {
     ["new_service of generation 1"] = function() boot.new_service(12345, "return", 1) end,
@@ -438,7 +435,7 @@ t.test("bootstrap's calls with a number for a label, with deinit inside, find no
   end
 end)
 
-t.test("bootstrap.init runs no finalizer; one that calls init runs behind it, and is refused", function()
+t.test("bootstrap.init runs no finalizer; one that calls init runs after it, and is refused", function()
   local boot = require "ltask.bootstrap"
   local config, message = { worker = 1 }, nil
   with_finalizer(once(function() message = refusal(boot.init, { worker = 1 }) end), function()
@@ -449,19 +446,18 @@ t.test("bootstrap.init runs no finalizer; one that calls init runs behind it, an
   boot.deinit()
 end)
 
-t.test("an answer that a finalizer gives while another is given is refused", function()
+t.test("a second answer to a request, by a finalizer, is refused", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. pattern(5000)
   for name, inner in pairs {
-    answer = function(server, id) server:answer(id, 500, nil, "inner") end,
-    start = function(server, id) server:start(id, 500) end,
+    answer = function(req) http.request.respond(req, 500, nil, "inner") end,
+    start = function(req) http.request.start(req, 500) end,
   } do
-    local server, close_all, far = k.server(http.routes(), request)
+    local server, close_all, far = reentry.server(http.routes(), request)
     local said
-    k.serve(server, function(req)
-      local _, id = http.head.owner(req)
-      server:add_field(id, "X-A", 12345.5)
-      t.eq(server:answer(id, 200, nil, "outer"), true)
-      with_finalizer(function() said = said or refusal(inner, server, id) end, server.body, server, id)
+    reentry.serve(server, function(req)
+      http.request.add_field(req, "X-A", 12345.5)
+      t.eq(http.request.respond(req, 200, nil, "outer"), true)
+      with_finalizer(function() said = said or refusal(inner, req) end, http.request.body, req)
     end)
     t.ok(tostring(said):find "the request is answered already$", name .. ": " .. tostring(said))
     t.eq(far:recv():gsub("Date: [^\r]*", "Date: now"),
@@ -470,35 +466,34 @@ t.test("an answer that a finalizer gives while another is given is refused", fun
   end
 end)
 
-t.test("an answer to a connection that was closed, or whose server is gone, does not write to what is gone", function()
+t.test("an answer to a closed connection, or of a server that was dropped, writes to no freed memory", function()
   for _, what in ipairs { "close", "server" } do
-    local server, _, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-    local run, said = server:run(), nil
-    k.serve(server, function(req)
-      local _, id = http.head.owner(req)
-      server:add_field(id, "X-A", 12345.5)
+    local server, _, far = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    local dispatcher, said = server:dispatcher(), nil
+    reentry.serve(server, function(req)
+      http.request.add_field(req, "X-A", 12345.5)
       if what == "close" then server:close() else drop(server) end
-      said = refusal(server.answer, server, id, 200, nil, "outer")
-    end, run)
+      said = refusal(http.request.respond, req, 200, nil, "outer")
+    end, dispatcher)
     if what == "close" then
       t.eq(said, true)
       t.is_nil(far:recv())
     else
       t.ok(tostring(said):find "lio.http.server expected", tostring(said))
     end
-    drop(run)
+    drop(dispatcher)
     far:close()
   end
 end)
 
-t.test("routes with their __gc called inside add are refused; params and matches give what was found", function()
+t.test("routes with __gc inside add are refused; params and matches with __gc inside return their results", function()
   local routes = http.routes()
   local message = with_finalizer(once(function() drop(routes) end), refusal, routes.add, routes, 12345.5, "/")
   t.ok(tostring(message):find "lio.http.routes expected", tostring(message))
   for call, want in pairs { params = { a = ("p"):rep(1000), b = "q" }, matches = { 1, 0 } } do
     routes = http.routes()
     local id = routes:add("GET", "/:a/:b")
-    local head = k.request(routes, "GET /" .. ("p"):rep(1000) .. "/q HTTP/1.1\r\nHost: a\r\n\r\n")
+    local head = reentry.request(routes, "GET /" .. ("p"):rep(1000) .. "/q HTTP/1.1\r\nHost: a\r\n\r\n")
     local dropped = false
     t.eq(with_finalizer(once(function()
       drop(routes)
@@ -511,7 +506,7 @@ t.test("routes with their __gc called inside add are refused; params and matches
 end)
 
 -- `reopen` used to make an epoll descriptor for the dropped object, which was never closed.
-t.test("a closed selector that a call opens again, and its __gc called, leaves no descriptor behind", function()
+t.test("a closed selector that a call opens again, and whose __gc is called, leaves no descriptor open", function()
   for _, call in ipairs { "_select_add", "_select_mod", "_select_wait" } do
     local sel = lio.create()
     sel:close()
@@ -525,7 +520,7 @@ t.test("a closed selector that a call opens again, and its __gc called, leaves n
   end
 end)
 
-t.test("a socket with its __gc called inside a call is refused by it", function()
+t.test("a call with __gc of its socket inside refuses the socket", function()
   for name, call in pairs {
     send = function(a) a:send(12345.5) end,
     sendv = function(a) a:sendv("x", 12345.5) end,
@@ -545,7 +540,7 @@ t.test("a socket with its __gc called inside a call is refused by it", function(
   end
 end)
 
-t.test("what is received is whole when a finalizer drops the socket as Lua gets it", function()
+t.test("received bytes are complete if a finalizer drops the socket while they become a string", function()
   local sent = ("x"):rep(50000)
   for _, name in ipairs { "recv", "recvfrom" } do
     for _, size in ipairs { 50000, 1000000 } do
@@ -559,7 +554,7 @@ t.test("what is received is whole when a finalizer drops the socket as Lua gets 
   end
 end)
 
-t.test("what takes from a listener or a socket that is dropped meanwhile works or gives an error", function()
+t.test("a call on a listener or a socket that is dropped inside it works or returns an error", function()
   local listener = socket.create "tcp"
   listener:bind("127.0.0.1", 0)
   listener:listen()
@@ -579,7 +574,7 @@ t.test("what takes from a listener or a socket that is dropped meanwhile works o
   close(made, b, sel)
 end)
 
-t.test("an outlet with its __gc called inside send is refused", function()
+t.test("an outlet with __gc inside send is refused", function()
   local s, far, sel = connection()
   local o = outlet.find(s:outlet())
   local message = with_finalizer(once(function() drop(o) end), refusal, o.send, o, 12345.5)
@@ -587,11 +582,11 @@ t.test("an outlet with its __gc called inside send is refused", function()
   close(s, far, sel)
 end)
 
-t.test("resolver:answer with answer inside gives each answer once and whole", function()
+t.test("resolver:answer with answer inside returns each answer once and complete", function()
   local sel = lio.create()
   local r = resolver.new(sel:waker())
   local first, second
-  -- Each answer rings, and is there then.
+  -- The waker fires for each answer, when the answer is there.
   first = r:query "127.0.0.1"
   for _ in sel:wait(10) do end -- luacheck: ignore 542
   second = r:query "127.0.0.2"
@@ -604,7 +599,7 @@ t.test("resolver:answer with answer inside gives each answer once and whole", fu
   sel:close()
 end)
 
-t.test("a folder with its __gc called inside open or list gives what it found, and an error from then on", function()
+t.test("a folder with __gc inside open or list returns the result, and raises an error from then on", function()
   local dir = t.tmp()
   t.write(dir .. "/a", "text")
   for _, call in ipairs { "open", "list" } do
@@ -621,7 +616,7 @@ t.test("a folder with its __gc called inside open or list gives what it found, a
   end
 end)
 
-t.test("a temporary file with its __gc called inside read gives what it has, and is refused from then on", function()
+t.test("a temporary file with __gc inside read returns its content, and is refused from then on", function()
   local spool = http.spool(t.tmp())
   spool:write(("x"):rep(1000))
   t.eq(with_finalizer(once(function() drop(spool) end), spool.read, spool, 0, 1000), ("x"):rep(1000))

@@ -1,19 +1,18 @@
--- A finalizer that runs while a native call allocates may change each value of that call by the debug library:
--- arguments, results that were pushed, and what is only on its way. Such a call fails or goes on; nothing is taken for
--- what it is not, no type of Lua's gets a metatable, and nothing that was freed is used (`make sanitize ONLY=reentry`).
+-- A finalizer that runs while a native call allocates may change each value of that call through the debug library:
+-- arguments, pushed results and temporary values. Then the call fails or continues: no value is used as another type,
+-- no type of Lua gets a metatable, and no freed memory is used (`make sanitize ONLY=reentry`).
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.reentrykit"
-local kit = require "tests.ltaskkit"
-local objects = require "tests.objectkit"
+local reentry = require "tests.kit.reentry"
+local kit = require "tests.kit.ltask_system"
+local objects = require "tests.kit.objects"
 local boot = require "ltask.bootstrap"
 local json = require "lio.json"
 local lio = require "lio"
 
 local types = { [0] = "number", [""] = "string", [print] = "function", [false] = "boolean" }
 
--- What the types of Lua's have for metatables, nil's among them.
+-- Returns the metatables of the types of Lua, also that of nil.
 local function metatables()
   local found = { none = debug.getmetatable(nil), thread = debug.getmetatable(coroutine.running()) }
   for value, name in pairs(types) do found[name] = debug.getmetatable(value) end
@@ -22,7 +21,7 @@ end
 
 local before <const> = metatables()
 
--- Sets the values of the innermost running call of `f` for which `is_meant` holds to `value`. → how many
+-- Sets the values of the innermost running call of `f` for which `is_meant` holds to `value`. Returns their number.
 local function replace(f, is_meant, value)
   local level, count = 3, 0
   while true do
@@ -42,7 +41,7 @@ local function replace(f, is_meant, value)
   return count
 end
 
--- Calls `f` while such a finalizer runs. → how many values it has changed; the results of pcall
+-- Calls `f` while such a finalizer runs. Returns the number of changed values, and the results of pcall.
 local function with_changes(is_meant, value, f, ...)
   local count = 0
   local function change() count = count + replace(f, is_meant, value) end
@@ -55,12 +54,12 @@ local function with_changes(is_meant, value, f, ...)
       end
     end })
   end
-  k.collect_always()
+  reentry.collect_always()
   arm()
   collectgarbage "restart"
   local results = table.pack(pcall(f, ...))
   armed = false
-  k.collect_sometimes()
+  reentry.collect_sometimes()
   return count, table.unpack(results, 1, results.n)
 end
 
@@ -80,7 +79,7 @@ t.test("an object that is taken away while it is made is an error", function()
   end
 end, { leaks = true })
 
--- Nothing would have freed what the object holds.
+-- Without the error, the memory of the object would never be freed.
 t.test("an object whose metatable is taken away while it is made is an error", function()
   local sel <close> = lio.create()
   sel:waker()
@@ -117,10 +116,10 @@ local collect <const> = [[
   end
 ]]
 
--- It was told that its bytes were handed over.
-kit.both("a connection that finalizers free while its bytes are handed over is not used again", {
+-- The freed connection was used after its bytes became a string.
+kit.test("a connection that a finalizer frees while its bytes become a string is not used again", {
   main = collect .. [[
-    local k = require "tests.reentrykit"
+    local reentry = require "tests.kit.reentry"
     local held, state = {}, nil
     local function lose()
       if state ~= "armed" then return end
@@ -128,7 +127,7 @@ kit.both("a connection that finalizers free while its bytes are handed over is n
       while debug.getinfo(level, "f").func ~= held.take do level = level + 1 end
       debug.setlocal(level, 1, nil)
       state, held.take, held.older = "lost", nil, nil
-      local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z
+      local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z -- luacheck: ignore 211
       collect()
     end
     local function take()
@@ -143,21 +142,24 @@ kit.both("a connection that finalizers free while its bytes are handed over is n
       held.ballast = {}
       for i = 1, 50 do held.ballast[i] = ("z"):rep(i * 8) end
     end })
-    local s, far = k.connection()
-    far:send(("x"):rep(5000))
-    held.connection, held.take, held.seen = s, s.take, setmetatable({ s }, { __mode = "v" })
-    s = nil
+    local far
+    do
+      local s
+      s, far = reentry.connection()
+      far:send(("x"):rep(5000))
+      held.connection, held.take, held.seen = s, s.take, setmetatable({ s }, { __mode = "v" })
+    end
     state = "armed"
-    say(#k.with_finalizer(lose, function() return take():take() end))
+    say(#reentry.with_finalizer(lose, function() return take():take() end))
     far:close()
   ]],
   out = { "lost\tnil", "5000" },
 })
 
-kit.both("a service that closes has no main function any more", {
+kit.test("a service that closes has no main function", {
   services = {
     closing = collect .. [[
-      kept = setmetatable({}, { __gc = function()
+      KEPT = setmetatable({}, { __gc = function()
         for key, value in pairs(debug.getregistry()) do
           if math.type(key) == "integer" and type(value) == "thread" then debug.getregistry()[key] = nil end
         end

@@ -1,17 +1,16 @@
--- Lua code that runs in the middle of a native call, as a method that tells the descriptor or as a finalizer,
--- may close or change what that call works on: the call fails or goes on, the process stays whole.
+-- Lua code that runs during a native call, as a method that returns the descriptor or as a finalizer, may close or
+-- change the object of that call. Then the call fails or continues, and the process does not crash.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.reentrykit"
+local reentry = require "tests.kit.reentry"
 local http = require "lio.http"
 local lio = require "lio"
 local socket = require "lio.socket"
 
-local close, connection = k.close, k.connection
-local with_finalizer = k.with_finalizer
+local close, connection = reentry.close, reentry.connection
+local with_finalizer = reentry.with_finalizer
 
-t.test("a descriptor's method that closes the selector makes each call fail", function()
+t.test("if the method that returns the descriptor closes the selector, each call fails", function()
   for _, call in ipairs { "event_add", "event_mod", "event_del", "arm", "set_udata", "epoll_add", "epoll_mod" } do
     local sel = lio.create()
     local a, b = socket.pair()
@@ -29,7 +28,7 @@ t.test("a descriptor's method that closes the selector makes each call fail", fu
   end
 end, { leaks = true })
 
-t.test("a descriptor's method that closes its socket makes event_add fail", function()
+t.test("if the method that returns the descriptor closes its socket, event_add fails", function()
   local sel = lio.create()
   local a, b = socket.pair()
   local gone = {
@@ -44,7 +43,7 @@ t.test("a descriptor's method that closes its socket makes event_add fail", func
   close(b, sel)
 end)
 
-t.test("a finalizer that closes the selector while a waker is made leaves a waker of nothing", function()
+t.test("a finalizer that closes the selector while a waker is made leaves a waker without a selector", function()
   local sel = lio.create()
   local waker = with_finalizer(function()
     sel:close()
@@ -58,7 +57,7 @@ t.test("a finalizer that closes the selector while a waker is made leaves a wake
   t.ok(not done and closed:find "closed")
 end)
 
-t.test("a finalizer that closes a stream while its bytes are handed over leaves it closed", function()
+t.test("a stream that a finalizer closes while its bytes become a string is closed afterwards", function()
   local s, far, sel = connection()
   far:send(("x"):rep(5000))
   local data = with_finalizer(function()
@@ -70,7 +69,7 @@ t.test("a finalizer that closes a stream while its bytes are handed over leaves 
   close(far, sel)
 end)
 
-t.test("a finalizer that takes from a stream while its bytes are handed over does not break it", function()
+t.test("a finalizer may take from a stream while bytes of the stream become a string", function()
   local s, far, sel = connection()
   far:send(("x"):rep(3000) .. "\n" .. ("y"):rep(10))
   local taken
@@ -88,7 +87,7 @@ t.test("a finalizer that takes from a stream while its bytes are handed over doe
   close(s, far, sel)
 end)
 
-t.test("more sent than there is counts as all sent", function()
+t.test("reporting more sent bytes than were pending means that all are sent", function()
   local s, far, sel = connection()
   t.eq(s:put(100, "a", "b"), true)
   t.eq(s:put(100, "a"), true)
@@ -96,16 +95,17 @@ t.test("more sent than there is counts as all sent", function()
   close(s, far, sel)
 end)
 
-t.test("a finalizer that closes a connection while its request is handed over ends it", function()
+t.test("a connection that a finalizer closes while its request is passed to the handler is closed", function()
   local value = ("x"):rep(50000)
-  local server, close_all, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\nX: " .. value .. "\r\n\r\n")
+  local server, close_all, far = reentry.server(http.routes(),
+    "GET / HTTP/1.1\r\nHost: a\r\nX: " .. value .. "\r\n\r\n")
   local ballast, field
   with_finalizer(function()
-    -- Not before its request is at work.
-    if server:due() == 0 then server:close() end
-    -- What is freed is used again.
+    -- Wait until its request is being handled.
+    if server:work_count() == 0 then server:close() end
+    -- Reuse the freed memory.
     ballast = ("z"):rep(200000)
-  end, k.serve, server, function(req)
+  end, reentry.serve, server, function(req)
     field = req:field "x"
     return "late"
   end)
@@ -116,14 +116,14 @@ t.test("a finalizer that closes a connection while its request is handed over en
   close_all()
 end)
 
-t.test("a finalizer that serves another request while one is handed over changes nothing of it", function()
-  local first, close_first = k.server(http.routes(), "GET /one HTTP/1.1\r\nHost: a\r\nX-One: 1\r\n\r\n")
+t.test("a finalizer that serves another request while a request is passed to the handler does not change it", function()
+  local first, close_first = reentry.server(http.routes(), "GET /one HTTP/1.1\r\nHost: a\r\nX-One: 1\r\n\r\n")
   local second, close_second =
-    k.server(http.routes(), "GET /" .. ("2"):rep(3000) .. " HTTP/1.1\r\nHost: bb\r\nY: 2\r\n\r\n")
+    reentry.server(http.routes(), "GET /" .. ("2"):rep(3000) .. " HTTP/1.1\r\nHost: bb\r\nY: 2\r\n\r\n")
   local one, two
   with_finalizer(function()
-    if not two then k.serve(second, function(req) two = req end) end
-  end, k.serve, first, function(req) one = req end)
+    if not two then reentry.serve(second, function(req) two = req end) end
+  end, reentry.serve, first, function(req) one = req end)
   t.eq(#two:path(), 3001)
   t.eq(one:path(), "/one")
   t.eq(one:field "x-one", "1")
@@ -132,12 +132,12 @@ t.test("a finalizer that serves another request while one is handed over changes
   close_second()
 end)
 
-t.test("a finalizer that reads parameters while those of another request are read changes none", function()
+t.test("a finalizer that reads parameters while those of another request are read does not change them", function()
   local routes = http.routes()
   local id = routes:add("GET", "/u/:a/:b/:c")
   local function request(letter, size)
     local value = "%20" .. letter:rep(size)
-    return k.request(routes, ("GET /u/%s/%s/%s HTTP/1.1\r\nHost: a\r\n\r\n"):format(value, value, value))
+    return reentry.request(routes, ("GET /u/%s/%s/%s HTTP/1.1\r\nHost: a\r\n\r\n"):format(value, value, value))
   end
   local one, two = request("p", 2000), request("q", 30000)
   local params = with_finalizer(function()
@@ -147,20 +147,20 @@ t.test("a finalizer that reads parameters while those of another request are rea
   t.eq(params, { a = want, b = want, c = want })
 end)
 
-t.test("a finalizer that looks routes up while others are looked up changes nothing", function()
+t.test("a finalizer that matches routes while others are matched does not change the result", function()
   local routes, many = http.routes(), http.routes()
   local id = routes:add("GET", "/a")
   for i = 1, 500 do
     many:add("M" .. i, "/a")
   end
-  local head = k.request(routes, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+  local head = reentry.request(routes, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
   local found = with_finalizer(function()
     t.eq(#head:matches(many), 501)
   end, head.matches, head, routes)
   t.eq(found, { id, 0 })
 end)
 
-t.test("a finalizer that adds routes while constraints are listed moves none of them", function()
+t.test("a finalizer that adds routes while constraints are listed does not change them", function()
   local routes = http.routes()
   local id = routes:add("GET", "/:a<%d+>/:b<%a+>/:c<%x+>")
   local added
@@ -174,36 +174,36 @@ t.test("a finalizer that adds routes while constraints are listed moves none of 
   t.raises("no such route", routes.method, routes, math.mininteger)
 end)
 
-t.test("a finalizer that ends the request while its trailers are listed changes none", function()
+t.test("a finalizer that ends the request while its trailers are listed does not change them", function()
   local value = ("v"):rep(3000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
     .. "A: " .. value .. "\r\nB: " .. value .. "\r\n\r\n"
-  local found, after = k.handle(http.routes(), request, function(server, id, req)
+  local found, after = reentry.handle(http.routes(), request, function(req)
     t.eq(http.body_of(req), "x")
-    return with_finalizer(function() server:hand_over(id) end, server.trailers, server, id), server:trailers(id)
+    local trailers <const> = http.request.trailers
+    return with_finalizer(function() http.request.hand_over(req) end, trailers, req), trailers(req)
   end)
   t.eq(found, { a = value, b = value })
   t.eq(after, {})
 end)
 
-t.test("a server that its own finalizer was called on is refused", function()
-  local server, _, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-  local run = server:run()
+t.test("a server whose __gc was called is refused", function()
+  local server, _, far = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+  local dispatcher = server:dispatcher()
   getmetatable(server).__gc(server)
-  t.raises("lio.http.server expected", server.due, server)
-  t.raises("lio.http.server expected", server.answer, server, 1 << 20, 200)
-  getmetatable(run).__gc(run)
-  t.raises("lio.http.run expected", http.serve, run)
-  -- Nobody has its connections any more.
+  t.raises("lio.http.server expected", server.work_count, server)
+  getmetatable(dispatcher).__gc(dispatcher)
+  t.raises("lio.http.dispatcher expected", http.serve, dispatcher)
+  -- Its connections are closed.
   t.is_nil(far:recv())
   far:close()
 end)
 
-t.test("routes that their own finalizer was called on are still their server's", function()
+t.test("a server keeps its routes after their __gc was called", function()
   local routes = http.routes()
   routes:add("GET", "/:a")
   local request = "GET /b HTTP/1.1\r\nHost: a\r\n\r\n"
-  local route = k.handle(routes, request, function(_, _, req)
+  local route = reentry.handle(routes, request, function(req)
     getmetatable(routes).__gc(routes)
     return req:route()
   end)
@@ -211,15 +211,14 @@ t.test("routes that their own finalizer was called on are still their server's",
   t.raises("lio.http.routes expected", routes.add, routes, "GET", "/")
 end)
 
-t.test("a field that cannot be sent leaves nothing behind", function()
-  local server, close_all, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-  k.serve(server, function(req)
-    local _, id = http.head.owner(req)
-    t.is_nil(server:add_field(id, "Good", "1"))
-    t.ok(server:add_field(id, "Bad\r\n", "2"):find "header")
-    t.raises("string expected", server.add_field, server, id, {}, "2")
-    server:clear_fields(id)
-    t.eq(server:answer(id, 204), true)
+t.test("a field that cannot be sent does not change the answer", function()
+  local server, close_all, far = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+  reentry.serve(server, function(req)
+    t.is_nil(http.request.add_field(req, "Good", "1"))
+    t.ok(http.request.add_field(req, "Bad\r\n", "2"):find "header")
+    t.raises("string expected", http.request.add_field, req, {}, "2")
+    http.request.clear_fields(req)
+    t.eq(http.request.respond(req, 204), true)
   end)
   local sent = far:recv()
   t.ok(sent:find "^HTTP/1.1 204 No Content\r\n")

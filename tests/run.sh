@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the Lua suites and counts. Called by `make suites` (part of `make test`) and `make test-long`:
+# Runs the Lua suites and counts their tests. Called by `make suites` (part of `make test`) and `make test-long`:
 #   LIO_BIN=path/to/lio [STOCK=lua5.4] [MODULES=build] tests/run.sh [--long] [WORD]
-# Every tests/*_test.lua whose name contains WORD runs in the executable and, unless STOCK is empty, in that
-# interpreter with the lio.so of the folder MODULES; --long runs tests/long/*.lua (but *_server.lua) and *.sh instead. A suite
-# that crashes, hangs or prints no closing line counts as one failure. LIO_TEST_JOBS suites run at a time (2; those
-# of --long one by one). The last line is "N passed, M failed".
+# Every tests/*_test.lua whose name contains WORD runs in the executable and, unless STOCK is empty, in that interpreter
+# with the lio.so of the folder MODULES. With --long the suites are tests/long/*.lua (except *_server.lua) and *.sh. A
+# suite that crashes, hangs or prints no closing line counts as one failure. LIO_TEST_JOBS suites (default 2) run at a
+# time; with --long, one. The last line is "N passed, M failed".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -38,18 +38,19 @@ esac
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export LIO_BIN
-# Nothing from the outside decides what the suites load.
+# The environment of the caller does not change which modules the suites load.
 unset LUA_INIT LUA_INIT_5_4 LUA_INIT_5_5 LUA_PATH_5_4 LUA_PATH_5_5 LUA_CPATH LUA_CPATH_5_4 LUA_CPATH_5_5
 export LUA_PATH="$root/?.lua;;"
 started=0 running=0
 
-# run_suite HOST FILE COMMAND...: runs the command with FILE, prints a line, notes how many tests passed and failed.
+# run_suite HOST FILE COMMAND...: runs the command with FILE, prints a line, and records the number of passed and failed
+# tests.
 run_suite() {
   local host=$1 file=$2 job=$scratch/$started log status closing p f what= began=$SECONDS
   shift 2
   log=$job.log
   export LIO_TEST_STATE=$job.state
-  # timeout leads a process group, so what a suite started ends with it.
+  # timeout leads a process group, so the processes that a suite started end with it.
   timeout -k 5 "$limit" "$@" "$file" >"$log" 2>&1 </dev/null
   status=$?
   closing=$(tail -n 1 "$log" | grep -E '^[0-9]+ passed, [0-9]+ failed$')
@@ -82,7 +83,7 @@ run_suite() {
     fi
     if [ -n "$what" ]; then echo "    FAILED: $what"; fi
   } >"$job.report"
-  # In one piece: others print as well.
+  # One write, as other jobs print as well.
   cat "$job.report"
   echo "$p $f" >"$job.count"
 }
@@ -95,7 +96,7 @@ in_stock() {
   LIO_HOST=$stock LUA_CPATH="$modules/?.so;;" run_suite "$(basename "$stock")" "$1" "$stock"
 }
 
-# begin COMMAND...: runs it in the background, when fewer than $jobs run.
+# begin COMMAND...: runs it in the background, as soon as fewer than $jobs run.
 begin() {
   if [ "$running" = "$jobs" ]; then
     wait -n
@@ -111,7 +112,7 @@ if [ -z "$stock" ]; then
 fi
 for file in "$folder"/$pattern; do
   case $file in
-    *_server.lua) ;; # no suite: what a script beside it starts
+    *_server.lua) ;; # not a suite: a script in the same folder starts it
     *"$word"*.lua)
       [ -e "$file" ] || continue
       begin in_lio "$file"
@@ -128,7 +129,7 @@ if [ "$started" = 0 ]; then
   failed=1
 fi
 for ((job = 1; job <= started; job++)); do
-  # A suite whose runner died counts as well.
+  # If the runner of a suite died, that counts as a failure.
   p=0 f=1
   if [ -s "$scratch/$job.count" ]; then read -r p f <"$scratch/$job.count"; fi
   passed=$((passed + p)) failed=$((failed + f))

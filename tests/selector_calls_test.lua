@@ -31,10 +31,10 @@ end
 
 t.test("1000 partial reads of lio's sockets make only the epoll_ctl calls that add them", function()
   local counts = count("epoll_ctl", [[
-    local ends = {}
+    ENDS = {}
     for i = 1, 10 do
       local a, b = socket.pair()
-      ends[i] = { a, b }
+      ENDS[i] = { a, b }
       sel:event_add(b, 1, b)
       a:send(("x"):rep(100))
     end

@@ -3,7 +3,7 @@
 local t = require "tests.kit"
 local lio = require "lio"
 local socket = require "lio.socket"
-local loopback = require "tests.loopback"
+local loopback = require "tests.kit.loopback"
 
 local events, READ <const>, WRITE <const> = loopback.events, lio.SELECT_READ, lio.SELECT_WRITE
 

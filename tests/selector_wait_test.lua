@@ -4,7 +4,7 @@ local t = require "tests.kit"
 local lio = require "lio"
 local signal = require "lio.signal"
 local socket = require "lio.socket"
-local loopback = require "tests.loopback"
+local loopback = require "tests.kit.loopback"
 
 local events, READ <const> = loopback.events, lio.SELECT_READ
 
@@ -106,7 +106,7 @@ end)
 t.test("SIGINT ends a program that waits without a limit", function()
   local script = t.write(t.tmp() .. "/wait.lua", [[
     local sel = require "lio".create()
-    local waker = sel:waker()
+    local _ = sel:waker()
     print "waiting"
     io.stdout:flush()
     for _ in sel:wait(100) do end
@@ -232,10 +232,11 @@ end)
 t.test("running out of descriptors is reported by create", function()
   local script = t.write(t.tmp() .. "/full.lua", [[
     local lio = require "lio"
-    local list, sel, message, code = {}
+    KEPT = {}
+    local sel, message, code
     repeat
       sel, message, code = lio.create()
-      list[#list + 1] = sel
+      KEPT[#KEPT + 1] = sel
     until not sel
     print(message, code)
   ]])

@@ -1,9 +1,8 @@
--- `lio serve DIR`: what it serves and prints, its options, and what it says of wrong ones. The executable runs it
--- in either host of this suite; examples/static.lua runs in the host.
+-- `lio serve DIR`: the files that it serves, its output, its options, and the errors for wrong options. The executable
+-- runs it in both hosts of this suite; examples/static.lua runs in the host.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
 local net = require "lio.net"
 
@@ -15,7 +14,7 @@ t.write(site .. "/sub/.dot", "dot")
 t.write(site .. "/sub/file.txt", "file")
 local folder = t.quote(site)
 
--- Runs `f(get, child)` beside the command; `get(target)` asks it. → the child's exit code after SIGTERM.
+-- Runs `f(get, child)` while the command serves; `get(target)` sends a request. Returns the exit code after SIGTERM.
 local function with(command, f)
   local child <close> = t.spawn(command)
   local port = math.tointeger(tonumber((child:expect "lio: serving http://127%.0%.0%.1:(%d+)/")))
@@ -30,7 +29,7 @@ local function with(command, f)
   return child:close(), rest
 end
 
-t.test("a folder is served on 127.0.0.1, and SIGTERM ends it with 0", function()
+t.test("a folder is served on 127.0.0.1, and SIGTERM ends the server with exit code 0", function()
   local code = with(lio .. folder .. " --port 0", function(get)
     t.eq(get("/").body, "home")
     t.eq(get("/sub/file.txt").body, "file")
@@ -56,7 +55,7 @@ t.test("--addr chooses the address", function()
   child:expect "lio: serving http://0%.0%.0%.0:%d+/"
 end)
 
-t.test("--workers serves with several", function()
+t.test("--workers serves with several workers", function()
   local code = with(lio .. folder .. " --port 0 --workers 2", function(get)
     for _ = 1, 8 do t.eq(get("/").body, "home") end
   end)
@@ -70,7 +69,7 @@ local function fails(words, message)
   t.ok(not r.err:find("traceback", 1, true), r.err)
 end
 
-t.test("what is wrong is said in one line", function()
+t.test("a wrong argument is reported in one line", function()
   fails("", "the folder is missing\nusage: lio serve DIR")
   fails("/none/such --port 0", "cannot serve '/none/such': No such file or directory\n")
   fails(folder .. "/index.html --port 0", "cannot serve '" .. site .. "/index.html': Not a directory\n")
@@ -84,7 +83,7 @@ t.test("what is wrong is said in one line", function()
   fails(folder .. " --list=yes", "unrecognized option '--list=yes'\n")
 end)
 
-t.test("a port that is taken is named", function()
+t.test("a port in use is named", function()
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
     local _, port = listener:address()
@@ -101,7 +100,7 @@ t.test("--help prints the options", function()
   end
 end)
 
-t.test("a script named serve is run when it is said so", function()
+t.test("a script named serve runs if it is given as ./serve or after --", function()
   local dir = t.tmp()
   t.write(dir .. "/serve", "print('ran')")
   for _, words in ipairs { " ./serve", " -- serve" } do
@@ -109,7 +108,7 @@ t.test("a script named serve is run when it is said so", function()
   end
 end)
 
-t.test("the example serves its site, lists its notes, and has a page for what is not there", function()
+t.test("the example serves its site, lists its notes, and has a page for missing files", function()
   with(t.lio() .. " " .. t.quote(t.root .. "examples/static.lua") .. " 0", function(get)
     local r = get "/"
     t.ok(r.status == 200 and r.body:find("A small site", 1, true) and r.headers["cache-control"])

@@ -1,10 +1,8 @@
 -- docs/skynet.md matches the code: its table has every function of `skynet` and nothing else, its events are those of
 -- traces, and its program runs.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 require "lio"
 local skynet = require "skynet"

@@ -1,14 +1,10 @@
 -- The program of examples/skynet does what its first lines describe, in this suite's host, with any number of workers,
 -- and from another folder.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
-local here = t.run "pwd".out:gsub("\n", "")
-local root = t.root:find "^/" and t.root or here .. "/" .. t.root
-local folder = root .. "examples/skynet/"
+local folder = t.root .. "examples/skynet/"
 
 -- The output of services is in lines of the log, each with time, level and service.
 local said <const> = { "waited for:\tlarge", "colour\tred", "count\t10", "size\tlarge" }

@@ -1,12 +1,10 @@
 -- The Skynet API for messages: packing, protocols, calls and answers, with their errors. The programs of tests/skynet
 -- show how they work together.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
-local kit = require "tests.skynet.kit"
+local kit = require "tests.kit.skynet_system"
 
-kit.both("packed values are unpacked, from a pointer and from a string", {
+kit.test("packed values are unpacked, from a pointer and from a string", {
   main = [[
     local values = table.pack(nil, true, false, 1, -2^53 | 0, 0.5, -1e300, "", "a\0b", nil)
     local function check(...)
@@ -28,7 +26,7 @@ kit.both("packed values are unpacked, from a pointer and from a string", {
   out = { "userdata\tinteger\t10\t10", "string\t10\t10", "1\t2\t3\ttrue\tinteger", "0\t0\t0" },
 })
 
-kit.both("tostring makes a string of a message, which unpack reads", {
+kit.test("tostring makes a string of a message, which unpack reads", {
   main = [[
     local msg, sz = skynet.pack("x", { 1 })
     local text = skynet.tostring(msg, sz)
@@ -40,7 +38,7 @@ kit.both("tostring makes a string of a message, which unpack reads", {
   out = { "string\ttrue\ttrue\tx\tx", "true", "as it is\t12\ttrue" },
 })
 
-kit.both("a value that cannot be packed raises an error, and so does a corrupt string", {
+kit.test("a value that cannot be packed raises an error, and so does a corrupt string", {
   main = [[
     for _, pack in ipairs { skynet.pack, skynet.packstring } do
       for _, value in ipairs { function() end, coroutine.create(print) } do say(pcall(pack, value)) end
@@ -63,7 +61,7 @@ kit.both("a value that cannot be packed raises an error, and so does a corrupt s
   end,
 })
 
-kit.both("packed tables may be nested without a limit, shared and cyclic, also in a string", {
+kit.test("packed tables may be nested without a limit, shared and cyclic, also in a string", {
   main = [[
     local loop, deep = {}, {}
     loop.loop = loop
@@ -76,7 +74,7 @@ kit.both("packed tables may be nested without a limit, shared and cyclic, also i
   out = { "true\ttrue\t1000" },
 })
 
-kit.both("packing into strings keeps no memory", {
+kit.test("packing into strings keeps no memory", {
   main = [[
     local large = ("x"):rep(1e6)
     local function resident()
@@ -104,7 +102,7 @@ kit.both("packing into strings keeps no memory", {
   resident = true,
 })
 
-kit.both("messages of a protocol with functions of its own are strings", {
+kit.test("messages of a protocol with functions of its own are strings", {
   services = {
     shout = kit.text_protocol .. [[
       skynet.start(function()
@@ -163,7 +161,7 @@ kit.both("messages of a protocol with functions of its own are strings", {
   end,
 })
 
-kit.both("register_protocol refuses wrong fields", {
+kit.test("register_protocol refuses wrong fields", {
   main = [[
     local function try(class) say(select(2, pcall(skynet.register_protocol, class))) end
     try(nil)
@@ -198,7 +196,7 @@ kit.both("register_protocol refuses wrong fields", {
   },
 })
 
-kit.both("dispatch returns the function before, and a protocol without a function refuses calls", {
+kit.test("dispatch returns the function before, and a protocol without a function refuses calls", {
   services = { late = [[
     skynet.start(function()
       say(skynet.dispatch "lua")
@@ -226,7 +224,7 @@ kit.both("dispatch returns the function before, and a protocol without a functio
   },
 })
 
-kit.both("services with and without skynet call each other", {
+kit.test("services with and without skynet call each other", {
   services = {
     words = "function CMD.add(a, b) return a + b end serve()",
     native = "return { lua = function(cmd, ...) return cmd, ... end, add = function(a, b) return a + b end }",
@@ -249,7 +247,7 @@ kit.both("services with and without skynet call each other", {
   },
 })
 
-kit.both("an address is a number, its text or a name; others are refused", {
+kit.test("an address is a number, its text or a name; others are refused", {
   services = { echo = "function CMD.echo(...) return ... end serve()" },
   main = [[
     local echo = skynet.newservice "echo"
@@ -273,7 +271,7 @@ kit.both("an address is a number, its text or a name; others are refused", {
   },
 })
 
-kit.both("ret, retpack and response raise outside of a request", {
+kit.test("ret, retpack and response raise outside of a request", {
   services = { start = [[
     skynet.start(function()
       say("start", pcall(skynet.ret))
@@ -295,7 +293,7 @@ kit.both("ret, retpack and response raise outside of a request", {
   end,
 })
 
-kit.both("context returns session and address, ret works in nested coroutines, and a second answer raises", {
+kit.test("context returns session and address, ret works in nested coroutines, and a second answer raises", {
   services = { inner = [[
     skynet.start(function()
       skynet.dispatch("lua", function(session, address, cmd)
@@ -328,7 +326,7 @@ kit.both("context returns session and address, ret works in nested coroutines, a
   end,
 })
 
-kit.both("a request is answered once, in nested coroutines of the handler or outside of them", {
+kit.test("a request is answered once, in nested coroutines of the handler or outside of them", {
   services = { deep = kit.text_protocol .. [[
     -- Returns the results of `f`, which runs in two nested coroutines.
     local function inside(f, ...)
@@ -386,7 +384,7 @@ kit.both("a request is answered once, in nested coroutines of the handler or out
   end,
 })
 
-kit.both("ignoreret in a coroutine of the handler counts for the handler", {
+kit.test("ignoreret in a coroutine of the handler counts for the handler", {
   services = { ignores = [[
     skynet.start(function()
       skynet.dispatch("lua", function(session)
@@ -408,7 +406,7 @@ kit.both("ignoreret in a coroutine of the handler counts for the handler", {
   },
 })
 
-kit.both("a second answer raises, by any function and protocol", {
+kit.test("a second answer raises, by any function and protocol", {
   services = { answers = kit.text_protocol .. [[
     local function twice(_, _, first, second)
       if first == "response" then skynet.response()(true, "1") else skynet[first](skynet.packstring "1") end
@@ -436,7 +434,7 @@ kit.both("a second answer raises, by any function and protocol", {
   end,
 })
 
-kit.both("an error while an answer is packed is sent to the caller, or leaves the response open", {
+kit.test("an error while an answer is packed is sent to the caller, or leaves the response open", {
   services = { bad = [[
     skynet.start(function()
       skynet.dispatch("lua", function(_, _, cmd)
@@ -464,7 +462,7 @@ kit.both("an error while an answer is packed is sent to the caller, or leaves th
   end,
 })
 
-kit.both("send waits for room in a full mailbox, and no message is lost", {
+kit.test("send waits for room in a full mailbox, and no message is lost", {
   services = {
     slow = [[
       local count = 0

@@ -1,18 +1,16 @@
 -- The order in which forks, wakeups and waits run, against a model of skynet's: random plans, the same lines.
 -- The seed is printed when they differ; SEED=n repeats it.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local seed = tonumber(os.getenv "SEED") or os.time()
 
-kit.both("1,000 random plans of forks, waits and wakeups run as in skynet", {
+kit.test("1,000 random plans of forks, waits and wakeups run as in skynet", {
   main = "local seed = " .. seed .. [[
 
     local skynet = require "skynet"
-    local model = require "tests.skynet.model"
+    local model = require "tests.kit.skynet_model"
     local real = { fork = skynet.fork, wait = skynet.wait, wakeup = skynet.wakeup }
     math.randomseed(seed)
     local lines = 0

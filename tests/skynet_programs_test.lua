@@ -1,12 +1,10 @@
 -- The programs tests/skynet/*.lua: each is booted by `skynet.start` in a process of its own, with one worker and with
 -- two, and must log what skynet would.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
-local folder = t.run "pwd".out:gsub("\n", "") .. "/" .. t.root .. "tests/skynet/"
+local folder = t.root .. "tests/skynet/"
 
 -- Returns the log's entries by service, without times: "text" for information, "ERROR text" for errors, whose
 -- tracebacks follow on lines of their own.

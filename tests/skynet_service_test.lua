@@ -1,12 +1,10 @@
 -- The Skynet API for services: how they are made, found, named and ended, and values that all services share.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
-local kit = require "tests.skynet.kit"
-local plain = require "tests.ltaskkit"
+local kit = require "tests.kit.skynet_system"
+local plain = require "tests.kit.ltask_system"
 
-kit.both("the file gets its arguments unchanged, and the start function runs after the file", {
+kit.test("the file gets its arguments unchanged, and the start function runs after the file", {
   services = {
     args = [[
       local a, b, c, d = ...
@@ -31,7 +29,7 @@ kit.both("the file gets its arguments unchanged, and the start function runs aft
   },
 })
 
-kit.both("a service answers while its start function waits", {
+kit.test("a service answers while its start function waits", {
   services = {
     one = [[
       skynet.start(function()
@@ -52,7 +50,7 @@ kit.both("a service answers while its start function waits", {
   out = { "42", "20" },
 })
 
-kit.both("newservice raises the errors of its service", {
+kit.test("newservice raises the errors of its service", {
   services = {
     fails = "error 'in the file'",
     syntax = "this is no Lua",
@@ -91,7 +89,7 @@ kit.both("newservice raises the errors of its service", {
   end,
 })
 
-kit.both("built-in services and services without skynet can be made and found", {
+kit.test("built-in services and services without skynet can be made and found", {
   services = { known = "ltask.register 'known' return { lua = function() return 'native' end }" },
   main = [[
     local addr = skynet.newservice "known"
@@ -103,7 +101,7 @@ kit.both("built-in services and services without skynet can be made and found", 
   out = { "true\ttrue", "native", "integer", "true\ttrue" },
 })
 
-kit.both("start works in services that are not made by skynet", {
+kit.test("start works in services that are not made by skynet", {
   services = { plain = [[
     say("file", SERVICE_NAME)
     skynet.start(function()
@@ -120,7 +118,7 @@ kit.both("start works in services that are not made by skynet", {
   out = { "file\tnil", "started", "behind start", "1\t2", "integer" },
 })
 
-kit.both("exit ends every coroutine of the service at once", {
+kit.test("exit ends every coroutine of the service at once", {
   services = { exits = [[
     local function close(name) return setmetatable({}, { __close = function() say("closed", name) end }) end
     skynet.start(function()
@@ -162,7 +160,7 @@ kit.both("exit ends every coroutine of the service at once", {
   end,
 })
 
-kit.both("a closed request is logged with the line of its handler", {
+kit.test("a closed request is logged with the line of its handler", {
   services = { closed = [[
     skynet.start(function()
       skynet.dispatch("lua", function(_, _, cmd)
@@ -190,7 +188,7 @@ kit.both("a closed request is logged with the line of its handler", {
   out = { "done", "false\tthe request's coroutine was closed before it answered" },
 })
 
-kit.both("kill ends another service, by number and by name", {
+kit.test("kill ends another service, by number and by name", {
   services = { sleeper = "skynet.start(function() end)" },
   main = [[
     local a, b = skynet.newservice "sleeper", skynet.newservice "sleeper"
@@ -200,7 +198,7 @@ kit.both("kill ends another service, by number and by name", {
   out = { "true\ttrue\tfalse\tfalse" },
 })
 
-kit.both("abort ends the system", {
+kit.test("abort ends the system", {
   services = { last = "skynet.start(function() skynet.timeout(0, skynet.abort) end)" },
   main = [[
     skynet.newservice "last"
@@ -209,7 +207,7 @@ kit.both("abort ends the system", {
   out = {},
 })
 
-kit.both("a name belongs to one service, and is free when that has ended", {
+kit.test("a name belongs to one service, and is free when that has ended", {
   services = { named = "skynet.start(function() skynet.register '.named' end)" },
   main = [[
     for _, f in ipairs { "localname", "register", "name" } do
@@ -243,7 +241,7 @@ kit.both("a name belongs to one service, and is free when that has ended", {
   end,
 })
 
-kit.both("a name without a point works in every call that takes an address", {
+kit.test("a name without a point works in every call that takes an address", {
   services = { named = [[
     CMD = { echo = function(...) return ... end }
     skynet.start(function()
@@ -270,7 +268,7 @@ kit.both("a name without a point works in every call that takes an address", {
   end,
 })
 
-kit.both("setenv sets a value for all services, once", {
+kit.test("setenv sets a value for all services, once", {
   services = { reads = "skynet.start(function() say(skynet.getenv 'key', skynet.getenv 'none') end)" },
   main = [[
     say(skynet.getenv "key")
@@ -283,7 +281,7 @@ kit.both("setenv sets a value for all services, once", {
 
 -- The modules of a service --------------------------------------------------------------------
 
-kit.both("functions are added to the table as they are used, and pairs lists all of them", {
+kit.test("functions are added to the table as they are used, and pairs lists all of them", {
   main = [[
     say(rawget(skynet, "fork"), rawget(skynet, "PTYPE_TEXT"))
     say(type(skynet.fork), skynet.PTYPE_TEXT, rawget(skynet, "fork") == skynet.fork)
@@ -299,7 +297,7 @@ kit.both("functions are added to the table as they are used, and pairs lists all
   out = { "nil\tnil", "function\t0\ttrue", "nil\tnil\tnil\tnil", "true\ttrue\tmy own" },
 })
 
-kit.both("an error is logged as in skynet, also after use of the scheduler's own log", {
+kit.test("an error is logged as in skynet, also after use of the scheduler's own log", {
   services = { fails = [[
     local early = ...
     if early then say(type(ltask.log)) end
@@ -320,7 +318,7 @@ kit.both("an error is logged as in skynet, also after use of the scheduler's own
   end,
 })
 
-plain.both("a file skynet.lua on package.path replaces the built-in module", {
+plain.test("a file skynet.lua on package.path replaces the built-in module", {
   services = { one = [[ say((require "skynet").whose, ...) ]] },
   modules = { skynet = [[ return { whose = "the program's" } ]] },
   main = [[
@@ -331,7 +329,7 @@ plain.both("a file skynet.lua on package.path replaces the built-in module", {
 })
 
 -- It showed "?: in upvalue '?'" for every function of the library.
-kit.both("the traceback of a service that cannot start has lines and names", {
+kit.test("the traceback of a service that cannot start has lines and names", {
   services = { broken = [[ skynet.start(function() error "cannot start" end) ]] },
   main = [[
     local ok, problem = pcall(skynet.newservice, "broken")
@@ -341,6 +339,63 @@ kit.both("the traceback of a service that cannot start has lines and names", {
   ]],
   err = "could not start",
   out = { "false\tnil\tnil", "skynet/boot.lua:N: in upvalue 'start_function'\t1" },
+})
+
+kit.test("skynet.service makes one service of a function, which other services find by its name", {
+  services = { user = [[
+    local service = require "skynet.service"
+    function CMD.set(...) return skynet.call(service.query "db", "lua", "set", ...) end
+    serve()
+  ]] },
+  main = [[
+    local service = require "skynet.service"
+    local function db(first)
+      local skynet = require "skynet"
+      local values, CMD = { first = first }, {}
+      function CMD.get(key) return values[key] end
+      function CMD.set(key, value) values[key] = value end
+      skynet.start(function()
+        io.stdout:write("starts ", SERVICE_NAME, "\n")
+        io.stdout:flush()
+        skynet.sleep(1)
+        skynet.dispatch("lua", function(_, _, cmd, ...) skynet.retpack(CMD[cmd](...)) end)
+      end)
+    end
+    local user = skynet.newservice "user"
+    local done
+    skynet.fork(function()
+      -- Waits until there is one.
+      skynet.call(user, "lua", "set", "x", 1)
+      done = true
+      skynet.wakeup "done"
+    end)
+    skynet.yield()
+    local addr
+    skynet.fork(function() addr = service.new("db", db, "not this") end)
+    local same = service.new("db", db, "value")
+    skynet.yield()
+    say(addr == same, service.query "db" == same)
+    if not done then skynet.wait "done" end
+    say(skynet.call(same, "lua", "get", "x"))
+    say(service.close "db", service.close "db")
+    local other = service.new("db", db, "again")
+    say(other ~= same, skynet.call(other, "lua", "get", "first"), skynet.call(other, "lua", "get", "x"))
+    local function try(...) say((select(2, pcall(service.new, ...)):gsub("^.-main.lua", "main.lua"))) end
+    try("up", function() return addr end)
+    try(1, db)
+    try("up", 1)
+    local ok, err = pcall(service.new, "bad", function() error("wrong", 0) end)
+    say(ok, err.message)
+  ]],
+  out = function(out)
+    local lines = kit.lines(out)
+    t.eq(lines, {
+      "starts db", "true\ttrue", "1", "true\tfalse", "starts db", "true\tagain\tnil",
+      "bad argument #2 to 'new' (the function runs in another VM and must not refer to the local 'addr')",
+      "bad argument #1 to 'new' (string expected, got number)",
+      "bad argument #2 to 'new' (function expected, got number)", "false\twrong",
+    })
+  end,
 })
 
 t.finish()

@@ -1,10 +1,8 @@
 -- How a system of skynet's services begins and ends: `require "skynet.start"`, a script under `lio --service`, and the
 -- errors outside of services.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-package.path = t.root .. "?.lua;" .. package.path
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local paths <const> = "config.lua_path, config.lua_cpath = package.path, package.cpath\n"
 
@@ -164,6 +162,36 @@ t.test("a script under lio --service is a service of skynet's until it exits", f
   ]])
   local r = t.run(("timeout -k 1 60 %s --service %s/script.lua argument"):format(t.quote(t.bin()), t.quote(dir)))
   t.eq({ r.out, r.err, r.code }, { "file\targument\nstart\nthere and back\n", "", 0 })
+end)
+
+t.test("fields that the preload file sets on skynet exist in each service", function()
+  local dir = t.tmp()
+  t.write(dir .. "/before.lua", [[
+    local skynet = require "skynet"
+    PRELOADED = skynet
+    function skynet.hello() return "hello of " .. skynet.self() end
+    skynet.mark = 42]])
+  t.write(dir .. "/main.lua", [[
+    local skynet = require "skynet"
+    skynet.start(function()
+      io.write(tostring(skynet == PRELOADED), " ", skynet.hello(), " ", skynet.mark, "\n")
+      skynet.newservice "other"
+      skynet.abort()
+    end)
+  ]])
+  t.write(dir .. "/other.lua", [[
+    local skynet = require "skynet"
+    io.write(tostring(skynet == PRELOADED), " ", skynet.hello(), "\n")
+    skynet.start(function() end)
+  ]])
+  for _, workers in ipairs(kit.workers) do
+    local r = kit.program(([[
+      os.exit(require "skynet.start" {
+        preload = "before.lua", thread = %d, luaservice = "./?.lua", lua_path = package.path, lua_cpath = package.cpath,
+      }, true)
+    ]]):format(workers), dir)
+    t.eq({ r.out, r.err, r.code }, { "true hello of 3 42\ntrue hello of 4\n", "", 0 })
+  end
 end)
 
 t.finish()

@@ -2,7 +2,7 @@
 
 local t = require "tests.kit"
 local socket = require "lio.socket"
-local loopback = require "tests.loopback"
+local loopback = require "tests.kit.loopback"
 
 -- Sets and gets an option; `got` is the value that is read, if it is not the value that was set.
 local function keeps(s, name, value, got)

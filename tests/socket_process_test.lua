@@ -3,7 +3,7 @@
 
 local t = require "tests.kit"
 local socket = require "lio.socket"
-local loopback = require "tests.loopback"
+local loopback = require "tests.kit.loopback"
 
 local function script(code)
   return t.write(t.tmp() .. "/script.lua", 'local lio, socket = require "lio", require "lio.socket"\n' .. code)

@@ -1,5 +1,5 @@
-/* A stock interpreter for the tests: `stock [-e CHUNK | -l MODULE]… [SCRIPT [ARG]…]`, for a Lua version of which
-   Debian has none. tests/stock.sh compiles it with Lua's own files, unchanged. */
+/* A stock interpreter for the tests: `stock [-e CHUNK | -l MODULE]… [SCRIPT [ARG]…]`, for a Lua version that Debian
+   does not have. tests/stock.sh compiles it with the unchanged sources of Lua. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static int handler(lua_State *L) {
   return 1;
 }
 
-/* Calls the function below its `arguments`; prints what it raises. */
+/* Calls the function below its `arguments` on the stack; prints its error. */
 static int run(lua_State *L, int arguments) {
   int base = lua_gettop(L) - arguments;
   int status;
@@ -39,7 +39,7 @@ static int loaded(lua_State *L, int status, int arguments) {
   return run(L, arguments);
 }
 
-/* The whole program, called in protected mode: a finalizer's or memory error ends in `main`. */
+/* The whole program. `main` calls it in protected mode, so it also catches errors of finalizers and of memory. */
 static int program(lua_State *L) {
   int argc = (int)lua_tointeger(L, 1);
   char **argv = (char **)lua_touserdata(L, 2);

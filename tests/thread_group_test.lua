@@ -1,9 +1,8 @@
 -- lio.thread: all, race and timeout: values, failures, the threads that they end, and what is left when their caller is
 -- killed.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local counts = require "tests.model.counts"
 local loop = require "lio.loop"
 local task = require "lio.task"
@@ -22,7 +21,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- all
 
-k.test("all returns the results of each function, in the order of the list", function()
+netkit.test("all returns the results of each function, in the order of the list", function()
   local ok, list = thread.all {
     function()
       loop.sleep(0.002)
@@ -39,7 +38,7 @@ k.test("all returns the results of each function, in the order of the list", fun
   t.eq(list, { pack("slow", nil), pack(1, nil, 3), pack(), pack(nil) })
 end)
 
-k.test("all takes functions, lists with arguments, and handles", function()
+netkit.test("all takes functions, lists with arguments, and handles", function()
   local ended = thread.spawn(function() return "ended" end)
   local living = thread.spawn(function() return loop.wait "living" end)
   loop.fork(loop.wakeup, "living", "woken")
@@ -50,17 +49,17 @@ k.test("all takes functions, lists with arguments, and handles", function()
   t.eq(thread.status(living), "dead")
 end)
 
-k.test("a list's arguments may contain nils if the list has their number", function()
+netkit.test("a list's arguments may contain nils if the list has their number", function()
   local ok, list = thread.all { { select, "#", nil, 2, n = 4 }, { select, "#", 1 } }
   t.eq(ok, true)
   t.eq(list, { pack(2), pack(1) })
 end)
 
-k.test("all returns an empty list for an empty list", function()
+netkit.test("all returns an empty list for an empty list", function()
   t.eq(pack(thread.all {}), pack(true, {}))
 end)
 
-k.test("all starts its functions at once, in order", function()
+netkit.test("all starts its functions at once, in order", function()
   local seen = {}
   local caller = thread.spawn(thread.all, {
     function() seen[#seen + 1] = 1 loop.sleep(0) end,
@@ -71,7 +70,7 @@ k.test("all starts its functions at once, in order", function()
   t.eq(thread.wait(caller), true)
 end)
 
-k.test("all returns the first failure, and kills the others", function()
+netkit.test("all returns the first failure, and kills the others", function()
   local ended = {}
   local object = {}
   local handle = thread.spawn(waiter("handle", ended))
@@ -91,7 +90,7 @@ k.test("all returns the first failure, and kills the others", function()
   t.eq(ended, { "first", "handle", "second" })
 end)
 
-k.test("if a function fails at once, all kills those that it has started", function()
+netkit.test("if a function fails at once, all kills those that it has started", function()
   local ended = {}
   local before = counts.now()
   t.eq(pack(thread.all { waiter("early", ended), { error, "at once", 0 }, waiter("late", ended) }),
@@ -100,7 +99,7 @@ k.test("if a function fails at once, all kills those that it has started", funct
   counts.expect(before)
 end)
 
-k.test("the first failure in time counts, not that in the list", function()
+netkit.test("the first failure in time counts, not that in the list", function()
   loop.fork(function()
     loop.wakeup "fails first"
     loop.wakeup "fails second"
@@ -112,7 +111,7 @@ k.test("the first failure in time counts, not that in the list", function()
   t.eq(pack(thread.all { { fail, "fails second" }, { fail, "fails first" } }), pack(false, "fails first"))
 end)
 
-k.test("for all, a thread that is killed is a failure", function()
+netkit.test("for all, a thread that is killed is a failure", function()
   local h = thread.spawn(loop.wait, "all killed")
   local ended = {}
   loop.fork(thread.kill, h)
@@ -120,7 +119,7 @@ k.test("for all, a thread that is killed is a failure", function()
   t.eq(ended, { "other" })
 end)
 
-k.test("all and race end although a member is in the middle of a call", function()
+netkit.test("all and race end although a member is in the middle of a call", function()
   for call, want in pairs { all = pack(true, false, "at once"), race = pack(true, false, "at once") } do
     local outer, got
     outer = thread.spawn(function()
@@ -128,13 +127,13 @@ k.test("all and race end although a member is in the middle of a call", function
       thread.spawn(function() got = pack(true, thread[call] { { error, "at once", 0 }, outer }) end)
       loop.wait "in the middle"
     end)
-    k.settle()
+    netkit.settle()
     t.eq(got, want, call)
     t.eq(pack(thread.wait(outer)), pack(false, "killed"), call .. ": it is killed when it is not any more")
   end
 end)
 
-k.test("all inside all, inside a thread", function()
+netkit.test("all inside all, inside a thread", function()
   local function leaf(x)
     loop.sleep(0)
     return x
@@ -149,9 +148,9 @@ k.test("all inside all, inside a thread", function()
   t.eq(list, { pack(3), pack(21), pack(201) })
 end)
 
--- The error went to `all`, whose caller was gone, and was lost.
+-- The error was passed to `all`, whose caller had been killed, and was lost.
 for _, inner in ipairs { "a thread", "a thread of a scope" } do
-  k.test("a function of all that has its caller killed by " .. inner .. " and then fails is reported", function()
+  netkit.test("a function of all that has its caller killed by " .. inner .. " and then fails is reported", function()
     local reported, on_error = {}, task.on_error
     local caller
     caller = thread.spawn(function()
@@ -167,7 +166,7 @@ for _, inner in ipairs { "a thread", "a thread of a scope" } do
       }
     end)
     task.on_error = function(message) reported[#reported + 1] = message:match "^[^\n]*" end
-    k.settle()
+    netkit.settle()
     task.on_error = on_error
     t.eq(reported, { "failed later" })
   end)
@@ -176,7 +175,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- race
 
-k.test("race returns the results of the first to end, and kills the others", function()
+netkit.test("race returns the results of the first to end, and kills the others", function()
   local ended = {}
   loop.fork(loop.wakeup, "b", "won", nil)
   t.eq(pack(thread.race { waiter("a", ended), waiter("b", ended), waiter("c", ended) }), pack(true, "won", nil))
@@ -185,14 +184,14 @@ k.test("race returns the results of the first to end, and kills the others", fun
   t.eq(ended, { "a", "b", "c" })
 end)
 
-k.test("race returns the first failure as wait does", function()
+netkit.test("race returns the first failure as wait does", function()
   local ended = {}
   loop.fork(loop.interrupt, "b", "lost")
   t.eq(pack(thread.race { waiter("a", ended), waiter("b", ended) }), pack(false, "lost"))
   t.eq(#ended, 2)
 end)
 
-k.test("race ends at once for a function that does not wait", function()
+netkit.test("race ends at once for a function that does not wait", function()
   local ended = {}
   local before = counts.now()
   t.eq(pack(thread.race { waiter("a", ended), pack, waiter("c", ended) }), pack(true, pack()))
@@ -200,7 +199,7 @@ k.test("race ends at once for a function that does not wait", function()
   counts.expect(before)
 end)
 
-k.test("race takes functions, lists and handles; a handle that loses is killed", function()
+netkit.test("race takes functions, lists and handles; a handle that loses is killed", function()
   local ended = {}
   local h = thread.spawn(waiter("handle", ended))
   loop.fork(loop.wakeup, "list", 5)
@@ -210,21 +209,21 @@ k.test("race takes functions, lists and handles; a handle that loses is killed",
   t.ok(thread.status(h) ~= "waiting", thread.status(h))
 end)
 
-k.test("race with a thread that has ended returns its results", function()
+netkit.test("race with a thread that has ended returns its results", function()
   local h = thread.spawn(function() return "before" end)
   local ended = {}
   t.eq(pack(thread.race { waiter("other", ended), h }), pack(true, "before"))
   t.eq(thread.status(h), "dead")
 end)
 
-k.test("race of an empty list raises", function()
+netkit.test("race of an empty list raises", function()
   t.raises("race", thread.race, {})
 end)
 
 -- ---------------------------------------------------------------------------------------------
 -- timeout
 
-k.test("timeout returns the function's results if it ends in time", function()
+netkit.test("timeout returns the function's results if it ends in time", function()
   local before = counts.now()
   t.eq(pack(thread.timeout(100, function(...) return ..., nil end, 1, nil)), pack(true, 1, nil))
   t.eq(pack(thread.timeout(100, function(x)
@@ -234,7 +233,7 @@ k.test("timeout returns the function's results if it ends in time", function()
   counts.expect(before)
 end)
 
-k.test("timeout returns the error if the function fails in time", function()
+netkit.test("timeout returns the error if the function fails in time", function()
   local before = counts.now()
   t.eq(pack(thread.timeout(100, error, "at once")), pack(false, "at once"))
   t.eq(pack(thread.timeout(100, function()
@@ -244,7 +243,7 @@ k.test("timeout returns the error if the function fails in time", function()
   counts.expect(before)
 end)
 
-k.test("timeout kills a function that takes too long", function()
+netkit.test("timeout kills a function that takes too long", function()
   local ended = {}
   local before = counts.now()
   for _, seconds in ipairs { 0, 0.001, 0.01 } do
@@ -254,11 +253,11 @@ k.test("timeout kills a function that takes too long", function()
   counts.expect(before)
 end)
 
-k.test("a function that does not wait has no timeout", function()
+netkit.test("a function that does not wait has no timeout", function()
   t.eq(pack(thread.timeout(0, function() return "quick" end)), pack(true, "quick"))
 end)
 
-k.test("of nested timeouts the shorter one ends", function()
+netkit.test("of nested timeouts the shorter one ends", function()
   local inner, ended = nil, {}
   t.eq(pack(thread.timeout(100, function()
     inner = pack(thread.timeout(0.001, waiter("deep", ended)))
@@ -275,12 +274,12 @@ k.test("of nested timeouts the shorter one ends", function()
   counts.expect(before)
 end)
 
-k.test("a function that ends after its time, but before timeout's caller runs, has ended in time", function()
+netkit.test("a function that ends after its time, but before timeout's caller runs, has ended in time", function()
   loop.timeout(0, function() loop.wakeup("just in time", "result") end)
   t.eq(pack(thread.timeout(0, loop.wait, "just in time")), pack(true, "result"))
 end)
 
-k.test("threads that a function of timeout spawned continue", function()
+netkit.test("threads that a function of timeout spawned continue", function()
   local child
   thread.timeout(0, function()
     child = thread.spawn(loop.wait, "child of a timeout")
@@ -293,7 +292,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Misuse, and callers that are killed
 
-k.test("all, race and timeout name the wrong argument", function()
+netkit.test("all, race and timeout name the wrong argument", function()
   t.raises("bad argument #1 to 'thread.all'", thread.all)
   t.raises("bad argument #1 to 'thread.all'", thread.all, 5)
   t.raises("'thread.all'", thread.all, { pack, 5 })
@@ -306,7 +305,7 @@ k.test("all, race and timeout name the wrong argument", function()
   t.raises("bad argument #2 to 'thread.timeout'", thread.timeout, 1, 5)
 end)
 
-k.test("a refused all or race starts nothing", function()
+netkit.test("a refused all or race starts nothing", function()
   local started = 0
   local function start() started = started + 1 end
   t.raises("'thread.all'", thread.all, { start, 5 })
@@ -314,7 +313,7 @@ k.test("a refused all or race starts nothing", function()
   t.eq(started, 0)
 end)
 
-k.test("if their caller is killed, all, race and timeout kill the threads that they spawned, but no handles", function()
+netkit.test("if the caller is killed, all, race and timeout kill the threads they spawned, but no handles", function()
   local callers <const> = {
     function(ended, h) thread.all { waiter("a", ended), { waiter("b", ended) }, h } end,
     function(ended, h) thread.race { waiter("a", ended), { waiter("b", ended) }, h } end,

@@ -1,9 +1,8 @@
 -- lio.thread: threads that are killed between their wakeup and their run, and threads that are killed with a tree of
 -- descendants: other threads get their results, and nothing of them is left.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local counts = require "tests.model.counts"
 local coroutine = require "lio.coroutine"
 local loop = require "lio.loop"
@@ -19,7 +18,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Between wakeup and run
 
-k.test("a woken thread that is killed before it runs does not run", function()
+netkit.test("a woken thread that is killed before it runs does not run", function()
   local went_on = false
   local h = thread.spawn(function()
     loop.wait "woken, killed"
@@ -28,12 +27,12 @@ k.test("a woken thread that is killed before it runs does not run", function()
   loop.wakeup("woken, killed", "value")
   t.eq(thread.status(h), "waiting")
   t.eq(thread.kill(h), true)
-  k.settle()
+  netkit.settle()
   t.eq(went_on, false)
   t.is_nil(loop.wakeup "woken, killed")
 end)
 
-k.test("killed between a wakeup and its run in accept: the next one accepts", function()
+netkit.test("killed between a wakeup and its run in accept: the next one accepts", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
   for round = 1, 12 do
@@ -52,7 +51,7 @@ k.test("killed between a wakeup and its run in accept: the next one accepts", fu
   end
 end)
 
-k.pair_test("killed between a wakeup and its run in recv: the next reader gets the data", function(a, b)
+netkit.pair_test("killed between a wakeup and its run in recv: the next reader gets the data", function(a, b)
   for round = 1, 20 do
     local first = thread.spawn(a.recv, a)
     local second = thread.spawn(a.recv, a)
@@ -68,7 +67,7 @@ k.pair_test("killed between a wakeup and its run in recv: the next reader gets t
   end
 end)
 
-k.test("if a waiting thread is killed between the other one's end and its run, the next gets the result", function()
+netkit.test("if a waiting thread is killed before it runs with a result, the next one gets the result", function()
   local h = thread.spawn(function() return loop.wait "result" end)
   local first = thread.spawn(thread.wait, h)
   local second = thread.spawn(thread.wait, h)
@@ -79,18 +78,18 @@ k.test("if a waiting thread is killed between the other one's end and its run, t
   t.eq(killed, true)
 end)
 
-k.test("if the only waiting thread is killed before its run, the result is kept", function()
+netkit.test("if the only waiting thread is killed before its run, the result is kept", function()
   local h = thread.spawn(function() return loop.wait "result" end)
   local only = thread.spawn(thread.wait, h)
   loop.wakeup("result", "kept")
   local killed
   loop.fork(function() killed = thread.kill(only) end)
-  k.settle()
+  netkit.settle()
   t.eq(killed, true)
   t.eq(pack(thread.wait(h)), pack(true, "kept"))
 end)
 
-k.test("if timeout's caller is killed after the time, before it runs, nothing is left", function()
+netkit.test("if timeout's caller is killed after the time, before it runs, nothing is left", function()
   local before = counts.now()
   local ended = 0
   local caller = thread.spawn(function()
@@ -126,8 +125,8 @@ local function waits(world)
     function() while true do world.b:send(("x"):rep(1 << 20)) end end,
     function() net.accept(world.listener) end,
     function()
-      local a, b = k.pair()
-      local _ <close> = k.closing(a, b)
+      local a, b = netkit.pair()
+      local _ <close> = netkit.closing(a, b)
       a:timeout(1000)
       a:recv()
     end,
@@ -162,15 +161,15 @@ local function grow(world, depth)
   scope:wait()
 end
 
-k.test("a killed thread whose descendants wait on timers and sockets leaves none of them", function()
-  local a, b = k.pair()
+netkit.test("a killed thread whose descendants wait on timers and sockets leaves none of them", function()
+  local a, b = netkit.pair()
   local listener = t.ok(net.listen("127.0.0.1", 0))
   local world = { a = a, b = b, listener = listener, grown = 0, ended = 0 }
   world.waits = waits(world)
-  k.settle()
+  netkit.settle()
   local before = counts.now(true)
   local root = thread.spawn(grow, world, 1)
-  k.settle()
+  netkit.settle()
   for _ = 1, 20 do loop.sleep(0) end
   t.eq(world.grown, 15)
   local during = counts.now(true)
@@ -187,14 +186,14 @@ k.test("a killed thread whose descendants wait on timers and sockets leaves none
   a:close()
   b:close()
   listener:close()
-  k.settle()
+  netkit.settle()
   -- The descriptors are those from before the test; the kit checks them again.
   t.eq(counts.now().timers, before.timers)
 end)
 
-k.test("the same tree, ended by an error of its owner, and by the timeout around it", function()
-  local a, b = k.pair()
-  local _ <close> = k.closing(a, b, t.ok(net.listen("127.0.0.1", 0)))
+netkit.test("the same tree, ended by an error of its owner, and by the timeout around it", function()
+  local a, b = netkit.pair()
+  local _ <close> = netkit.closing(a, b, t.ok(net.listen("127.0.0.1", 0)))
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local before = counts.now(true)
   before.sockets = nil

@@ -1,9 +1,8 @@
 -- lio.thread: after a kill, at each kind of wait, nothing is left: the suite counts tasks, timers, sockets in the
 -- loop's selector and descriptors.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local counts = require "tests.model.counts"
 local coroutine = require "lio.coroutine"
 local loop = require "lio.loop"
@@ -28,14 +27,14 @@ local function kill_at(wait, ...)
     wait(...)
     went_on = true
   end, ...)
-  k.settle()
+  netkit.settle()
   t.eq(thread.status(h), "waiting")
   t.eq(closed, 0)
   t.eq(thread.kill(h), true)
   t.eq(closed, 1, "<close> variables run at once")
   t.eq(pack(thread.kill(h)), pack(nil, "already ended"))
   t.eq(pack(thread.wait(h)), pack(false, "killed"))
-  k.settle()
+  netkit.settle()
   t.eq(went_on, false)
   t.eq(closed, 1)
   counts.expect(before)
@@ -52,29 +51,29 @@ local function full_listener()
     fillers[i] = assert(socket.create "tcp")
     fillers[i]:connect("127.0.0.1", port)
   end
-  return port, k.closing(listener, table.unpack(fillers))
+  return port, netkit.closing(listener, table.unpack(fillers))
 end
 
 -- ---------------------------------------------------------------------------------------------
 -- Each kind of wait
 
-k.test("killed in loop.wait", function()
+netkit.test("killed in loop.wait", function()
   kill_at(loop.wait)
   kill_at(loop.wait, "a token")
   t.is_nil(loop.wakeup "a token", "no task waits there any longer")
 end)
 
-k.test("killed in loop.sleep: its timer is cancelled", function()
+netkit.test("killed in loop.sleep: its timer is cancelled", function()
   kill_at(loop.sleep, 1000)
 end)
 
-k.pair_test("killed in recv: the connection stays open, the next reader gets the data", function(a, b)
+netkit.pair_test("killed in recv: the connection stays open, the next reader gets the data", function(a, b)
   kill_at(function() a:recv() end)
   b:send "for the next"
   t.eq(a:recv(), "for the next")
 end)
 
-k.pair_test("killed in recv with a time limit: its timer is cleared", function(a, b)
+netkit.pair_test("killed in recv with a time limit: its timer is cleared", function(a, b)
   a:timeout(1000)
   local before
   local h = thread.spawn(function()
@@ -83,14 +82,14 @@ k.pair_test("killed in recv with a time limit: its timer is cleared", function(a
   end)
   before = counts.now()
   t.eq(thread.kill(h), true)
-  k.settle()
+  netkit.settle()
   t.eq(counts.now().tasks, before.tasks - 1)
   t.eq(b:recv(), nil)
 end)
 
-k.test("killed in recv of a connection of its own, which it closes", function()
+netkit.test("killed in recv of a connection of its own, which it closes", function()
   local before = counts.now(true)
-  local a, b = k.pair()
+  local a, b = netkit.pair()
   local h = thread.spawn(function()
     local _ <close> = closing(function() a:close() end)
     a:recv(10)
@@ -101,7 +100,7 @@ k.test("killed in recv of a connection of its own, which it closes", function()
   counts.expect(before)
 end)
 
-k.pair_test("killed in send to a peer that does not read", function(a, b)
+netkit.pair_test("killed in send to a peer that does not read", function(a, b)
   kill_at(function()
     while true do a:send(("x"):rep(1 << 20)) end
   end)
@@ -109,7 +108,7 @@ k.pair_test("killed in send to a peer that does not read", function(a, b)
   while b:recv(1 << 16) do loop.sleep(0) end
 end)
 
-k.test("killed in accept: the next one accepts", function()
+netkit.test("killed in accept: the next one accepts", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
   kill_at(net.accept, listener)
@@ -121,14 +120,14 @@ k.test("killed in accept: the next one accepts", function()
   t.ok(client)
 end)
 
-k.test("killed in connect: its socket is closed", function()
+netkit.test("killed in connect: its socket is closed", function()
   local port, fillers <close> = full_listener()
   kill_at(net.connect, "127.0.0.1", port)
   kill_at(net.connect, "127.0.0.1", port, { timeout = 1000 })
   t.ok(fillers)
 end)
 
-k.test("killed in resolve", function()
+netkit.test("killed in resolve", function()
   local before = counts.now()
   local h = thread.spawn(net.resolve, "killed-while-resolving.invalid")
   t.eq(thread.kill(h), true)
@@ -136,7 +135,7 @@ k.test("killed in resolve", function()
   counts.expect(before)
 end)
 
-k.test("killed in thread.wait: the other thread continues, and keeps its result", function()
+netkit.test("killed in thread.wait: the other thread continues, and keeps its result", function()
   local child = thread.spawn(loop.wait, "waited for")
   kill_at(thread.wait, child)
   kill_at(thread.wait, thread.spawn(function() loop.wait "waited for too" end), child)
@@ -145,7 +144,7 @@ k.test("killed in thread.wait: the other thread continues, and keeps its result"
   t.eq(pack(thread.wait(child)), pack(true, "result"))
 end)
 
-k.test("killed in all, race, timeout and scope:wait", function()
+netkit.test("killed in all, race, timeout and scope:wait", function()
   local function sleeper() loop.sleep(1000) end
   kill_at(thread.all, { sleeper, sleeper, { loop.wait, "x" } })
   kill_at(thread.race, { sleeper, sleeper, { loop.wait, "x" } })
@@ -158,7 +157,7 @@ k.test("killed in all, race, timeout and scope:wait", function()
   end)
 end)
 
-k.test("killed inside pcall and xpcall, which do not catch it", function()
+netkit.test("killed inside pcall and xpcall, which do not catch it", function()
   kill_at(function() pcall(loop.sleep, 1000) end)
   kill_at(function() xpcall(pcall, print, pcall, loop.wait) end)
   kill_at(function()
@@ -166,20 +165,20 @@ k.test("killed inside pcall and xpcall, which do not catch it", function()
   end)
 end)
 
-k.test("killed inside a metamethod inside a for iterator", function()
+netkit.test("killed inside a metamethod inside a for iterator", function()
   local waits = setmetatable({}, { __index = function() return loop.wait "deep" end })
   kill_at(function()
     for _ in function() return waits.x end do t.ok(false) end
   end)
 end)
 
-k.test("killed in a yield, which lets other tasks run", function()
+netkit.test("killed in a yield, which lets other tasks run", function()
   kill_at(function()
     while true do coroutine.yield() end
   end)
 end)
 
-k.test("killed in a generator: the nested coroutines are closed, the innermost first", function()
+netkit.test("killed in a generator: the nested coroutines are closed, the innermost first", function()
   local order = {}
   local function generator(depth)
     return coroutine.wrap(function()
@@ -203,7 +202,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- <close> variables
 
-k.test("<close> variables are closed from the innermost outwards, without an error, before kill returns", function()
+netkit.test("<close> variables are closed from the innermost out, without an error, before kill returns", function()
   local order = {}
   local h = thread.spawn(function()
     local _ <close> = closing(function(_, e) order[#order + 1] = { "outer", e } end)
@@ -218,7 +217,7 @@ k.test("<close> variables are closed from the innermost outwards, without an err
   t.eq(order, { { "inner" }, { "middle" }, { "outer" } })
 end)
 
-k.test("after an error in a <close> variable the others are closed, kill returns true, the thread has ended", function()
+netkit.test("if a <close> variable raises during a kill, the others run, kill is true and the thread ends", function()
   local order = {}
   local h = thread.spawn(function()
     local _ <close> = closing(function(_, e) order[#order + 1] = tostring(e):match "[^ ]*$" end)
@@ -237,7 +236,7 @@ k.test("after an error in a <close> variable the others are closed, kill returns
   t.eq(thread.status(h), "dead")
 end)
 
-k.test("a <close> variable of a killed thread may spawn, kill, wake and fork", function()
+netkit.test("a <close> variable of a killed thread may spawn, kill, wake and fork", function()
   local ran = {}
   local victim = thread.spawn(loop.wait, "victim")
   local woken = thread.spawn(function()
@@ -256,14 +255,14 @@ k.test("a <close> variable of a killed thread may spawn, kill, wake and fork", f
   end)
   t.eq(thread.kill(h), true)
   thread.wait(woken)
-  k.settle()
+  netkit.settle()
   table.sort(ran)
   t.eq(ran, { "child", "forked", "woken" })
   t.eq(pack(thread.wait(victim)), pack(false, "killed"))
   t.ok(child)
 end)
 
-k.test("a <close> variable of a killed thread that waits gets an error, and nothing hangs", function()
+netkit.test("a <close> variable of a killed thread that waits gets an error, and nothing hangs", function()
   local before = counts.now()
   local problem
   local h = thread.spawn(function()
@@ -276,7 +275,7 @@ k.test("a <close> variable of a killed thread that waits gets an error, and noth
   counts.expect(before)
 end)
 
-k.test("two threads whose <close> variables kill each other both end", function()
+netkit.test("two threads whose <close> variables kill each other both end", function()
   local before = counts.now()
   local a, b
   local function body(other)
@@ -294,7 +293,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Threads that can be killed
 
-k.test("kill of a thread that has ended returns nil and a message, reaped or not", function()
+netkit.test("kill of a thread that has ended returns nil and a message, reaped or not", function()
   local zombie = thread.spawn(function() return "result" end)
   t.eq(pack(thread.kill(zombie)), pack(nil, "already ended"))
   t.eq(pack(thread.wait(zombie)), pack(true, "result"), "its result is not lost")
@@ -304,7 +303,7 @@ k.test("kill of a thread that has ended returns nil and a message, reaped or not
   t.eq(pack(thread.wait(failed)), pack(false, "x"))
 end)
 
-k.test("kill of the running thread, and of one that resumes it, raises", function()
+netkit.test("kill of the running thread, and of one that resumes it, raises", function()
   local me, problem, spawner, problem_inside
   me = thread.spawn(function()
     loop.sleep(0)
@@ -322,7 +321,7 @@ k.test("kill of the running thread, and of one that resumes it, raises", functio
   t.ok(tostring(problem_inside):find "kill", problem_inside)
 end)
 
-k.test("a thread's kill of itself from a nested coroutine raises", function()
+netkit.test("a thread's kill of itself from a nested coroutine raises", function()
   local me, problem
   me = thread.spawn(function()
     loop.sleep(0)
@@ -333,13 +332,13 @@ k.test("a thread's kill of itself from a nested coroutine raises", function()
   t.ok(tostring(problem):find "kill", problem)
 end)
 
-k.test("kill raises for an argument that is no thread", function()
+netkit.test("kill raises for an argument that is no thread", function()
   t.raises("bad argument #1 to 'thread.kill'", thread.kill)
   t.raises("bad argument #1 to 'thread.kill'", thread.kill, 5)
   t.raises("bad argument #1 to 'thread.kill'", thread.kill, coroutine.create(print))
 end)
 
-k.test("a thread killed from outside the loop's tasks is killed", function()
+netkit.test("a thread killed from outside the loop's tasks is killed", function()
   local closed = false
   local h = thread.spawn(function()
     local _ <close> = closing(function() closed = true end)
@@ -350,7 +349,7 @@ k.test("a thread killed from outside the loop's tasks is killed", function()
   t.eq(closed, true)
 end)
 
-k.test("a thread that has not begun, as too many spawns are nested, can be killed", function()
+netkit.test("a thread that has not begun, as too many spawns are nested, can be killed", function()
   local began, deep = false, nil
   local function dig(depth)
     if depth < 100 then return thread.spawn(dig, depth + 1) end
@@ -364,13 +363,13 @@ k.test("a thread that has not begun, as too many spawns are nested, can be kille
     end
   end
   dig_and_kill(1)
-  k.settle()
+  netkit.settle()
   t.eq(began, false)
   t.eq(pack(thread.kill(deep)), pack(nil, "already ended"))
   t.eq(thread.status(deep), "dead")
 end)
 
-k.test("loop.kill of a thread's coroutine is a kill of the thread", function()
+netkit.test("loop.kill of a thread's coroutine is a kill of the thread", function()
   local co
   local h = thread.spawn(function()
     co = task.running()

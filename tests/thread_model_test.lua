@@ -1,15 +1,14 @@
 -- Random operations on threads, scopes, kills, timeouts, waits and coroutines, compared with a model, for some seconds;
 -- tests/long/thread_model.lua does a million. A difference is reported with its seed, for another run.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local run = require "tests.model.run"
 
 local OPERATIONS <const>, SECONDS <const> = 20000, 10
 
 local function check(seed, without)
-  k.run(function()
+  netkit.run(function()
     local done, problem = run.check { operations = OPERATIONS, seconds = SECONDS, seed = seed, without = without }
     if problem then error(problem, 0) end
     t.ok(done > 100, done .. " operations in " .. SECONDS .. " s")

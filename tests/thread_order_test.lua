@@ -1,9 +1,8 @@
 -- lio.thread: which of several waiting tasks gets the result. The first one that runs gets it; a task that was woken by
 -- the thread's end gets it also when the parent has ended since; and the result is not lost with a task that is killed.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local coroutine = require "lio.coroutine"
 local loop = require "lio.loop"
 local thread = require "lio.thread"
@@ -15,7 +14,7 @@ local function sleeper(token)
   return thread.spawn(function() return loop.wait(token) end)
 end
 
-k.test("a task that waits before all gets the result, and all gets 'already waited'", function()
+netkit.test("a task that waits before all gets the result, and all gets 'already waited'", function()
   local h = sleeper "before all"
   local first = thread.spawn(thread.wait, h)
   local second = thread.spawn(thread.all, { h })
@@ -24,7 +23,7 @@ k.test("a task that waits before all gets the result, and all gets 'already wait
   t.eq(pack(thread.wait(second)), pack(true, false, "already waited"))
 end)
 
-k.test("an all that waits before a task gets the result", function()
+netkit.test("an all that waits before a task gets the result", function()
   local h = sleeper "all first"
   local first = thread.spawn(thread.all, { h })
   local second = thread.spawn(thread.wait, h)
@@ -33,7 +32,7 @@ k.test("an all that waits before a task gets the result", function()
   t.eq(pack(thread.wait(second)), pack(true, nil, "already waited"))
 end)
 
-k.test("tasks that wait for one thread and those that wait for many are in the same queue", function()
+netkit.test("tasks that wait for one thread and those that wait for many are in the same queue", function()
   for _, order in ipairs { { 1, 2 }, { 2, 1 } } do
     local h, other = sleeper "line", sleeper "other"
     local waits <const> = { { thread.wait, h }, { thread.wait, other, h } }
@@ -46,7 +45,7 @@ k.test("tasks that wait for one thread and those that wait for many are in the s
   end
 end)
 
-k.test("if a wait ends with its coroutine, another task gets the result", function()
+netkit.test("if a wait ends with its coroutine, another task gets the result", function()
   local h = sleeper "closed wait"
   local co
   local waiter = thread.spawn(function()
@@ -56,16 +55,16 @@ k.test("if a wait ends with its coroutine, another task gets the result", functi
     return ok, e
   end)
   t.eq(coroutine.close(co), true)
-  k.settle()
+  netkit.settle()
   loop.wakeup("closed wait", "kept")
-  k.settle()
+  netkit.settle()
   t.eq(thread.status(h), "zombie")
   t.eq(pack(thread.wait(h)), pack(true, "kept"))
   loop.wakeup "afterwards"
   t.eq(pack(thread.wait(waiter)), pack(true, false, "coroutine was closed"))
 end)
 
-k.test("the same between the end and the run of the waiting task", function()
+netkit.test("the same between the end and the run of the waiting task", function()
   local h = sleeper "closed late"
   local co
   local waiter = thread.spawn(function()
@@ -80,7 +79,7 @@ k.test("the same between the end and the run of the waiting task", function()
   t.eq(pack(thread.wait(h)), pack(true, "kept"))
 end)
 
-k.test("a waiting task gets the result also if the parent ends before it runs", function()
+netkit.test("a waiting task gets the result also if the parent ends before it runs", function()
   local h
   local parent = thread.spawn(function()
     h = thread.spawn(function()

@@ -1,9 +1,8 @@
 -- lio.thread: status, zombies, the effect of a parent's end on its children, and the log of failures that no task has
 -- waited for: each once, with its traceback.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local loop = require "lio.loop"
 local thread = require "lio.thread"
 
@@ -29,7 +28,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- status, zombies, parents
 
-k.test("status is running, waiting, zombie or dead", function()
+netkit.test("status is running, waiting, zombie or dead", function()
   local me, seen
   me = thread.spawn(function()
     loop.wait "status"
@@ -38,14 +37,14 @@ k.test("status is running, waiting, zombie or dead", function()
   t.eq(thread.status(me), "waiting")
   loop.wakeup "status"
   t.eq(thread.status(me), "waiting", "queued, not run")
-  k.settle()
+  netkit.settle()
   t.eq(seen, "running")
   t.eq(thread.status(me), "zombie")
   thread.wait(me)
   t.eq(thread.status(me), "dead")
 end)
 
-k.test("a thread that spawns another one is running", function()
+netkit.test("a thread that spawns another one is running", function()
   local outer, seen
   outer = thread.spawn(function()
     loop.sleep(0)
@@ -55,7 +54,7 @@ k.test("a thread that spawns another one is running", function()
   t.eq(seen, "running")
 end)
 
-k.test("a failed thread is a zombie too", function()
+netkit.test("a failed thread is a zombie too", function()
   local h = thread.spawn(error, "x")
   t.eq(thread.status(h), "zombie")
   t.eq(pack(thread.wait(h)), pack(false, "x"))
@@ -66,7 +65,7 @@ end)
 local parents <const> = {
   ["a forked task"] = function(body)
     loop.fork(body)
-    k.settle()
+    netkit.settle()
   end,
   ["another thread"] = function(body)
     t.eq(thread.wait(thread.spawn(body)), true)
@@ -95,7 +94,7 @@ local parents <const> = {
 }
 
 for name, parent in pairs(parents) do
-  k.test("the end of " .. name .. " reaps its zombies", function()
+  netkit.test("the end of " .. name .. " reaps its zombies", function()
     local h
     parent(function()
       h = thread.spawn(function() return "unseen" end)
@@ -105,7 +104,7 @@ for name, parent in pairs(parents) do
     t.eq(pack(thread.wait(h)), pack(nil, "already waited"))
   end)
 
-  k.test("the end of " .. name .. " does not kill its children", function()
+  netkit.test("the end of " .. name .. " does not kill its children", function()
     local h
     parent(function()
       h = thread.spawn(function() return loop.wait "orphan" end)
@@ -117,18 +116,18 @@ for name, parent in pairs(parents) do
   end)
 end
 
-k.test("a thread that ends after its parent, without a waiting task, is dead at once", function()
+netkit.test("a thread that ends after its parent, without a waiting task, is dead at once", function()
   local h
   thread.wait(thread.spawn(function() h = thread.spawn(loop.wait, "late orphan") end))
   loop.wakeup "late orphan"
-  k.settle()
+  netkit.settle()
   t.eq(thread.status(h), "dead")
   t.eq(pack(thread.wait(h)), pack(nil, "already waited"))
 end)
 
 t.test("the end of loop.run's function reaps its zombies and does not end its children", function()
   local zombie, child, status
-  k.run(function()
+  netkit.run(function()
     zombie = thread.spawn(function() end)
     child = thread.spawn(function()
       loop.sleep(0.01)

@@ -1,8 +1,7 @@
 -- lio.thread's scopes: however a block is left, no thread of its scope is left.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local counts = require "tests.model.counts"
 local loop = require "lio.loop"
 local thread = require "lio.thread"
@@ -34,7 +33,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Leaving
 
-k.test("scope:spawn runs at once, passes arguments, and returns a handle as spawn does", function()
+netkit.test("scope:spawn runs at once, passes arguments, and returns a handle as spawn does", function()
   local scope <close> = thread.scope()
   local got
   local h = scope:spawn(function(...)
@@ -48,7 +47,7 @@ k.test("scope:spawn runs at once, passes arguments, and returns a handle as spaw
   t.raises("bad argument #1 to 'spawn'", scope.spawn, scope, 5)
 end)
 
-k.test("leaving a scope by its end kills all its threads", function()
+netkit.test("leaving a scope by its end kills all its threads", function()
   local ended, before = {}, counts.now()
   do
     local scope <close> = thread.scope()
@@ -59,7 +58,7 @@ k.test("leaving a scope by its end kills all its threads", function()
   counts.expect(before)
 end)
 
-k.test("leaving a scope by break and by goto kills all its threads", function()
+netkit.test("leaving a scope by break and by goto kills all its threads", function()
   local ended, before = {}, counts.now()
   for _ = 1, 2 do
     local scope <close> = thread.scope()
@@ -77,7 +76,7 @@ k.test("leaving a scope by break and by goto kills all its threads", function()
   counts.expect(before)
 end)
 
-k.test("leaving a scope by return kills all its threads, before the caller continues", function()
+netkit.test("leaving a scope by return kills all its threads, before the caller continues", function()
   local ended, before = {}, counts.now()
   local function f()
     local scope <close> = thread.scope()
@@ -89,7 +88,7 @@ k.test("leaving a scope by return kills all its threads, before the caller conti
   counts.expect(before)
 end)
 
-k.test("leaving a scope by an error kills all its threads, and the error is passed on", function()
+netkit.test("leaving a scope by an error kills all its threads, and the error is passed on", function()
   local ended, before = {}, counts.now()
   local object = {}
   local ok, e = pcall(function()
@@ -103,7 +102,7 @@ k.test("leaving a scope by an error kills all its threads, and the error is pass
   counts.expect(before)
 end)
 
-k.test("the kill of its owner ends a scope, wherever the owner waits", function()
+netkit.test("the kill of its owner ends a scope, wherever the owner waits", function()
   local waits <const> = {
     function() loop.wait "owner" end,
     function() loop.sleep(1000) end,
@@ -126,14 +125,14 @@ k.test("the kill of its owner ends a scope, wherever the owner waits", function(
   end
 end)
 
-k.test("the kill of a task that owns a scope ends the scope too", function()
+netkit.test("the kill of a task that owns a scope ends the scope too", function()
   local ended, before = {}, counts.now()
   local owner = loop.fork(function()
     local scope <close> = thread.scope()
     populate(scope, ended)
     loop.wait "owner"
   end)
-  k.settle()
+  netkit.settle()
   t.eq(loop.kill(owner), true)
   t.eq(sorted(ended), { "a", "b" })
   counts.expect(before)
@@ -151,7 +150,7 @@ t.test("a scope of loop.run's function is left when the loop fails or stops", fu
   end
 end)
 
-k.test("a killed child that was queued does not run", function()
+netkit.test("a killed child that was queued does not run", function()
   local seen = {}
   do
     local scope <close> = thread.scope()
@@ -161,11 +160,11 @@ k.test("a killed child that was queued does not run", function()
     end)
     loop.wakeup "queued child"
   end
-  k.settle()
+  netkit.settle()
   t.eq(seen, {})
 end)
 
-k.test("the handles of a closed scope distinguish killed threads from those that had ended", function()
+netkit.test("the handles of a closed scope distinguish killed threads from those that had ended", function()
   local living, ended, failed
   do
     local scope <close> = thread.scope()
@@ -181,7 +180,7 @@ k.test("the handles of a closed scope distinguish killed threads from those that
   t.eq(pack(thread.kill(living)), pack(nil, "already ended"))
 end)
 
-k.test("after an error in a <close> variable of a killed child the others still end", function()
+netkit.test("after an error in a <close> variable of a killed child the others still end", function()
   local ended, before = {}, counts.now()
   local ok = pcall(function()
     local scope <close> = thread.scope()
@@ -198,7 +197,7 @@ k.test("after an error in a <close> variable of a killed child the others still 
   counts.expect(before)
 end)
 
-k.test("if a <close> variable of a killed child ends the next one, the rest still end", function()
+netkit.test("if a <close> variable of a killed child ends the next one, the rest still end", function()
   local ended, before = {}, counts.now()
   do
     local scope <close> = thread.scope()
@@ -214,7 +213,7 @@ k.test("if a <close> variable of a killed child ends the next one, the rest stil
   counts.expect(before)
 end)
 
-k.test("a thread of another parent does not belong to the scope", function()
+netkit.test("a thread of another parent does not belong to the scope", function()
   local ended = {}
   local outside = thread.spawn(forever("outside", ended))
   local nephew
@@ -235,7 +234,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Nesting
 
-k.test("of nested scopes the inner one ends only its own threads", function()
+netkit.test("of nested scopes the inner one ends only its own threads", function()
   local ended = {}
   local outer <close> = thread.scope()
   outer:spawn(forever("outer", ended))
@@ -247,7 +246,7 @@ k.test("of nested scopes the inner one ends only its own threads", function()
   t.eq(ended, { "inner" })
 end)
 
-k.test("an error in nested scopes ends the threads of the inner one first", function()
+netkit.test("an error in nested scopes ends the threads of the inner one first", function()
   local ended, before = {}, counts.now()
   pcall(function()
     local outer <close> = thread.scope()
@@ -260,7 +259,7 @@ k.test("an error in nested scopes ends the threads of the inner one first", func
   counts.expect(before)
 end)
 
-k.test("scopes inside threads inside scopes, 4 deep: after a kill of the root nothing is left", function()
+netkit.test("scopes inside threads inside scopes, 4 deep: after a kill of the root nothing is left", function()
   local ended, before = {}, counts.now()
   local function grow(depth)
     local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = depth end })
@@ -280,7 +279,7 @@ k.test("scopes inside threads inside scopes, 4 deep: after a kill of the root no
   counts.expect(before)
 end)
 
-k.test("a child may spawn into its parent's scope", function()
+netkit.test("a child may spawn into its parent's scope", function()
   local ended, before = {}, counts.now()
   do
     local scope <close> = thread.scope()
@@ -289,14 +288,14 @@ k.test("a child may spawn into its parent's scope", function()
       loop.sleep(0)
       scope:spawn(forever("late sibling", ended))
     end)
-    k.settle()
+    netkit.settle()
     t.eq(ended, {}, "they continue when the child that spawned them has ended")
   end
   t.eq(sorted(ended), { "late sibling", "sibling" })
   counts.expect(before)
 end)
 
-k.test("a scope that was passed to another thread ends with its owner, with all its threads", function()
+netkit.test("a scope that was passed to another thread ends with its owner, with all its threads", function()
   local ended, before = {}, counts.now()
   local stranger
   do
@@ -317,7 +316,7 @@ k.test("a scope that was passed to another thread ends with its owner, with all 
   counts.expect(before)
 end)
 
-k.test("a child that kills its scope's owner ends with it", function()
+netkit.test("a child that kills its scope's owner ends with it", function()
   local ended, before = {}, counts.now()
   local owner, child
   owner = thread.spawn(function()
@@ -333,7 +332,7 @@ k.test("a child that kills its scope's owner ends with it", function()
     loop.wait "owner"
   end)
   loop.wakeup "kill the owner"
-  k.settle()
+  netkit.settle()
   t.eq(sorted(ended), { "child", "sibling" })
   t.eq(pack(thread.kill(child)), pack(nil, "already ended"))
   t.eq(thread.wait(owner), false)
@@ -343,7 +342,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- A closed scope
 
-k.test("spawn on a closed scope raises, and runs nothing", function()
+netkit.test("spawn on a closed scope raises, and runs nothing", function()
   local kept
   do
     local scope <close> = thread.scope()
@@ -354,7 +353,7 @@ k.test("spawn on a closed scope raises, and runs nothing", function()
   t.eq(ran, false)
 end)
 
-k.test("spawn while the scope is being closed raises too", function()
+netkit.test("spawn while the scope is being closed raises too", function()
   local problem, before = nil, counts.now()
   do
     local scope <close> = thread.scope()

@@ -1,15 +1,14 @@
 -- lio.thread's scopes: scope:wait, and the log of failures in a scope. The end of a scope is in
 -- tests/thread_scope_test.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local loop = require "lio.loop"
 local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
-k.test("scope:wait returns true when all have ended, at once if there are none", function()
+netkit.test("scope:wait returns true when all have ended, at once if there are none", function()
   local scope <close> = thread.scope()
   t.eq(pack(scope:wait()), pack(true))
   local ended = 0
@@ -25,7 +24,7 @@ k.test("scope:wait returns true when all have ended, at once if there are none",
   t.eq(pack(scope:wait()), pack(true), "again")
 end)
 
-k.test("scope:wait waits also for threads that are spawned meanwhile", function()
+netkit.test("scope:wait waits also for threads that are spawned meanwhile", function()
   local scope <close> = thread.scope()
   local last = false
   scope:spawn(function()
@@ -42,7 +41,7 @@ k.test("scope:wait waits also for threads that are spawned meanwhile", function(
   t.eq(last, true)
 end)
 
-k.test("scope:wait waits also for threads that are spawned after its wakeup, before it runs", function()
+netkit.test("scope:wait waits also for threads that are spawned after its wakeup, before it runs", function()
   local scope <close> = thread.scope()
   scope:spawn(loop.wait, "last of all")
   local late = false
@@ -61,7 +60,7 @@ k.test("scope:wait waits also for threads that are spawned after its wakeup, bef
   t.eq(late, true)
 end)
 
-k.test("scope:wait returns the error of the first thread that failed", function()
+netkit.test("scope:wait returns the error of the first thread that failed", function()
   local object = {}
   local scope <close> = thread.scope()
   scope:spawn(function()
@@ -79,13 +78,13 @@ k.test("scope:wait returns the error of the first thread that failed", function(
   t.ok(rawequal(e, object), t.show(e))
 end)
 
-k.test("scope:wait returns an earlier failure", function()
+netkit.test("scope:wait returns an earlier failure", function()
   local scope <close> = thread.scope()
   scope:spawn(error, "early", 0)
   t.eq(pack(scope:wait()), pack(false, "early"))
 end)
 
-k.test("two threads may wait for one scope", function()
+netkit.test("two threads may wait for one scope", function()
   local scope <close> = thread.scope()
   scope:spawn(loop.sleep, 0)
   local results, waiters = {}, {}

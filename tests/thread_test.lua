@@ -2,9 +2,8 @@
 -- are in tests/thread_parent_test.lua, kills in thread_kill_test.lua, scopes in thread_scope_test.lua, all, race and
 -- timeout in thread_group_test.lua, services in ltask_thread_test.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local k = require "tests.netkit"
+local netkit = require "tests.kit.net"
 local loop = require "lio.loop"
 local task = require "lio.task"
 local thread = require "lio.thread"
@@ -14,7 +13,7 @@ local pack <const> = table.pack
 -- ---------------------------------------------------------------------------------------------
 -- spawn
 
-k.test("spawn runs the function at once, until its first wait", function()
+netkit.test("spawn runs the function at once, until its first wait", function()
   local seen = {}
   thread.spawn(function()
     seen[#seen + 1] = "first"
@@ -23,11 +22,11 @@ k.test("spawn runs the function at once, until its first wait", function()
   end)
   seen[#seen + 1] = "spawner"
   t.eq(seen, { "first", "spawner" })
-  k.settle()
+  netkit.settle()
   t.eq(seen, { "first", "spawner", "after the wait" })
 end)
 
-k.test("arguments and results are passed unchanged, nils included", function()
+netkit.test("arguments and results are passed unchanged, nils included", function()
   for _, values in ipairs { pack(), pack(nil), pack(nil, 1), pack(1, nil), pack(nil, nil, 3, nil) } do
     local got
     local h = thread.spawn(function(...)
@@ -41,7 +40,7 @@ k.test("arguments and results are passed unchanged, nils included", function()
   end
 end)
 
-k.test("threads run in the order in which they were woken", function()
+netkit.test("threads run in the order in which they were woken", function()
   local seen = {}
   for i = 1, 4 do
     thread.spawn(function()
@@ -51,11 +50,11 @@ k.test("threads run in the order in which they were woken", function()
   end
   for _, i in ipairs { 3, 1, 4, 2 } do loop.wakeup("order" .. i) end
   t.eq(seen, {}, "a wakeup queues")
-  k.settle()
+  netkit.settle()
   t.eq(seen, { 3, 1, 4, 2 })
 end)
 
-k.test("a woken task does not run inside the waker, nor in a thread", function()
+netkit.test("a woken task does not run inside the waker, nor in a thread", function()
   local seen = {}
   thread.spawn(function()
     loop.wait "woken"
@@ -71,7 +70,7 @@ k.test("a woken task does not run inside the waker, nor in a thread", function()
   t.eq(seen, { "waker goes on", "woken" })
 end)
 
-k.test("a task that waits for a thread does not run inside its end", function()
+netkit.test("a task that waits for a thread does not run inside its end", function()
   local seen = {}
   local child = thread.spawn(function()
     local _ <close> = setmetatable({}, { __close = function() seen[#seen + 1] = "end" end })
@@ -87,11 +86,11 @@ k.test("a task that waits for a thread does not run inside its end", function()
   end)
   loop.wakeup "go"
   loop.wakeup "go too"
-  k.settle()
+  netkit.settle()
   t.eq(seen, { "end", "queued before", "waiter" })
 end)
 
-k.test("a thread is a task: it can wait, be woken and fork like any other", function()
+netkit.test("a thread is a task: it can wait, be woken and fork like any other", function()
   local got
   local h = thread.spawn(function()
     local me = task.running()
@@ -103,7 +102,7 @@ k.test("a thread is a task: it can wait, be woken and fork like any other", func
   t.eq(got, "from a fork")
 end)
 
-k.test("500 nested spawns all run and all end", function()
+netkit.test("500 nested spawns all run and all end", function()
   local deepest, ended = 0, 0
   local function dig(depth)
     deepest = math.max(deepest, depth)
@@ -118,7 +117,7 @@ k.test("500 nested spawns all run and all end", function()
   t.eq(ended, 500)
 end)
 
-k.test("500 nested spawns that do not wait end within a few rounds", function()
+netkit.test("500 nested spawns that do not wait end within a few rounds", function()
   local started, handles = 0, {}
   local function dig(depth)
     started = started + 1
@@ -132,7 +131,7 @@ k.test("500 nested spawns that do not wait end within a few rounds", function()
   t.eq(#handles, 499)
 end)
 
-k.test("spawn takes values that can be called, and names a wrong argument", function()
+netkit.test("spawn takes values that can be called, and names a wrong argument", function()
   local h = thread.spawn(setmetatable({}, { __call = function(_, x) return x end }), 3)
   t.eq(pack(thread.wait(h)), pack(true, 3))
   t.raises("bad argument #1 to 'thread.spawn'", thread.spawn)
@@ -149,13 +148,13 @@ t.test("a thread spawned outside of a task runs at once, and the loop runs the r
     return "result"
   end, "before")
   t.eq(seen, { "before" })
-  t.eq(pack(k.run(function() return thread.wait(h) end)), pack(true, "result"))
+  t.eq(pack(netkit.run(function() return thread.wait(h) end)), pack(true, "result"))
   t.eq(seen, { "before", "after" })
 end)
 
 t.test("wait outside of a task raises", function()
   local h
-  k.run(function() h = thread.spawn(loop.sleep, 0) end)
+  netkit.run(function() h = thread.spawn(loop.sleep, 0) end)
   local other = thread.spawn(loop.wait, "outside")
   t.raises("outside a task", thread.wait, other)
   t.eq(thread.kill(other), true)
@@ -165,7 +164,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- wait
 
-k.test("wait with one thread waits for its end", function()
+netkit.test("wait with one thread waits for its end", function()
   local h = thread.spawn(function()
     for _ = 1, 5 do loop.sleep(0) end
     return "late", nil
@@ -173,7 +172,7 @@ k.test("wait with one thread waits for its end", function()
   t.eq(pack(thread.wait(h)), pack(true, "late", nil))
 end)
 
-k.test("wait with many returns the results of the first to end; the others can be waited for later", function()
+netkit.test("wait with many returns the results of the first to end; the others can be waited for later", function()
   local handles = {}
   for i = 1, 3 do
     handles[i] = thread.spawn(function() return loop.wait("many" .. i) end)
@@ -186,7 +185,7 @@ k.test("wait with many returns the results of the first to end; the others can b
   t.eq(pack(thread.wait(handles[1])), pack(true, "first"))
 end)
 
-k.test("of several threads that have ended, wait takes the first argument", function()
+netkit.test("of several threads that have ended, wait takes the first argument", function()
   local handles = {}
   for i = 1, 3 do handles[i] = thread.spawn(function() return i end) end
   t.eq(pack(thread.wait(handles[3], handles[1], handles[2])), pack(true, 3))
@@ -194,7 +193,7 @@ k.test("of several threads that have ended, wait takes the first argument", func
   t.eq(pack(thread.wait(handles[1])), pack(true, 1))
 end)
 
-k.test("of several threads that end before the waiting task runs, wait takes the first that ended", function()
+netkit.test("of several threads that end before the waiting task runs, wait takes the first that ended", function()
   local handles = {}
   for i = 1, 3 do handles[i] = thread.spawn(function() return loop.wait("turn" .. i) end) end
   for _, i in ipairs { 2, 1, 3 } do loop.wakeup("turn" .. i, i) end
@@ -204,14 +203,14 @@ k.test("of several threads that end before the waiting task runs, wait takes the
   t.eq(pack(thread.wait(handles[3])), pack(true, 3))
 end)
 
-k.test("the second wait for a thread returns 'already waited'", function()
+netkit.test("the second wait for a thread returns 'already waited'", function()
   local h = thread.spawn(function() return 1 end)
   t.eq(pack(thread.wait(h)), pack(true, 1))
   t.eq(pack(thread.wait(h)), pack(nil, "already waited"))
   t.eq(pack(thread.wait(h)), pack(nil, "already waited"))
 end)
 
-k.test("wait returns at once if one of the arguments was already waited for", function()
+netkit.test("wait returns at once if one of the arguments was already waited for", function()
   local living = thread.spawn(loop.wait, "living")
   local reaped = thread.spawn(function() end)
   t.eq(thread.wait(reaped), true)
@@ -222,14 +221,14 @@ k.test("wait returns at once if one of the arguments was already waited for", fu
   t.eq(pack(thread.wait(living)), pack(true, "well"))
 end)
 
-k.test("the same thread may be an argument twice", function()
+netkit.test("the same thread may be an argument twice", function()
   local h = thread.spawn(function() return loop.wait "twice" end)
   loop.wakeup("twice", "once")
   t.eq(pack(thread.wait(h, h)), pack(true, "once"))
   t.eq(pack(thread.wait(h, h)), pack(nil, "already waited"))
 end)
 
-k.test("of several waiting tasks the first gets the result, the others get 'already waited'", function()
+netkit.test("of several waiting tasks the first gets the result, the others get 'already waited'", function()
   local h = thread.spawn(function() return loop.wait "shared" end)
   local results = {}
   local waiters = {}
@@ -243,7 +242,7 @@ k.test("of several waiting tasks the first gets the result, the others get 'alre
   t.eq(results[3], pack(nil, "already waited"))
 end)
 
-k.test("wait with many ends when another task gets the result of one of them", function()
+netkit.test("wait with many ends when another task gets the result of one of them", function()
   local a = thread.spawn(function() return loop.wait "lose a" end)
   local b = thread.spawn(function() return loop.wait "lose b" end)
   local first = thread.spawn(function() return pack(thread.wait(a)) end)
@@ -255,7 +254,7 @@ k.test("wait with many ends when another task gets the result of one of them", f
   t.eq(pack(thread.wait(b)), pack(true, "B"))
 end)
 
-k.test("for an error wait returns false and the error, unchanged", function()
+netkit.test("for an error wait returns false and the error, unchanged", function()
   local object = setmetatable({}, { __tostring = function() return "an object" end })
   for _, raised in ipairs { "text", 42, false, object, { 1 } } do
     local h = thread.spawn(function() error(raised, 0) end)
@@ -272,12 +271,12 @@ k.test("for an error wait returns false and the error, unchanged", function()
   end
 end)
 
-k.test("an error message keeps its position, and nothing is added", function()
+netkit.test("an error message keeps its position, and nothing is added", function()
   local _, e = thread.wait(thread.spawn(function() error "it broke" end))
   t.ok(e:find "^[^\n]*thread_test.lua:%d+: it broke$", e)
 end)
 
-k.test("a thread that waits for itself raises, with one or several arguments", function()
+netkit.test("a thread that waits for itself raises, with one or several arguments", function()
   local other = thread.spawn(loop.wait, "self")
   local me, problems
   me = thread.spawn(function()
@@ -291,7 +290,7 @@ k.test("a thread that waits for itself raises, with one or several arguments", f
   t.eq(thread.kill(other), true)
 end)
 
-k.test("wait and status raise for an argument that is no thread", function()
+netkit.test("wait and status raise for an argument that is no thread", function()
   local h = thread.spawn(function() end)
   t.raises("bad argument #1 to 'thread.wait'", thread.wait)
   t.raises("bad argument #1 to 'thread.wait'", thread.wait, 5)
@@ -306,18 +305,18 @@ k.test("wait and status raise for an argument that is no thread", function()
   t.eq(thread.wait(h), true, "a refused call has taken nothing")
 end)
 
-k.test("a refused wait leaves nothing behind", function()
+netkit.test("a refused wait leaves nothing behind", function()
   local h = thread.spawn(function() return loop.wait "refused" end)
   t.raises("bad argument #2 to 'thread.wait'", thread.wait, h, 5)
   loop.wakeup("refused", 1)
-  k.settle()
+  netkit.settle()
   t.eq(thread.status(h), "zombie", "no waiter was left that could have taken it")
   t.eq(pack(thread.wait(h)), pack(true, 1))
 end)
 
 -- ---------------------------------------------------------------------------------------------
 
-k.test("threads that have ended and have no references use no memory", function()
+netkit.test("threads that have ended and have no references use no memory", function()
   local function round()
     for _ = 1, 2000 do
       thread.wait(thread.spawn(function() return ("x"):rep(100) end))

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Names the tools that the tests need and this machine lacks, with the Debian package of each.
+# Lists the tools that the tests need and this machine lacks, with the Debian package of each.
 # Called by `make lint` and `make test` before they start. As root on Debian it installs them;
-# elsewhere it exits 1, so that nothing is skipped in silence.
+# otherwise it exits with 1, so that no test is skipped silently.
 set -u
 
 missing=
@@ -22,6 +22,7 @@ check() {
   need cc gcc command -v cc
   need 'the C library headers' libc6-dev sh -c 'echo "#include <stdio.h>" | cc -E -'
   need "${LUA54:-lua5.4}" lua5.4 command -v "${LUA54:-lua5.4}"
+  need luac5.4 lua5.4 command -v luac5.4
   need luacheck lua-check command -v luacheck
   need luarocks luarocks command -v luarocks
   need 'lua.h of Lua 5.4, which luarocks asks for' liblua5.4-dev \

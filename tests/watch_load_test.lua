@@ -1,12 +1,11 @@
 -- `lio --watch`: sockets that outlive the processes, under load and when the script's addresses change, and
 -- the ways in which editors save. The executable is tested, whichever host runs this suite.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
 local net = require "lio.net"
-local kit = require "tests.watchkit"
+local kit = require "tests.kit.watched_program"
 
 local function version(i) return kit.server(('"version %d"'):format(i)) end
 
@@ -87,7 +86,7 @@ t.test("a unix socket's file stays through a restart, and goes at the end", func
   p:write("server.lua", kit.server('"two"', "", "unix:" .. path))
   p:expect "^lio: serving unix:"
   kit.wait_for(function() return get() == "two" end, "the new one answers")
-  -- The one before has gone, and left the file alone.
+  -- The previous process has ended, and has not removed the file.
   kit.until_gone(before)
   t.eq(get(), "two")
   t.eq((p:stop "INT"), 0)
@@ -102,7 +101,7 @@ local function is_refused(port)
   end)
 end
 
-t.test("a script that listens elsewhere now is there, and no more where it was", function()
+t.test("a script that listens on another address after a change no longer listens on the old one", function()
   local p <close> = kit.start { ["server.lua"] = version(1) }
   local port = p:serving()
   p:settled()
@@ -119,7 +118,7 @@ t.test("a script that listens elsewhere now is there, and no more where it was",
   kit.wait_for(function() return not os.rename(path, path) end, "the file of the unix socket is removed")
 end)
 
-t.test("a port that somebody else has is an error, and the one before goes on", function()
+t.test("a port in use is an error, and the previous process continues", function()
   local taken = loop.run(function() return assert(net.listen("127.0.0.1", 0)) end)
   local _, theirs = taken:address()
   local p <close> = kit.start { ["server.lua"] = version(1) }
@@ -165,7 +164,7 @@ t.test("several listeners that share a port get a socket each, or new ones besid
       local loop, net = require "lio.loop", require "lio.net"
       loop.run(function()
         local port = tonumber(arg[1])
-        for i = 1, %d do
+        for _ = 1, %d do
           local listener = assert(net.listen("127.0.0.1", port, { reuseport = true }))
           net.serve(listener, function(c) c:send(%q) c:recv() end)
         end

@@ -1,11 +1,10 @@
 -- `lio --watch`: when it restarts, what it says, how it ends. The executable is tested, whichever host runs
 -- this suite.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
-local kit = require "tests.watchkit"
+local kit = require "tests.kit.watched_program"
 
 local HEAD <const> = kit.HEAD
 
@@ -150,7 +149,7 @@ t.test("a script that never ran starts when what it lacked appears", function()
   t.eq(kit.get(p:serving()), "here")
 end)
 
-t.test("a module that appears right after require has looked for it is not taken for known", function()
+t.test("a module that appears right after require has searched it causes a restart", function()
   -- Before the supervisor knows that the script has failed: the script writes the file itself.
   local p <close> = kit.start { ["server.lua"] = kit.server("word", [[
     local found, word = pcall(require, "part.word")
@@ -303,7 +302,7 @@ end)
 
 t.test("the example restarts when its text changes, and answers slow requests", function()
   local dir = t.tmp()
-  os.execute(("cp %sexamples/restart/* %s"):format(t.root == "" and "" or t.quote(t.root), t.quote(dir)))
+  os.execute(("cp %sexamples/restart/* %s"):format(t.quote(t.root), t.quote(dir)))
   local child <close> = t.spawn(("%s --watch %s/server.lua 0"):format(t.bin(), t.quote(dir)))
   local port = math.tointeger(tonumber(child:expect "^lio: serving http://127.0.0.1:(%d+)/$"))
   t.eq(tonumber(child:expect "^lio: watching (%d+) files$"), 3)
@@ -330,7 +329,7 @@ t.test("without a script to watch it is an error", function()
   end
 end)
 
-t.test("lio.watch tells that nobody watches, and wants a path", function()
+t.test("lio.watch returns false without a supervisor, and requires a path", function()
   local lio = require "lio"
   t.eq(lio.watch "x", false)
   t.raises("bad argument #1 to '[%a.]*watch'", lio.watch)

@@ -1,12 +1,10 @@
--- `lio --watch` with several workers: each gets a socket of the process before. The executable is tested,
--- whichever host runs this suite.
+-- `lio --watch` with several workers: each gets a socket of the previous process. Both hosts test the executable.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local loop = require "lio.loop"
 local net = require "lio.net"
-local http = require "tests.http_client"
-local kit = require "tests.watchkit"
+local http = require "tests.kit.raw_http"
+local kit = require "tests.kit.watched_program"
 
 local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -32,7 +30,7 @@ t.test("under load workers are replaced without a refused connection or a lost a
   t.eq((p:stop "INT"), 0)
 end)
 
-t.test("there may be more workers after a change, or fewer, or one", function()
+t.test("a change may increase or decrease the number of workers, also to one", function()
   local port = loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
     return (select(2, listener:address()))
@@ -46,7 +44,7 @@ t.test("there may be more workers after a change, or fewer, or one", function()
     p:write("server.lua", script(text, workers, where))
     t.eq(p:serving(), port)
     kit.until_answer(port, text)
-    -- The one before has left its sockets, so that nobody waits in them.
+    -- The previous process has closed its sockets, so no connection waits in them.
     local row, deadline = 0, loop.now() + 60
     repeat
       row = kit.get(port) == text and row + 1 or 0
@@ -56,7 +54,7 @@ t.test("there may be more workers after a change, or fewer, or one", function()
   t.eq((p:stop "TERM"), 0)
 end)
 
--- How many sockets listen on a port of 127.0.0.1.
+-- Returns the number of sockets that listen on a port of 127.0.0.1.
 local function listening(port)
   local pattern, count = ("^ *%%d+: 0100007F:%04X 00000000:0000 0A "):format(port), 0
   for line in io.lines "/proc/net/tcp" do
@@ -65,7 +63,7 @@ local function listening(port)
   return count
 end
 
-t.test("fewer workers keep all sockets of the address, and answer in each", function()
+t.test("fewer workers keep all sockets of the address, and answer on each", function()
   local p <close> = kit.start { ["server.lua"] = script("version 1", 4) }
   local port = p:serving()
   p:settled()
@@ -78,13 +76,14 @@ t.test("fewer workers keep all sockets of the address, and answer in each", func
     kit.until_answer(port, text)
     kit.until_gone(before)
     t.eq(listening(port), 4)
-    -- The system spreads these over the sockets; that one of them gets none is less likely than 1 in 10 million.
+    -- The system distributes the connections over the sockets. The probability that one socket gets none is below
+    -- 1 in 10 million.
     for _ = 1, 64 do t.eq(kit.get(port), text) end
   end
   t.eq((p:stop "TERM"), 0)
 end)
 
--- A program whose answer is the worker's number, and whose `/spin` loops until the file `go` is there.
+-- A program whose answer is the number of the worker, and whose `/spin` loops until the file `go` exists.
 local function spinning(workers)
   return ([[%s
     local web = require "lio.webserver"
@@ -99,7 +98,7 @@ local function spinning(workers)
     app:run("127.0.0.1:0", { workers = %d, watchdog = 0.2 })]]):format(kit.HEAD, workers)
 end
 
-t.test("a worker that is held up is covered in all its sockets", function()
+t.test("the connections of a blocked worker are answered, on all its sockets", function()
   local p <close> = kit.start { ["server.lua"] = spinning(6) }
   local port = p:serving()
   p:settled()
@@ -116,7 +115,7 @@ t.test("a worker that is held up is covered in all its sockets", function()
     until stuck:ask(GET).body == "1"
     stuck:send "GET /spin HTTP/1.1\r\nHost: x\r\n\r\n"
     p:expect "^it loops$"
-    -- The system spreads these over six sockets, three of them the worker's that loops.
+    -- The system distributes the connections over six sockets; three of them belong to the worker that loops.
     for i = 1, 64 do
       local c <close> = http.open(port)
       t.eq(c:ask(GET).body, "2", "connection " .. i)
@@ -128,7 +127,7 @@ t.test("a worker that is held up is covered in all its sockets", function()
   t.eq((p:stop "TERM"), 0)
 end)
 
-t.test("workers of a unix socket leave its file to the next ones", function()
+t.test("workers of a unix socket leave its file to the next workers", function()
   local path = t.tmp() .. "/socket"
   local p <close> = kit.start { ["server.lua"] = script("one", 2, "unix:" .. path) }
   p:expect "^lio: serving unix:"

@@ -1,8 +1,7 @@
--- Request bodies: as a whole, as JSON, as a form, in pieces; and the client that waits for 100 Continue.
+-- Request bodies: whole, as JSON, as a form, in pieces; and clients that wait for 100 Continue.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
 local web = require "lio.webserver"
 
@@ -10,7 +9,7 @@ local function post(target, ...)
   return table.concat({ "POST " .. target .. " HTTP/1.1", "Host: test", ... }, "\r\n") .. "\r\n\r\n"
 end
 
--- The size line and the data of each chunk, without the last one.
+-- The size line and the data of each chunk, without the last chunk.
 local function chunks(...)
   local out = {}
   for _, data in ipairs { ... } do out[#out + 1] = ("%x\r\n%s\r\n"):format(#data, data) end
@@ -27,7 +26,7 @@ local function echo()
   return app
 end
 
-t.test("a body by length arrives whole, however it is cut", function()
+t.test("a body with a length arrives whole, however the client splits it", function()
   http.with(echo(), function(open)
     local c = open()
     t.eq(c:request("POST", "/", nil, "hello").body, "hello")
@@ -42,7 +41,7 @@ t.test("a body by length arrives whole, however it is cut", function()
   end)
 end)
 
-t.test("a chunked body arrives whole, with extensions and trailers left out", function()
+t.test("a chunked body arrives whole, without its extensions and trailers", function()
   http.with(echo(), function(open)
     local c = open()
     local head = post("/", "Transfer-Encoding: chunked")
@@ -73,23 +72,23 @@ t.test("an empty or unbalanced extension of a chunk is refused", function()
   end
 end)
 
-t.test("body gives the same again when it is asked for twice", function()
+t.test("a second call of body returns the same body", function()
   local app = web.new()
   app:post("/", function(req) return req:body() .. req:body() end)
   t.eq(http.once(function(a) a:post("/", app.handlers[1]) end, "POST", "/", nil, "ab").body, "abab")
 end)
 
-t.test("a body over the app's limit is refused with 413 before it has come", function()
+t.test("a body over the app's limit is refused with 413 before it arrives", function()
   http.with(echo(), function(open)
     local c = open()
-    c:send(post("/", "Content-Length: 1001")) -- and nothing of the body
+    c:send(post("/", "Content-Length: 1001")) -- without any byte of the body
     local r = c:response()
     t.eq({ r.status, r.headers.connection }, { 413, "close" })
     t.ok(c:ended())
   end)
 end)
 
-t.test("a chunked body is refused at the chunk that would pass the limit", function()
+t.test("a chunked body is refused at the chunk that exceeds the limit", function()
   http.with(echo(), function(open)
     local c = open()
     c:send(post("/", "Transfer-Encoding: chunked"), chunks(("x"):rep(600)), "400\r\n")
@@ -101,7 +100,7 @@ t.test("a chunked body is refused at the chunk that would pass the limit", funct
   end)
 end)
 
-t.test("a call's own limit is told to the handler, which may answer itself", function()
+t.test("a limit of body itself is reported to the handler, which may respond", function()
   http.with(echo(), function(open)
     t.eq(open():request("POST", "/limit", nil, "0123456789").body, "0123456789")
     local r = open():request("POST", "/limit", nil, "0123456789A")
@@ -111,7 +110,7 @@ t.test("a call's own limit is told to the handler, which may answer itself", fun
   end)
 end)
 
-t.test("a client that is refused in the middle of a large upload still reads the answer", function()
+t.test("a client that is refused in the middle of a large upload can read the response", function()
   local app = web.new { body = 1000 }
   app:post("/", function(req) return req:body() end)
   http.with(app, function(open)
@@ -126,7 +125,7 @@ t.test("a client that is refused in the middle of a large upload still reads the
   end)
 end)
 
-t.test("the body that a handler leaves unread does not become the next request", function()
+t.test("a body that the handler does not read is not taken for the next request", function()
   local app = web.new()
   app:post("/", function() return "ignored" end)
   app:get("/", function() return "next" end)
@@ -137,13 +136,13 @@ t.test("the body that a handler leaves unread does not become the next request",
     t.eq(c:ask(post("/", "Transfer-Encoding: chunked") .. chunks "GET /evil HTTP/1.1\r\n\r\n" .. "0\r\n\r\n").body,
       "ignored")
     t.eq(c:request("GET", "/").body, "next")
-    -- Too much to read for nothing: the connection ends instead.
+    -- The rest is too long to be read and dropped: the connection is closed.
     c:send(post("/", "Content-Length: 1000000"))
     t.eq(c:response().headers.connection, "close")
   end)
 end)
 
-t.test("json decodes the body; what is no JSON is 400 and the connection goes on", function()
+t.test("json decodes the body; a body that is not JSON is a 400, and the connection stays open", function()
   local app = web.new()
   app:post("/", function(req)
     local value = req:json()
@@ -159,7 +158,7 @@ t.test("json decodes the body; what is no JSON is 400 and the connection goes on
   end)
 end)
 
-t.test("json takes objects and arrays: null and other values are a 400 that says so", function()
+t.test("json accepts objects and arrays; null and other values are a 400 with a message", function()
   local app = web.new()
   app:post("/", function(req) return { got = req:json().a } end)
   app:post("/passed", function(req) return req:json() end)
@@ -183,7 +182,7 @@ t.test("json takes objects and arrays: null and other values are a 400 that says
   t.eq(log, "")
 end)
 
-t.test("json over its limit is 413, and what a handler answers to either counts", function()
+t.test("a body of json over its limit is 413, and the handler may respond otherwise", function()
   local app = web.new()
   app:post("/", function(req) return { got = req:json(5) } end)
   app:post("/own", function(req)
@@ -201,7 +200,7 @@ t.test("json over its limit is 413, and what a handler answers to either counts"
   end)
 end)
 
-t.test("trailers are there when the body was read, in pieces too, and never among the headers", function()
+t.test("trailers exist when the body was read, also in pieces, and are never among the headers", function()
   local app = web.new()
   app:post("/:how", function(req)
     local before = next(req:trailers())
@@ -233,7 +232,7 @@ t.test("form decodes a urlencoded body, and refuses other types with 415", funct
   end)
 end)
 
-t.test("stream gives the pieces as they come", function()
+t.test("stream returns the pieces as they arrive", function()
   local app, pieces = web.new(), {}
   app:post("/", function(req)
     for piece in req:stream() do pieces[#pieces + 1] = piece end
@@ -277,7 +276,7 @@ t.test("a handler that reads slowly holds the sender back", function()
     end)
     -- The sender stops when the system's buffers are full.
     http.stalls(function() return first and sent end)
-    t.ok(sent < 32 * 1024 * 1024, sent .. " bytes were taken from a sender that nobody reads")
+    t.ok(sent < 32 * 1024 * 1024, sent .. " bytes were accepted from a sender whose body is not read")
     collectgarbage()
     t.ok(collectgarbage "count" < 20 * 1024)
     loop.wakeup(gate)
@@ -304,7 +303,7 @@ t.test("a streamed body that ends early or is malformed raises in the handler", 
   end)
 end)
 
-t.test("100 Continue is sent when the body is first asked for, and not before", function()
+t.test("100 Continue is sent when the body is first read, and not before", function()
   local app, gate = web.new(), {}
   app:post("/", function(req)
     loop.wait(gate)
@@ -320,23 +319,23 @@ t.test("100 Continue is sent when the body is first asked for, and not before", 
     c:send "body"
     t.eq(c:response().body, "body")
     loop.fork(function() while not loop.wakeup(gate) do loop.sleep(0.001) end end)
-    t.eq(c:request("POST", "/", nil, "again").body, "again", "the connection goes on")
+    t.eq(c:request("POST", "/", nil, "again").body, "again", "the connection stays open")
   end)
 end)
 
-t.test("100 Continue is left out when there is no use for it", function()
+t.test("100 Continue is not sent if it has no effect", function()
   http.with(echo(), function(open)
     local c = open()
-    -- The body is there already.
+    -- The body has arrived already.
     t.eq(c:ask(post("/", "Content-Length: 4", "Expect: 100-continue") .. "body").body, "body")
-    -- It would be refused.
+    -- The body is refused.
     t.eq(c:ask(post("/", "Content-Length: 4000", "Expect: 100-continue")).status, 413)
     t.ok(c:ended())
-    -- Nobody asks for it: the client cannot know what to do with its body, so the connection ends.
+    -- The handler does not read the body. The client may or may not send it, so the connection is closed.
     c = open()
     local r = c:ask(post("/none", "Content-Length: 4", "Expect: 100-continue"))
     t.eq({ r.status, r.headers.connection }, { 404, "close" })
-    -- HTTP/1.0 does not know it.
+    -- HTTP/1.0 does not have it.
     c = open()
     c:send "POST / HTTP/1.0\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
     t.ok(c:silent(0.05))
@@ -346,7 +345,7 @@ t.test("100 Continue is left out when there is no use for it", function()
   end)
 end)
 
-t.test("a stream over the limit is refused before the client is told to send", function()
+t.test("a stream over the limit is refused before the client is asked to send", function()
   local app = web.new { body = 100 }
   app:post("/", function(req)
     for _ in req:stream() do end
@@ -355,6 +354,45 @@ t.test("a stream over the limit is refused before the client is told to send", f
   http.with(app, function(open)
     local c = open()
     t.eq(c:ask(post("/", "Content-Length: 101", "Expect: 100-continue")).status, 413)
+  end)
+end)
+
+-- An upload of 8 MB took 18 s, and no other client was served.
+t.test("the time of an upload is linear in its size, and other clients are served meanwhile", function()
+  http.with(http.echo_app { body = 2 ^ 30 }, function(open)
+    local function upload(megabytes, chunked)
+      local c, other = open(), open()
+      local size, piece = megabytes * 2 ^ 20, ("x"):rep(1000)
+      local began, answers, running, stopped = os.clock(), 0, true, nil
+      loop.fork(function()
+        while running do
+          other:request("GET", "/")
+          answers = answers + 1
+        end
+        stopped = true
+      end)
+      local frame = chunked and "Transfer-Encoding: chunked" or ("Content-Length: %d"):format(size)
+      c:send("POST / HTTP/1.1\r\nHost: x\r\n", frame, "\r\n\r\n")
+      local sent = 0
+      while sent < size do
+        local part = piece:sub(1, math.tointeger(math.min(#piece, size - sent)))
+        c:send(chunked and ("%x\r\n%s\r\n"):format(#part, part) or part)
+        sent = sent + #part
+      end
+      if chunked then c:send "0\r\n\r\n" end
+      t.eq(#c:response().body, math.tointeger(size))
+      running = false
+      while not stopped do loop.sleep(0.001) end
+      t.ok(answers >= megabytes, "another client had only " .. answers .. " answers meanwhile")
+      return os.clock() - began
+    end
+    for _, chunked in ipairs { false, true } do
+      -- Each body is four times as long as the one before: at O(n²) the last takes sixteen times as long.
+      -- CPU time, which does not include other programs of the machine.
+      upload(1, chunked)
+      local small, large = upload(2, chunked), upload(8, chunked)
+      t.ok(large < small * 10 + 0.5, ("2 MB took %.2f s of CPU, 8 MB %.2f s"):format(small, large))
+    end
   end)
 end)
 

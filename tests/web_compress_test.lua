@@ -1,15 +1,14 @@
--- `web.compress`: which answers are compressed, for whom, and how.
+-- `web.compress`: which responses are compressed, for which clients, and how.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local compress = require "lio.compress"
 local loop = require "lio.loop"
 local web = require "lio.webserver"
 
 local TEXT <const> = ("All work and no play makes Jack a dull boy.\n"):rep(100)
 
--- Serves `handler` at `/` below compression and asks once.
+-- Serves `handler` at `/` with compression, and sends one request.
 local function ask(handler, accept, opts)
   opts = opts or {}
   return http.once(function(app)
@@ -25,7 +24,7 @@ end
 
 local function text() return TEXT end
 
-t.test("a body is compressed in each coding the client names", function()
+t.test("a body is compressed in each coding that the client names", function()
   for _, coding in ipairs { "gzip", "deflate", "br" } do
     local r = ask(text, coding)
     t.eq({ r.headers["content-encoding"], r.headers.vary }, { coding, "Accept-Encoding" })
@@ -64,7 +63,7 @@ t.test("Accept-Encoding is read with its qualities", function()
   t.is_nil(ask(text).headers["content-encoding"])
 end)
 
-t.test("any number of different values of Accept-Encoding is understood", function()
+t.test("every value of Accept-Encoding is understood, also after many different ones", function()
   local app = web.new()
   app:use(web.compress())
   app:get("/", text)
@@ -108,7 +107,7 @@ t.test("lists, functions and pieces are compressed as well", function()
   end
 end)
 
-t.test("a long body in pieces comes whole, however the pieces are cut", function()
+t.test("a long body in pieces arrives whole, however the pieces are split", function()
   local piece = {}
   for i = 1, 3000 do piece[i] = tostring(i * 7919 % 10007) end
   piece = table.concat(piece, " ")
@@ -118,7 +117,7 @@ t.test("a long body in pieces comes whole, however the pieces are cut", function
   t.ok(plain(r) == piece:rep(40))
 end)
 
-t.test("what was written can be decoded before the handler goes on", function()
+t.test("what was written can be decoded before the handler continues", function()
   local app, go = web.new(), {}
   app:use(web.compress())
   app:get("/", function(_, res)
@@ -141,7 +140,7 @@ t.test("what was written can be decoded before the handler goes on", function()
   end)
 end)
 
-t.test("what would not gain stays as it is, and caches need not care", function()
+t.test("responses that cannot or need not be compressed stay as they are, without Vary", function()
   local same = {
     ["short"] = function() return ("x"):rep(1023) end,
     ["image"] = function() return 200, TEXT, { ["Content-Type"] = "image/png" } end,
@@ -163,7 +162,7 @@ t.test("what would not gain stays as it is, and caches need not care", function(
   end
 end)
 
-t.test("compressible types are text, JSON, XML and what is made of them", function()
+t.test("compressible types are text, JSON, XML and types based on them", function()
   for kind, want in pairs {
     ["text/html; charset=utf-8"] = true, ["TEXT/CSS"] = true, ["application/json"] = true,
     ["application/problem+json"] = true, ["image/svg+xml"] = true, ["application/wasm"] = true,
@@ -175,7 +174,7 @@ t.test("compressible types are text, JSON, XML and what is made of them", functi
   t.eq(ask(function() return { list = { TEXT } } end, "gzip").headers["content-encoding"], "gzip")
 end)
 
-t.test("an ETag becomes weak, and what tells of the plain bytes goes", function()
+t.test("an ETag becomes weak, and fields that describe the uncompressed bytes are removed", function()
   local function handler()
     return 200, TEXT, { ETag = '"v1"', ["Accept-Ranges"] = "bytes", Vary = "Origin", ["Content-MD5"] = "x" }
   end
@@ -188,7 +187,7 @@ t.test("an ETag becomes weak, and what tells of the plain bytes goes", function(
   t.eq(ask(function() return 200, TEXT, { ETag = 'W/"v1"' } end, "gzip").headers.etag, 'W/"v1"')
 end)
 
-t.test("HEAD is answered with the fields of GET", function()
+t.test("the response to HEAD has the fields of GET", function()
   local get, head = ask(text, "gzip"), ask(text, "gzip", { method = "HEAD" })
   for _, name in ipairs { "content-encoding", "content-length", "vary", "content-type" } do
     t.eq(head.headers[name], get.headers[name], name)
@@ -213,7 +212,7 @@ t.test("min, types, level and codings can be set", function()
   t.ok(plain(low) == TEXT)
 end)
 
-t.test("wrong options raise where they are given", function()
+t.test("wrong options raise at the caller's line", function()
   t.raises("web_compress_test.*compress: option 'size' is unknown$", function() web.compress { size = 1 } end)
   t.raises("compress: option 'min' must be a number from 0, got \"1\"", web.compress, { min = "1" })
   t.raises("compress: .*level must be 1 to 9, not 99", web.compress, { level = { gzip = 99 } })
@@ -222,7 +221,7 @@ t.test("wrong options raise where they are given", function()
     web.compress, { types = { 1 } })
 end)
 
-t.test("an error's answer is compressed like any other, and events are flushed one by one", function()
+t.test("the response to an error is compressed like any other, and events are flushed one by one", function()
   local r
   http.logged(function()
     r = ask(function() error "boom" end, "gzip", { options = { min = 1 } })

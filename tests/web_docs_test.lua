@@ -1,10 +1,9 @@
--- The code of docs/webserver.md, docs/net.md and docs/http_client.md: it compiles, and what it calls of an app, a
--- request, a response, the network and the client exists.
+-- The code of docs/webserver.md, docs/net.md and docs/http_client.md: it compiles, and the functions of an app, a
+-- request, a response, the network and the client that it calls exist.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 
--- The Lua blocks of a page, each with its first line's number.
+-- Returns the Lua blocks of a page, each with the number of its first line.
 local function blocks(page)
   local list, lines, first = {}, nil, nil
   local number = 0
@@ -34,7 +33,7 @@ local OWNERS <const> = {
   client = require "lio.http.client",
   http = require "lio.http.client",
 }
--- Blocks in which a name is another thing.
+-- The names that have another meaning in the code of a page.
 local OTHERS <const> = { ["docs/net.md"] = { client = true }, ["docs/http_client.md"] = { res = true, web = true } }
 
 for _, page in ipairs { "docs/webserver.md", "docs/net.md", "docs/http_client.md" } do
@@ -48,7 +47,7 @@ for _, page in ipairs { "docs/webserver.md", "docs/net.md", "docs/http_client.md
     end
   end)
 
-  t.test("what the code of " .. page .. " calls exists", function()
+  t.test("the functions that the code of " .. page .. " calls exist", function()
     local count = 0
     for _, block in ipairs(blocks(page)) do
       for owner, name in block.text:gmatch "%f[%w_.\"](%a+)[.:]([%a_]+)%s*[({]" do

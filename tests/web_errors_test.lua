@@ -1,13 +1,12 @@
--- Handlers that raise: what the client hears, what the log says, and what is left of the connection.
+-- Handlers that raise: the response, the entry in the log, and the connection afterwards.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"
 
 local HTML <const> = { "Accept: text/html,application/xhtml+xml,*/*;q=0.8" }
 
--- The response to GET / of an app with this handler, and what was logged. `fields`: lines of the request's head.
+-- Returns the response to GET / of an app with this handler, and the log. `fields`: lines of the request's head.
 local function failing(handler, options, prepare, fields)
   local app, response = web.new(options), nil
   app:get("/", handler)
@@ -23,7 +22,7 @@ local function failing(handler, options, prepare, fields)
   return response, log
 end
 
-t.test("an error is 500 without a word about it, and a traceback in the log", function()
+t.test("an error is a 500 without details, and a traceback in the log", function()
   local function culprit() error "secret" end
   local r, log = failing(function() culprit() end)
   t.eq({ r.status, r.body, r.headers["content-type"] },
@@ -33,7 +32,7 @@ t.test("an error is 500 without a word about it, and a traceback in the log", fu
   t.ok(log:find "stack traceback:.*culprit", log)
 end)
 
-t.test("what the handler had set is not part of the error's answer", function()
+t.test("fields and body that the handler had set are not part of the response to its error", function()
   local r = failing(function(_, res)
     res:status(201):header("X-Secret", "1"):json { 1 }
     error "x"
@@ -49,12 +48,12 @@ t.test("debug = true shows a page with the traceback, escaped", function()
   t.ok(r.body:find "stack traceback")
 end)
 
-t.test("the page shows the lines around the error, and headers but for secrets", function()
+t.test("the page shows the lines around the error, and the headers except for secrets", function()
   local r
-  local secret = ("hsuh"):reverse() -- the page shows these lines
+  local secret = ("hsuh"):reverse() -- reversed, as the page shows this line
   http.logged(function()
     local app = web.new { debug = true }
-    app:get("/", function() error "here <it> is" end) -- the line with the fault
+    app:get("/", function() error "here <it> is" end) -- the line of the error
     http.with(app, function(open)
       r = open():request("GET", "/?<b>'", {
         HTML[1], "Cookie: session=" .. secret,
@@ -63,7 +62,7 @@ t.test("the page shows the lines around the error, and headers but for secrets",
     end)
   end)
   t.eq({ r.status, r.headers["content-type"] }, { 500, "text/html; charset=utf-8" })
-  t.ok(r.body:find "<b><i>%d+</i>  [^\n]*the line with the fault", r.body)
+  t.ok(r.body:find "<b><i>%d+</i>  [^\n]*the line of the error", r.body)
   t.ok(r.body:find("here &lt;it&gt; is", 1, true))
   t.ok(r.body:find("<dt>x%-plain</dt><dd>&lt;seen&gt;</dd>"))
   t.is_nil(r.body:find(secret))
@@ -74,7 +73,7 @@ t.test("the page shows the lines around the error, and headers but for secrets",
   t.ok(r.body:find("<dt>authorization</dt><dd><em>hidden</em></dd>", 1, true))
 end)
 
-t.test("a client that does not ask for HTML gets the traceback as plain text", function()
+t.test("a client that does not request HTML gets the traceback as plain text", function()
   for _, accept in ipairs { "*/*", "text/*", "text/html;q=0, */*", "application/json, */*" } do
     local r = failing(function() error "<here>" end, { debug = true }, nil, { "Accept: " .. accept })
     t.eq({ r.status, r.headers["content-type"], r.headers["cache-control"] },
@@ -87,13 +86,13 @@ t.test("a client that does not ask for HTML gets the traceback as plain text", f
   t.eq(r.headers["content-type"], "text/html; charset=utf-8")
 end)
 
-t.test("no word of a client chooses the file whose lines the page shows", function()
-  local path, content = os.tmpname(), ("elif a fo"):reverse() -- the page shows these lines
+t.test("text from a client does not choose the file whose lines the page shows", function()
+  local path, content = os.tmpname(), ("elif a fo"):reverse() -- reversed, as the page shows this line
   local file = assert(io.open(path, "w"))
   file:write(content)
   file:close()
   for _, text in ipairs { path .. ":1: no", "x\nstack traceback:\n\t" .. path .. ":1: in x" } do
-    -- As `error(req.query.x, 0)` would.
+    -- Like `error(req.query.x, 0)`.
     local r = failing(function() error(text, 0) end, { debug = true }, nil, HTML)
     t.eq(r.headers["content-type"], "text/html; charset=utf-8")
     t.is_nil(r.body:find(content, 1, true))
@@ -101,7 +100,7 @@ t.test("no word of a client chooses the file whose lines the page shows", functi
   os.remove(path)
 end)
 
-t.test("a client that takes JSON and nothing else gets errors as JSON", function()
+t.test("a client that accepts only JSON gets errors as JSON", function()
   local app = web.new()
   app:get("/raise", function() error "x" end)
   http.logged(function()
@@ -145,7 +144,7 @@ t.test("any value can be raised, and is described in the log", function()
   t.ok(log:find "nil", log)
 end)
 
-t.test("a raised table is shown with its content, to a depth, and a cycle ends", function()
+t.test("a raised table is shown with its content, to a depth, so that a cycle ends", function()
   local cycle = { code = 7 }
   cycle.self = cycle
   local many = {}
@@ -167,7 +166,7 @@ t.test("a raised table is shown with its content, to a depth, and a cycle ends",
   end
 end)
 
-t.test("control characters of an error's value are escaped in the log: it begins no line", function()
+t.test("control characters of a raised value are escaped in the log, so that it cannot begin a line", function()
   local r, log = failing(function()
     error("a\nlio: serving\r\27[2J\tb\127\0\u{9b}c\u{e9}", 0)
   end)
@@ -177,7 +176,7 @@ t.test("control characters of an error's value are escaped in the log: it begins
   t.eq(log:match "^[^\n]*", [[lio: error in GET /: (error object is a table: { "x\ny" })]])
 end)
 
-t.test("a handler's own error after its body was refused is a 500, and logged", function()
+t.test("another error of a handler whose body was refused is a 500, and logged", function()
   local app, wrong = web.new { body = 10 }, nil
   local handlers = {
     ["/index"] = function(req) return req:json().name end,
@@ -210,7 +209,7 @@ t.test("a handler's own error after its body was refused is a 500, and logged", 
   end
 end)
 
-t.test("a refused body that the handler passes on keeps its status, and is not logged", function()
+t.test("if the handler passes on the refusal of its body, the status stays, and it is not logged", function()
   local app = web.new { body = 10 }
   app:post("/assert", function(req) return assert(req:json()) end)
   app:post("/error", function(req)
@@ -234,7 +233,7 @@ t.test("a refused body that the handler passes on keeps its status, and is not l
   t.eq(log, "")
 end)
 
-t.test("an error in on_file is logged once, with the place it was raised at", function()
+t.test("an error in on_file is logged once, with the place where it was raised", function()
   local app, seen = web.new(), nil
   app:post("/", function(req)
     req:form { on_file = function() error "in on_file" end }
@@ -255,7 +254,7 @@ t.test("an error in on_file is logged once, with the place it was raised at", fu
   t.eq(select(2, log:gsub("stack traceback", "")), 1)
 end)
 
-t.test("on_error that sets no status answers 500, and one that gives no answer leaves it to the server", function()
+t.test("an on_error that sets no status responds with 500; without a response, the server's is sent", function()
   local r = failing(function() error "x" end, nil, function(app) app:on_error(function() return "sorry" end) end)
   t.eq({ r.status, r.body }, { 500, "sorry" })
   r = failing(function() error "x" end, nil, function(app)
@@ -264,7 +263,7 @@ t.test("on_error that sets no status answers 500, and one that gives no answer l
   t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })
 end)
 
-t.test("on_error answers in place of the 500, with the value that was raised", function()
+t.test("on_error responds in place of the 500, with the raised value", function()
   local raised = { status = 409, text = "conflict" }
   local seen
   local r, log = failing(function() error(raised) end, nil, function(app)
@@ -279,14 +278,14 @@ t.test("on_error answers in place of the 500, with the value that was raised", f
   t.ok(log:find "error in GET /", "it is logged all the same")
 end)
 
-t.test("a string comes to on_error with its place and without traceback", function()
+t.test("on_error gets a raised string with its place and without traceback", function()
   local r = failing(function() error "oops" end, nil, function(app)
     app:on_error(function(err) return 500, err end)
   end)
   t.ok(r.body:find "^%S*web_errors_test.lua:%d+: oops$", r.body)
 end)
 
-t.test("an on_error that raises or gives nonsense is logged as well, and 500 it is", function()
+t.test("an error or a wrong result of on_error is logged as well, and the response is 500", function()
   for _, f in ipairs { function() error "second" end, function() return true end } do
     local r, log = failing(function() error "first" end, nil, function(app) app:on_error(f) end)
     t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })
@@ -294,7 +293,7 @@ t.test("an on_error that raises or gives nonsense is logged as well, and 500 it 
   end
 end)
 
-t.test("an error after the answer has begun cuts the connection, so that the client can tell", function()
+t.test("an error after the response has begun cuts the connection, so that the client notices it", function()
   local app = web.new()
   app:get("/", function(_, res)
     res:write "part"
@@ -322,7 +321,7 @@ t.test("an error after the answer has begun cuts the connection, so that the cli
   end
 end)
 
-t.test("answers that were given before the error still go out", function()
+t.test("responses that were finished before the error are sent", function()
   local app = web.new()
   app:get("/ok", function() return "ok" end)
   app:get("/", function(_, res)
@@ -339,7 +338,7 @@ t.test("answers that were given before the error still go out", function()
   end)
 end)
 
-t.test("an error in a stream that the client broke off is the client's, and not logged", function()
+t.test("an error in a stream that the client has closed is not logged", function()
   local app = web.new()
   app:post("/", function(req)
     for _ in req:stream() do end
@@ -373,7 +372,7 @@ t.test("an error after take_over is logged, and nothing is sent into the connect
   t.ok(log:find "after", log)
 end)
 
-t.test("a constraint that Lua rejects only now is a 500 as well", function()
+t.test("a constraint that raises at a request is a 500", function()
   local app = web.new()
   app:get("/x/:a<b[>", function() return "x" end)
   app:get("/y", function() return "y" end)
@@ -386,7 +385,7 @@ t.test("a constraint that Lua rejects only now is a 500 as well", function()
   end)
 end)
 
-t.test("not_found answers for paths without a route, as a handler does", function()
+t.test("not_found responds for paths without a route, like a handler", function()
   local app = web.new()
   app:get("/", function() return "x" end)
   app:not_found(function(req, res)
@@ -401,7 +400,7 @@ t.test("not_found answers for paths without a route, as a handler does", functio
   end)
 end)
 
-t.test("on_error and not_found take functions only", function()
+t.test("on_error and not_found accept functions only", function()
   local app = web.new()
   t.raises("on_error.*function expected, got table", app.on_error, app, {})
   t.raises("not_found.*function expected, got nil", app.not_found, app)

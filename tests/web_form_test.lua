@@ -1,8 +1,7 @@
--- Forms with files: fields, files in temporary files or streamed, limits, and what is malformed. Needs /proc.
+-- Forms with files: fields, files in temporary files or streamed, limits, and malformed forms. Needs /proc.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
 local web = require "lio.webserver"
 
@@ -13,7 +12,7 @@ local function read_file(path)
   return f:read "a"
 end
 
--- A part as browsers write it; `filename` nil for a field.
+-- Returns a part as browsers write it; `filename` nil for a field.
 local function part(name, data, filename, kind)
   return table.concat {
     "--B\r\nContent-Disposition: form-data; name=\"", name, '"',
@@ -25,7 +24,7 @@ end
 
 local function form(...) return table.concat { ... } .. "--B--\r\n" end
 
--- Posts a form to a handler; → the response.
+-- Posts a form to a handler, and returns the response.
 local function post(handler, body, options, fields)
   local app, response = web.new(options), nil
   app:post("/", handler)
@@ -35,7 +34,7 @@ local function post(handler, body, options, fields)
   return response
 end
 
--- What `req:form(opts)` gives for a body, to be asserted in `check(fields, files, status)`.
+-- Calls `check(fields, files, status)` with the results of `req:form(opts)` for a body.
 local function read(body, opts, check)
   local checked
   local logged = http.logged(function()
@@ -49,7 +48,7 @@ local function read(body, opts, check)
   t.ok(checked, logged)
 end
 
--- The status and text with which a form is refused.
+-- Returns the status and the text with which a form is refused.
 local function refused(body, opts, fields)
   local got
   local r = post(function(req)
@@ -60,22 +59,22 @@ local function refused(body, opts, fields)
   return r.status, got[2], r
 end
 
--- More than is kept in memory.
+-- Longer than a file that is kept in memory.
 local BIG <const> = ("b"):rep(16 * 1024 + 1)
 
--- How many descriptors this process has open, but for sockets and the like: temporary files, most of all.
+-- How many open descriptors this process has, without sockets, pipes and similar: mostly temporary files.
 local function open_files()
   local count = 0
   for fd in pairs((t.descriptors())) do
     local info = read_file("/proc/self/fdinfo/" .. fd)
     if info:match "flags:%s*%d+" and tonumber(info:match "flags:%s*(%d+)", 8) & tonumber("020000000", 8) ~= 0 then
-      count = count + 1 -- O_TMPFILE
+      count = count + 1 -- a file without a name (O_TMPFILE)
     end
   end
   return count
 end
 
-t.test("fields are strings, repeated ones lists, in the bytes that were sent", function()
+t.test("fields are strings, lists if repeated, in the bytes that were sent", function()
   local body = form(part("a", "one"), part("b", ""), part("a", "two\r\n--\r\n"), part("ü", "\0\255"), part("a", "3"))
   read(body, nil, function(fields, files)
     t.eq(fields, { a = { "one", "two\r\n--\r\n", "3" }, b = "", ["ü"] = "\0\255" })
@@ -83,7 +82,7 @@ t.test("fields are strings, repeated ones lists, in the bytes that were sent", f
   end)
 end)
 
-t.test("files are in temporary files, in order and by name", function()
+t.test("files are in temporary files, in a list in order and by name", function()
   local body = form(part("x", "field"), part("f", "first", "a.txt"), part("g", "second", "b.png", "image/png"),
     part("f", "", "c.txt"))
   read(body, nil, function(fields, files)
@@ -107,7 +106,7 @@ t.test("files are in temporary files, in order and by name", function()
   end)
 end)
 
-t.test("a file input without a choice is no file", function()
+t.test("a file input without a chosen file is not a file", function()
   read(form(part("f", "", ""), part("x", "1")), nil, function(fields, files)
     t.eq({ fields, files }, { { x = "1" }, {} })
   end)
@@ -116,7 +115,7 @@ t.test("a file input without a choice is no file", function()
   end)
 end)
 
-t.test("a form may have no parts at all", function()
+t.test("a form may have no parts", function()
   read("--B--\r\n", nil, function(fields, files) t.eq({ fields, files }, { {}, {} }) end)
 end)
 
@@ -128,7 +127,7 @@ t.test("names are read as browsers and curl write them", function()
   end
 end)
 
-t.test("basename is what is left when nothing is trusted", function()
+t.test("basename is safe for every filename", function()
   for filename, want in pairs {
     ["../../etc/passwd"] = "passwd", ["/abs/x.txt"] = "x.txt", ["C:\\dir\\x.txt"] = "x.txt", [".."] = "file",
     ["a/.."] = "file", ["dir/"] = "file", [" x%0D%0Ay "] = "xy", [".profile"] = ".profile",
@@ -138,7 +137,7 @@ t.test("basename is what is left when nothing is trusted", function()
   end
 end)
 
-t.test("a form may come byte by byte", function()
+t.test("a form may arrive byte by byte", function()
   local app = web.new()
   app:post("/", function(req)
     local fields, files = req:form()
@@ -156,7 +155,7 @@ t.test("a form may come byte by byte", function()
   end)
 end)
 
-t.test("a form can be asked for twice, and after the body was", function()
+t.test("a form can be read twice, also after the body", function()
   local body = form(part("a", "1"), part("f", "x", "y"))
   local function twice(before)
     return post(function(req)
@@ -187,7 +186,7 @@ t.test("a urlencoded form has no files, and its own limits", function()
   t.eq(refused("a=1", nil, { "Content-Type: multipart/mixed; boundary=B" }), 415)
 end)
 
-t.test("on_file gets each file as it comes, and nothing is stored", function()
+t.test("on_file gets each file as it arrives, and nothing is stored", function()
   local seen = {}
   read(form(part("a", "1"), part("f", "one", "x"), part("g", "two", "y"), part("b", "2")), {
     on_file = function(p)
@@ -203,7 +202,7 @@ t.test("on_file gets each file as it comes, and nothing is stored", function()
   end)
 end)
 
-t.test("on_file may pass a file over, in the middle too, or keep it", function()
+t.test("on_file may skip a file, also from the middle on, or keep it", function()
   local data = ("0123456789"):rep(50000)
   read(form(part("f", data, "skip"), part("f", data, "half"), part("f", "kept", "keep"), part("f", data, "read")), {
     on_file = function(p)
@@ -221,7 +220,7 @@ t.test("on_file may pass a file over, in the middle too, or keep it", function()
   end)
 end)
 
-t.test("on_file is called before the rest of the file has come, and reads no faster than it takes", function()
+t.test("on_file is called before the rest of the file has arrived, and the server reads no faster than it", function()
   local app, gate, first, total = web.new { body = 2 ^ 40 }, {}, nil, 0
   app:post("/", function(req)
     assert(req:form { on_file = function(p)
@@ -273,7 +272,7 @@ t.test("a file of many pieces is stored bit for bit", function()
   end)
 end)
 
-t.test("move gives a file a name that stays, and replaces another only when told to", function()
+t.test("move gives a file a name so that it stays, and replaces another file only with replace", function()
   local dir = t.tmp()
   read(form(part("f", "new", "x"), part("g", "other", "y")), nil, function(_, files)
     t.eq(files.f:move(dir .. "/a"), true)
@@ -309,7 +308,7 @@ t.test("move copies to another file system", function()
   os.remove(target)
 end)
 
-t.test("temporary files are made where `dir` says; a folder that is not there is 500 and says no more", function()
+t.test("temporary files are made in `dir`; a folder that does not exist is a 500 without details", function()
   local dir = t.tmp()
   read(form(part("f", "x", "y")), { dir = dir }, function(_, files)
     t.eq(t.run("stat -c %d " .. dir .. "; stat -Lc %d " .. files.f.path).out:match "^(%d+)\n%1\n" ~= nil, true)
@@ -319,7 +318,7 @@ t.test("temporary files are made where `dir` says; a folder that is not there is
   t.ok(reason:find "^store: ", reason)
 end)
 
-t.test("temporary files end with the request: after an answer, an error, a refusal and a cut", function()
+t.test("temporary files end with the request: after a response, an error, a refusal and a cut", function()
   local app, count = web.new(), nil
   app:post("/:how", function(req)
     local fields = req:form { parts = 3 }
@@ -350,7 +349,7 @@ t.test("temporary files end with the request: after an answer, an error, a refus
   end)
 end)
 
-t.test("a handler that is killed loses its connection and its temporary files", function()
+t.test("a handler that is killed ends its connection and its temporary files", function()
   local app, task = web.new(), nil
   app:post("/", function(req)
     assert(req:form())
@@ -376,7 +375,7 @@ t.test("a handler that is killed loses its connection and its temporary files", 
   end)
 end)
 
-t.test("after its request a part can be used no more, but what was moved stays", function()
+t.test("after its request a part cannot be used, but files that were moved stay", function()
   local kept
   post(function(req)
     local _, files = req:form()
@@ -384,14 +383,14 @@ t.test("after its request a part can be used no more, but what was moved stays",
     return "x"
   end, form(part("f", "1", "a")))
   for _, call in ipairs { "read", "stream", "open", "keep" } do
-    t.raises(call .. ": the part is gone", kept[call], kept)
+    t.raises(call .. ": the part is closed", kept[call], kept)
   end
-  t.raises("move: the part is gone", kept.move, kept, "x")
+  t.raises("move: the part is closed", kept.move, kept, "x")
   kept:close()
 end)
 
--- A hundred small files of one form held a hundred descriptors until the request's end.
-t.test("small files have no descriptor until their path is wanted", function()
+-- A hundred small files of one form held a hundred descriptors until the end of the request.
+t.test("small files have no descriptor until their path is requested", function()
   local parts = {}
   for i = 1, 90 do parts[i] = part("f" .. i, "content " .. i, "name" .. i) end
   parts[91] = part("limit", BIG:sub(2), "x")
@@ -408,7 +407,7 @@ t.test("small files have no descriptor until their path is wanted", function()
   end)
 end)
 
-t.test("a small file that cannot be stored tells why when its path is wanted", function()
+t.test("if a small file cannot be stored, reading its path says why", function()
   read(form(part("f", "x", "y")), { dir = t.tmp() .. "/none" }, function(_, files)
     t.eq(files.f:read(), "x")
     t.is_nil(files.f.path)
@@ -420,7 +419,7 @@ t.test("a small file that cannot be stored tells why when its path is wanted", f
   end)
 end)
 
-t.test("close gives a temporary file back early", function()
+t.test("close frees a temporary file early", function()
   read(form(part("f", BIG, "a")), nil, function(_, files)
     t.eq(open_files(), 1)
     files.f:close()
@@ -428,7 +427,7 @@ t.test("close gives a temporary file back early", function()
   end)
 end)
 
-t.test("every limit is 413", function()
+t.test("exceeding a limit is 413", function()
   local two = form(part("a", "12345"), part("f", "12345", "x"))
   for name, value in pairs { body = 50, parts = 1, part_headers = 40, field = 4, fields = 5, file = 4, files = 0 } do
     t.eq(refused(two, { [name] = value }), 413, name)
@@ -442,7 +441,7 @@ t.test("every limit is 413", function()
   t.eq(post(function(req) req:form() end, two, { body = 50 }).status, 413, "the app's limit")
 end)
 
-t.test("a form over the body's limit is refused before it has come", function()
+t.test("a form over the body's limit is refused before it arrives", function()
   local app = web.new { body = 1000 }
   app:post("/", function(req) req:form() end)
   http.with(app, function(open)
@@ -453,7 +452,7 @@ t.test("a form over the body's limit is refused before it has come", function()
   end)
 end)
 
-t.test("a client that waits for 100 Continue is told so when the form is asked for", function()
+t.test("a client that waits for 100 Continue gets it when the form is read", function()
   local app, gate = web.new(), {}
   app:post("/", function(req)
     loop.wait(gate)
@@ -473,7 +472,7 @@ t.test("a client that waits for 100 Continue is told so when the form is asked f
   end)
 end)
 
-t.test("a form that comes in too slowly is 408", function()
+t.test("a form that arrives too slowly is 408", function()
   local app = web.new { body_time = 0.1, body_rate = 1000 }
   app:post("/", function(req) req:form() end)
   http.with(app, function(open)
@@ -484,7 +483,7 @@ t.test("a form that comes in too slowly is 408", function()
   end)
 end)
 
-t.test("others are served while a form is stored", function()
+t.test("other requests are served while a form is stored", function()
   local app, done = web.new { body = 2 ^ 30 }, nil
   app:post("/", function(req)
     local _, files = assert(req:form())
@@ -507,7 +506,7 @@ t.test("others are served while a form is stored", function()
   end)
 end)
 
-t.test("what is malformed is 400, and the connection goes on", function()
+t.test("a malformed form is 400, and the connection stays open", function()
   local app = web.new()
   app:post("/", function(req)
     local fields = req:form()
@@ -529,7 +528,7 @@ t.test("what is malformed is 400, and the connection goes on", function()
   end)
 end)
 
-t.test("what on_file raises is the handler's error, with its place", function()
+t.test("an error of on_file is the handler's, with its place", function()
   local logged = http.logged(function()
     t.eq(post(function(req) req:form { on_file = function() error "on purpose" end } end,
       form(part("f", "x", "y"))).status, 500)
@@ -537,7 +536,7 @@ t.test("what on_file raises is the handler's error, with its place", function()
   t.ok(logged:find "web_form_test.lua:%d+: on purpose", logged)
 end)
 
-t.test("a handler that catches what a stream raises still cannot read on in a refused form", function()
+t.test("a handler that catches an error of a stream cannot continue to read a refused form", function()
   local caught, r
   r = post(function(req)
     local fields = req:form { file = 3, on_file = function(p) caught = not pcall(p.read, p) end }
@@ -560,7 +559,7 @@ t.test("misuse raises and names the option", function()
   misuse("table or number expected, got string", "x")
 end)
 
-t.test("curl sends files as it always does", function()
+t.test("curl sends files", function()
   if t.run("curl --version").code ~= 0 then return end
   local app, got = web.new(), nil
   app:post("/", function(req)

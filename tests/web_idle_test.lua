@@ -1,6 +1,5 @@
--- Idle time of keep-alive connections. The first test is a regression: the web server read a clock that
--- stood still at the start of the process, so from one idle time later on every new connection was
--- closed at once.
+-- Idle time of keep-alive connections. The first test is a regression: the server's clock did not advance after the
+-- start of the process, so that after one idle time every new connection was closed at once.
 
 local t = require("tests.kit")
 local web = require "lio.webserver"
@@ -26,7 +25,7 @@ local function request(c)
   return line
 end
 
-t.test("a connection made long after the start has its whole idle time", function()
+t.test("a connection that is opened long after the start has its whole idle time", function()
   serve({ keep_alive_time = 1.5 }, function(port)
     loop.sleep(1.6)
     local c = assert(net.connect("127.0.0.1", port))
@@ -36,18 +35,18 @@ t.test("a connection made long after the start has its whole idle time", functio
   end)
 end)
 
-t.test("each request begins the idle time anew", function()
+t.test("each request restarts the idle time", function()
   serve({ keep_alive_time = 1.5 }, function(port)
     local c = assert(net.connect("127.0.0.1", port))
     for _ = 1, 5 do
-      loop.sleep(0.4) -- more than the limit in sum
+      loop.sleep(0.4) -- in total longer than the limit
       t.eq(request(c), "HTTP/1.1 200 OK")
     end
     c:close()
   end)
 end)
 
-t.test("a connection without a request is closed after the idle time, silently", function()
+t.test("a connection without a request is closed after the idle time, without a response", function()
   serve({ keep_alive_time = 0.2 }, function(port)
     local c = assert(net.connect("127.0.0.1", port))
     local begun = loop.now()
@@ -57,9 +56,9 @@ t.test("a connection without a request is closed after the idle time, silently",
   end)
 end)
 
--- Regression: the idle time counted from before the wait that the request ended, so a loop with nothing
--- else to do closed a connection early. The client is another process, which does not turn this loop.
-t.test("the idle time counts from the request also when the loop slept before it", function()
+-- Regression: the idle time counted from before the wait that the request ended, so a loop without other work closed a
+-- connection early. The client is another process, which does not run this loop.
+t.test("the idle time counts from the request, also if the loop slept before it", function()
   serve({ keep_alive_time = 2 }, function(port)
     local client = t.write(t.tmp() .. "/client.lua", ([[
       local lio, socket = require "lio", require "lio.socket"
@@ -78,7 +77,7 @@ t.test("the idle time counts from the request also when the loop slept before it
       print(lio.now() - begun)
     ]]):format(port))
     local child <close> = t.spawn(t.lio() .. " " .. t.quote(client))
-    loop.sleep(3.5) -- no other event and no other timer meanwhile
+    loop.sleep(3.5) -- without other events and timers
     local seconds = tonumber(child:line())
     t.ok(seconds and seconds >= 1.9, "closed after " .. tostring(seconds) .. " s")
   end)

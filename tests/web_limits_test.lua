@@ -1,11 +1,11 @@
 -- Limits in time and number: each ends what it limits, and nothing else.
--- Where a limit must not strike, the client keeps a second's distance from it, for machines that are busy elsewhere.
+-- Where a limit must not apply, the client stays a second below it, because the machine may be busy.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local lio = require "lio"
 local loop = require "lio.loop"
+local net = require "lio.net"
 local web = require "lio.webserver"
 
 local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -17,19 +17,19 @@ local function app_with(options)
   return app
 end
 
--- Seconds that `f` takes.
+-- The seconds that `f` takes.
 local function lasts(f)
   local began = lio.now()
   f()
   return lio.now() - began
 end
 
--- Whether it took as long as it should; a busy machine may add to that.
+-- Whether it took as long as expected; a busy machine may take longer.
 local function in_time(spent, want)
   return spent > want * 0.95 and spent < want + 2 or error(("took %.3f s, not %.3f"):format(spent, want), 2)
 end
 
-t.test("a head that does not come to its end in the header time is 408", function()
+t.test("a head that is not complete within the header time is 408", function()
   http.with(app_with { header_time = 0.15 }, function(open)
     local c = open()
     c:send "GET / HTTP/1.1\r\n"
@@ -38,7 +38,7 @@ t.test("a head that does not come to its end in the header time is 408", functio
   end)
 end)
 
-t.test("a head that trickles in does not win time by each byte", function()
+t.test("a head that arrives byte by byte does not get more time", function()
   http.with(app_with { header_time = 0.2 }, function(open)
     local c = open()
     local spent = lasts(function()
@@ -53,29 +53,29 @@ t.test("a head that trickles in does not win time by each byte", function()
   end)
 end)
 
-t.test("the header time of the second request counts from its own first byte", function()
+t.test("the header time of the second request counts from its first byte", function()
   http.with(app_with { header_time = 1.5 }, function(open)
     local c = open()
     for _ = 1, 4 do
       c:send(GET:sub(1, 9))
-      loop.sleep(0.4) -- more than the limit in sum
+      loop.sleep(0.4) -- in total longer than the limit
       t.eq(c:ask(GET:sub(10), "GET").status, 200)
     end
   end)
 end)
 
-t.test("an idle connection is closed without a word after the keep-alive time", function()
+t.test("an idle connection is closed after the keep-alive time, without a response", function()
   http.with(app_with { keep_alive_time = 0.15 }, function(open)
     local c = open()
     t.ok(in_time(lasts(function() t.ok(c:ended()) end), 0.15))
   end)
 end)
 
-t.test("the keep-alive time begins anew behind each request", function()
+t.test("the keep-alive time restarts after each request", function()
   http.with(app_with { keep_alive_time = 1.5 }, function(open)
     local c = open()
     for _ = 1, 4 do
-      loop.sleep(0.4) -- more than the limit in sum
+      loop.sleep(0.4) -- in total longer than the limit
       t.eq(c:ask(GET).status, 200)
     end
     t.ok(in_time(lasts(function() t.ok(c:ended()) end), 1.5))
@@ -95,7 +95,7 @@ t.test("a handler may take longer than every time limit", function()
   end)
 end)
 
-t.test("a body that falls behind the minimum rate is 408", function()
+t.test("a body slower than the minimum rate is 408", function()
   http.with(app_with { body_time = 0.1, body_rate = 1000 }, function(open)
     local c = open()
     local spent = lasts(function()
@@ -113,19 +113,19 @@ t.test("a body that falls behind the minimum rate is 408", function()
   end)
 end)
 
-t.test("a body that keeps the rate may take its time", function()
+t.test("a body that keeps the minimum rate may take any time", function()
   http.with(app_with { body_time = 1, body_rate = 100 }, function(open)
     local c = open()
     c:send "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 250\r\n\r\n"
     for _ = 1, 10 do
       c:send(("x"):rep(25))
-      loop.sleep(0.12) -- more than the time in sum; each piece gains twice as much
+      loop.sleep(0.12) -- in total longer than the time; each piece allows twice as much
     end
     t.eq(#c:response().body, 250)
   end)
 end)
 
-t.test("the time a handler takes between two pieces is not the client's", function()
+t.test("the time that a handler takes between two pieces does not count for the client", function()
   local app = web.new { body_time = 1, body_rate = 1000000 }
   local asks = {}
   app:post("/", function(req)
@@ -148,7 +148,7 @@ t.test("the time a handler takes between two pieces is not the client's", functi
   end)
 end)
 
-t.test("a client that never sends the body nobody asked for is let go without a second answer", function()
+t.test("if the client does not send a body that was not read, its connection closes without a response", function()
   local app = web.new { body_time = 0.1 }
   app:post("/", function() return "done" end)
   http.with(app, function(open)
@@ -159,7 +159,7 @@ t.test("a client that never sends the body nobody asked for is let go without a 
   end)
 end)
 
-t.test("a connection serves as many requests as allowed, the last says close", function()
+t.test("a connection serves the allowed number of requests, and the last response says close", function()
   http.with(app_with { requests = 3 }, function(open)
     local c = open()
     c:send(GET:rep(5))
@@ -170,7 +170,7 @@ t.test("a connection serves as many requests as allowed, the last says close", f
   end)
 end)
 
-t.test("beyond the connections allowed others wait until one ends", function()
+t.test("beyond the allowed number of connections, others wait until one ends", function()
   http.with(app_with { connections = 2 }, function(open, server)
     local a, b = open(), open()
     t.eq(a:ask(GET).status, 200)
@@ -202,6 +202,31 @@ t.test("limits may be infinite or fractions", function()
       t.eq(c:request("POST", "/", nil, "abc").body, "abc")
       t.eq(c:ask(GET).status, 200)
     end)
+end)
+
+-- Such requests kept their descriptors forever.
+t.test("requests without an end do not use up the descriptors of the server", function()
+  local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 64; exec " .. t.lio() .. " " .. t.quote(
+    t.write(t.tmp() .. "/server.lua", [[
+      local app = require("lio.webserver").new { header_time = 0.1 }
+      app:get("/", function() return "alive" end)
+      app:run("127.0.0.1:0")]]))))
+  local port = math.tointeger(tonumber(child:expect ":(%d+)/$"))
+  loop.run(function()
+    local held = {}
+    for i = 1, 200 do
+      local c = assert(net.connect("127.0.0.1", port))
+      held[i] = c
+      c:send "GET / HTTP/1.1\r\nHost"
+    end
+    local fresh <close> = http.open(port)
+    t.eq(fresh:request("GET", "/").body, "alive", "while the others still hold on")
+    for _, c in ipairs(held) do c:close() end
+    for _ = 1, 100 do
+      local c <close> = http.open(port)
+      t.eq(c:request("GET", "/").body, "alive")
+    end
+  end)
 end)
 
 t.finish()

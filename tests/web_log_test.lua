@@ -1,8 +1,7 @@
--- `web.log`: what a line says, when it is written, and that nobody can forge one.
+-- `web.log`: the content of a line, when it is written, and that a client cannot forge one.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local json = require "lio.json"
 local loop = require "lio.loop"
 local web = require "lio.webserver"
@@ -12,7 +11,7 @@ local function read(path)
   return file:read "a"
 end
 
--- Serves an app with a log in `format` that `build` has set up, runs `f(open)`, and returns the lines.
+-- Serves an app with a log in `format` and the routes of `build`, runs `f(open)`, and returns the lines.
 local function logged(format, build, f)
   local lines, app = {}, web.new()
   local log = web.log { format = format, file = function(text)
@@ -38,7 +37,7 @@ t.test("a line of the Combined Log Format", function()
     ' "GET /a%?q=1 HTTP/1%.1" 200 5 "http://x/" "tester/1%.0 %(x; y%)"$'), lines[1])
 end)
 
-t.test("what is missing is a dash, and so are no bytes", function()
+t.test("a missing value is a dash, and so is a length of 0", function()
   local lines = logged("combined", function(app)
     app:get("/", function() return 204 end)
   end, function(open)
@@ -49,7 +48,7 @@ t.test("what is missing is a dash, and so are no bytes", function()
   t.ok(lines[2]:find '"HEAD /none HTTP/1.1" 404 %- "%-" "%-"$', lines[2])
 end)
 
-t.test("no client can end a field or a line", function()
+t.test("a client cannot end a field or a line", function()
   local lines = logged("combined", function(app)
     app:get("/*rest", function() return "x" end)
   end, function(open)
@@ -60,7 +59,7 @@ t.test("no client can end a field or a line", function()
     lines[1])
 end)
 
-t.test("a user that the program has found is named, on one line and without blanks", function()
+t.test("a user that the program has set is logged, on one line and without blanks", function()
   local lines = logged("combined", function(app)
     app:get("/", function(req)
       req.user = "jo e\n"
@@ -87,7 +86,7 @@ t.test("a line as JSON", function()
     remote = "127.0.0.1", agent = 'x"y\\xFF', request_id = "r1" })
 end)
 
-t.test("a function makes its own line, or none", function()
+t.test("a function formats its own line, or none", function()
   local lines = logged(function(entry, req, res)
     t.eq({ req.path, res:sent() }, { entry.path, entry.status, entry.bytes, false })
     return entry.path ~= "/quiet" and entry.status .. " " .. entry.path or nil
@@ -102,7 +101,7 @@ local function short(entry)
   return ("%s %s %s %s%s"):format(entry.method, entry.path, entry.status, entry.bytes, entry.aborted and " cut" or "")
 end
 
-t.test("streams, long bodies, HEAD, errors, 404 and 405 are logged with what was sent of them", function()
+t.test("streams, long bodies, HEAD, errors, 404 and 405 are logged with the bytes that were sent", function()
   local lines
   http.logged(function()
     lines = logged(short, function(app)
@@ -137,7 +136,7 @@ t.test("pipelined requests are logged in order, each with its own bytes", functi
   t.eq(lines, { "GET /1 200 1", "GET /20 200 20", "GET /300 200 300" })
 end)
 
-t.test("an answer that its client broke off counts what was taken of it, and says so", function()
+t.test("a response that its client has cut short counts the bytes that were sent, and is marked as aborted", function()
   local done, app, entry = {}, web.new(), nil
   app:use(web.log { file = function() end, format = function(e)
     entry = e
@@ -157,7 +156,7 @@ t.test("an answer that its client broke off counts what was taken of it, and say
   end)
 end)
 
-t.test("lines are kept for a moment and written together", function()
+t.test("lines are kept for a while and written together", function()
   local writes, app = {}, web.new()
   local written = {}
   app:use(web.log { format = short, file = function(text)
@@ -171,13 +170,13 @@ t.test("lines are kept for a moment and written together", function()
     t.ok(#writes <= 1)
     while #table.concat(writes) < 20 * #"GET / 200 1\n" do loop.wait(written) end
     t.eq(table.concat(writes), ("GET / 200 1\n"):rep(20))
-    -- The next moment begins with the next line.
+    -- The time starts again with the next line.
     c:request("GET", "/")
     while #table.concat(writes) < 21 * #"GET / 200 1\n" do loop.wait(written) end
   end)
 end)
 
-t.test("many lines are written before the moment is over", function()
+t.test("many lines are written before the time has passed", function()
   local size, app = 0, web.new()
   app:use(web.log { format = function() return ("x"):rep(40000) end, file = function(text) size = size + #text end })
   app:get("/", function() return "x" end)
@@ -200,12 +199,12 @@ t.test("a stop loses no line", function()
     loop.fork(server.stop, server, 10)
     while not server.stopping or not loop.wakeup(go) do loop.sleep(0) end
     t.eq(c:response("GET").body, "x")
-    -- Written by now, not a moment later.
+    -- Written now, not after the time.
     t.eq(table.concat(lines), "GET /slow 200 1\n")
   end)
 end)
 
-t.test("a file is appended to, and reopened by its name after it was moved", function()
+t.test("lines are appended to a file, which is reopened by its name after it was moved", function()
   local path = t.tmp() .. "/access.log"
   t.write(path, "before\n")
   local app = web.new()
@@ -225,7 +224,7 @@ t.test("a file is appended to, and reopened by its name after it was moved", fun
   t.eq(read(path), "GET /3 200 1\n")
 end)
 
-t.test("reopening leaves no descriptor behind, and keeps the old file when there is no new one", function()
+t.test("reopening leaks no descriptor, and keeps the old file if there is no new one", function()
   local folder = t.tmp()
   local log <close> = web.log { file = folder .. "/log" }
   local _, before = t.descriptors()
@@ -242,7 +241,7 @@ t.test("reopening leaves no descriptor behind, and keeps the old file when there
   t.eq(log:flush(), true)
 end)
 
-t.test("each line has the time at which its request came", function()
+t.test("each line has the time at which its request arrived", function()
   local lines, app, now = {}, web.new(), 86399.25
   local formats = {}
   for _, format in ipairs { "combined", "json" } do
@@ -266,7 +265,7 @@ t.test("each line has the time at which its request came", function()
   t.eq(json.decode(lines[4]).time, "1970-01-02T00:00:00.750Z")
 end)
 
-t.test("a writer that works again is told of when it fails again, and one that raises harms nobody", function()
+t.test("a writer that fails again after a success is reported again; one that raises harms nothing else", function()
   local app, fails = web.new(), true
   local log = web.log { format = short, file = function() if fails then error("no more", 0) end end }
   app:use(log)
@@ -284,7 +283,7 @@ t.test("a writer that works again is told of when it fails again, and one that r
   t.eq(text, ("lio: access log: no more\n"):rep(2))
 end)
 
-t.test("a writer that fails is told of once, and requests are answered all the same", function()
+t.test("a writer that fails is reported once, and requests are still answered", function()
   local app = web.new()
   local log = web.log { format = short, file = { write = function() return nil, "disk full" end } }
   app:use(log)
@@ -301,7 +300,7 @@ t.test("a writer that fails is told of once, and requests are answered all the s
   t.eq(text, "lio: access log: disk full\n")
 end)
 
-t.test("a format that raises costs its line only", function()
+t.test("a format that raises loses only its line", function()
   local app = web.new()
   app:use(web.log { format = function() error "bad format" end, file = function() end })
   app:get("/", function() return "x" end)
@@ -314,7 +313,7 @@ t.test("a format that raises costs its line only", function()
   t.ok(text:find "bad format")
 end)
 
-t.test("wrong options raise where they are given", function()
+t.test("wrong options raise at the caller's line", function()
   t.raises("web_log_test.*web.log: option 'path' is unknown$", function() web.log { path = "x" } end)
   t.raises("web.log: option 'format' must be \"combined\" or \"json\" or a function, got \"xml\"",
     web.log, { format = "xml" })

@@ -1,8 +1,7 @@
 -- Middleware: what runs around handlers, in which order, and what it can change.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"
 
 local function ask(app, target, method)
@@ -27,7 +26,7 @@ t.test("middleware runs in the order of use, around the handler", function()
   t.eq(order, { 1, 2, 3, "handler", -3, -2, -1 })
 end)
 
-t.test("a prefix confines middleware to the paths below it", function()
+t.test("a prefix limits middleware to the paths below it", function()
   local app = web.new()
   app:use("/admin", function(_, res, next) res:header("X-Admin", "1") next() end)
   app:get("/*rest", function() return "x" end)
@@ -50,14 +49,14 @@ t.test("a prefix may end in a slash", function()
   t.eq(ask(app, "/ab").body, "x")
 end)
 
-t.test("without next the handler does not run, and middleware answers", function()
+t.test("without next the handler does not run, and middleware responds", function()
   local app, ran = web.new(), false
   app:use(function(req) return req.headers.authorization and 200 or 401, "who?" end)
   app:get("/", function() ran = true end)
   t.eq({ ask(app).status, ran }, { 401, false })
 end)
 
-t.test("after next the answer can be read and changed", function()
+t.test("after next the response can be read and changed", function()
   local app, seen = web.new(), nil
   app:use(function(_, res, next)
     next()
@@ -71,7 +70,7 @@ t.test("after next the answer can be read and changed", function()
   t.eq({ r.status, r.body, r.headers["x-a"], r.headers["x-b"] }, { 201, "BODY", "changed", "added" })
 end)
 
-t.test("what middleware returns replaces the answer; returning next changes nothing", function()
+t.test("a result of middleware replaces the response; returning next changes nothing", function()
   local app = web.new()
   app:use("/replace", function(_, _, next) next() return 202, "mine" end)
   app:use("/pass", function(_, _, next) return next() end)
@@ -84,7 +83,7 @@ t.test("what middleware returns replaces the answer; returning next changes noth
   end)
 end)
 
-t.test("middleware also sees 404, 405 and OPTIONS", function()
+t.test("middleware also runs for 404, 405 and OPTIONS", function()
   local app, seen = web.new(), {}
   app:use(function(_, res, next)
     next()
@@ -101,7 +100,7 @@ t.test("middleware also sees 404, 405 and OPTIONS", function()
   t.eq(seen, { 404, 405, 204 })
 end)
 
-t.test("code behind next runs when the handler raised, and finds the answer and the error", function()
+t.test("code behind next runs if the handler has raised, and finds the response and the error", function()
   local app, seen = web.new { debug = true }, nil
   app:use(function(_, res, next)
     next()
@@ -121,7 +120,7 @@ t.test("code behind next runs when the handler raised, and finds the answer and 
   t.eq(select(2, log:gsub("lio: error in", "")), 2, "each is logged once")
 end)
 
-t.test("an error keeps the headers that middleware has set, but for those of the body", function()
+t.test("after an error, the headers that middleware has set stay, except for those of the body", function()
   local app = web.new { body = 4 }
   local order = {}
   app:use(function(_, res, next)
@@ -167,7 +166,7 @@ t.test("an error keeps the headers that middleware has set, but for those of the
   end)
 end)
 
-t.test("the handlers of one route go on behind next as middleware does", function()
+t.test("each of several handlers of a route continues behind next, like middleware", function()
   local app, seen = web.new(), nil
   app:get("/", function(_, res, next)
     res:header("X-First", "1")
@@ -181,7 +180,7 @@ t.test("the handlers of one route go on behind next as middleware does", functio
   end)
 end)
 
-t.test("an error after the answer has begun still ends the connection, and code behind next runs", function()
+t.test("after an error in a response that has begun, the connection ends, and code behind next runs", function()
   local app, after = web.new(), 0
   app:use(function(_, _, next)
     next()
@@ -203,7 +202,7 @@ t.test("an error after the answer has begun still ends the connection, and code 
   t.eq(select(2, log:gsub("halfway", "")), 1)
 end)
 
-t.test("an error in middleware is 500, before as after next", function()
+t.test("an error in middleware is 500, before and after next", function()
   for _, late in ipairs { false, true } do
     local app = web.new()
     app:use(function(_, _, next)
@@ -216,7 +215,7 @@ t.test("an error in middleware is 500, before as after next", function()
   end
 end)
 
-t.test("handlers below middleware may write in pieces and take connections over", function()
+t.test("handlers below middleware may write in pieces and take over connections", function()
   local app, after = web.new(), 0
   app:use(function(_, _, next) next() after = after + 1 end)
   app:get("/write", function(_, res)
@@ -237,7 +236,7 @@ t.test("handlers below middleware may write in pieces and take connections over"
   t.eq(after, 2)
 end)
 
-t.test("middleware has the route's parameters", function()
+t.test("middleware reads the parameters of the route", function()
   local app = web.new()
   app:use(function(req, res, next) res:header("X-Id", req.params.id or "none") next() end)
   app:get("/users/:id", function() return "x" end)
@@ -245,7 +244,7 @@ t.test("middleware has the route's parameters", function()
   t.eq(ask(app, "/users").headers["x-id"], "none")
 end)
 
-t.test("next may be called once by each middleware", function()
+t.test("each middleware may call next once", function()
   local app, ran = web.new(), 0
   app:use(function(_, _, next)
     next()
@@ -260,7 +259,7 @@ t.test("next may be called once by each middleware", function()
   t.eq({ ask(app).body, ran }, { "x", 1 })
 end)
 
-t.test("middleware may wait, before next as after, and others are answered meanwhile", function()
+t.test("middleware may wait, before and after next, and other requests are answered meanwhile", function()
   local loop = require "lio.loop"
   local app, gate = web.new(), {}
   app:use("/slow", function(_, res, next)
@@ -281,7 +280,7 @@ t.test("middleware may wait, before next as after, and others are answered meanw
   end)
 end)
 
-t.test("what is no middleware is refused where it is given", function()
+t.test("values that are not middleware are refused at the caller's line", function()
   local app = web.new()
   t.raises("use.*function expected, got string", app.use, app, "/x", "y")
   t.raises("prefix must begin with '/'", app.use, app, "x", print)

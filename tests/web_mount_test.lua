@@ -1,11 +1,10 @@
 -- `app:mount`: apps below a prefix of another app.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"
 
--- Asks for each target over one connection. → list of "status body".
+-- Requests each target over one connection. Returns a list of "status body".
 local function ask(app, targets, method)
   local answers = {}
   http.with(app, function(open)
@@ -22,7 +21,7 @@ local function where(req)
   return ("%s|%s|%s"):format(req.base, req.path, req.original_path)
 end
 
-t.test("a mounted app's routes answer below the prefix, and see paths without it", function()
+t.test("the routes of a mounted app are below the prefix, and req.path is without it", function()
   local app, inner = web.new(), web.new()
   inner:get("/", where):get("/list", where):get("/:id/x", function(req) return where(req) .. req.params.id end)
   app:mount("/api", inner)
@@ -33,7 +32,7 @@ t.test("a mounted app's routes answer below the prefix, and see paths without it
   })
 end)
 
-t.test("a prefix may end in a slash, or be nothing but one", function()
+t.test("a prefix may end in a slash, or be only a slash", function()
   local app, inner = web.new(), web.new()
   inner:get("/x", where)
   app:mount("/a/", inner):mount("/", inner)
@@ -50,14 +49,14 @@ t.test("a prefix may have parameters and constraints", function()
     { "200 /users/42|42|a/b", "404 Not Found", "200 /users/42|42|c" })
 end)
 
-t.test("a slash that is escaped in a parameter of the prefix does not move the path", function()
+t.test("an escaped slash in a parameter of the prefix does not move the path", function()
   local app, inner = web.new(), web.new()
   inner:get("/x", where)
   app:mount("/:name", inner)
   t.eq(ask(app, { "/a%2Fb/x" }), { "200 /a/b|/x|/a/b/x" })
 end)
 
-t.test("mounts nest, and each app's middleware runs for what lies in it", function()
+t.test("mounts nest, and the middleware of each app runs for the routes in it", function()
   local app, middle, inner, order = web.new(), web.new(), web.new(), {}
   for name, one in pairs { app = app, middle = middle, inner = inner } do
     one:use(function(req, _, next)
@@ -87,7 +86,7 @@ t.test("a prefix of use is relative in a mounted app", function()
   t.eq(ask(app, { "/in/admin/x", "/in/open", "/in/in/admin" }), { "403 no", "200 yes", "200 yes" })
 end)
 
-t.test("a route that is added after the mount is there", function()
+t.test("a route that is added after the mount is found", function()
   local app, inner, leaf = web.new(), web.new(), web.new()
   app:mount("/a", inner)
   inner:get("/late", where)
@@ -96,7 +95,7 @@ t.test("a route that is added after the mount is there", function()
   t.eq(ask(app, { "/a/late", "/a/b/later" }), { "200 /a|/late|/a/late", "200 /a/b|/later|/a/b/later" })
 end)
 
-t.test("404, 405 and OPTIONS look at all apps", function()
+t.test("404, 405 and OPTIONS take all apps into account", function()
   local app, inner = web.new(), web.new()
   app:put("/api/thing", function() return "put" end)
   inner:get("/thing", function() return "get" end):post("/thing", function() return "post" end)
@@ -113,7 +112,7 @@ t.test("404, 405 and OPTIONS look at all apps", function()
   end)
 end)
 
-t.test("not_found and middleware of a mounted app count for all below its prefix", function()
+t.test("not_found and middleware of a mounted app apply to everything below its prefix", function()
   local app, inner, leaf = web.new(), web.new(), web.new()
   inner:not_found(function(req) return 404, "inner has no " .. req.path end)
   inner:use(function(_, res, next)
@@ -145,7 +144,7 @@ t.test("not_found and middleware of a mounted app count for all below its prefix
   end)
 end)
 
-t.test("not_found counts where a prefix's constraints hold, and in what is mounted later", function()
+t.test("not_found applies where a prefix's constraints are satisfied, also in apps that are mounted later", function()
   local app, inner, late = web.new(), web.new(), web.new()
   app:mount("/users/:id<%d+>", inner)
   inner:not_found(function() return 404, "inner" end)
@@ -155,7 +154,7 @@ t.test("not_found counts where a prefix's constraints hold, and in what is mount
     { "404 inner", "404 Not Found", "404 late", "404 Not Found" })
 end)
 
-t.test("behind next the middleware of each app finds its own paths, whatever was raised and answered", function()
+t.test("behind next the middleware of each app finds its own paths, also after errors", function()
   local app, inner, leaf = web.new(), web.new(), web.new()
   local seen = {}
   for name, one in pairs { app = app, inner = inner, leaf = leaf } do
@@ -178,7 +177,7 @@ t.test("behind next the middleware of each app finds its own paths, whatever was
   t.eq(seen.leaf, { "/boom", "/in/leaf", 503 })
 end)
 
-t.test("on_error of the innermost app that has one answers, with the paths it knows", function()
+t.test("the innermost on_error responds, with the paths of its app", function()
   local app, inner, leaf = web.new(), web.new(), web.new()
   local function boom() error("boom", 0) end
   leaf:get("/boom", boom)
@@ -207,7 +206,7 @@ t.test("one app can be mounted twice, and two apps at one prefix", function()
   t.eq(ask(app, { "/1/a", "/2/a", "/1/b" }), { "200 /1|/a|/1/a", "200 /2|/a|/2/a", "200 /1|/b|/1/b" })
 end)
 
-t.test("handlers of a mounted app may wait, and requests do not see each other's paths", function()
+t.test("handlers of a mounted app may wait, and requests do not get each other's paths", function()
   local app, inner = web.new(), web.new()
   local loop = require "lio.loop"
   inner:get("/:id", function(req)
@@ -224,7 +223,7 @@ t.test("handlers of a mounted app may wait, and requests do not see each other's
   end)
 end)
 
-t.test("what cannot be mounted is refused where it is given", function()
+t.test("a value that cannot be mounted is refused at the caller's line", function()
   local app, inner = web.new(), web.new()
   t.raises("web_mount_test.*bad argument #1 to 'mount'", function() app:mount("x", inner) end)
   t.raises("bad argument #1 to 'mount'", function() app:mount("/*all", inner) end)
@@ -234,7 +233,7 @@ t.test("what cannot be mounted is refused where it is given", function()
   t.raises("web_mount_test.*an app cannot be mounted in itself", function() app:mount("/y", inner) end)
   local one = web.new():get("/r/a", where)
   local other = web.new():get("/a", where)
-  t.raises("there is a route for GET '/r/a' already", function() one:mount("/r", other) end)
+  t.raises("a route for GET '/r/a' exists already", function() one:mount("/r", other) end)
 end)
 
 t.finish()

@@ -1,9 +1,8 @@
--- RFC 9112 as the server keeps it: versions, connections, pipelining, targets. What it refuses is in
+-- RFC 9112 as the server implements it: versions, connections, pipelining, targets. Requests that it refuses are in
 -- web_refusals_test.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
 local web = require "lio.webserver"
 
@@ -13,7 +12,7 @@ local function app_of_names()
   return app
 end
 
-t.test("HTTP/1.1 keeps the connection, and says nothing about it", function()
+t.test("HTTP/1.1 keeps the connection open, without a field that says so", function()
   http.with(app_of_names(), function(open)
     local c = open()
     for i = 1, 5 do
@@ -23,7 +22,7 @@ t.test("HTTP/1.1 keeps the connection, and says nothing about it", function()
   end)
 end)
 
-t.test("Connection: close is honoured and confirmed, alone or in a list", function()
+t.test("Connection: close is obeyed and confirmed, alone or in a list", function()
   http.with(app_of_names(), function(open)
     for _, value in ipairs { "close", "Close", "x-foo, close", "close, te" } do
       local c = open()
@@ -33,7 +32,7 @@ t.test("Connection: close is honoured and confirmed, alone or in a list", functi
   end)
 end)
 
-t.test("what a client sends after Connection: close is not answered", function()
+t.test("requests after Connection: close are not answered", function()
   http.with(app_of_names(), function(open)
     local c = open()
     c:send "GET /1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -42,7 +41,7 @@ t.test("what a client sends after Connection: close is not answered", function()
   end)
 end)
 
-t.test("HTTP/1.0 closes unless the client asks to keep the connection", function()
+t.test("HTTP/1.0 closes unless the client requests keep-alive", function()
   http.with(app_of_names(), function(open)
     local c = open()
     local r = c:ask "GET /a HTTP/1.0\r\n\r\n"
@@ -72,7 +71,7 @@ t.test("pipelined requests are answered in order, with bodies among them", funct
   end)
 end)
 
-t.test("a handler that waits keeps later answers back, and earlier ones are not kept by it", function()
+t.test("a handler that waits delays later responses, and earlier ones are sent meanwhile", function()
   local app, gate = app_of_names(), {}
   app:get("/slow", function()
     loop.wait(gate)
@@ -109,7 +108,7 @@ t.test("while a handler waits, other connections are served", function()
   end)
 end)
 
-t.test("thousands of pipelined requests are all answered, and others get their turn meanwhile", function()
+t.test("thousands of pipelined requests are all answered, and other connections are served meanwhile", function()
   local app, count = web.new(), 5000
   local served, asked_at, answered_at, other = 0, 1000, nil, nil
   app:get("/", function()
@@ -131,7 +130,7 @@ t.test("thousands of pipelined requests are all answered, and others get their t
   end)
 end)
 
-t.test("a pipelining client that reads nothing is not served beyond what buffers hold", function()
+t.test("a pipelining client that reads nothing is served until the buffers are full", function()
   local app, served = web.new(), 0
   app:get("/", function()
     served = served + 1
@@ -146,7 +145,7 @@ t.test("a pipelining client that reads nothing is not served beyond what buffers
   end)
 end)
 
-t.test("a request may come byte by byte", function()
+t.test("a request may arrive byte by byte", function()
   http.with(app_of_names(), function(open)
     local c = open()
     for byte in ("GET /slowly HTTP/1.1\r\nHost: x\r\nX-A: b\r\n\r\n"):gmatch "." do
@@ -157,7 +156,7 @@ t.test("a request may come byte by byte", function()
   end)
 end)
 
-t.test("absolute-form targets are served by their path, and their host counts", function()
+t.test("absolute-form targets are served by their path, with their host", function()
   local app = web.new()
   app:any("/*rest", function(req) return req.path .. " " .. req.host .. " " .. (req.query.q or "") end)
   http.with(app, function(open)
@@ -172,7 +171,7 @@ t.test("absolute-form targets are served by their path, and their host counts", 
   end)
 end)
 
-t.test("Host is required by HTTP/1.1, once and well formed; an empty one will do", function()
+t.test("Host is required by HTTP/1.1, once and well formed; it may be empty", function()
   http.with(app_of_names(), function(open)
     local function status(...)
       return open():ask(table.concat({ "GET / HTTP/1.1", ... }, "\r\n") .. "\r\n\r\n").status
@@ -190,7 +189,7 @@ t.test("Host is required by HTTP/1.1, once and well formed; an empty one will do
   end)
 end)
 
-t.test("an empty line before a request is passed over, as old clients send one", function()
+t.test("an empty line before a request is skipped, as old clients send one", function()
   http.with(app_of_names(), function(open)
     local c = open()
     t.eq(c:ask("\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n", "GET").body, "GET /a")
@@ -198,7 +197,7 @@ t.test("an empty line before a request is passed over, as old clients send one",
   end)
 end)
 
-t.test("a client that ends its side after a request still gets the answer", function()
+t.test("a client that ends its side after a request gets the response", function()
   local app, gate = web.new(), {}
   app:get("/", function() return "x" end)
   app:get("/slow", function() loop.wait(gate) return "slow" end)
@@ -216,7 +215,7 @@ t.test("a client that ends its side after a request still gets the answer", func
   end)
 end)
 
-t.test("a client that leaves in the middle of a request leaves nothing behind", function()
+t.test("a client that closes in the middle of a request leaks nothing", function()
   http.with(app_of_names(), function(open, server)
     local begun = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"
     for _, part in ipairs { "", "GE", "GET / HTTP/1.1\r\nHos", begun } do
@@ -226,6 +225,36 @@ t.test("a client that leaves in the middle of a request leaves nothing behind", 
       c:close()
       while server.count > 0 do loop.sleep(0.001) end
     end
+  end)
+end)
+
+-- Every connection was closed, without Connection: close.
+t.test("connections are kept alive until a request has Connection: close", function()
+  http.with(http.echo_app(), function(open)
+    local c = open()
+    t.is_nil(c:request("GET", "/").headers.connection)
+    t.eq(c:request("GET", "/", { "Connection: close" }).headers.connection, "close")
+    t.ok(c:ended())
+  end)
+end)
+
+-- The pipelined request became the body.
+t.test("a POST without a length has no body; the bytes after its head are the next request", function()
+  http.with(http.echo_app(), function(open)
+    local c = open()
+    c:send "POST / HTTP/1.1\r\nHost: x\r\n\r\nGET /second HTTP/1.1\r\nHost: x\r\n\r\n"
+    t.eq(c:response().body, "")
+    t.eq(c:response().body, "/second")
+  end)
+end)
+
+-- The body was sent, and the client read it as the next answer.
+t.test("the answer to HEAD has a length and no body", function()
+  http.with(http.echo_app(), function(open)
+    local c = open()
+    c:send "HEAD /a HTTP/1.1\r\nHost: x\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n"
+    t.eq(c:response("HEAD").headers["content-length"], "2")
+    t.eq(c:response().body, "/b")
   end)
 end)
 

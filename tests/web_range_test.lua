@@ -1,9 +1,8 @@
--- Parts of files and conditional requests, as a client sees them; every form of the fields is tested beside
--- the parsers, in src/http/tests.
+-- Ranges of files and conditional requests, as a client sends them. The grammar of the fields is tested with the
+-- parsers, in src/http/tests.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 
 local site = t.tmp()
 local path = t.write(site .. "/ten.txt", "0123456789")
@@ -22,7 +21,7 @@ local function part(range, ...)
   return { r.status, r.headers["content-range"], r.body }
 end
 
-t.test("one range is answered with that part", function()
+t.test("one range is answered with that part of the file", function()
   t.eq(part "bytes=2-4", { 206, "bytes 2-4/10", "234" })
   t.eq(part "bytes=7-", { 206, "bytes 7-9/10", "789" })
   t.eq(part "bytes=-2", { 206, "bytes 8-9/10", "89" })
@@ -32,13 +31,13 @@ t.test("one range is answered with that part", function()
     { "3", "text/plain; charset=utf-8", TAG, DATE })
 end)
 
-t.test("a range that is not there is 416 with the size", function()
+t.test("a range beyond the file is 416 with the size", function()
   local r = ask { "Range: bytes=10-" }
   t.eq({ r.status, r.headers["content-range"], r.body }, { 416, "bytes */10", "Range Not Satisfiable\n" })
   t.eq(ask({ "Range: bytes=0-" }, "GET", "/empty.txt").status, 416)
 end)
 
-t.test("what is malformed, overlaps or is absurd is answered with the whole file", function()
+t.test("ranges that are malformed, overlap or are too many are answered with the whole file", function()
   local many = {}
   for index = 1, 200 do many[index] = "0-0" end
   for _, range in ipairs { "bytes=4-2", "items=0-1", "bytes=", "bytes=0-5,5-6", "bytes=" .. table.concat(many, ",") } do
@@ -47,7 +46,7 @@ t.test("what is malformed, overlaps or is absurd is answered with the whole file
   t.eq(ask({ "Range: bytes=-5" }, "GET", "/empty.txt").status, 200)
 end)
 
-t.test("several ranges are the parts of a multipart body, in the order asked for", function()
+t.test("several ranges are the parts of a multipart body, in the order of the request", function()
   local r = ask { "Range: bytes=7-8, 0-0,-1" }
   t.eq({ r.status, r.headers["content-range"] }, { 206, nil })
   local boundary = t.ok(r.headers["content-type"]:match "^multipart/byteranges; boundary=(%x+)$")
@@ -60,7 +59,7 @@ t.test("several ranges are the parts of a multipart body, in the order asked for
   t.ok(ask { "Range: bytes=0-0,2-2" }.headers["content-type"] ~= r.headers["content-type"], "boundaries differ")
 end)
 
-t.test("of several ranges of which one is there, that one is the answer", function()
+t.test("if only one of several ranges is in the file, the response has that one", function()
   t.eq(part "bytes=20-30,3-3", { 206, "bytes 3-3/10", "3" })
 end)
 
@@ -83,7 +82,7 @@ t.test("HEAD ignores ranges", function()
   t.eq({ r.status, r.headers["content-length"], r.headers["content-range"] }, { 200, "10" })
 end)
 
-t.test("If-Range with another tag, a weak one or another date asks for the whole file", function()
+t.test("If-Range with another tag, a weak one or another date gets the whole file", function()
   t.eq(part("bytes=0-0", "If-Range: " .. TAG)[1], 206)
   t.eq(part("bytes=0-0", "If-Range: " .. DATE)[1], 206)
   for _, value in ipairs { '"x"', "W/" .. TAG, "Sat, 03 Feb 2001 04:05:07 GMT", "nonsense" } do
@@ -111,7 +110,7 @@ t.test("If-Modified-Since is 304 at that date or after, and counts only without 
   t.eq(status "If-Modified-Since: today", 200)
 end)
 
-t.test("If-Match and If-Unmodified-Since are 412 when they do not hold", function()
+t.test("If-Match and If-Unmodified-Since are 412 if they are false", function()
   t.eq({ status("If-Match: " .. TAG), status "If-Match: *" }, { 200, 200 })
   t.eq({ status 'If-Match: "x"', status("If-Match: W/" .. TAG) }, { 412, 412 })
   t.eq(status("If-Unmodified-Since: " .. DATE), 200)
@@ -119,7 +118,7 @@ t.test("If-Match and If-Unmodified-Since are 412 when they do not hold", functio
   t.eq(ask { 'If-Match: "x"' }.body, "Precondition Failed\n")
 end)
 
-t.test("another content has another tag, also of the same length and in the same second", function()
+t.test("another content has another tag, also with the same length and in the same second", function()
   local function tag(content)
     t.write(site .. "/changes.txt", content)
     assert(os.execute("touch -d '2001-02-03T04:05:06.7Z' " .. t.quote(site .. "/changes.txt")))
@@ -131,7 +130,7 @@ t.test("another content has another tag, also of the same length and in the same
   t.ok(ask({}, "GET", "/changes.txt").headers.etag ~= first)
 end)
 
-t.test("a date that is still to come is not told", function()
+t.test("a Last-Modified in the future is not sent", function()
   t.write(site .. "/future.txt", "x")
   assert(os.execute("touch -d '2090-01-01' " .. t.quote(site .. "/future.txt")))
   t.ok(not ask({}, "GET", "/future.txt").headers["last-modified"]:find "2090")

@@ -1,9 +1,9 @@
--- What the server refuses, so that no two readers of one stream of bytes can disagree on where a request
--- ends: each with a status of its own, after which the connection closes.
+-- Requests that the server refuses, so that no two parsers of the same bytes disagree on where a request ends. Each
+-- fault has a status, after which the connection closes.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
+local loop = require "lio.loop"
 local web = require "lio.webserver"
 
 local function app_of_bodies(opts)
@@ -15,7 +15,7 @@ local function app_of_bodies(opts)
   return app
 end
 
--- Each case is bytes and the status that refuses them; nothing after it may be answered.
+-- Each case has bytes, and the status that refuses them; later requests must not be answered.
 local function refuses(cases, opts)
   http.with(app_of_bodies(opts), function(open)
     for _, case in ipairs(cases) do
@@ -33,7 +33,7 @@ local function post(...)
   return table.concat({ "POST /p HTTP/1.1", "Host: x", ... }, "\r\n") .. "\r\n\r\n"
 end
 
-t.test("lengths that are no plain number are 400", function()
+t.test("lengths that are not plain numbers are 400", function()
   local cases = {}
   for _, value in ipairs {
     "+5", "-1", "0x5", "5a", "a", "", "5 5", "5,", "5;", "1e3", "5.0", "\u{ff15}", "'5'",
@@ -138,7 +138,7 @@ t.test("malformed request lines are 400, and answered", function()
     { "GET / http/1.1\r\nHost: x\r\n\r\n", 400 },
     { "GET / HTTP/1\r\nHost: x\r\n\r\n", 400 },
     { "GET / HTTP/11\r\nHost: x\r\n\r\n", 400 },
-    { "\22\3\1\0\238\1\0\0\234", 400 }, -- a TLS hello
+    { "\22\3\1\0\238\1\0\0\234", 400 }, -- a ClientHello of TLS
     { "SSH-2.0-client\r\n", 400 },
   }
 end)
@@ -166,7 +166,7 @@ t.test("a malformed escape in the path is 400, for HEAD without a body", functio
   end)
 end)
 
-t.test("a refusal after a HEAD has its body nevertheless", function()
+t.test("a refusal after a HEAD has a body", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     c:send "HEAD / HTTP/1.1\r\nHost: x\r\n\r\nbad\r\n\r\n"
@@ -190,7 +190,7 @@ t.test("requests before a malformed one are answered, in order", function()
   end)
 end)
 
-t.test("a request line over the limit is 414, before its end has come", function()
+t.test("a request line over the limit is 414, before its end has arrived", function()
   http.with(app_of_bodies(), function(open)
     t.eq(open():request("GET", "/" .. ("a"):rep(8192 - 14)).status, 200)
     local c = open()
@@ -201,7 +201,7 @@ t.test("a request line over the limit is 414, before its end has come", function
   refuses({ { "GET /2345678 HTTP/1.1\r\nHost: x\r\n\r\n", 414 } }, { request_line = 20 })
 end)
 
-t.test("headers over the limits are 431, before their end has come", function()
+t.test("headers over the limits are 431, before their end has arrived", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     c:send("GET / HTTP/1.1\r\nHost: x\r\nX-A: " .. ("a"):rep(33000))
@@ -214,6 +214,59 @@ t.test("headers over the limits are 431, before their end has come", function()
   end)
   refuses({ { "GET / HTTP/1.1\r\nHost: x\r\nX-A: 567890\r\n\r\n", 431 } }, { headers = 20 })
   refuses({ { "GET / HTTP/1.1\r\nHost: x\r\nA: 1\r\nB: 2\r\n\r\n", 431 } }, { fields = 2 })
+end)
+
+-- The task died without an answer, and the connection stayed open.
+t.test("a path with a malformed percent code is refused with 400, and the connection closes", function()
+  http.with(http.echo_app(), function(open, server)
+    for _, path in ipairs { "/%zz", "/%", "/%4", "/a%g0" } do
+      local c = open()
+      local r = c:request("GET", path)
+      t.eq({ r.status, r.headers.connection }, { 400, "close" }, path)
+      t.ok(c:ended())
+      c:close()
+    end
+    while server.count > 0 do loop.sleep(0.001) end
+  end)
+end)
+
+-- The connection closed without an answer.
+t.test("malformed request lines are refused with 400", function()
+  http.with(http.echo_app(), function(open)
+    for _, line in ipairs { "nonsense", "GET", "GET /", "GET / HTTP/x", "GET nothing HTTP/1.1" } do
+      local c = open()
+      c:send(line, "\r\n\r\n")
+      t.eq(c:response().status, 400, line)
+    end
+  end)
+end)
+
+-- All of these were accepted.
+t.test("a malformed or repeated Content-Length is refused, also beside Transfer-Encoding", function()
+  http.with(http.echo_app(), function(open)
+    for _, fields in ipairs {
+      "Content-Length: 0x5", "Content-Length: -1", "Content-Length: 5\r\nContent-Length: 6",
+      "Content-Length: five", "Content-Length: 5\r\nTransfer-Encoding: chunked",
+    } do
+      local c = open()
+      c:send("POST / HTTP/1.1\r\nHost: x\r\n", fields, "\r\n\r\nhello")
+      t.eq(c:response().status, 400, fields)
+      t.ok(c:ended())
+    end
+  end)
+end)
+
+-- A negative size passed the limit of the body.
+t.test("a negative or too large chunk size is refused", function()
+  http.with(http.echo_app { body = 10 }, function(open)
+    for _, size in ipairs { "-5", "-FFFFFFFF", "FFFFFFFFFFFFFFFB", "8000000000000000" } do
+      local c = open()
+      c:send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", size, "\r\nhello")
+      local status = c:response().status
+      t.ok(status == 400 or status == 413, size .. " gave " .. status)
+      t.ok(c:ended())
+    end
+  end)
 end)
 
 t.finish()

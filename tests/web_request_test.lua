@@ -1,13 +1,12 @@
--- What handlers see of a request: its line, its fields, and what is decoded of them. Bodies are in
+-- What handlers read of a request: its line, its fields, and the values that are decoded from them. Bodies are in
 -- web_body_test.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local net = require "lio.net"
 local web = require "lio.webserver"
 
--- Sends one request to an app that takes any, and returns what `look(req)` gave.
+-- Sends one request to an app that accepts any, and returns the results of `look(req)`.
 local function seen(look, bytes)
   local app, value = web.new(), nil
   app:any("/*rest", function(req)
@@ -30,7 +29,7 @@ local function query(text)
   return seen(function(req) return req.query end, get("/?" .. text))
 end
 
-t.test("method, target, paths, version and host are what was sent", function()
+t.test("method, target, paths, version and host are read as sent", function()
   local function look(req)
     return { req.method, req.target, req.path, req.raw_path, req.raw_query, req.version, req.host, req.is_tls }
   end
@@ -47,12 +46,12 @@ t.test("the query is decoded, repeated keys are lists, a key without = is an emp
   t.eq(query "a=%26%3D%00&%C3%A9=%c3%a9", { a = "&=\0", ["\u{e9}"] = "\u{e9}" })
 end)
 
-t.test("+ is a space in queries and stays what it is in paths", function()
+t.test("+ is a space in queries and a plus in paths", function()
   t.eq(query "a+b=c+d&e=%2B", { ["a b"] = "c d", e = "+" })
   t.eq(seen(function(req) return { req.path, req.params.rest } end, get "/a+b%2Bc"), { "/a+b+c", "a+b+c" })
 end)
 
-t.test("what is no escape in a query stays as it is", function()
+t.test("a malformed escape in a query stays as it is", function()
   t.eq(query "a=100%&b=%zz&c=%4", { a = "100%", b = "%zz", c = "%4" })
 end)
 
@@ -61,14 +60,14 @@ t.test("a request without a query has an empty one", function()
   t.eq(seen(function(req) return { req.query, req.raw_query } end, get "/?"), { {}, "" })
 end)
 
-t.test("headers are found whatever the case, several of one name joined", function()
+t.test("header names are case-insensitive, and the values of a repeated one are joined", function()
   local look = function(req)
     return { req.headers["x-one"], req.headers["X-ONE"], req:header "X-oNe", req.headers["x-none"] }
   end
   t.eq(seen(look, get("/", "X-One: a", "x-one:b  ", "X-ONE:\t c,d")), { "a, b, c,d", "a, b, c,d", "a, b, c,d" })
 end)
 
-t.test("header_all lists the values, empty ones too, and nothing for none", function()
+t.test("header_all lists the values, also empty ones, and none if there is no field", function()
   local look = function(req) return { req:header_all "x-one", req:header_all "x-none" } end
   t.eq(seen(look, get("/", "X-One: a", "X-One:", "X-One: b, c")), { { "a", "", "b, c" }, {} })
 end)
@@ -82,14 +81,14 @@ t.test("all headers can be listed, names in lower case", function()
   t.eq(seen(look, get("/", "X-One: 1", "X-Two: 2", "x-one: 3")), { host = "test", ["x-one"] = "1, 3", ["x-two"] = "2" })
 end)
 
-t.test("cookies are taken apart, quotes removed, the first of a name counts", function()
+t.test("cookies are parsed, without quotes; of a repeated name the first counts", function()
   local look = function(req) return req.cookies end
   t.eq(seen(look, get("/", 'Cookie: a=1; b="two";c=x=y; a=3; bad; =none', "Cookie: d=4")),
     { a = "1", b = "two", c = "x=y", d = "4" })
   t.eq(seen(look, get "/"), {})
 end)
 
-t.test("the client's address and port are known", function()
+t.test("the client's address and port can be read", function()
   local app = web.new()
   app:get("/", function(req) return req.remote_addr .. " " .. req.remote_port end)
   http.with(app, function(open)
@@ -112,7 +111,7 @@ t.test("a request over a unix socket has no port", function()
   end)
 end)
 
-t.test("handlers and middleware may keep fields of their own in a request", function()
+t.test("handlers and middleware may set fields of a request", function()
   local app = web.new()
   app:use(function(req, _, next) req.user = "ann" next() end)
   app:get("/", function(req) return req.user end)
@@ -121,7 +120,7 @@ t.test("handlers and middleware may keep fields of their own in a request", func
   end)
 end)
 
-t.test("a request stays readable after its connection has gone on to the next", function()
+t.test("a request stays readable after its connection has begun the next", function()
   local app, kept = web.new(), nil
   app:get("/:name", function(req)
     if not kept then kept = req end
@@ -134,13 +133,13 @@ t.test("a request stays readable after its connection has gone on to the next", 
   end)
 end)
 
-t.test("upgrade names what the client offers to switch to, only when Connection says so", function()
+t.test("upgrade is what the client offers to switch to, if Connection lists it", function()
   local look = function(req) return { req.upgrade } end
   t.eq(seen(look, get("/", "Connection: Upgrade", "Upgrade: websocket")), { "websocket" })
   t.eq(seen(look, get("/", "Upgrade: websocket")), {})
 end)
 
-t.test("take_over gives the connection with what is buffered, and the server forgets it", function()
+t.test("take_over returns the connection with the buffered bytes, and the server forgets it", function()
   local app = web.new()
   app:get("/tunnel", function(req)
     local c <close> = req:take_over()
@@ -160,7 +159,7 @@ t.test("take_over gives the connection with what is buffered, and the server for
   end)
 end)
 
-t.test("an unfinished earlier answer leaves before what the new owner sends", function()
+t.test("an earlier response that is unfinished is sent before the bytes of the new owner", function()
   local app = web.new()
   app:get("/a", function() return ("a"):rep(100) end)
   app:get("/b", function(req)
@@ -175,7 +174,7 @@ t.test("an unfinished earlier answer leaves before what the new owner sends", fu
   end)
 end)
 
-t.test("a connection that was taken over may outlive its handler", function()
+t.test("a connection that was taken over may be used after its handler has returned", function()
   local loop = require "lio.loop"
   local app, owner = web.new(), nil
   app:get("/", function(req)
@@ -208,7 +207,7 @@ t.test("CONNECT has its own route and can be tunnelled", function()
   end)
 end)
 
-t.test("nothing can be answered after take_over, nor taken over after an answer", function()
+t.test("after take_over nothing can be responded, and after a response take_over raises", function()
   local app, problems = web.new(), {}
   app:get("/taken", function(req, res)
     local c <close> = req:take_over()
@@ -233,9 +232,9 @@ t.test("nothing can be answered after take_over, nor taken over after an answer"
   end)
 end)
 
--- No request is made for a handler without parameters, until somebody else needs one.
+-- For a handler without parameters, no request is made until another function needs one.
 
-t.test("a handler without parameters answers what is pipelined, and bodies that nobody reads are skipped", function()
+t.test("a handler without parameters responds to pipelined requests, and unread bodies are skipped", function()
   local loop = require "lio.loop"
   local app, order, gate = web.new(), {}, {}
   app:get("/quick", function() return "quick" end)
@@ -263,7 +262,7 @@ t.test("a handler without parameters answers what is pipelined, and bodies that 
   end)
 end)
 
-t.test("the request of a handler without parameters is there for who answers in its place", function()
+t.test("for a handler without parameters, the functions that respond in its place get the request", function()
   local loop = require "lio.loop"
   local app, paths, fail = web.new(), {}, true
   app:get("/fails", function() error "oops" end)
@@ -293,7 +292,7 @@ t.test("the request of a handler without parameters is there for who answers in 
   end)
 end)
 
-t.test("a body that the client holds back ends the connection behind a handler without parameters", function()
+t.test("an unread body that the client does not send ends the connection of a handler without parameters", function()
   local app = web.new()
   app:post("/", function() return "no need" end)
   http.with(app, function(open)
@@ -304,7 +303,7 @@ t.test("a body that the client holds back ends the connection behind a handler w
   end)
 end)
 
-t.test("a request kept beyond its connection knows nothing of the next one", function()
+t.test("a request that is kept after its connection has no data of the next one", function()
   local app, kept = web.new(), nil
   app:get("/first", function(req)
     kept = req
@@ -321,6 +320,30 @@ t.test("a request kept beyond its connection knows nothing of the next one", fun
       local r = open():ask "POST /next HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: 3\r\n\r\ntwo"
       t.eq(r.body, '[true,"",false,"req:take_over: the request is answered already","two","127.0.0.1"]')
     end
+  end)
+end)
+
+-- The path ended at the NUL, so the media type was chosen by the wrong name.
+t.test("NUL is refused in a request line; decoded from %00 it is a byte like any other", function()
+  http.with(http.echo_app(), function(open)
+    t.eq(open():ask("GET /a\0.txt HTTP/1.1\r\nHost: x\r\n\r\n").status, 400)
+    t.eq(open():request("GET", "/a%00.txt").body, "/a\0.txt", "decoded, it is a byte like any other")
+  end)
+end)
+
+-- It became a space.
+t.test("a plus sign in a path is not decoded", function()
+  http.with(http.echo_app(), function(open)
+    t.eq(open():request("GET", "/c++/a+b").body, "/c++/a+b")
+  end)
+end)
+
+-- It included the next key.
+t.test("a key of the query without = has an empty value", function()
+  local app = web.new()
+  app:get("/keys", function(req) return req.query.a .. "|" .. req.query.b .. "|" .. tostring(req.query["a&b"]) end)
+  http.with(app, function(open)
+    t.eq(open():request("GET", "/keys?a&b=2").body, "|2|nil")
   end)
 end)
 

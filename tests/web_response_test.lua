@@ -1,12 +1,11 @@
--- What handlers return and what goes out for it: status, fields, framing. Bodies in pieces are in
+-- What handlers return, and what is sent for it: status, fields, framing. Bodies in pieces are in
 -- web_write_test.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"
 
--- The response to GET / of an app with this handler.
+-- Returns the response to GET / of an app with this handler.
 local function answer(handler, method)
   return http.once(function(app) app:get("/", handler) end, method or "GET", "/")
 end
@@ -46,7 +45,7 @@ t.test("status, body and headers can be returned together", function()
   t.eq(many, { "a", "b" })
 end)
 
-t.test("status and headers may stand before the body or behind it", function()
+t.test("status and headers may be returned before the body or behind it", function()
   local H <const> = { ["X-A"] = "1" }
   local cases = {
     { { "x" }, { 200, TEXT, "1", "x" } },
@@ -76,7 +75,7 @@ t.test("status and headers may stand before the body or behind it", function()
   end
 end)
 
-t.test("what is no answer is a fault of the handler, which the log names", function()
+t.test("a result that is not a response is an error of the handler, whose place is logged", function()
   local place = "web_response_test.lua:" .. debug.getinfo(1, "l").currentline + 2
   local function answered(values)
     return function() return table.unpack(values, 1, values.n) end
@@ -112,7 +111,7 @@ t.test("what is no answer is a fault of the handler, which the log names", funct
   t.ok(log:find("header: a name must be a string, not a number", 1, true), log)
 end)
 
-t.test("of middleware that returns no answer the log tells the place", function()
+t.test("the log names the place of middleware whose result is not a response", function()
   local app, r = web.new(), nil
   app:use(function() return "x", "y" end)
   local place = "web_response_test.lua:" .. debug.getinfo(1, "l").currentline - 1
@@ -124,7 +123,7 @@ t.test("of middleware that returns no answer the log tells the place", function(
   t.ok(log:find("the middleware (", 1, true) and log:find(place .. ") returned (string, string)", 1, true), log)
 end)
 
-t.test("res has a call for each part, and they chain", function()
+t.test("res has a method for each part, and they chain", function()
   local r = answer(function(_, res)
     res:status(202):header("X-A", "1"):header("Content-Type", "text/css"):send "body"
   end)
@@ -132,12 +131,12 @@ t.test("res has a call for each part, and they chain", function()
   t.eq(r.headers["x-a"], "1")
 end)
 
-t.test("returning res, as chains do, adds nothing", function()
+t.test("returning res, as after chained calls, adds nothing", function()
   t.eq(facts(answer(function(_, res) return res:status(404):send "gone" end)), { 404, TEXT, "4", "gone" })
   t.eq(facts(answer(function(_, res) return res:redirect "/x" end)), { 302, nil, "0", "" })
 end)
 
-t.test("what is returned comes on top of what res was told", function()
+t.test("returned values are added to what res has", function()
   local r = answer(function(_, res)
     res:status(201):header("X-A", "1"):send "old"
     return "new"
@@ -146,23 +145,23 @@ t.test("what is returned comes on top of what res was told", function()
   t.eq(r.headers["x-a"], "1")
 end)
 
-t.test("send takes a list of strings", function()
+t.test("send accepts a list of strings", function()
   t.eq(facts(answer(function(_, res) res:send { "a", "b", 1 } end)), { 200, TEXT, "3", "ab1" })
 end)
 
-t.test("send takes any other table as JSON, as a returned one is", function()
+t.test("send sends any other table as JSON, like a returned table", function()
   t.eq(facts(answer(function(_, res) res:send { id = 1 } end)), { 200, JSON, "8", '{"id":1}' })
   t.eq(facts(answer(function(_, res) res:status(404):send { 1, 2 } end)), { 404, JSON, "5", "[1,2]" })
   t.eq(facts(answer(function(_, res) res:send { { a = "x" }, "b" } end)), { 200, JSON, "15", '[{"a":"x"},"b"]' })
   t.eq(facts(answer(function(_, res) res:send {} end)), { 200, JSON, "2", "{}" })
 end)
 
-t.test("json sends any value, and a later text is a text again", function()
+t.test("json accepts any value, and a later text is sent as text", function()
   t.eq(facts(answer(function(_, res) res:json "x" end)), { 200, JSON, "3", '"x"' })
   t.eq(facts(answer(function(_, res) res:json { 1 } res:send "text" end)), { 200, TEXT, "4", "text" })
 end)
 
-t.test("205 has no body, whatever was given, and says so by its length", function()
+t.test("205 has no body, also if one is set, and its length is 0", function()
   local app = web.new()
   app:get("/return", function() return 205, "body" end)
   app:get("/table", function() return { 1 }, 205 end)
@@ -193,13 +192,13 @@ t.test("205 has no body, whatever was given, and says so by its length", functio
   end)
 end)
 
-t.test("redirect sets Location, 302 unless told otherwise", function()
+t.test("redirect sets Location, with 302 by default", function()
   local r = answer(function(_, res) res:redirect "/there?x=1" end)
   t.eq({ r.status, r.headers.location }, { 302, "/there?x=1" })
   t.eq(answer(function(_, res) res:redirect("/", 308) end).status, 308)
 end)
 
-t.test("header replaces, add_header adds, nil removes, a name alone reads", function()
+t.test("header replaces, add_header adds, nil removes, and a name alone reads", function()
   local read
   local r = answer(function(_, res)
     res:header("X-Many", "a"):add_header("x-many", "b")
@@ -232,7 +231,7 @@ t.test("cookies are written with their attributes", function()
   })
 end)
 
-t.test("a cookie that browsers would drop raises where it is set", function()
+t.test("a cookie that browsers drop raises at the caller's line", function()
   local r = http.once(function(app)
     app:get("/", function(_, res)
       local function refused(pattern, name, opts) t.raises(pattern, res.cookie, res, name, "v", opts) end
@@ -250,8 +249,8 @@ t.test("a cookie that browsers would drop raises where it is set", function()
   t.eq(r.headers["set-cookie"], "__Host-a=v; Path=/; Max-Age=0; Secure; SameSite=None")
 end)
 
-t.test("what could split a response or a cookie raises where it is set, and nothing of it goes out", function()
-  local set_by_call <const> = 14 -- so many of these raise in the call itself, the others after the return
+t.test("text that could split a response or a cookie raises at the caller's line, and is not sent", function()
+  local set_by_call <const> = 14 -- this many raise in the call itself, the others after the return
   local wrong = {
     function(_, res) res:header("X-A", "a\r\nX-B: b") end,
     function(_, res) res:header("X-A", "a\nb") end,
@@ -287,7 +286,7 @@ t.test("what could split a response or a cookie raises where it is set, and noth
   end
 end)
 
-t.test("Content-Length is that of the body, whatever a handler says", function()
+t.test("Content-Length is that of the body, also if the handler sets another", function()
   local r = answer(function() return 200, "four", { ["Content-Length"] = "9" } end)
   t.eq(r.headers["content-length"], "4")
 end)
@@ -301,7 +300,7 @@ t.test("Date is the time, and the same text within one second", function()
   t.eq(r.headers.date, "Thu, 01 Jan 1970 00:00:00 GMT")
 end)
 
-t.test("Connection: close from the handler ends the connection, and is said once", function()
+t.test("Connection: close of the handler ends the connection, and is sent once", function()
   local app = web.new()
   app:get("/", function(_, res) res:header("Connection", "close") return "bye" end)
   http.with(app, function(open)
@@ -312,7 +311,7 @@ t.test("Connection: close from the handler ends the connection, and is said once
   end)
 end)
 
-t.test("204 and 304 have no body, and the connection goes on", function()
+t.test("204 and 304 have no body, and the connection stays open", function()
   local app = web.new()
   app:get("/204", function() return 204, "body" end)
   app:get("/304", function() return 304, "body", { ETag = '"x"' } end)
@@ -329,7 +328,7 @@ t.test("204 and 304 have no body, and the connection goes on", function()
   end)
 end)
 
-t.test("HEAD sends the fields that GET would have, and no body", function()
+t.test("HEAD gets the fields of GET, and no body", function()
   local app, called = web.new(), false
   app:get("/text", function() return "hello" end)
   app:get("/json", function() return { a = 1 } end)
@@ -347,6 +346,20 @@ t.test("HEAD sends the fields that GET would have, and no body", function()
     t.eq(c:request("HEAD", "/write").headers["transfer-encoding"], "chunked")
     t.eq(c:request("HEAD", "/none").headers["content-length"], "10")
     t.eq(c:request("GET", "/text").body, "hello", "no byte of a body came in between")
+  end)
+end)
+
+-- They split the response in two.
+t.test("CR and LF in a header field of a handler are an error 500", function()
+  local app = web.new()
+  app:get("/", function(req) return 200, "x", { ["X-Name"] = req.query.name } end)
+  http.with(app, function(open)
+    http.logged(function()
+      local c = open()
+      local r = c:request("GET", "/?name=a%0d%0aSet-Cookie:%20evil=1%0d%0a%0d%0aHTTP/1.1%20200%20OK")
+      t.eq({ r.status, r.headers["set-cookie"] }, { 500 })
+      t.ok(c:silent(0.05), "nothing follows")
+    end)
   end)
 end)
 

@@ -1,11 +1,10 @@
--- How `lio.webserver` finds the handler for a path and a method, and what it says when there is none.
+-- How `lio.webserver` finds the handler for a path and a method, and how it responds without one.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"
 
--- A handler that tells which route it belongs to, and its parameters.
+-- Returns a handler whose response names its route, and its parameters.
 local function named(name)
   return function(req)
     local list = {}
@@ -45,7 +44,7 @@ t.test("literal paths match as a whole", function()
   })
 end)
 
-t.test("a parameter takes one segment that is not empty", function()
+t.test("a parameter matches one segment that is not empty", function()
   local app = web.new()
   app:get("/users/:id", named "user")
   app:get("/users/:id/posts/:post", named "post")
@@ -58,7 +57,7 @@ t.test("a parameter takes one segment that is not empty", function()
   })
 end)
 
-t.test("a rest takes what is left, slashes included, and may be empty", function()
+t.test("a tail matches the rest of the path, slashes included, and may be empty", function()
   local app = web.new()
   app:get("/files/*path", named "files")
   ask(app, {
@@ -86,7 +85,7 @@ t.test("a constraint must match the whole decoded value", function()
   })
 end)
 
-t.test("when a constraint fails, the next pattern that matches has its turn", function()
+t.test("if a constraint is not satisfied, the next pattern that matches counts", function()
   local app = web.new()
   app:get("/x/:id<%d+>", named "number")
   app:get("/x/*rest", named "rest")
@@ -96,7 +95,7 @@ t.test("when a constraint fails, the next pattern that matches has its turn", fu
   })
 end)
 
-t.test("the more specific pattern wins, in whatever order they were added", function()
+t.test("the more specific pattern wins, in any order of adding", function()
   local app = web.new()
   app:get("/*all", named "all")
   app:get("/a/:x", named "parameter")
@@ -118,7 +117,7 @@ t.test("a specific route for any method comes before a general one for this meth
   ask(app, { { "GET /a/5", "200 any id=5" }, { "GET /a/b", "200 rest rest=a/b" } })
 end)
 
-t.test("a method of its own comes before any", function()
+t.test("a route for the method comes before one for any method", function()
   local app = web.new()
   app:any("/r", named "any")
   app:post("/r", named "post")
@@ -130,7 +129,7 @@ t.test("a method of its own comes before any", function()
   })
 end)
 
-t.test("each method has its call, and route takes any other", function()
+t.test("each method has a function, and route accepts any other", function()
   local app = web.new()
   for _, method in ipairs { "get", "post", "put", "patch", "delete", "options" } do
     app[method](app, "/m", named(method))
@@ -142,7 +141,7 @@ t.test("each method has its call, and route takes any other", function()
   })
 end)
 
-t.test("percent-encoded paths match what they stand for, and %2F is no separator", function()
+t.test("percent-encoded paths match their decoded text, and %2F is not a separator", function()
   local app = web.new()
   app:get("/caf\u{e9}/:x", named "cafe")
   app:get("/a b", named "space")
@@ -158,7 +157,7 @@ t.test("percent-encoded paths match what they stand for, and %2F is no separator
   })
 end)
 
-t.test("a path that leads nowhere is 404, another method 405 with Allow", function()
+t.test("a path without a route is 404, another method 405 with Allow", function()
   local app = web.new()
   app:get("/r/:id", named "get")
   app:delete("/r/:id", named "delete")
@@ -175,7 +174,7 @@ t.test("a path that leads nowhere is 404, another method 405 with Allow", functi
   end)
 end)
 
-t.test("OPTIONS answers 204 with Allow by itself", function()
+t.test("OPTIONS is answered with 204 and Allow without a route", function()
   local app = web.new()
   app:get("/r", named "get")
   app:post("/r", named "post")
@@ -186,7 +185,7 @@ t.test("OPTIONS answers 204 with Allow by itself", function()
   end)
 end)
 
-t.test("OPTIONS * tells the methods of the whole server", function()
+t.test("OPTIONS * lists the methods of the whole server", function()
   local app = web.new()
   app:get("/a", named "a")
   app:patch("/b", named "b")
@@ -196,7 +195,7 @@ t.test("OPTIONS * tells the methods of the whole server", function()
   end)
 end)
 
-t.test("HEAD runs GET's handler and sends the head alone", function()
+t.test("HEAD runs the handler of GET and sends only the head", function()
   local app = web.new()
   app:get("/r", named "get")
   app:get("/own", named "get")
@@ -211,7 +210,7 @@ t.test("HEAD runs GET's handler and sends the head alone", function()
   end)
 end)
 
-t.test("CONNECT is routed by its method alone, never by any", function()
+t.test("CONNECT is routed by its method only, never by any", function()
   local app = web.new()
   app:any("/", named "any")
   app:any("/*rest", named "rest")
@@ -232,7 +231,7 @@ t.test("several handlers of a route run in turn, each calling next", function()
   ask(app, { { "GET /r", "200 123" }, { "GET /stops", "403 no\n" } })
 end)
 
-t.test("malformed patterns raise where they are added", function()
+t.test("malformed patterns raise at the caller's line", function()
   local app = web.new()
   local f = named "x"
   t.raises("must begin with '/'", app.get, app, "x", f)
@@ -248,7 +247,7 @@ t.test("malformed patterns raise where they are added", function()
   t.raises("already", app.get, app, "/dup/:b", f)
 end)
 
-t.test("of 10,000 routes each is found, and a look-up costs no more than of ten", function()
+t.test("each of 10,000 routes is found, and a search takes as long as among ten", function()
   local function measure(count)
     local app = web.new()
     for i = 1, count do
@@ -271,8 +270,29 @@ t.test("of 10,000 routes each is found, and a look-up costs no more than of ten"
     return spent
   end
   local few, many = measure(10), measure(10000)
-  -- A search through all of them takes more than ten times as long.
+  -- A search through all of them would take more than ten times as long.
   t.ok(many < few * 4 + 0.05, ("%.3f s with 10 routes, %.3f s with 10,000"):format(few, many))
+end)
+
+-- A method called the function of that name.
+t.test("a method without a route is refused with 405, also if it is the name of a function", function()
+  local app = web.new()
+  app:get("/", function() return "x" end)
+  http.with(app, function(open)
+    local c = open()
+    for _, method in ipairs { "ROUTE", "USE", "LISTEN", "RUN", "ONERROR", "get", "Get", "DELETE" } do
+      t.eq(c:request(method, "/").status, 405, method)
+    end
+  end)
+end)
+
+-- It was 403.
+t.test("a path without a route is 404", function()
+  local app = web.new()
+  app:get("/a", function() return "x" end)
+  http.with(app, function(open)
+    t.eq(open():request("GET", "/b").status, 404)
+  end)
 end)
 
 t.finish()

@@ -1,9 +1,8 @@
--- Rules of message framing that the other web suites leave out, in bytes: trailers, the bounds of chunk lines,
--- empty lines, forms of targets, Connection's lists, and what happens to bodies nobody reads.
+-- Rules of message framing that the other web suites do not test, in bytes: trailers, the limits of chunk lines, empty
+-- lines, forms of targets, lists in Connection, and bodies that are not read.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"
 
 local CHUNKED <const> = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -24,7 +23,7 @@ local function app_of_bodies(options)
   return app
 end
 
-t.test("trailers are told apart from headers, in lower case, and only to their own request", function()
+t.test("trailers are separate from headers, in lower case, and belong to their own request only", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     t.eq(c:ask(CHUNKED .. "2\r\nab\r\n0\r\nX-Sum: 1\r\nx-more:  2 \r\n\r\n").body, "ab|x-more=2,x-sum=1|nil")
@@ -33,7 +32,7 @@ t.test("trailers are told apart from headers, in lower case, and only to their o
   end)
 end)
 
-t.test("a trailer frames nothing and names no host", function()
+t.test("a trailer cannot set the framing or the host", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     c:send(CHUNKED, "1\r\na\r\n0\r\nContent-Length: 99\r\nTransfer-Encoding: gzip\r\nHost: y\r\nHost: z\r\n\r\n", NEXT)
@@ -53,7 +52,7 @@ local function refused(app, status, ...)
   end)
 end
 
-t.test("trailers are bounded: 8 KiB and 64 fields", function()
+t.test("trailers are limited: 8 KiB and 64 fields", function()
   refused(app_of_bodies(), 431, CHUNKED, "0\r\nX: ", ("a"):rep(9000), "\r\n\r\n")
   refused(app_of_bodies(), 431, CHUNKED, "0\r\n", ("X: a\r\n"):rep(65), "\r\n")
   http.with(app_of_bodies(), function(open)
@@ -61,7 +60,7 @@ t.test("trailers are bounded: 8 KiB and 64 fields", function()
   end)
 end)
 
-t.test("extensions are bounded: 4 KiB in a line, and all of them together by the data they come with", function()
+t.test("extensions are limited: 4 KiB in a line, and all of them by the data in their chunks", function()
   refused(app_of_bodies(), 400, CHUNKED, "1;", ("e"):rep(4097), "\r\nx\r\n0\r\n\r\n")
   refused(app_of_bodies(), 400, CHUNKED, ("1;" .. ("e"):rep(1000) .. "\r\nx\r\n"):rep(20), "0\r\n\r\n")
   http.with(app_of_bodies(), function(open)
@@ -77,24 +76,24 @@ t.test("chunk sizes are hexadecimal in either case, with leading zeros up to 16 
   end)
 end)
 
-t.test("two chunks whose sizes add up over every integer are refused", function()
+t.test("two chunks whose sizes add up to more than an integer are refused", function()
   refused(app_of_bodies { body = math.huge }, 400, CHUNKED, "1\r\nx\r\n7fffffffffffffff\r\n")
   refused(app_of_bodies { body = math.huge }, 400, CHUNKED, "ffffffffffffffff\r\n")
 end)
 
-t.test("a body larger than all integers is refused even where nothing limits bodies", function()
+t.test("a body longer than every integer is refused, also without a limit", function()
   refused(app_of_bodies { body = math.huge }, 400,
     "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775808\r\n\r\n")
 end)
 
-t.test("up to two empty lines may stand before a request, and not more", function()
+t.test("up to two empty lines may precede a request", function()
   http.with(app_of_bodies(), function(open)
     t.eq(open():ask("\r\n\r\n" .. NEXT, "GET").body, "GET /next")
   end)
   refused(app_of_bodies(), 400, "\r\n\r\n\r\n", NEXT)
 end)
 
-t.test("OPTIONS of a bare http://host asks about the server as * does; any other * is 400", function()
+t.test("OPTIONS of http://host without a path is OPTIONS *; any other * is 400", function()
   http.with(app_of_bodies(), function(open)
     local star = open():request("OPTIONS", "*")
     local bare = open():request("OPTIONS", "http://example.org")
@@ -106,7 +105,7 @@ t.test("OPTIONS of a bare http://host asks about the server as * does; any other
   end)
 end)
 
-t.test("in an absolute form the host of the target counts, but Host is required all the same", function()
+t.test("in an absolute form the host of the target counts, but Host is still required", function()
   local app = web.new()
   app:get("/", function(req) return req.host end)
   http.with(app, function(open)
@@ -116,7 +115,7 @@ t.test("in an absolute form the host of the target counts, but Host is required 
   end)
 end)
 
-t.test("CONNECT needs host and port, and nothing after its head is taken for a request", function()
+t.test("CONNECT needs host and port, and bytes after its head are not a request", function()
   local app = app_of_bodies()
   http.with(app, function(open)
     t.eq(open():ask("CONNECT /path HTTP/1.1\r\nHost: x\r\n\r\n").status, 400)
@@ -142,7 +141,7 @@ t.test("close wins over keep-alive, in one Connection field or in two", function
   end)
 end)
 
-t.test("an unread body is passed over, by length as in chunks, and what follows it is the next request", function()
+t.test("an unread body is skipped, with a length or in chunks, and the next request follows it", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     local smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -154,7 +153,7 @@ t.test("an unread body is passed over, by length as in chunks, and what follows 
   end)
 end)
 
-t.test("an unread body that breaks the chunk grammar ends the connection after the answer", function()
+t.test("an unread body with malformed chunks ends the connection after the response", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     c:send("POST /unread HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", NEXT)
@@ -163,7 +162,7 @@ t.test("an unread body that breaks the chunk grammar ends the connection after t
   end)
 end)
 
-t.test("GET and HEAD may have bodies, which are no requests", function()
+t.test("GET and HEAD may have bodies, which are not taken for requests", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     for _, method in ipairs { "GET", "HEAD", "DELETE", "OPTIONS" } do
@@ -171,6 +170,14 @@ t.test("GET and HEAD may have bodies, which are no requests", function()
       t.eq(c:response(method).status < 300, true, method)
       t.eq(c:response().body, "GET /next", method)
     end
+  end)
+end)
+
+-- They were refused.
+t.test("chunk extensions are ignored", function()
+  http.with(http.echo_app(), function(open)
+    t.eq(open():ask("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+      .. '5;name=value;flag;q="a b"\r\nhello\r\n0;end\r\n\r\n').body, "hello")
   end)
 end)
 

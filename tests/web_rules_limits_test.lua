@@ -1,9 +1,8 @@
--- Rules about limits that the other web suites leave out, each with a small value: that trickles win no time,
--- that progress does, and that a limit stops at its exact byte.
+-- Rules of limits that the other web suites do not test, each with a small value: slow bytes gain no time, progress
+-- does, and a limit is exact to the byte.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local lio = require "lio"
 local loop = require "lio.loop"
 local socket = require "lio.socket"
@@ -21,7 +20,7 @@ local function app_with(options)
   return app
 end
 
--- A client whose window is small, so that the server soon waits for it.
+-- Returns a client whose window is small, so that the server soon waits for it.
 local function open_small(server, window)
   local s = socket.create "tcp"
   s:option("rcvbuf", window or 4096)
@@ -54,7 +53,7 @@ t.test("the headers' limit is exact, and counts all lines with their ends", func
   end)
 end)
 
-t.test("the number of fields is exact, repeated ones count each", function()
+t.test("the number of fields is exact, and repeated ones count", function()
   http.with(app_with { fields = 3 }, function(open)
     t.eq(open():ask("GET / HTTP/1.1\r\nHost: x\r\nA: 1\r\nA: 2\r\n\r\n").status, 200)
     t.eq(open():ask("GET / HTTP/1.1\r\nHost: x\r\nA: 1\r\nA: 2\r\nA: 3\r\n\r\n").status, 431)
@@ -71,7 +70,7 @@ t.test("the body's limit is exact, by length and in chunks", function()
   end)
 end)
 
-t.test("the header time runs from the first byte also behind a pipelined request", function()
+t.test("the header time starts with the first byte, also behind a pipelined request", function()
   http.with(app_with { header_time = 0.2 }, function(open)
     local c = open()
     c:send(GET, "GET /")
@@ -89,7 +88,7 @@ t.test("the header time runs from the first byte also behind a pipelined request
   end)
 end)
 
-t.test("empty lines that trickle in are no request, and end with the header time", function()
+t.test("empty lines that arrive slowly are not a request, and end with the header time", function()
   http.with(app_with { header_time = 0.15 }, function(open)
     local c = open()
     c:send "\r\n"
@@ -98,7 +97,7 @@ t.test("empty lines that trickle in are no request, and end with the header time
   end)
 end)
 
-t.test("the rest of an unread body wins no time by trickling in", function()
+t.test("the rest of an unread body gains no time by arriving slowly", function()
   http.with(app_with { body_time = 0.2 }, function(open)
     local c = open()
     c:send "POST /unread HTTP/1.1\r\nHost: x\r\nContent-Length: 10000\r\n\r\n"
@@ -129,7 +128,7 @@ t.test("a reader that makes progress keeps its connection beyond the write time"
   end)
 end)
 
-t.test("a pipelining client that reads nothing is let go after the write time", function()
+t.test("a pipelining client that reads nothing is closed after the write time", function()
   http.with(app_with { write_time = 0.15 }, function(_, server)
     local c <close> = open_small(server)
     loop.fork(function() c:send((GET:gsub("/ ", "/large ")):rep(50)) end)
@@ -138,7 +137,7 @@ t.test("a pipelining client that reads nothing is let go after the write time", 
   end)
 end)
 
-t.test("many answers that nobody reads are let go after the write time as well", function()
+t.test("many responses that are not read end with the write time as well", function()
   local app = web.new { write_time = 0.15 }
   app:get("/", function() return ("x"):rep(1000) end)
   http.with(app, function(_, server)
@@ -149,7 +148,7 @@ t.test("many answers that nobody reads are let go after the write time as well",
   end)
 end)
 
-t.test("the last request allowed closes also when its body was left unread", function()
+t.test("the last allowed request closes the connection also if its body was not read", function()
   http.with(app_with { requests = 2 }, function(open)
     local c = open()
     t.eq(c:ask(GET).status, 200)
@@ -159,7 +158,7 @@ t.test("the last request allowed closes also when its body was left unread", fun
   end)
 end)
 
-t.test("refused connections make room: a limit of one serves one after another", function()
+t.test("connections that wait get places: with a limit of one they are served one after another", function()
   http.with(app_with { connections = 1 }, function(open)
     for _ = 1, 20 do
       local c = open()

@@ -1,14 +1,13 @@
 -- `res:sse()`: the bytes of events, and how a stream ends.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
 local web = require "lio.webserver"
 
 local ASK <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
--- What a handler that gets the stream sends, as a client reads it until the end.
+-- Returns what a handler sends to the stream, as a client reads it until the end.
 local function sent(f, opts)
   return http.once(function(app)
     app:get("/", function(req, res) f(res:sse(opts), req) end)
@@ -37,7 +36,7 @@ t.test("an event is its fields and a blank line", function()
   t.eq(r.headers["x-accel-buffering"], "no")
 end)
 
-t.test("each line of the data is a field, whatever ends it, so that no field can be smuggled in", function()
+t.test("each line of the data is a field, with any line ending, so that data cannot become another field", function()
   local r = sent(function(events)
     events:send "a\nb\r\nc\rid: 9\n"
     events:comment "x\ny"
@@ -46,7 +45,7 @@ t.test("each line of the data is a field, whatever ends it, so that no field can
   t.eq(r.body, "data: a\ndata: b\ndata: c\ndata: id: 9\ndata: \n\n: x\n: y\n\n: \n\n")
 end)
 
-t.test("names and ids of more than one line raise, as does what is no data", function()
+t.test("names and ids of more than one line raise, and so does data of a wrong type", function()
   sent(function(events)
     t.raises("send: event must be one line", events.send, events, "x", "a\nb")
     t.raises("send: id must be one line", events.send, events, "x", nil, "a\0")
@@ -65,7 +64,7 @@ t.test("names and ids of more than one line raise, as does what is no data", fun
   end, "GET", "/")
 end)
 
-t.test("the head and each event leave at once, and Last-Event-ID can be read", function()
+t.test("the head and each event are sent at once, and Last-Event-ID can be read", function()
   local app, go = web.new(), {}
   app:get("/", function(req, res)
     local events = res:sse { retry = 100 }
@@ -84,7 +83,7 @@ t.test("the head and each event leave at once, and Last-Event-ID can be read", f
   end)
 end)
 
-t.test("a handler that only waits learns that its client is gone", function()
+t.test("a handler that only waits is notified when its client closes", function()
   local app, got, done = web.new(), nil, {}
   app:get("/", function(_, res)
     local events = res:sse()
@@ -105,7 +104,7 @@ t.test("a handler that only waits learns that its client is gone", function()
   end)
 end)
 
-t.test("a loop of sends ends when the client goes away", function()
+t.test("a loop of sends ends when the client closes", function()
   local app, done = web.new(), {}
   app:get("/", function(_, res)
     local events = res:sse()
@@ -121,7 +120,7 @@ t.test("a loop of sends ends when the client goes away", function()
   end)
 end)
 
-t.test("wait ends after its time, and the stream goes on", function()
+t.test("wait ends after its time, and the stream stays open", function()
   local r = sent(function(events)
     local ok, reason = events:wait(0.01)
     t.eq({ ok, reason }, { false, "timeout" })
@@ -130,7 +129,7 @@ t.test("wait ends after its time, and the stream goes on", function()
   t.eq(r.body, "data: on\n\n")
 end)
 
-t.test("a silent stream gets comments, if it is not told otherwise", function()
+t.test("a silent stream gets comments, unless ping is false", function()
   local app, go = web.new(), {}
   app:get("/", function(_, res)
     res:sse { ping = 0.01 }
@@ -145,7 +144,7 @@ t.test("a silent stream gets comments, if it is not told otherwise", function()
   end)
 end)
 
-t.test("close ends the stream, and the connection serves on", function()
+t.test("close ends the stream, and the connection serves further requests", function()
   local app = web.new()
   app:get("/", function(_, res)
     local events = res:sse()
@@ -174,7 +173,7 @@ t.test("a server that stops ends its streams, and does not wait for its grace", 
   end)
 end)
 
-t.test("a stream that begins while the server stops is over at once", function()
+t.test("a stream that begins while the server stops has ended already", function()
   local app, go, closed = web.new(), {}, nil
   app:get("/", function(_, res)
     loop.wait(go)
@@ -196,7 +195,7 @@ t.test("a stream that begins while the server stops is over at once", function()
   end)
 end)
 
-t.test("a handler that returns ends its stream, of which nothing stays", function()
+t.test("a handler that returns ends its stream, without leaks", function()
   local app, kept, streams = web.new(), nil, setmetatable({}, { __mode = "k" })
   app:get("/", function(_, res)
     kept = res:sse { ping = 3600 }
@@ -217,7 +216,7 @@ t.test("a handler that returns ends its stream, of which nothing stays", functio
   end)
 end)
 
-t.test("a client that does not read holds the sender back and gets no pings, and ends it by going away", function()
+t.test("a client that does not read blocks the sender, gets no pings, and ends the stream by closing", function()
   local app, count, done = web.new(), 0, {}
   app:get("/", function(_, res)
     local events, data = res:sse { ping = 0.001 }, ("x"):rep(60000)
@@ -234,7 +233,7 @@ t.test("a client that does not read holds the sender back and gets no pings, and
   end)
 end)
 
-t.test("HEAD has the head of a stream, and no stream", function()
+t.test("HEAD gets the head of a stream, and no stream", function()
   local closed
   local r = http.once(function(app)
     app:get("/", function(_, res) closed = res:sse():is_closed() end)
@@ -242,7 +241,7 @@ t.test("HEAD has the head of a stream, and no stream", function()
   t.eq({ r.status, r.headers["content-type"], closed }, { 200, "text/event-stream", true })
 end)
 
-t.test("a stream whose handler is killed ends, its hooks run, and nobody keeps its timer", function()
+t.test("a stream whose handler is killed ends, its hooks run, and its timer is freed", function()
   local app, task, events, ended = web.new(), nil, nil, nil
   app:get("/", function(req, res)
     res:on_end(function(...) ended = { select("#", ...) == 2, (...) == req, select(2, ...) == res, res:sent() } end)
@@ -268,7 +267,7 @@ t.test("a stream whose handler is killed ends, its hooks run, and nobody keeps i
   end)
 end)
 
-t.test("another task may wait for the end when one that waited was killed", function()
+t.test("another task may wait for the end after one that waited was killed", function()
   local app, reasons = web.new(), {}
   app:get("/", function(_, res)
     local events = res:sse()

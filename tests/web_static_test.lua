@@ -1,9 +1,8 @@
--- `app:static` and `res:file`: what is served, with which fields, and what never leaves a folder. Ranges and
--- conditions are in web_range_test.lua.
+-- `app:static` and `res:file`: which files are served, with which fields, and that paths cannot leave a folder. Ranges
+-- and conditions are in web_range_test.lua.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
 local web = require "lio.webserver"
 
@@ -32,14 +31,14 @@ sh [[ln -s ../secret.txt site/escape.txt; ln -s ../outside site/away; ln -s hell
   ln -s "$PWD/site/hello.txt" site/absolute.txt; ln -s / site/root; mkfifo site/fifo
   printf x > site/list/fifo; rm site/list/fifo; mkfifo site/list/fifo; ln -s /etc site/list/etc]]
 
--- Asks an app that serves the folder at "/" and at "/files".
+-- Requests a path from an app that serves the folder at "/" and at "/files".
 local function ask(target, fields, method, opts)
   return http.once(function(app)
     app:static("/", site, opts):static("/files/", site, opts)
   end, method or "GET", target, fields)
 end
 
--- The bytes of a request whose target is no nice one.
+-- The bytes of a request with an unusual target.
 local function raw(target, opts)
   local app, response = web.new(), nil
   app:static("/", site, opts)
@@ -60,7 +59,7 @@ t.test("a file is served with its type, length, date and tag", function()
   t.is_nil(r.headers["cache-control"])
 end)
 
-t.test("the tag is the same for a copy of the file, and another after a change", function()
+t.test("the tag is the same for a copy of the file, and changes with it", function()
   sh [[cp -p site/hello.txt site/copy.txt]]
   local tag = ask("/hello.txt").headers.etag
   t.eq(ask("/copy.txt").headers.etag, tag)
@@ -69,7 +68,7 @@ t.test("the tag is the same for a copy of the file, and another after a change",
   t.eq(ask("/copy.txt").headers.etag, '"6-5e0d5da5.6"')
 end)
 
-t.test("out of descriptors a file is 503 with Retry-After, logged once; then it is served again", function()
+t.test("without free descriptors a file is 503 with Retry-After, logged once; later it is served again", function()
   local script = t.write(t.tmp() .. "/server.lua", [[
     local web, file = require "lio.webserver", require "lio.file"
     local app, kept = web.new(), {}
@@ -109,7 +108,7 @@ t.test("out of descriptors a file is 503 with Retry-After, logged once; then it 
   t.eq(child:close(), 0)
 end)
 
-t.test("types follow the names' ends; script is text/javascript, what is unknown is bytes", function()
+t.test("types follow the ends of names; JavaScript is text/javascript, unknown types are octet-stream", function()
   t.eq(ask("/app.js").headers["content-type"], "text/javascript; charset=utf-8")
   t.eq(ask("/pixel.png").headers["content-type"], "image/png")
   t.eq(ask("/").headers["content-type"], "text/html; charset=utf-8")
@@ -117,7 +116,7 @@ t.test("types follow the names' ends; script is text/javascript, what is unknown
   t.eq(ask("/unknown").headers["content-type"], "application/octet-stream")
 end)
 
-t.test("an empty file, odd names and a prefix of its own", function()
+t.test("an empty file, unusual names and another prefix", function()
   local r = ask "/empty.txt"
   t.eq({ r.status, r.body, r.headers["content-length"] }, { 200, "", "0" })
   t.eq(ask("/a%20b/c+d.txt").body, "odd")
@@ -126,7 +125,7 @@ t.test("an empty file, odd names and a prefix of its own", function()
   t.eq(ask("/files/").body, "<h1>home</h1>")
 end)
 
-t.test("HEAD has the fields of GET and no body", function()
+t.test("HEAD gets the fields of GET and no body", function()
   local get, head = ask "/app.js", ask("/app.js", nil, "HEAD")
   t.eq({ head.status, head.body }, { 200, "" })
   for _, name in ipairs { "content-length", "content-type", "etag", "last-modified", "accept-ranges" } do
@@ -134,20 +133,20 @@ t.test("HEAD has the fields of GET and no body", function()
   end
 end)
 
-t.test("other methods are 405 with Allow, OPTIONS tells the methods", function()
+t.test("other methods are 405 with Allow, and OPTIONS lists the methods", function()
   local r = ask("/hello.txt", nil, "POST")
   t.eq({ r.status, r.headers.allow }, { 405, "GET, HEAD, OPTIONS" })
   t.eq(ask("/hello.txt", nil, "DELETE").status, 405)
   t.eq({ ask("/hello.txt", nil, "OPTIONS").status, ask("/", nil, "PUT").status }, { 204, 405 })
 end)
 
-t.test("a directory serves its index.html, or one of another name", function()
+t.test("a directory serves its index.html, or the index with another name", function()
   t.eq(ask("/").body, "<h1>home</h1>")
   t.eq(ask("/docs/").body, "docs")
   t.eq(ask("/", nil, "GET", { index = "hello.txt" }).body, "hello\n")
 end)
 
-t.test("a directory without its slash is a redirect to a relative place, with the query", function()
+t.test("a directory without a slash at its end is a redirect to a relative place, with the query", function()
   local r = ask "/docs"
   t.eq({ r.status, r.headers.location, r.body }, { 301, "./docs/", "" })
   t.eq(ask("/docs?a=1&b=%2F").headers.location, "./docs/?a=1&b=%2F")
@@ -155,7 +154,7 @@ t.test("a directory without its slash is a redirect to a relative place, with th
   t.eq(ask("/a%20b").headers.location, "./a%20b/")
 end)
 
-t.test("no path makes a redirect that leaves the host", function()
+t.test("no path leads to a redirect to another host", function()
   for _, target in ipairs { "//evil.com", "///evil.com", "/%2f/evil.com", "/\\evil.com", "//evil.com/..",
     "/%5cevil.com", "//evil.com/%2e%2e" } do
     local r = raw(target)
@@ -164,7 +163,7 @@ t.test("no path makes a redirect that leaves the host", function()
   end
 end)
 
-t.test("what is not there is 404, by the app's own handler when it has one", function()
+t.test("a file that does not exist is 404, by the app's own handler if it has one", function()
   for _, target in ipairs { "/none", "/none/", "/hello.txt/", "/hello.txt/x", "/empty/", "/files/none" } do
     local r = ask(target)
     t.eq({ target, r.status, r.body }, { target, 404, "Not Found\n" })
@@ -176,7 +175,7 @@ t.test("what is not there is 404, by the app's own handler when it has one", fun
   t.eq({ r.status, r.body }, { 404, "no /none" })
 end)
 
-t.test("nothing leads out of the folder, and what tries is not there", function()
+t.test("no path leaves the folder, and one that tries is 404", function()
   local targets = {
     "/../secret.txt", "/..", "/../", "/docs/../../secret.txt", "/%2e%2e/secret.txt", "/%2E%2e/secret.txt",
     "/.%2e/secret.txt", "/..%2fsecret.txt", "/%2e%2e%2fsecret.txt", "/docs/..%2f..%2fsecret.txt",
@@ -201,12 +200,12 @@ t.test("a malformed escape is refused", function()
   t.eq(raw("/%").status, 400)
 end)
 
-t.test("links that stay inside are followed, absolute ones too", function()
+t.test("links to places inside are followed, also absolute ones", function()
   t.eq(ask("/inside.txt").body, "hello\n")
   t.eq(ask("/absolute.txt").body, "hello\n")
 end)
 
-t.test("names that begin with a dot are hidden unless they are wanted", function()
+t.test("names that begin with a dot are hidden by default", function()
   for _, target in ipairs { "/.env", "/.git/config", "/.git/", "/.git", "/%2eenv" } do
     t.eq({ target, ask(target).status }, { target, 404 })
   end
@@ -218,7 +217,7 @@ t.test("a file that may not be read is 403", function()
   t.write(site .. "/closed.txt", "closed")
   sh "chmod 0 site/closed.txt"
   local readable = io.open(site .. "/closed.txt")
-  if readable then readable:close() end -- root reads everything
+  if readable then readable:close() end -- root can read every file
   local r = ask "/closed.txt"
   t.eq({ r.status, r.body }, readable and { 200, "closed" } or { 403, "Forbidden\n" })
 end)
@@ -227,7 +226,7 @@ t.test("directories are not listed by default", function()
   t.eq(ask("/list/").status, 404)
 end)
 
-t.test("a listing shows what can be had, escaped, directories first, with sizes", function()
+t.test("a listing shows the accessible files, escaped, directories first, with sizes", function()
   local r = ask("/list/", nil, "GET", { list = true })
   t.eq({ r.status, r.headers["content-type"] }, { 200, "text/html; charset=utf-8" })
   local names = {}
@@ -249,14 +248,14 @@ t.test("the path of a listing is escaped in its title", function()
   t.ok(not r.body:find("<script", 1, true) and r.body:find("/&lt;script&gt;x/", 1, true), r.body)
 end)
 
-t.test("Cache-Control is what the options say", function()
+t.test("Cache-Control follows the options", function()
   local function cache(opts) return ask("/hello.txt", nil, "GET", opts).headers["cache-control"] end
   t.eq(cache { max_age = 60 }, "public, max-age=60")
   t.eq(cache { max_age = 1e6, immutable = true }, "public, max-age=1000000, immutable")
   t.eq(cache { cache_control = "no-store" }, "no-store")
 end)
 
-t.test("compressed copies are sent to who takes them, with type, coding and a tag of their own", function()
+t.test("compressed copies are sent to clients that accept them, with type, coding and their own tag", function()
   t.write(site .. "/app.js.gz", "gzip bytes")
   t.write(site .. "/app.js.br", "brotli bytes")
   local function get(accept, method)
@@ -289,7 +288,7 @@ t.test("a compressed copy that is older than its file is not sent", function()
   t.eq(ask("/stale.css", { "Accept-Encoding: gzip" }).body, "new")
 end)
 
-t.test("a large file goes out whole, also behind and before other answers", function()
+t.test("a large file is sent whole, also between other responses", function()
   local text = ("0123456789abcdef"):rep(128 * 1024)
   t.write(site .. "/large.bin", text)
   local app = web.new()
@@ -316,7 +315,7 @@ t.test("HTTP/1.0 gets a file with its length", function()
   end)
 end)
 
-t.test("a connection that has had its file keeps none open while it is idle", function()
+t.test("after its file is sent, an idle connection keeps no file open", function()
   local app = web.new()
   app:static("/", site)
   http.with(app, function(open)
@@ -325,7 +324,7 @@ t.test("a connection that has had its file keeps none open while it is idle", fu
     local _, before = t.descriptors()
     for _, target in ipairs { "/hello.txt", "/large.bin" } do
       c:request("GET", target)
-      -- The server's task ends after the client has read.
+      -- The task of the server ends after the client has read.
       local deadline = loop.now() + 10
       while select(2, t.descriptors()) > before and loop.now() < deadline do loop.sleep(0.001) end
       t.eq({ target, select(2, t.descriptors()) }, { target, before })
@@ -333,7 +332,7 @@ t.test("a connection that has had its file keeps none open while it is idle", fu
   end)
 end)
 
-t.test("downloads that are given up leave no file open, and are not worth a line", function()
+t.test("downloads that the client ends leave no file open, and are not logged", function()
   local f <close> = assert(io.open(site .. "/endless.bin", "w"))
   f:seek("set", (1 << 30) - 1)
   f:write "x"
@@ -347,7 +346,7 @@ t.test("downloads that are given up leave no file open, and are not worth a line
         local c = open()
         c:send "GET /endless.bin HTTP/1.1\r\nHost: x\r\n\r\n"
         t.eq(c:read_head().status, 200)
-        -- One reads nothing more, until the server's time is over; the others go.
+        -- One client stops reading until the write time has passed; the others close.
         if index > 1 then c:close() end
       end
       local deadline = loop.now() + 10
@@ -377,7 +376,7 @@ t.test("a file that shrinks while it is sent ends the connection", function()
   t.ok(log:find("GET /shrinks.bin: sendfile: the file has become shorter", 1, true), log)
 end)
 
-t.test("middleware runs around files, and can take one's place", function()
+t.test("middleware runs around files, and can replace one", function()
   local r = http.once(function(app)
     app:use(function(_, res, next)
       next()
@@ -396,7 +395,7 @@ t.test("middleware runs around files, and can take one's place", function()
   t.eq({ r.status, r.body, r.headers["content-length"] }, { 200, "another", "7" })
 end)
 
-t.test("an answer is the same whether or not middleware runs around it, and below a mount", function()
+t.test("a response is the same with and without middleware around it, and below a mount", function()
   local function app_with(shape)
     local app, inner = web.new(), web.new()
     if shape == "middleware" then app:use(function(_, _, next) next() end) end
@@ -435,7 +434,7 @@ t.test("an answer is the same whether or not middleware runs around it, and belo
   t.eq(seen.mounted, seen.plain)
 end)
 
--- Bytes that the process has read of files; nil where that is not told.
+-- How many bytes of files the process has read; nil where the system does not report that.
 local function bytes_read()
   local f = io.open "/proc/self/io"
   if not f then return nil end
@@ -444,7 +443,7 @@ local function bytes_read()
   return tonumber(count)
 end
 
-t.test("a small file is read once, and again when it has changed, unless the cache is off or too small", function()
+t.test("a small file is read once, and again when it has changed, unless the cache is disabled or too small", function()
   local name, size = site .. "/kept.bin", 30000
   local app = web.new()
   app:static("/on", site):static("/off", site, { cache = false }):static("/few", site, { cache_file = size - 1 })
@@ -457,7 +456,7 @@ t.test("a small file is read once, and again when it has changed, unless the cac
     end
     t.write(name, ("a"):rep(size))
     t.eq(cost "/on", ("a"):rep(size))
-    -- A file that was changed just now is not kept.
+    -- A file that has just changed is not kept.
     local deadline = loop.now() + 20
     local body, read
     repeat
@@ -479,7 +478,7 @@ t.test("a small file is read once, and again when it has changed, unless the cac
     t.eq({ kept.status, kept.headers["content-length"] }, { 200, "30000" })
     t.eq(c:request("GET", "/on/kept.bin", { "If-None-Match: " .. kept.headers.etag }).status, 304)
     t.eq(c:request("GET", "/on/kept.bin", { "Range: bytes=0-0, 2-2" }).status, 206)
-    -- The same size, and the same time of the last change of content.
+    -- The same size, and the same time of the last change of its content.
     assert(os.execute(("touch -r %s %s.time"):format(t.quote(name), t.quote(name))))
     t.write(name, ("b"):rep(size))
     assert(os.execute(("touch -r %s.time %s"):format(t.quote(name), t.quote(name))))
@@ -497,7 +496,7 @@ t.test("a route of the app comes before a file", function()
   t.eq(r.body, "route")
 end)
 
-t.test("a folder that is not there, or wrong options, raise where static is called", function()
+t.test("a folder that does not exist, and wrong options, raise at the caller's line", function()
   local app = web.new()
   t.raises("web_static_test.lua:%d+: app:static: cannot serve '.*/none': No such file", function()
     app:static("/", base .. "/none")
@@ -516,7 +515,7 @@ t.test("a folder that is not there, or wrong options, raise where static is call
   t.raises("bad argument #2 to 'static' %(path of a folder expected, got nil", app.static, app, "/")
 end)
 
--- What res:file gives.
+-- Returns the results of res:file.
 local function sent(path, opts, fields)
   local result
   local r = http.once(function(app)
@@ -538,7 +537,7 @@ t.test("res:file serves one file, with conditions, ranges and copies", function(
   t.eq(#sent(site .. "/app.js", { precompressed = false }, { "Accept-Encoding: br" }).body, 600)
 end)
 
-t.test("res:file takes a type, a name for a download, and cache options", function()
+t.test("res:file accepts a type, a name for a download, and cache options", function()
   local r = sent(site .. "/hello.txt", { type = "text/x-own", name = 'a "b".txt', max_age = 5 })
   t.eq({ r.headers["content-type"], r.headers["cache-control"] }, { "text/x-own", "public, max-age=5" })
   t.eq(r.headers["content-disposition"], "attachment; filename=\"a _b_.txt\"; filename*=UTF-8''a%20%22b%22.txt")
@@ -552,7 +551,7 @@ t.test("res:file takes a type, a name for a download, and cache options", functi
   t.ok(log:find("web_static_test.lua:%d+: res:file: option 'cache_control' must be a string, got 1"), log)
 end)
 
-t.test("res:file tells what is not there, which is 404 unless the handler says otherwise", function()
+t.test("res:file returns why a file cannot be opened, which is 404 unless the handler responds otherwise", function()
   local r, result = sent(site .. "/none")
   t.eq({ r.status, r.body, result[1], result[3] }, { 404, "Not Found\n", nil, "not found" })
   t.eq({ sent(site).status, sent(site .. "/fifo").status }, { 404, 404 })
@@ -564,7 +563,7 @@ t.test("res:file tells what is not there, which is 404 unless the handler says o
   t.eq({ r.status, r.body }, { 200, "instead" })
 end)
 
-t.test("res:file with a root never leaves it", function()
+t.test("res:file with a root does not leave it", function()
   t.eq(sent("hello.txt", { root = site }).body, "hello\n")
   for _, path in ipairs { "../secret.txt", "/etc/passwd", "escape.txt", "hello.txt\0", "docs\\index.html" } do
     local r, result = sent(path, { root = site })
@@ -572,14 +571,14 @@ t.test("res:file with a root never leaves it", function()
   end
 end)
 
-t.test("res:file under a status of its own is the whole file, as an error page is", function()
+t.test("res:file with another status sends the whole file, for error pages", function()
   local r = http.once(function(app)
     app:get("/", function(_, res) return res:status(404):file(site .. "/hello.txt") end)
   end, "GET", "/", { "Range: bytes=0-0", "If-None-Match: *" })
   t.eq({ r.status, r.body }, { 404, "hello\n" })
 end)
 
-t.test("a handler that raises after res:file gives 500, and the file is closed", function()
+t.test("a handler that raises after res:file responds with 500, and the file is closed", function()
   local r
   http.logged(function()
     r = http.once(function(app)
@@ -592,7 +591,7 @@ t.test("a handler that raises after res:file gives 500, and the file is closed",
   t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })
 end)
 
-t.test("web.compress compresses a file that has no copy, and leaves parts and copies alone", function()
+t.test("web.compress compresses a file without a copy, and neither ranges nor copies", function()
   t.write(site .. "/long.txt", ("a long text, "):rep(10000))
   local function get(target, ...)
     return http.once(function(app)
@@ -609,7 +608,7 @@ t.test("web.compress compresses a file that has no copy, and leaves parts and co
   t.eq(get("/app.js").body, "gzip bytes")
 end)
 
-t.test("the log counts what was sent of a file", function()
+t.test("the log counts the bytes of a file that were sent", function()
   local lines = {}
   local r = http.once(function(app)
     app:use(web.log { format = function(entry)
@@ -635,7 +634,7 @@ t.test("a mounted app serves files below its prefix, and redirects within it", f
   t.eq(get("/app/files/").body, "<h1>home</h1>")
 end)
 
-t.test("a folder's file is served where a route with a constraint was looked at first", function()
+t.test("a folder's file is served where a route with a constraint was checked first", function()
   local function get(target)
     return http.once(function(app)
       app:get("/:id<%d+>", function(req) return "id " .. req.params.id end)

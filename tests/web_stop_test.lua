@@ -1,12 +1,12 @@
--- How a server's process begins and ends: signals, the address it prints, a port that is taken.
+-- How the process of a server starts and ends: signals, the printed address, a port that is in use.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
 local net = require "lio.net"
 
--- Starts a server whose routes `body` sets up. Returns the child and its port.
+-- Starts a server with the routes of `body`. Returns the child and its port.
+-- Known to programs: web, loop, app
 local function start(body, where)
   local script = t.write(t.tmp() .. "/server.lua", table.concat({
     'local web, loop = require "lio.webserver", require "lio.loop"',
@@ -20,7 +20,7 @@ local function start(body, where)
   return child, math.tointeger(tonumber(child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$"))
 end
 
--- Reads what a child still prints and waits for its end. Returns the exit code.
+-- Reads the rest of a child's output and waits for its end. Returns the exit code.
 local function ended(child)
   child:all()
   return child:close()
@@ -28,7 +28,7 @@ end
 
 local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 local SLOW <const> = "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
--- Its handler prints that it begins, and answers when the stop has begun.
+-- A handler that prints when it begins, and responds when the stop has begun.
 local SLOW_ROUTE <const> = [[
   io.stdout:setvbuf "line"
   app:get("/slow", function()
@@ -53,7 +53,7 @@ for _, signal in ipairs { "TERM", "INT" } do
   end)
 end
 
-t.test("requests whose bytes have arrived are answered before a stop, and say close", function()
+t.test("requests whose bytes have arrived are answered before a stop, with Connection: close", function()
   local child <close>, port = start(SLOW_ROUTE)
   loop.run(function()
     local slow <close> = http.open(port)
@@ -74,8 +74,8 @@ t.test("requests whose bytes have arrived are answered before a stop, and say cl
   t.eq(ended(child), 0)
 end)
 
--- Regression: a stop let the answer that was next say close, so what was pipelined behind it was never answered.
-t.test("all pipelined requests that have arrived are answered before a stop, only the last says close", function()
+-- Regression: the next response after a stop said close, so that requests pipelined behind it were never answered.
+t.test("all pipelined requests that have arrived are answered before a stop, and only the last says close", function()
   local child <close>, port = start(SLOW_ROUTE .. [[
     app:post("/body", function(req) return req:body() end)]])
   loop.run(function()
@@ -117,8 +117,8 @@ local function talk_route(port)
     end)]]):format(port)
 end
 
--- Starts a server, asks for "/talk" and sends a signal (SIGTERM). `f(child, asker, say)` runs when the stop has begun;
--- `say(line)` returns what the handler answers.
+-- Starts a server, requests "/talk" and sends a signal (SIGTERM). `f(child, asker, say)` runs when the stop has begun;
+-- `say(line)` returns the response of the handler.
 local function while_it_stops(f, signal)
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
@@ -128,7 +128,7 @@ local function while_it_stops(f, signal)
     asker:send "GET /talk HTTP/1.1\r\nHost: x\r\n\r\n"
     local talk <close> = assert(listener:accept())
     child:kill(signal)
-    -- It has taken the signal when it accepts no more. The system resets what is connected in the moment of the close.
+    -- It has received the signal when it accepts no connections. The system resets connections while it closes.
     local other, message, code
     repeat
       other, message, code = net.connect("127.0.0.1", port)
@@ -141,7 +141,7 @@ local function while_it_stops(f, signal)
   end)
 end
 
-t.test("while it stops, a server takes no new connections", function()
+t.test("while it stops, a server accepts no new connections", function()
   while_it_stops(function(child, asker, say)
     t.eq(say "one", "one")
     say "end"
@@ -150,8 +150,8 @@ t.test("while it stops, a server takes no new connections", function()
   end)
 end)
 
--- The handler answers what was asked, and then the server ends. Two words are two rounds of the loop: a signal sent
--- before them has been taken.
+-- The handler responds, and then the server ends. Two words are two rounds of the loop: a signal sent before them has
+-- been received.
 local function answers_to_the_end(child, asker, say)
   t.eq({ say "one", say "two" }, { "one", "two" })
   say "end"
@@ -160,9 +160,9 @@ local function answers_to_the_end(child, asker, say)
   t.eq(ended(child), 0)
 end
 
--- `timeout` and terminals signal a process and its group: the server was cut short.
-t.test("a signal that comes twice in a moment is one", function()
-  -- A busy machine may make the moment of a round too long, but not of each.
+-- `timeout` and terminals send a signal to a process and to its group: the server was cut short.
+t.test("a signal that comes twice within a short time counts once", function()
+  -- A busy machine may make one round too long, but not all of them.
   local round, answered, problem = 0, false, nil
   repeat
     round = round + 1
@@ -174,9 +174,9 @@ t.test("a signal that comes twice in a moment is one", function()
   t.ok(answered, problem)
 end)
 
-t.test("a second SIGTERM does not end a server that answers what has begun", function()
+t.test("a second SIGTERM does not end a server that still responds", function()
   while_it_stops(function(child, asker, say)
-    loop.sleep(0.25) -- sooner it would be the same signal
+    loop.sleep(0.25) -- earlier it would count as the same signal
     child:kill()
     answers_to_the_end(child, asker, say)
   end)
@@ -184,7 +184,7 @@ end)
 
 t.test("a second SIGINT ends a server at once", function()
   while_it_stops(function(child, asker)
-    loop.sleep(0.25) -- sooner it would be the same signal
+    loop.sleep(0.25) -- earlier it would count as the same signal
     child:kill "INT"
     t.is_nil((asker.c:recv()))
     t.eq(child:line(), "after run")
@@ -192,8 +192,8 @@ t.test("a second SIGINT ends a server at once", function()
   end)
 end)
 
--- A server whose handler runs without a wait: it prints "busy 1", "busy 2" … as the files of these names appear, and
--- answers when "go" does. Returns the child, its port and the folder.
+-- Starts a server whose handler runs without a wait: it prints "busy 1", "busy 2" … when the files of these names
+-- appear, and responds when "go" does. Returns the child, its port and the folder.
 local function start_busy()
   local dir = t.tmp()
   local child, port = start(([[
@@ -215,13 +215,13 @@ local function start_busy()
   return child, port, dir
 end
 
--- Returns when the handler runs, and has the signals that were sent before.
+-- Returns when the handler runs, and the process has received the signals that were sent before.
 local function until_busy(child, dir, n)
   t.write(dir .. "/busy " .. n, "")
   t.eq(child:line(), "busy " .. n)
 end
 
-t.test("SIGTERM does not kill a server whose handler is busy, however often it comes", function()
+t.test("SIGTERM does not kill a server whose handler is busy, also if it comes several times", function()
   local child <close>, port, dir = start_busy()
   loop.run(function()
     local c <close> = http.open(port)
@@ -238,7 +238,7 @@ t.test("SIGTERM does not kill a server whose handler is busy, however often it c
   t.eq(ended(child), 0)
 end)
 
-t.test("a stop that waits for nothing worth telling prints nothing", function()
+t.test("a short stop prints nothing", function()
   local script = t.write(t.tmp() .. "/stop.lua", [[
     local loop = require "lio.loop"
     loop.run(function()
@@ -254,7 +254,7 @@ t.test("a stop that waits for nothing worth telling prints nothing", function()
   t.eq(child:close(), 0)
 end)
 
-t.test("a second SIGINT kills a server that does not take the first", function()
+t.test("a second SIGINT kills a server that does not handle the first", function()
   local child <close>, port, dir = start_busy()
   loop.run(function()
     local c <close> = http.open(port)
@@ -268,7 +268,7 @@ t.test("a second SIGINT kills a server that does not take the first", function()
   t.ok(code == 130 or signal == 2, ("exit code %s, signal %s"):format(code, signal))
 end)
 
-t.test("a stop that waits says once what it waits for", function()
+t.test("a stop that waits prints once what it waits for", function()
   local script = t.write(t.tmp() .. "/server.lua", [[
     local app = require("lio.webserver").new { grace = 1.5 }
     app:get("/", function()
@@ -329,7 +329,7 @@ t.test("a handler that never ends is cut off after the grace time", function()
   t.eq(ended(child), 0)
 end)
 
-t.test("loop.grace is the grace time where the app sets none", function()
+t.test("loop.grace is the grace time if the app sets none", function()
   for _, case in ipairs { { "", "0.2" }, { "{ grace = 0.2 }", "60" } } do
     local script = t.write(t.tmp() .. "/server.lua", ([[
       local web, loop = require "lio.webserver", require "lio.loop"
@@ -356,7 +356,7 @@ t.test("loop.grace is the grace time where the app sets none", function()
   end
 end)
 
-t.test("a port alone is one of 127.0.0.1; what is printed is what is bound", function()
+t.test("a port without an address is one of 127.0.0.1; the printed address is the bound one", function()
   local app = require("lio.webserver").new()
   app:get("/", function() return "x" end)
   loop.run(function()
@@ -378,7 +378,7 @@ t.test("a port alone is one of 127.0.0.1; what is printed is what is bound", fun
   end)
 end)
 
-t.test("debug on an address that others can reach is a warning, elsewhere it is none", function()
+t.test("debug is a warning on an address that other machines reach, and on no other", function()
   local web = require "lio.webserver"
   local cases = {
     { "0.0.0.0:0", true, "http://0.0.0.0:%d/" }, { "127.0.0.1:0", true }, { "127.1.2.3:0", true },
@@ -393,13 +393,13 @@ t.test("debug on an address that others can reach is a warning, elsewhere it is 
         server:stop(0)
       end)
     end)
-    local want = case[3] and "lio: warning: debug = true shows tracebacks and source lines to everyone who reaches "
-      .. case[3]:format(port) .. "\n" or ""
+    local want = case[3] and "lio: warning: debug = true shows tracebacks and source lines to every client that "
+      .. "reaches " .. case[3]:format(port) .. "\n" or ""
     t.eq(log, want, case[1])
   end
 end)
 
-t.test("a port that is taken is a clear message and exit code 1", function()
+t.test("a port that is in use is a clear message and exit code 1", function()
   local child <close>, port = start()
   local script = t.write(t.tmp() .. "/second.lua", ([[
     local app = require("lio.webserver").new()
@@ -412,7 +412,7 @@ t.test("a port that is taken is a clear message and exit code 1", function()
   t.eq(ended(child), 0)
 end)
 
-t.test("listen gives nil and a message where run raises", function()
+t.test("listen returns nil and a message where run raises", function()
   local app = require("lio.webserver").new()
   http.with(app, function(_, server)
     local second, message = app:listen(server.url:match "//(.-)/")
@@ -423,7 +423,7 @@ t.test("listen gives nil and a message where run raises", function()
   t.raises("port or address expected, got table", app.listen, app, {})
 end)
 
-t.test("one app can serve several addresses, IPv6 among them, each stopped by itself", function()
+t.test("one app can serve several addresses, also IPv6, each stopped separately", function()
   local app = require("lio.webserver").new()
   app:get("/", function(req) return req.remote_addr end)
   http.with(app, function(open)

@@ -1,14 +1,14 @@
 -- `app:run(where, { workers = n })`: the program in several services whose sockets share an address.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
 local net = require "lio.net"
 
 local WORKERS <const> = 3
 
--- Starts a server with workers whose routes `body` sets up. Returns the child and its port.
+-- Starts a server with workers and the routes of `body`. Returns the child and its port.
+-- Known to programs: web, loop, app
 local function start(body, where, more)
   local script = t.write(t.tmp() .. "/server.lua", table.concat({
     'local web, loop = require "lio.webserver", require "lio.loop"',
@@ -25,7 +25,7 @@ end
 
 local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
--- Asks on new connections until every worker has answered; raises after 10 seconds. Returns the connections.
+-- Sends requests on new connections until every worker has responded; raises after 10 seconds. Returns the connections.
 local function meet_all(port)
   local met, count, open = {}, 0, {}
   local deadline = loop.now() + 10
@@ -43,7 +43,7 @@ local function close_all(open)
   for _, c in ipairs(open) do c:close() end
 end
 
-t.test("debug on an address that others can reach is one warning for all workers", function()
+t.test("debug on an address that other machines reach is one warning for all workers", function()
   local script = t.write(t.tmp() .. "/server.lua", table.concat({
     'local app = require("lio.webserver").new { debug = true }',
     'app:get("/", function() return tostring(require("lio.webserver").worker()) end)',
@@ -53,12 +53,12 @@ t.test("debug on an address that others can reach is one warning for all workers
   local port = math.tointeger(tonumber(child:expect "^lio: serving http://0%.0%.0%.0:(%d+)/$"))
   loop.run(function() close_all((meet_all(port))) end)
   child:kill()
-  t.eq(child:all(), "lio: warning: debug = true shows tracebacks and source lines to everyone who reaches "
+  t.eq(child:all(), "lio: warning: debug = true shows tracebacks and source lines to every client that reaches "
     .. ("http://0.0.0.0:%d/\n"):format(port))
   t.eq(child:close(), 0)
 end)
 
-t.test("every worker serves the one address, which is printed once", function()
+t.test("every worker serves the same address, which is printed once", function()
   local child <close>, port = start()
   loop.run(function()
     local open, met = meet_all(port)
@@ -74,9 +74,9 @@ t.test("every worker serves the one address, which is printed once", function()
   t.eq(lines, { "after run in 1", "after run in 2", "after run in 3", "after run in nil" })
 end)
 
--- The keeper's question waited for something that nothing referred to. After some cycles of a worker's collector it was
--- taken for lost, the keeper for told that the worker had ended, and the whole system stopped under load.
-t.test("workers go on after many cycles of their collectors", function()
+-- The supervisor's request waited on a token that nothing referred to. After some cycles of a worker's collector it was
+-- taken for orphaned, the supervisor got the error that the worker had ended, and the whole system stopped under load.
+t.test("workers continue after many cycles of their collectors", function()
   local child <close>, port = start('app:get("/collect", function() collectgarbage() return "done" end)')
   loop.run(function()
     local open = meet_all(port)
@@ -93,7 +93,7 @@ t.test("workers go on after many cycles of their collectors", function()
   t.eq(child:close(), 0)
 end)
 
-t.test("a stop answers what has arrived in every worker, and idle ones do not cut the others short", function()
+t.test("a stop answers the requests that have arrived in every worker; idle workers do not end it early", function()
   local child <close>, port = start [[
     app:get("/slow", function()
       io.stderr:write "slow begins\n"
@@ -149,7 +149,7 @@ t.test("a handler in a worker calls other services", function()
   t.eq(child:close(), 0)
 end)
 
-t.test("workers accept from one unix socket, whose file is gone afterwards", function()
+t.test("workers accept from one unix socket, whose file is removed at the end", function()
   local path = t.tmp() .. "/web.sock"
   local child <close>, _, line = start(nil, ("%q"):format("unix:" .. path))
   t.eq(line, "unix:" .. path)
@@ -163,11 +163,11 @@ t.test("workers accept from one unix socket, whose file is gone afterwards", fun
   child:kill()
   child:all()
   t.eq(child:close(), 0)
-  -- A socket cannot be opened as a file, there or not.
+  -- A socket cannot be opened as a file, whether it exists or not.
   t.is_nil(os.rename(path, path))
 end)
 
-t.test("a port that is taken is an error before any worker begins", function()
+t.test("a port that is in use is an error before any worker starts", function()
   local listener <close> = assert(net.listen("127.0.0.1", 0, { reuseport = true }))
   local _, port = listener:address()
   local script = t.write(t.tmp() .. "/server.lua", ([[
@@ -190,7 +190,7 @@ t.test("a program that fails in a worker ends all of them with exit code 1", fun
   t.ok(r.err:find "run: a worker has failed", r.err)
 end)
 
-t.test("arguments reach the workers", function()
+t.test("arguments of the program reach the workers", function()
   local script = t.write(t.tmp() .. "/server.lua", [[
     local web = require "lio.webserver"
     local app = web.new()
@@ -209,7 +209,7 @@ t.test("arguments reach the workers", function()
   t.eq(child:close(), 0)
 end)
 
-t.test("what run begins second waits for the end of the first", function()
+t.test("a second call of run starts after the end of the first", function()
   local script = t.write(t.tmp() .. "/server.lua", [[
     local web = require "lio.webserver"
     local app = web.new()
@@ -232,7 +232,7 @@ t.test("what run begins second waits for the end of the first", function()
   t.eq(child:close(), 0)
 end)
 
-t.test("a wrong number of workers, and workers inside a loop, are named", function()
+t.test("a wrong number of workers, and workers inside a loop, are errors", function()
   local app = require("lio.webserver").new()
   t.raises("app:run: option 'workers' must be an integer from 1 to 1024, got 0", app.run, app, 0, { workers = 0 })
   t.raises("app:run: option 'workers' must be an integer from 1 to 1024, got \"many\"", app.run, app, 0,
@@ -242,13 +242,13 @@ t.test("a wrong number of workers, and workers inside a loop, are named", functi
   end)
 end)
 
-t.test("a program without a file is told that workers need one", function()
+t.test("several workers for a program without a file are an error", function()
   local r = t.run(t.lio() .. [[ -e 'require("lio.webserver").new():run("127.0.0.1:0", { workers = 2 })' ]])
   t.eq(r.code, 1)
-  t.ok(r.err:find("app:run: several workers run the program's file, and this program is none", 1, true), r.err)
+  t.ok(r.err:find("app:run: several workers run the program's file, and this program has none", 1, true), r.err)
 end)
 
--- How many sockets of a process more than one of its selectors watches.
+-- How many sockets of a process are watched by more than one of its selectors.
 local function shared_sockets(pid)
   local sockets, watched, shared = {}, {}, 0
   for inode in t.run(("ls -l /proc/%d/fd"):format(pid)).out:gmatch "socket:%[(%d+)%]" do
@@ -263,9 +263,9 @@ local function shared_sockets(pid)
   return shared
 end
 
--- The worker was reported only when its loop had ended, and the kernel went on giving its socket half of the
+-- The worker was reported only when its loop had ended, and the kernel continued to give its socket half of the
 -- connections.
-t.test("a worker in an endless loop is reported meanwhile, and the other one answers its connections", function()
+t.test("a worker in an endless loop is reported at once, and the other one accepts its connections", function()
   local go = t.tmp() .. "/go"
   local script = t.write(t.tmp() .. "/server.lua", ([[
     local web = require "lio.webserver"
@@ -293,10 +293,10 @@ t.test("a worker in an endless loop is reported meanwhile, and the other one ans
     while ask() ~= who do t.ok(loop.now() < deadline, "worker " .. who .. " does not answer") end
   end
   loop.run(function()
-    -- Twice, since what the other one did for it must not last.
+    -- Twice, as the other worker's help must end with the loop.
     for _ = 1, 2 do
       os.remove(go)
-      -- Long enough for a scheduler without work to stop looking at its threads.
+      -- Long enough for a scheduler without work to stop checking its threads.
       loop.sleep(1)
       local stuck = http.open(port)
       while stuck:ask(GET).body ~= "1" do
@@ -305,7 +305,7 @@ t.test("a worker in an endless loop is reported meanwhile, and the other one ans
       end
       stuck:send "GET /spin HTTP/1.1\r\nHost: x\r\n\r\n"
       child:expect "^it loops$"
-      -- All at once: those that come before the loop is noticed wait in the queue of its socket.
+      -- All at once: those that arrive before the loop is noticed wait in the queue of its socket.
       local open = {}
       for i = 1, 20 do
         open[i] = http.open(port)

@@ -1,8 +1,7 @@
--- Bodies that are sent in pieces, long ones, and peers that read slowly or not at all.
+-- Bodies that are sent in pieces, long bodies, and peers that read slowly or not at all.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
 local web = require "lio.webserver"
 
@@ -13,7 +12,7 @@ local function resident()
   return f:read "n" and f:read "n" * 4096
 end
 
-t.test("written pieces go out in chunks to HTTP/1.1, and the connection stays open", function()
+t.test("written pieces are sent in chunks to HTTP/1.1, and the connection stays open", function()
   local app = web.new()
   app:get("/", function(_, res)
     t.eq(res:write "one", true)
@@ -30,7 +29,7 @@ t.test("written pieces go out in chunks to HTTP/1.1, and the connection stays op
 end)
 
 for _, coding in ipairs { "identity", "gzip" } do
-  t.test("a handler that writes small pieces learns that its client is gone: " .. coding, function()
+  t.test("a handler that writes small pieces is notified when its client has closed: " .. coding, function()
     local app, go, done, got = web.new(), {}, {}, nil
     app:use(web.compress { min = 1 })
     app:get("/", function(_, res)
@@ -55,7 +54,7 @@ for _, coding in ipairs { "identity", "gzip" } do
   end)
 end
 
-t.test("a body goes out without a type when the handler says so, in pieces or as a whole", function()
+t.test("a body is sent without a type if the handler sets none, in pieces or as a whole", function()
   local app = web.new()
   app:use(web.compress { min = 1 })
   app:get("/pieces", function(_, res)
@@ -87,7 +86,7 @@ t.test("a body goes out without a type when the handler says so, in pieces or as
   end)
 end)
 
-t.test("a function gives pieces until nil, as a return value or to send", function()
+t.test("a function returns pieces until nil, as a result or for send", function()
   local function counter()
     local i = 0
     return function()
@@ -128,7 +127,7 @@ t.test("HTTP/1.0 gets no chunks: the end of the connection ends the body", funct
   end)
 end)
 
-t.test("a piece leaves before the handler waits for something else", function()
+t.test("a piece is sent before the handler waits for something else", function()
   local app, gate = web.new(), {}
   app:get("/", function(_, res)
     res:write "early"
@@ -145,7 +144,7 @@ t.test("a piece leaves before the handler waits for something else", function()
   end)
 end)
 
-t.test("with a Content-Length the pieces go out as they are", function()
+t.test("with a Content-Length the pieces are sent as they are", function()
   local app = web.new()
   app:get("/", function(_, res)
     res:header("Content-Length", 6)
@@ -160,7 +159,7 @@ t.test("with a Content-Length the pieces go out as they are", function()
   end)
 end)
 
-t.test("writing more than the Content-Length raises, and nothing beyond it goes out", function()
+t.test("writing more than the Content-Length raises, and the excess is not sent", function()
   local app = web.new()
   app:get("/", function(_, res)
     res:header("Content-Length", 4)
@@ -178,7 +177,7 @@ t.test("writing more than the Content-Length raises, and nothing beyond it goes 
   end)
 end)
 
-t.test("writing less than the Content-Length ends the connection, so that the client can tell", function()
+t.test("writing less than the Content-Length ends the connection, so that the client notices it", function()
   local app = web.new()
   app:get("/", function(_, res)
     res:header("Content-Length", 4)
@@ -195,7 +194,7 @@ t.test("writing less than the Content-Length ends the connection, so that the cl
   end)
 end)
 
-t.test("once pieces were written, status and headers cannot be changed", function()
+t.test("after pieces were written, status and headers cannot be changed", function()
   local app, problems = web.new(), {}
   app:get("/", function(_, res)
     res:write "x"
@@ -211,7 +210,7 @@ t.test("once pieces were written, status and headers cannot be changed", functio
   t.eq(problems, { status = true, header = true, send = true, redirect = true, json = true, cookie = true })
 end)
 
-t.test("a body of 32 MiB arrives whole, from one string as from pieces", function()
+t.test("a body of 32 MiB arrives whole, as one string and in pieces", function()
   local app = web.new()
   local piece = {}
   for i = 1, 4096 do piece[i] = ("%015d\n"):format(i) end
@@ -228,7 +227,7 @@ t.test("a body of 32 MiB arrives whole, from one string as from pieces", functio
   end)
 end)
 
-t.test("a slow reader holds the writer back, and memory stays flat", function()
+t.test("a slow reader blocks the writer, and memory stays constant", function()
   local app, written = web.new(), 0
   local piece = ("x"):rep(65536)
   app:get("/", function(_, res)
@@ -249,7 +248,7 @@ t.test("a slow reader holds the writer back, and memory stays flat", function()
       local data = assert(c.c:recv())
       got = got + #data
       if got > look_at then
-        collectgarbage() -- the strings that this side makes are not what is measured
+        collectgarbage() -- the strings that this side makes are not measured
         most, look_at = math.max(most, resident()), got + 4 * MIB
       end
       if data:sub(-5) == "0\r\n\r\n" then break end
@@ -282,7 +281,7 @@ t.test("long bodies that a client does not read yet arrive whole and in order", 
   end) end
 end)
 
-t.test("slow readers do not keep the others waiting", function()
+t.test("slow readers do not delay other clients", function()
   local app = web.new()
   app:get("/large", function() return ("x"):rep(8 * MIB) end)
   app:get("/small", function() return "quick" end)
@@ -298,7 +297,7 @@ t.test("slow readers do not keep the others waiting", function()
   end)
 end)
 
-t.test("a writer learns that its peer is gone, and the server counts the connection no more", function()
+t.test("a writer is notified when its peer closes, and the server does not count the connection any longer", function()
   local app, result = web.new(), nil
   app:get("/", function(_, res)
     repeat
@@ -316,7 +315,7 @@ t.test("a writer learns that its peer is gone, and the server counts the connect
   end)
 end)
 
-t.test("a peer that reads nothing for the write time loses its connection", function()
+t.test("a peer that reads nothing for the write time is closed", function()
   local app, result = web.new { write_time = 0.1 }, nil
   app:get("/", function(_, res)
     repeat result = table.pack(res:write(("x"):rep(65536))) until not result[1]
@@ -333,7 +332,7 @@ t.test("a peer that reads nothing for the write time loses its connection", func
   end)
 end)
 
-t.test("trailers follow a chunked body, also one that was a string, and keep the connection", function()
+t.test("trailers follow a chunked body, also one that was set as a string, and the connection stays open", function()
   local app = web.new()
   app:get("/pieces", function(_, res)
     res:header("Trailer", "X-Sum, X-Count")
@@ -388,6 +387,43 @@ t.test("a trailer that could split the response, or change how it is read, raise
   t.ok(heard[2]:find "web_write_test%.lua:%d+: res:trailer: ", heard[2])
   t.ok(heard[3]:find "'Content%-Length' is not allowed behind a body", heard[3])
   t.ok(heard[4]:find "'set%-cookie' is not allowed", heard[4])
+end)
+
+-- It was chunked.
+t.test("the body of an answer to HTTP/1.0 is not chunked", function()
+  local app = web.new()
+  app:get("/", function(_, res) res:write "a" res:write "b" end)
+  http.with(app, function(open)
+    local c = open()
+    c:send "GET / HTTP/1.0\r\n\r\n"
+    local head, body = c.c:recv "all":match "^(.-\r\n\r\n)(.*)$"
+    t.eq(body, "ab")
+    t.ok(not head:lower():find "transfer%-encoding")
+  end)
+end)
+
+-- They stayed open until the garbage collector ran.
+t.test("an aborted download closes the <close> variables of its handler at once", function()
+  local app, closed = web.new(), 0
+  app:get("/", function(_, res)
+    local source <close> = setmetatable({}, { __close = function() closed = closed + 1 end })
+    while res:write(("x"):rep(65536)) do end
+    return source and nil
+  end)
+  http.with(app, function(open, server)
+    collectgarbage "stop"
+    local _, before = t.descriptors()
+    for _ = 1, 10 do
+      local c = open()
+      c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+      c:read_head()
+      c:close()
+    end
+    while server.count > 0 do loop.sleep(0.005) end
+    local _, after = t.descriptors()
+    collectgarbage "restart"
+    t.eq({ closed, after }, { 10, before })
+  end)
 end)
 
 t.finish()

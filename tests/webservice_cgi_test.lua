@@ -1,11 +1,10 @@
--- The service `lio.webservice`: CGI modules, in both modes. What they are called with, what they may return,
--- and what of them can be called.
+-- The service `lio.webservice`: CGI modules, in both modes. The arguments of their functions, the results, and which
+-- functions can be called.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local json = require "lio.json"
 local loop = require "lio.loop"
-local kit = require "tests.webservicekit"
+local kit = require "tests.kit.webservice_system"
 
 local echo <const> = [[
   local M = {}
@@ -68,7 +67,7 @@ local function shown(response)
   return json.decode(response.body)
 end
 
-kit.both("a function gets the rest of the path, the query, headers in lower case, and the body", spec, function(s)
+kit.test("a function gets the rest of the path, the query, headers in lower case, and the body", spec, function(s)
   local r = shown(s:request("POST", "/echo/a/b?x=1&y=2&x=3", { "X-Mixed-CASE: v", "x-many: 1", "X-MANY: 2" }, "data"))
   t.eq({ r.path, r.body }, { "a/b", "data" })
   t.eq(r.query, { x = { "1", "3" }, y = "2" })
@@ -78,7 +77,7 @@ kit.both("a function gets the rest of the path, the query, headers in lower case
   t.eq(shown(s:request("GET", "/echo/")).path, "")
 end)
 
-kit.both("the module may be one of a folder, or a field of another", spec, function(s)
+kit.test("the module may be in a folder, or a field of another", spec, function(s)
   t.eq(shown(s:request("PUT", "/deep/er/x", nil, "1")).path, "x")
   t.eq(s:request("GET", "/field").body, "a field")
   t.eq(s:request("GET", "/deep").status, 404)
@@ -86,7 +85,7 @@ kit.both("the module may be one of a folder, or a field of another", spec, funct
 end)
 
 -- Any alphabetic method called any exported function: `helper /x HTTP/1.1` did.
-kit.both("nothing is called but exported functions of HTTP's methods", spec, function(s)
+kit.test("only exported functions named like methods of HTTP are called", spec, function(s)
   for _, method in ipairs { "HELPER", "helper", "get", "Get", "TRACE", "DATA", "__index", "FOO", "OPTION" } do
     local r = s:request(method, "/echo")
     t.eq({ method, r.status }, { method, 405 })
@@ -98,7 +97,7 @@ kit.both("nothing is called but exported functions of HTTP's methods", spec, fun
   t.eq({ r.status, r.headers.allow }, { 405, "GET, HEAD, OPTIONS" })
 end)
 
-kit.both("a function answers with code, body and headers", spec, function(s)
+kit.test("a function returns code, body and headers", spec, function(s)
   local r = s:request("GET", "/answers/plain")
   t.eq({ r.status, r.body, r.headers["content-length"] }, { 200, "plain", "5" })
   r = s:request("GET", "/answers/status")
@@ -117,8 +116,8 @@ kit.both("a function answers with code, body and headers", spec, function(s)
   t.eq(s:request("GET", "/answers/large").body, ("0123456789"):rep(300000))
 end)
 
--- Headers of a cgi module could end the head and begin another response.
-kit.both("headers that would split the response are a fault of the module", quiet, function(s)
+-- Headers of a CGI module could end the head and begin another response.
+kit.test("headers that would split the response are an error of the module", quiet, function(s)
   for _, what in ipairs { "crlf", "name", "nul", "code", "wild", "raise", "unknown" } do
     local r = s:request("GET", "/answers/" .. what)
     t.eq({ what, r.status, r.body }, { what, 500, "Internal Server Error\n" })
@@ -128,8 +127,8 @@ kit.both("headers that would split the response are a fault of the module", quie
   t.ok(s:errors():find "oops")
 end)
 
--- A HEAD was answered with a body, which the next answer followed.
-kit.both("HEAD is GET without its body", spec, function(s)
+-- The response to a HEAD had a body, which the next response followed.
+kit.test("HEAD is GET without its body", spec, function(s)
   loop.run(function()
     local c <close> = s:open()
     local r = c:request("HEAD", "/answers/plain")
@@ -138,14 +137,14 @@ kit.both("HEAD is GET without its body", spec, function(s)
   end)
 end)
 
--- HTTP/1.0 clients got chunks, which they do not know.
-kit.both("a client of HTTP/1.0 gets pieces as they are, and the end of the connection", spec, function(s)
+-- HTTP/1.0 clients got chunks, which they cannot parse.
+kit.test("a client of HTTP/1.0 gets the pieces without chunks, and the end of the connection", spec, function(s)
   local r = s:ask("GET /answers/list HTTP/1.0\r\n\r\n")
   t.eq({ r.body, r.headers["transfer-encoding"], r.headers.connection }, { "piece 2,piece 1,piece 0,", nil, "close" })
 end)
 
 -- There was no keep-alive and no `Connection: close`, and a request behind one without a length became its body.
-kit.both("connections stay open, and requests that come together are answered in order", spec, function(s)
+kit.test("connections stay open, and requests that arrive together are answered in order", spec, function(s)
   loop.run(function()
     local c <close> = s:open()
     c:send("POST /echo/1 HTTP/1.1\r\nHost: x\r\n\r\nGET /echo/2 HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -159,22 +158,22 @@ kit.both("connections stay open, and requests that come together are answered in
 end)
 
 -- `+` was decoded in paths; a key without `=` swallowed the next one.
-kit.both("a plus in a path is a plus, in a query a blank, and keys need no value", spec, function(s)
+kit.test("a plus in a path is a plus, in a query a blank, and keys need no value", spec, function(s)
   local r = shown(s:request("GET", "/echo/a+b%20c?k+1=v+1&alone&next=1&=x&e=%2B"))
   t.eq(r.path, "a+b c")
   t.eq(r.query, { ["k 1"] = "v 1", alone = "", next = "1", [""] = "x", e = "+" })
 end)
 
--- `/%zz` killed the task: no answer, and the connection leaked.
-kit.both("a path that cannot be decoded is refused with an answer", spec, function(s)
+-- `/%zz` killed the task: no response, and the connection leaked.
+kit.test("a path that cannot be decoded is refused with a response", spec, function(s)
   for _, target in ipairs { "/%zz", "/echo/%", "/echo/%4", "/echo/%g0" } do
     t.eq({ target, s:request("GET", target).status }, { target, 400 })
   end
   t.eq(s:request("GET", "/answers/plain").status, 200)
 end)
 
--- They were closed without a word.
-kit.both("malformed request lines are answered", spec, function(s)
+-- The connection was closed without a response.
+kit.test("malformed request lines are answered", spec, function(s)
   for _, line in ipairs { "GET", "GET /", "GET  / HTTP/1.1", "GET / HTTP/x", "\1\2\3", "GET echo HTTP/1.1" } do
     t.eq({ line, s:ask(line .. "\r\nHost: x\r\n\r\n", "GET").status }, { line, 400 })
   end
@@ -182,7 +181,7 @@ kit.both("malformed request lines are answered", spec, function(s)
 end)
 
 -- All of these were accepted.
-kit.both("lengths that are none are refused, and so is one with chunks", spec, function(s)
+kit.test("malformed lengths are refused, and a length with chunks", spec, function(s)
   for _, fields in ipairs {
     "Content-Length: 0x5", "Content-Length: -1", "Content-Length: +5", "Content-Length: five",
     "Content-Length: 5\r\nContent-Length: 6", "Content-Length: 5\r\nTransfer-Encoding: chunked",
@@ -194,7 +193,7 @@ kit.both("lengths that are none are refused, and so is one with chunks", spec, f
 end)
 
 -- A negative chunk size passed the limit; extensions were refused.
-kit.both("chunks may have extensions, and neither a negative size nor more than the limit", spec, function(s)
+kit.test("chunks may have extensions, but no negative size, and not more bytes than the limit", spec, function(s)
   local head = "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
   t.eq(shown(s:ask(head .. "5;name=value\r\nhello\r\n1;x\r\n!\r\n0\r\nX-T: 1\r\n\r\n")).body, "hello!")
   t.eq(s:ask(head .. "-5\r\nhello\r\n0\r\n\r\n").status, 400)
@@ -202,8 +201,8 @@ kit.both("chunks may have extensions, and neither a negative size nor more than 
   t.eq(s:ask("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000001\r\n\r\n").status, 413)
 end)
 
--- Each piece of an upload was joined to the ones before: 8 MB took 18 s, and the loop stood.
-kit.both("a body in many small pieces arrives whole", spec, function(s)
+-- Each piece of an upload was joined to the ones before: 8 MB took 18 s, and the loop was blocked.
+kit.test("a body in many small pieces arrives whole", spec, function(s)
   local body = {}
   for i = 1, 4000 do body[i] = ("%07d,"):format(i):rep(20) end
   loop.run(function()
@@ -217,8 +216,8 @@ end)
 
 local narrow <const> = setmetatable({ errors = true, descriptors = 200 }, { __index = spec })
 
--- 1,025 of them made the selector raise, and the server was no more.
-kit.both("half-open requests, more than there are descriptors, do not end the server", narrow, function(s, mode)
+-- 1,025 of them made the selector raise, which ended the server.
+kit.test("half-open requests, more than there are descriptors, do not end the server", narrow, function(s, mode)
   loop.run(function()
     local clients = {}
     for i = 1, 300 do
@@ -226,7 +225,7 @@ kit.both("half-open requests, more than there are descriptors, do not end the se
       pcall(clients[i].send, clients[i], "GET /answers/pl")
     end
     for _, client in ipairs(clients) do client:close() end
-    -- A tunnel's session that begins before descriptors are free again is refused; a listener lets clients wait.
+    -- A tunnel's session that begins before descriptors are free again is refused; with a listener, clients wait.
     local deadline = loop.now() + 10
     local ok, response
     repeat

@@ -1,8 +1,7 @@
 -- The service `lio.webservice`: what `start` returns and refuses, several services in one system, and `quit`.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local before <const> = [[
   local net = require "lio.socket"
@@ -50,10 +49,10 @@ local function test(name, main, out, more)
     cgi = cgi, wrong = "return 7", broken = "error 'does not load'", parts = "return { api = require 'cgi' }",
   } }
   for k, v in pairs(more or {}) do spec[k] = v end
-  kit.both(name, spec)
+  kit.test(name, spec)
 end
 
-test("start returns the URL and the port, and a second one says that the service serves", [[
+test("start returns the URL and the port, and a second one raises an error with the URL", [[
   local url, port = ltask.call(web, "start", { port = 0, cgi = { x = "cgi" } })
   say(url == "http://127.0.0.1:" .. port .. "/")
   say(get(port, "/x/1") == "1 by " .. web)
@@ -61,7 +60,7 @@ test("start returns the URL and the port, and a second one says that the service
   say(get(port, "/x/2") == "2 by " .. web)
 ]], { "true", "true", "true", "true" })
 
-test("two services in one system serve by themselves, and each quits alone", [[
+test("two services in one system are independent, and each quits alone", [[
   local other = ltask.spawn "lio.webservice"
   local _, one = ltask.call(web, "start", { port = 0, cgi = { x = "cgi" } })
   local _, two = ltask.call(other, "start", { port = 0, cgi = { ["/y"] = "parts|api" } })
@@ -72,7 +71,7 @@ test("two services in one system serve by themselves, and each quits alone", [[
   t.eq(out, "true\ttrue\tNot Found\n\nrefused\ttrue\n")
 end })
 
-test("a start for a busy port fails with an error that says so, and another may follow", [[
+test("a start for a port in use raises an error that names it, and another start may follow", [[
   local _, port = ltask.call(web, "start", { port = 0 })
   local other = ltask.spawn "lio.webservice"
   say(why(other, "start", { port = port }):gsub(":%d+", ":N") .. "")
@@ -87,7 +86,7 @@ test("a start for a busy port fails with an error that says so, and another may 
   t.eq(kit.lines(out)[4], "true")
 end)
 
-test("what is wrong with the table is named", [[
+test("an error names the wrong field", [[
   for _, conf in ipairs {
     7, {}, { port = "80" }, { port = 65536 }, { port = 1.5 }, { port = 0, adr = "x" }, { port = 0, addr = 1 },
     { port = 0, mode = "both" }, { port = 0, cgi = { "x" } }, { port = 0, route = { ["/x"] = 1 } },
@@ -100,16 +99,16 @@ test("what is wrong with the table is named", [[
   say(why(web, "start"))
 ]], function(out)
   local want = {
-    "start: a table expected, not a number",
-    "start: field 'port' must be from 0 to 65535, not nil",
-    "start: field 'port' must be an integer, not a string",
-    "start: field 'port' must be from 0 to 65535, not 65536",
-    "start: field 'port' must be an integer, not a float",
+    "bad argument #1 to 'start' (table expected, got number)",
+    "start: field 'port' is missing",
+    "start: field 'port' must be an integer from 0 to 65535, got \"80\"",
+    "start: field 'port' must be an integer from 0 to 65535, got 65536",
+    "start: field 'port' must be an integer from 0 to 65535, got 1.5",
     "start: field 'adr' is unknown (did you mean 'addr'?)",
-    "start: field 'addr' must be a string, not an integer",
-    "start: field 'mode' must be \"direct\" or \"redirect\", not \"both\"",
-    "start: field 'cgi' must have strings by path",
-    "start: field 'route' must have strings by path",
+    "start: field 'addr' must be a string, got 1",
+    "start: field 'mode' must be \"direct\" or \"redirect\", got \"both\"",
+    "start: field 'cgi' must be a table of strings by path, as in { [\"/x\"] = ",
+    "start: field 'route' must be a table of strings by path, as in { [\"/x\"] = ",
     "start: cgi['/:id']: a path without",
     "are for one path",
     "start: field 'tunnel' is for mode = \"redirect\"",
@@ -118,14 +117,14 @@ test("what is wrong with the table is named", [[
     "start: cgi['x']: cannot load 'nothing': ",
     "start: cgi['x']: cannot load 'parts|no': module 'parts.no' not found, and 'parts' has no field 'no'",
     "start: cgi['x']: cannot load 'broken': ",
-    "start: a table expected, not a nil",
+    "bad argument #1 to 'start' (table expected, got nil)",
   }
   local lines = kit.lines(out)
   for i, line in ipairs(want) do t.ok(lines[i] and lines[i]:find(line, 1, true), lines[i]) end
   t.eq(#lines, #want)
 end)
 
-test("quit answers what is in work, closes the listener, and ends the service", [[
+test("quit answers the requests in progress, closes the listener, and ends the service", [[
   ltask.register "main"
   local _, port = ltask.call(web, "start", { port = 0, cgi = { x = "cgi" } })
   local client = ltask.spawn("client", port)
@@ -149,7 +148,7 @@ test("quit answers what is in work, closes the listener, and ends the service", 
   ]],
 } })
 
-test("quit may come before any start", [[
+test("quit may be sent before start", [[
   ltask.call(web, "quit")
   gone(web)
   say((pcall(ltask.call, web, "start", { port = 0 })))

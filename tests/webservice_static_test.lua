@@ -1,11 +1,10 @@
--- The service `lio.webservice`: folders, in both modes, and the program of examples/webservice. The faults of the
--- server whose interface it has, one test each; what else static files can do is tested with `app:static`.
+-- The service `lio.webservice`: folders, in both modes, and the program of examples/webservice. One test for each fault
+-- of the server whose interface it has; other tests of static files use `app:static`.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
-local kit = require "tests.webservicekit"
+local kit = require "tests.kit.webservice_system"
 
 local function site()
   local dir = t.tmp()
@@ -30,7 +29,7 @@ local spec <const> = {
   modules = { api = "return { get = function(path) return 200, 'api ' .. path end }" },
 }
 
-kit.both("home, routes and modules stand beside each other, and the longest path wins", spec, function(s)
+kit.test("home, routes and modules are served together, and the longest path wins", spec, function(s)
   local r = s:request("GET", "/")
   t.eq({ r.status, r.body, r.headers["content-type"]:match "^[^;]*" }, { 200, "<h1>home</h1>", "text/html" })
   t.eq(s:request("GET", "/sub/x.txt").body, "inner")
@@ -39,7 +38,7 @@ kit.both("home, routes and modules stand beside each other, and the longest path
   t.eq(s:request("GET", "/docs/api/1").body, "api 1")
 end)
 
-kit.both("no path leaves its folder", spec, function(s)
+kit.test("no path leaves its folder", spec, function(s)
   for _, target in ipairs {
     "/../outside/secret.txt", "/%2e%2e/outside/secret.txt", "/..%2foutside/secret.txt",
     "/sub/..%2f..%2foutside/secret.txt",
@@ -54,8 +53,8 @@ kit.both("no path leaves its folder", spec, function(s)
   end
 end)
 
--- The part behind a NUL said which type the file before it has.
-kit.both("a NUL in a path is refused and picks no type", spec, function(s)
+-- The part behind a NUL selected the type of the file before it.
+kit.test("a NUL in a path is refused and selects no type", spec, function(s)
   for _, target in ipairs { "/app.js%00.html", "/app.js%00", "/sub/x.txt%00/../../app.js" } do
     local r = s:request("GET", target)
     t.ok(r.status == 400 or r.status == 404, target .. " " .. r.status)
@@ -63,17 +62,17 @@ kit.both("a NUL in a path is refused and picks no type", spec, function(s)
   end
 end)
 
-kit.both("a missing file is 404, and a script has a script's type", spec, function(s)
+kit.test("a missing file is 404, and a script has a script's type", spec, function(s)
   t.eq(s:request("GET", "/nothing.txt").status, 404)
   t.eq(s:request("GET", "/docs/nothing/at/all").status, 404)
   t.ok(s:request("GET", "/app.js").headers["content-type"]:find "javascript")
 end)
 
-kit.both("a plus in a file's name is a plus", spec, function(s)
+kit.test("a plus in a file's name is a plus", spec, function(s)
   t.eq(s:request("GET", "/a%20b+c.txt").body, "plus")
 end)
 
-kit.both("a listing escapes the names that it shows", spec, function(s)
+kit.test("a listing escapes the names that it shows", spec, function(s)
   local r = s:request("GET", "/docs/")
   t.eq(r.status, 200)
   t.ok(not r.body:find("<script>&", 1, true), r.body)
@@ -81,7 +80,7 @@ kit.both("a listing escapes the names that it shows", spec, function(s)
   t.ok(r.body:find("%3Cscript%3E", 1, true), r.body)
 end)
 
-kit.both("HEAD tells a file's length and sends none of it", spec, function(s)
+kit.test("HEAD reports a file's length and sends none of it", spec, function(s)
   loop.run(function()
     local c <close> = s:open()
     local r = c:request("HEAD", "/docs/large.bin")
@@ -90,7 +89,7 @@ kit.both("HEAD tells a file's length and sends none of it", spec, function(s)
   end)
 end)
 
--- How many descriptors of a system stand for that file.
+-- How many descriptors of a system are open for that file.
 local function open_files(s, name)
   local path = ("/proc/%d/task/../fd"):format(s.child.pid)
   local r = t.run("p=$(pgrep -P " .. s.child.pid .. "); ls -l /proc/$p/fd " .. path .. " 2>&1")
@@ -98,7 +97,7 @@ local function open_files(s, name)
 end
 
 -- They stayed open until the collector ran.
-kit.both("a download that is given up closes its file", spec, function(s)
+kit.test("a download that the client ends closes its file", spec, function(s)
   loop.run(function()
     local c = s:open()
     c:send "GET /docs/large.bin HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -113,7 +112,7 @@ kit.both("a download that is given up closes its file", spec, function(s)
   end)
 end)
 
-t.test("a folder that is not there makes the start fail, and the message names it", function()
+t.test("a folder that does not exist makes the start fail, and the message names it", function()
   local ok, problem = pcall(kit.start, "direct", { conf = [[{ home = "localfs:DIR/none" }]] })
   t.ok(not ok and problem:find "start: home: .*none", problem)
 end)

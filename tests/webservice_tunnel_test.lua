@@ -1,9 +1,8 @@
--- The service `lio.webservice` in redirect mode: what its tunnel is asked and told, and when sessions end. The
--- tunnel is the main service of each system, which plays its clients itself.
+-- The service `lio.webservice` in redirect mode: the requests to its tunnel, and the ends of sessions. The tunnel is
+-- the main service of each system, which also plays the clients.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local cgi <const> = [[
   local ltask = require "ltask"
@@ -17,7 +16,7 @@ local cgi <const> = [[
   }
 ]]
 
--- What a main service as tunnel begins with.
+-- The beginning of a main service that is a tunnel.
 local before <const> = [[
   local got, ends, opened = {}, {}, nil
   local function changed() ltask.multi_wakeup "changed" end
@@ -55,10 +54,10 @@ local before <const> = [[
 local function test(name, main, out, more)
   local spec = { main = before:gsub("\n%s*", " ") .. main, out = out, modules = { cgi = cgi } }
   for k, v in pairs(more or {}) do spec[k] = v end
-  kit.both(name, spec)
+  kit.test(name, spec)
 end
 
-test("the tunnel is asked to carry what comes for the address, and who asked for the start is it", [[
+test("the tunnel is requested to carry the address; by default it is the service that requested the start", [[
   say(start() == "the tunnel of service " .. ltask.self())
   say(opened[1], opened[2])
   say(data(1, get "hello"))
@@ -66,7 +65,7 @@ test("the tunnel is asked to carry what comes for the address, and who asked for
   say(got[1]:match "^HTTP/1.1 200 OK\r\n" ~= nil)
 ]], { "true", "here\t80", "true", "true" })
 
-test("the tunnel may be named by address or by name, and say what start returns", [[
+test("the tunnel may be given by address or by name, and sets the results of start", [[
   ltask.register "carrier"
   function S.tunnel_open() return "over there", 7 end
   conf.tunnel = "carrier"
@@ -76,7 +75,7 @@ test("the tunnel may be named by address or by name, and say what start returns"
   say(start())
 ]], { "over there\t7", "over there\t7" })
 
-test("a start fails with what a tunnel says that refuses, cannot, or is not there", [[
+test("a start fails with the message of a tunnel that refuses, raises, or does not exist", [[
   local function why() return select(2, pcall(start)) end
   function S.tunnel_open() return false, "not today" end
   say(tostring(why()):match "refused: [^\n]*")
@@ -112,24 +111,24 @@ test("writes of any length keep their order, in both directions", [[
   end
   answered("small", "\r\n\r\n20")
   local order = {}
-  for n in got.small:gmatch "\r\n\r\n(%d+)" do order[#order + 1] = n:sub(1, #tostring(#order + 1)) end
+  for path in got.small:gmatch "\r\n\r\n(%d+)" do order[#order + 1] = path:sub(1, #tostring(#order + 1)) end
   say(#order, order[7], order[20])
   data("large", get "large?n=5000000")
   until_(function() return got.large and #got.large > 5000000 end)
   say(#got.large:match "\r\n\r\n(x+)$")
 ]], { "20\t7\t20", "5000000" })
 
-test("a session may bring more than what may wait, and one piece may be longer than that", [[
+test("a session may send more than the backlog in total, and a single piece may be longer than it", [[
   conf.options = { body = 64 << 20 }
   start()
   local mebibyte = ("x"):rep(1 << 20)
   say(data(1, "POST /cgi/x HTTP/1.1\r\nHost: x\r\nContent-Length: " .. (40 << 20) .. "\r\n\r\n"))
   say(data(1, mebibyte:rep(17)))
-  for i = 1, 23 do assert(data(1, mebibyte)) end
+  for _ = 1, 23 do assert(data(1, mebibyte)) end
   answered(1, "\r\n\r\n" .. (40 << 20) .. "xxx")
 ]], { "true", "true" })
 
-test("a tunnel that refuses bytes has heard the last of the session", [[
+test("a tunnel that refuses bytes gets no further request of the session", [[
   start()
   local count = 0
   function S.tunnel_data()
@@ -143,7 +142,7 @@ test("a tunnel that refuses bytes has heard the last of the session", [[
   say(count, ends[1])
 ]], { "1\tnil" })
 
-test("a session outlives the time that the tunnel has for an answer, once it has answered", [[
+test("a session lasts longer than the time for a result of the tunnel, once that has arrived", [[
   conf.options = { write_time = 1 }
   start()
   data(1, get "one")
@@ -154,7 +153,7 @@ test("a session outlives the time that the tunnel has for an answer, once it has
   answered(1, "two")
 ]], { "nil" })
 
-test("a session ends when the server closes, and the tunnel is told once", [[
+test("a session ends when the server closes it, and the tunnel is notified once", [[
   start()
   data(1, get("x", "Connection: close\r\n"))
   until_(function() return ends[1] end)
@@ -166,7 +165,7 @@ test("a session ends when the server closes, and the tunnel is told once", [[
 ]], { "true\t1", "false", "HTTP/1.1 400" })
 
 -- Bytes that are on their way when the server closes must not be taken for the beginning of another request.
-test("while the tunnel learns that a session is over its bytes are refused, and begin no new one", [[
+test("until the tunnel knows that a session has ended, its bytes are refused and open no new one", [[
   start()
   local release
   function S.tunnel_close(session)
@@ -180,7 +179,7 @@ test("while the tunnel learns that a session is over its bytes are refused, and 
   say(data(1, get "y"))
   ltask.wakeup(release)
   got[1] = nil
-  -- The answer to the tunnel's is on its way.
+  -- The result for the tunnel's request is on its way.
   local taken
   repeat
     taken = data(1, get "z")
@@ -190,7 +189,7 @@ test("while the tunnel learns that a session is over its bytes are refused, and 
   answered(1, "z")
 ]], { "false\tclosed", "true" })
 
-test("a session ends when the tunnel closes it, though a handler works", [[
+test("a session ends when the tunnel closes it, also while a handler runs", [[
   conf.options = { grace = 0.1 }
   start()
   data(1, get "slow?cs=100000")
@@ -200,7 +199,7 @@ test("a session ends when the tunnel closes it, though a handler works", [[
   say(ends[1])
 ]], { "true\tfalse", "true", "nil" })
 
-test("a client that has ended its sending is answered", [[
+test("a client that has ended its sending gets the response", [[
   start()
   data(1, get "slow?cs=1")
   say(ltask.call(web, "tunnel_shutdown", 1))
@@ -209,7 +208,7 @@ test("a client that has ended its sending is answered", [[
   say(ltask.call(web, "tunnel_shutdown", 1))
 ]], { "true", "slow", "false" })
 
--- The redirect mode kept every session for ever.
+-- The redirect mode kept every session without end.
 test("sessions that are idle or do not send their request end", [[
   conf.options = { keep_alive_time = 0.05, header_time = 0.05 }
   start()
@@ -219,7 +218,7 @@ test("sessions that are idle or do not send their request end", [[
   say(got[2]:match "^HTTP/1.1 408")
 ]], { "HTTP/1.1 408" })
 
-test("a thousand sessions leave nothing behind", [[
+test("a thousand sessions leak nothing", [[
   start()
   local pid = io.open "/proc/self/stat":read "n"
   local function open()
@@ -237,7 +236,7 @@ test("a thousand sessions leave nothing behind", [[
   say(open() - before < 8)
 ]], { "true" })
 
-test("a tunnel that does not answer loses the session, and later learns it", [[
+test("a tunnel that does not answer loses the session, and is notified later", [[
   conf.options = { write_time = 0.05 }
   start()
   local held
@@ -247,7 +246,7 @@ test("a tunnel that does not answer loses the session, and later learns it", [[
   say(held ~= nil)
 ]], { "true" })
 
-test("a tunnel that does not take the bytes holds the server back", [[
+test("a tunnel that does not accept the bytes blocks the server", [[
   start()
   local held, bytes = nil, 0
   function S.tunnel_data(_, piece)
@@ -261,7 +260,7 @@ test("a tunnel that does not take the bytes holds the server back", [[
   end
   data(1, get "large?n=3000000")
   until_(function() return held end)
-  -- Where nothing held it back, it would have sent the rest before what is asked later is answered.
+  -- Without that, it would have sent the rest before a later request is answered.
   data(2, get "x")
   say(ltask.call(web, "tunnel_close", 2))
   say(bytes < 1000000)
@@ -295,14 +294,14 @@ test("sessions and the service's state end with the tunnel's service", [[
   return S
 ]] } })
 
-test("quit answers what is in work, ends the sessions, and tells the tunnel", [[
+test("quit answers the requests in progress, ends the sessions, and notifies the tunnel", [[
   start()
   data(1, get "slow?cs=20")
   data(2, get "x")
   answered(2, "x")
   local refused
   ltask.fork(function()
-    -- Taken in their order, and answered in between.
+    -- Received in order, with results in between.
     refused = table.pack(data(3, get "late"))
   end)
   ltask.call(web, "quit")
@@ -313,7 +312,7 @@ test("quit answers what is in work, ends the sessions, and tells the tunnel", [[
   say((pcall(ltask.call, web, "start", conf)))
 ]], { "slow\t1\t1", "false\tclosed", "here\t80", "false" })
 
-test("quit waits no longer than the grace", [[
+test("quit does not wait longer than the grace", [[
   conf.options = { grace = 0.05 }
   start()
   data(1, get "slow?cs=100000")
@@ -321,7 +320,7 @@ test("quit waits no longer than the grace", [[
   say(ends.all ~= nil)
 ]], { "true" })
 
-test("misuse is named", [[
+test("misuse raises a message that names it", [[
   say(data(1, "GET"))
   start()
   for _, list in ipairs { { {}, "x" }, { 1.5, "x" }, { 1, 7 }, { 1 } } do

@@ -52,6 +52,11 @@ function M.bad(call, index, problem)
   error(("bad argument #%d to '%s' (%s)"):format(index, call, problem), level_of_program())
 end
 
+-- `no_colon(object, call)`: raises for a method that was called with another first argument than its object.
+function M.no_colon(object, call)
+  M.raise(("%s:%s: call it with a colon, as in %s:%s(…)"):format(object, call, object, call))
+end
+
 -- `check(call, index, value, kind)`: raises unless the argument is of that type.
 function M.check(call, index, value, kind)
   if type(value) ~= kind then M.argument(call, index, kind, value) end

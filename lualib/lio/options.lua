@@ -19,6 +19,7 @@ end
 
 M.any = rule("a value", function() return true end)
 M.boolean = of_type("boolean", "true or false")
+M.is_false = rule("false", function(value) return value == false end)
 M.string = of_type("string", "a string")
 M.table = of_type("table", "a table")
 M.callable = rule("a function", function(value)
@@ -142,21 +143,26 @@ local function with_inherited(options, rules)
   return all
 end
 
--- `check(call, index, options, rules)` returns the options, or an empty table for nil. Raises at the program's line for
--- an unknown name and for a wrong value. `call` is the name as the program writes it, such as "net.connect"; `index`
--- that of the argument.
-function M.check(call, index, options, rules)
+-- `check(call, index, options, rules [, what = "option"])` returns the options, or an empty table for nil. Raises at
+-- the program's line for an unknown name and for a wrong value. `call` is the name as the program writes it, such as
+-- "net.connect"; `index` is the number of the argument; `what` is the word for an option in messages.
+function M.check(call, index, options, rules, what)
   if options == nil then return NONE end
   if type(options) ~= "table" then
-    misuse.argument(call:match "[%w_]+$", index, "table of options", options)
+    misuse.argument(call:match "[%w_]+$", index, ("table of %ss"):format(what or "option"), options)
   end
   options = with_inherited(options, rules)
   for name, value in pairs(options) do
     local one = rules[name]
-    if not one then M.unknown(call, name, rules) end
-    if not one.test(value) then M.wrong(call, name, one.wanted, value) end
+    if not one then M.unknown(call, name, rules, what) end
+    if not one.test(value) then M.wrong(call, name, one.wanted, value, what) end
   end
   return options
+end
+
+-- `to_integer(value)` returns a number without its fraction, for native code, which has no infinity.
+function M.to_integer(value)
+  return math.tointeger(value // 1) or math.maxinteger
 end
 
 return M

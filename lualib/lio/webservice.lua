@@ -1,95 +1,77 @@
--- `lio.webservice`: ant.webserver's interface on `lio.webserver`, as requests of a service. Its file for `spawn`
--- is webservice/service.lua; CGI modules are the business of webservice/cgi.lua, tunnels that of
--- webservice/tunnel.lua. Invariant: `state` is "off", "starting", "on" or "stopping", and a start that fails
--- leaves nothing behind.
+-- `lio.webservice`: the interface of ant.webserver on `lio.webserver`, as requests of a service. Its file for `spawn`
+-- is webservice/service.lua; webservice/cgi.lua has the CGI modules, webservice/tunnel.lua the redirect mode.
+-- Invariant: `state` is "off", "starting", "on" or "stopping", and a start that fails changes nothing.
 
 local cgi = require "lio.webservice.cgi"
 local ltask = require "ltask"
+local misuse = require "lio.misuse"
 local options = require "lio.options"
 local tunnels = require "lio.webservice.tunnel"
 local web = require "lio.webserver"
 
 local M = {}
 
-local FIELDS <const> = {
-  addr = "string", port = "integer", mode = "string", home = "string", route = "table", cgi = "table",
-  tunnel = "string or integer", options = "table",
-}
-
 local state = "off"
-local server -- what `stop(grace)` ends
+local server -- what `stop(grace)` ends: a server or a tunnel
 local tunnel -- in redirect mode
-local shown -- the address, for messages
+local shown_address -- for messages
 local grace = 0
 
-local function is_kind(value, wanted)
-  for kind in wanted:gmatch "%a+" do
-    if type(value) == kind or math.type(value) == kind then return true end
-  end
-  return false
-end
+-- Checking ---------------------------------------------------------------------------------------------
 
-local function with_article(kind)
-  return (kind:find "^[aeiou]" and "an " or "a ") .. kind
-end
+local strings_by_path <const> = options.rule("a table of strings by path, as in { [\"/x\"] = \"…\" }", function(value)
+  if type(value) ~= "table" then return false end
+  for path, text in pairs(value) do
+    if type(path) ~= "string" or type(text) ~= "string" then return false end
+  end
+  return true
+end)
 
-local function check_field(conf, name, value)
-  local wanted = FIELDS[name]
-  if not wanted then options.unknown("start", name, FIELDS, "field") end
-  if not is_kind(value, wanted) then
-    local got = math.type(value) or type(value)
-    error(("start: field '%s' must be %s, not %s"):format(name, with_article(wanted), with_article(got)), 0)
-  end
-  if wanted ~= "table" or name == "options" then return end
-  for key, one in pairs(conf[name]) do
-    if type(key) ~= "string" or type(one) ~= "string" then
-      error(("start: field '%s' must have strings by path, as in { [\"/x\"] = \"…\" }"):format(name), 0)
-    end
-  end
-end
+local FIELDS <const> = {
+  addr = options.string,
+  port = options.integer(0, 65535),
+  mode = options.one_of("direct", "redirect"),
+  home = options.string,
+  route = strings_by_path,
+  cgi = strings_by_path,
+  tunnel = options.either(options.string, options.integer(1)),
+  options = options.table,
+}
 
 local function check(conf)
-  if type(conf) ~= "table" then error("start: a table expected, not a " .. type(conf), 0) end
-  for name, value in pairs(conf) do check_field(conf, name, value) end
-  local mode = conf.mode
-  if mode ~= nil and mode ~= "direct" and mode ~= "redirect" then
-    error(("start: field 'mode' must be \"direct\" or \"redirect\", not \"%s\""):format(mode), 0)
+  misuse.check("start", 1, conf, "table")
+  options.check("start", 1, conf, FIELDS, "field")
+  if conf.tunnel and conf.mode ~= "redirect" then
+    misuse.raise "start: field 'tunnel' is for mode = \"redirect\""
   end
-  if conf.tunnel and mode ~= "redirect" then
-    error("start: field 'tunnel' is for mode = \"redirect\"", 0)
-  end
-  local unix = conf.addr and conf.addr:find "^unix:."
-  if not unix and not (conf.port and conf.port >= 0 and conf.port <= 65535) then
-    error("start: field 'port' must be from 0 to 65535, not " .. tostring(conf.port), 0)
-  end
+  local is_unix = conf.addr and conf.addr:find "^unix:."
+  if not (is_unix or conf.port) then misuse.raise "start: field 'port' is missing" end
 end
 
--- "/x", "x" and "/x/" are one; the root is "".
-local function prefix_of(field, text)
-  local prefix = text:gsub("^/*", "/"):gsub("/+$", "")
+-- The app ----------------------------------------------------------------------------------------------
+
+-- Returns the prefix of a path in the table `field`. "/x", "x" and "/x/" are the same; the root is "".
+local function prefix_of(field, path)
+  local prefix = path:gsub("^/*", "/"):gsub("/+$", "")
   if prefix:find "[:*{}%z%?#]" then
-    error(("start: %s['%s']: a path without ':', '*', '{', '}', '?' and '#' expected"):format(field, text), 0)
+    error(("start: %s['%s']: a path without ':', '*', '{', '}', '?' and '#' expected"):format(field, path), 0)
   end
   return prefix
 end
 
--- Every prefix belongs to one thing.
-local function claim(taken, prefix, who)
-  if taken[prefix] then
-    error(("start: %s and %s are for one path"):format(taken[prefix], who), 0)
+-- Raises if a prefix has an owner already. `owners`: the entries of the table, by prefix.
+local function claim(owners, prefix, owner)
+  if owners[prefix] then
+    error(("start: %s and %s are for one path"):format(owners[prefix], owner), 0)
   end
-  taken[prefix] = who
+  owners[prefix] = owner
 end
 
--- "localfs:path", or a path.
-local function folder_of(text)
-  return (text:gsub("^localfs:", ""))
-end
-
-local function add_folder(app, prefix, who, text)
-  local folder = folder_of(text)
+-- `text` is "localfs:path", or a path.
+local function add_folder(app, prefix, owner, text)
+  local folder = text:gsub("^localfs:", "")
   local ok, message = pcall(app.static, app, prefix == "" and "/" or prefix, folder, { list = true })
-  if not ok then error(("start: %s: %s"):format(who, tostring(message)), 0) end
+  if not ok then error(("start: %s: %s"):format(owner, tostring(message)), 0) end
 end
 
 local function add_cgi(app, prefix, module)
@@ -99,47 +81,47 @@ local function add_cgi(app, prefix, module)
   app:any(prefix .. "/*rest", handler)
 end
 
--- `app(conf)` → the `lio.webserver` app that `start` serves. For programs that listen themselves.
+-- `app(conf)` returns the `lio.webserver` app that `start` serves. For programs that listen themselves.
 function M.app(conf)
   local ok, app = pcall(web.new, conf.options)
   if not ok then error("start: field 'options': " .. tostring(app), 0) end
-  local taken = {}
+  local owners = {}
   for path, text in pairs(conf.cgi or {}) do
     local prefix = prefix_of("cgi", path)
-    claim(taken, prefix, ("cgi['%s']"):format(path))
+    claim(owners, prefix, ("cgi['%s']"):format(path))
     add_cgi(app, prefix, cgi.load(path, text))
   end
   for path, text in pairs(conf.route or {}) do
-    local prefix, who = prefix_of("route", path), ("route['%s']"):format(path)
-    claim(taken, prefix, who)
-    add_folder(app, prefix, who, text)
+    local prefix, owner = prefix_of("route", path), ("route['%s']"):format(path)
+    claim(owners, prefix, owner)
+    add_folder(app, prefix, owner, text)
   end
   if conf.home then
-    claim(taken, "", "home")
+    claim(owners, "", "home")
     add_folder(app, "", "home", conf.home)
   end
   return app
 end
 
--- Where the tunnel is: its address, the name it is registered under, or who asked.
+-- Requests ---------------------------------------------------------------------------------------------
+
+-- The address of the tunnel: `tunnel` is that, or its registered name; by default the service that sent the request.
 local function tunnel_address(conf)
   local where = conf.tunnel
   if type(where) == "string" then return ltask.queryservice(where) end
   return where or ltask.current_session().from
 end
 
-local function over()
+local function on_end()
   state, server, tunnel = "off", nil, nil
 end
 
 local function start_redirect(app, conf)
-  local started, message = tunnels.open(app, tunnel_address(conf), conf.addr, conf.port, over)
-  if not started then return nil, message end
-  server, tunnel = started, started
-  shown = ("the tunnel of service %d"):format(started.address)
-  local said = started.said
-  if said[1] == nil or said[1] == true then return shown end
-  return said[1], said[2]
+  local opened, message = tunnels.open(app, tunnel_address(conf), conf.addr, conf.port, on_end)
+  if not opened then return nil, message end
+  server, tunnel = opened, opened
+  shown_address = ("the tunnel of service %d"):format(opened.address)
+  return opened.url or shown_address, opened.public_port
 end
 
 local function start_direct(app, conf)
@@ -149,7 +131,7 @@ local function start_direct(app, conf)
   local message
   server, message = app:listen(where, opts)
   if not server then return nil, message end
-  shown = server.url
+  shown_address = server.url
   return server.url, math.tointeger(tonumber(server.url:match ":(%d+)/$"))
 end
 
@@ -163,49 +145,49 @@ local function start(conf)
   return url, port
 end
 
--- The request `start(conf)` → url, port; see docs/webservice.md for the fields. Raises for wrong ones, for an
--- address that cannot be had, and when the service serves already.
+-- The request `start(conf)` returns url, port; see docs/webservice.md for the fields. Raises for wrong fields, for an
+-- address that it cannot listen on, and if the service serves already.
 function M.start(conf)
-  if state == "on" then error("start: the service serves already, at " .. shown, 0) end
+  if state == "on" then error("start: the service serves already, at " .. shown_address, 0) end
   if state ~= "off" then error("start: the service is " .. state, 0) end
   state = "starting"
   local ok, url, port = pcall(start, conf)
   if state ~= "starting" then
-    -- A `quit` came meanwhile.
+    -- The service has received `quit` meanwhile.
     if ok then server:stop(0) end
-    over()
+    on_end()
     error("start: the service has quit", 0)
   end
   if not ok then
-    over()
+    on_end()
     error(url, 0)
   end
   state = "on"
   return url, port
 end
 
--- The request `quit`: stops gracefully. Requests in work are answered, within the grace of `options`.
+-- The request `quit`: stops gracefully. Requests that are in progress are answered, within the `grace` of `options`.
 function M.quit()
   state = "stopping"
   if server then server:stop(grace) end
-  over()
+  on_end()
 end
 
--- The request `tunnel_data(session, data)`, of a tunnel → true when it is taken; false and a message when the
--- session is over.
+-- The request `tunnel_data(session, data)` of a tunnel returns true when the server has received the data; or false and
+-- a message if the session has ended.
 function M.tunnel_data(session, data)
   if not tunnel then return false, "closed" end
   return tunnel:data(session, data)
 end
 
--- The request `tunnel_close(session)`, of a tunnel: the client is gone. → whether there was such a session.
+-- The request `tunnel_close(session)` of a tunnel: the client has closed. Returns whether the session existed.
 function M.tunnel_close(session)
   if not tunnel then return false end
   return tunnel:close(session)
 end
 
--- The request `tunnel_shutdown(session)`, of a tunnel: the client sends no more, but reads on. → whether there
--- was such a session.
+-- The request `tunnel_shutdown(session)` of a tunnel: the client sends no further bytes, but continues to read. Returns
+-- whether the session existed.
 function M.tunnel_shutdown(session)
   if not tunnel then return false end
   return tunnel:shutdown(session)

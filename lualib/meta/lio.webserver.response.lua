@@ -195,10 +195,6 @@ function Events:close() end
 ---@private
 function Events:finish() end
 
----Ends the stream after the client has disconnected.
----@private
-function Events:gone() end
-
 ---Sends a ping when its timer fires.
 ---@private
 function Events:expired() end

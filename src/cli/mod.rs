@@ -66,7 +66,7 @@ fn run(command: Command) -> Result<ExitCode, String> {
         return Ok(ExitCode::FAILURE);
     }
     if let Some(script) = script {
-        reload::loads(script.to_bytes());
+        reload::report_load(script.to_bytes());
     }
     Ok(script::run(command.into_script()))
 }

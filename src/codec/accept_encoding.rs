@@ -1,11 +1,11 @@
-//! `Accept-Encoding`, RFC 9110 section 12.5.3: which codings a client takes, the ones it likes best first.
+//! `Accept-Encoding` (RFC 9110 section 12.5.3): the codings that a client accepts, in order of preference.
 //!
-//! Weights are counted in thousandths. What is malformed is left out, the rest counts.
+//! Weights are in thousandths. Malformed elements are ignored.
 
-/// The codings that answers come in, the shorter result first.
+/// The codings of responses, the one with the smaller output first.
 const CODINGS: [&str; 2] = ["br", "gzip"];
 
-/// A weight in thousandths: `0`, `0.5`, `1.000`; `None` when it is none.
+/// Parses a weight (`0`, `0.5`, `1.000`) into thousandths; `None` if it is malformed.
 fn weight(text: &[u8]) -> Option<u16> {
     let (whole, fraction) = match text {
         [whole @ (b'0' | b'1')] => (whole, &[][..]),
@@ -20,7 +20,7 @@ fn weight(text: &[u8]) -> Option<u16> {
     (weight <= 1000).then_some(weight)
 }
 
-/// One element: a coding and its weight.
+/// Parses one element: a coding and its weight in thousandths.
 fn element(text: &[u8]) -> Option<(&[u8], u16)> {
     let mut parts = text.split(|&byte| byte == b';');
     let name = parts.next()?.trim_ascii();
@@ -31,7 +31,7 @@ fn element(text: &[u8]) -> Option<(&[u8], u16)> {
     }
 }
 
-/// The codings that a client takes, best first; those that it likes less than the plain bytes are left out.
+/// Returns the codings that the client accepts, best first. Codings with a lower weight than `identity` are left out.
 pub(crate) fn accepted(field: &[u8]) -> [Option<&'static str>; 2] {
     let (mut named, mut any, mut identity) = ([None; 2], None, None);
     for (name, weight) in field.split(|&byte| byte == b',').filter_map(element) {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn codings_come_in_the_order_of_their_weights_brotli_first_among_equals() {
+    fn codings_are_sorted_by_weight_brotli_first_among_equals() {
         check("gzip, deflate, br", &["br", "gzip"]);
         check("br;q=0.5, gzip;q=0.8", &["gzip", "br"]);
         check("BR;Q=0.001", &["br"]);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_of_zero_refuses_also_against_the_asterisk() {
+    fn a_weight_of_zero_excludes_a_coding_even_with_an_asterisk() {
         check("gzip;q=0, br;q=0.0", &[]);
         check("*", &["br", "gzip"]);
         check("*;q=0.1, br;q=0", &["gzip"]);
@@ -86,14 +86,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_liked_less_than_the_plain_bytes_is_left_out() {
+    fn codings_with_a_lower_weight_than_identity_are_left_out() {
         check("identity, gzip;q=0.5", &[]);
         check("identity;q=0.5, gzip;q=0.5, br;q=0.4", &["gzip"]);
         check("identity;q=0, gzip;q=0.1", &["gzip"]);
     }
 
     #[test]
-    fn what_is_malformed_is_left_out_and_the_rest_counts() {
+    fn malformed_elements_are_ignored() {
         check("gzip;q=2, br", &["br"]);
         check("gzip;q=, br;q=1.5", &[]);
         check("gzip ; q=0.123 , ,;q=1", &["gzip"]);

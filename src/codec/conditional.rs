@@ -1,22 +1,22 @@
-//! Conditional requests, RFC 9110 section 13: whether a GET or HEAD is answered with the representation,
-//! with 304 or with 412, and whether a range of it may be. Called by `select`.
+//! Conditional requests (RFC 9110 section 13): whether a GET or HEAD request is answered with the representation, 304
+//! or 412, and whether a range of it may be sent.
 //!
-//! A field that is malformed counts as if it were not there.
+//! Malformed dates are ignored. A malformed list of entity tags matches nothing.
 
 use std::time::SystemTime;
 
-/// What is known of the representation.
+/// The validators of a representation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Validators<'a> {
-    /// A strong entity tag, in its quotes.
+    /// A strong entity tag with its quotes.
     pub(crate) tag: &'a [u8],
-    /// Seconds since the Unix epoch.
+    /// Time of the last modification, in seconds since the Unix epoch.
     pub(crate) modified: u64,
-    /// The time of the answer, the same way.
+    /// Time of the response, in seconds since the Unix epoch.
     pub(crate) now: u64,
 }
 
-/// The fields of the request.
+/// The conditional fields of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Conditions<'a> {
     pub(crate) if_match: Option<&'a [u8]>,
@@ -26,10 +26,10 @@ pub(crate) struct Conditions<'a> {
     pub(crate) if_range: Option<&'a [u8]>,
 }
 
-/// What they come to.
+/// The outcome of the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The representation, or the ranges asked for.
+    /// Send the representation, or the requested ranges of it.
     Send,
     /// 304.
     NotModified,
@@ -37,14 +37,14 @@ pub(crate) enum Verdict {
     Failed,
 }
 
-/// Whether two tags are the same.
+/// How entity tags are compared (RFC 9110 section 8.8.3.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Comparison {
     Strong,
     Weak,
 }
 
-/// The tag at the start of `text`: whether it is weak, the quoted part, and what follows.
+/// Splits the entity tag off the start of `text`: whether it is weak, the quoted part, and the rest.
 fn take_tag(text: &[u8]) -> Option<(bool, &[u8], &[u8])> {
     let (weak, rest) = match text.strip_prefix(b"W/") {
         Some(rest) => (true, rest),
@@ -55,7 +55,7 @@ fn take_tag(text: &[u8]) -> Option<(bool, &[u8], &[u8])> {
     Some((weak, &rest[..end], &rest[end..]))
 }
 
-/// Whether a list of tags has `tag`, or is `*`; `None` when it is no list.
+/// Returns whether a list of entity tags contains `tag` or is `*`; `None` if the list is malformed.
 fn lists(field: &[u8], tag: &[u8], comparison: Comparison) -> Option<bool> {
     if field.trim_ascii() == b"*" {
         return Some(true);
@@ -79,7 +79,7 @@ fn lists(field: &[u8], tag: &[u8], comparison: Comparison) -> Option<bool> {
     }
 }
 
-/// An HTTP date in seconds since the Unix epoch; one before that counts as 0.
+/// Parses an HTTP date into seconds since the Unix epoch. Dates before the epoch give 0.
 fn date(field: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(field.trim_ascii()).ok()?;
     let when = httpdate::parse_http_date(text).ok()?;
@@ -87,12 +87,12 @@ fn date(field: &[u8]) -> Option<u64> {
     Some(since.map_or(0, |since| since.as_secs()))
 }
 
-/// The order is that of section 13.2.2.
+/// Evaluates the conditions in the order of RFC 9110 section 13.2.2.
 pub(crate) fn judge(conditions: &Conditions<'_>, known: &Validators<'_>) -> Verdict {
     let strong = |field| lists(field, known.tag, Comparison::Strong);
     let weak = |field| lists(field, known.tag, Comparison::Weak);
     let has_failed = match conditions.if_match {
-        // What cannot be read does not match: the client wants certainty.
+        // A malformed list does not match, because `If-Match` requires certainty.
         Some(field) => strong(field) != Some(true),
         None => conditions.if_unmodified_since.and_then(date).is_some_and(|since| known.modified > since),
     };
@@ -106,7 +106,8 @@ pub(crate) fn judge(conditions: &Conditions<'_>, known: &Validators<'_>) -> Verd
     if is_known { Verdict::NotModified } else { Verdict::Send }
 }
 
-/// Whether `Range` counts: no `If-Range`, or one that names exactly what is there (section 13.1.5).
+/// Returns whether `Range` applies: either there is no `If-Range`, or it matches the representation exactly (RFC 9110
+/// section 13.1.5).
 pub(crate) fn allows_range(conditions: &Conditions<'_>, known: &Validators<'_>) -> bool {
     let Some(field) = conditions.if_range.map(<[u8]>::trim_ascii) else {
         return true;
@@ -114,6 +115,6 @@ pub(crate) fn allows_range(conditions: &Conditions<'_>, known: &Validators<'_>) 
     if let Some((weak, tag, rest)) = take_tag(field) {
         return !weak && rest.is_empty() && tag == known.tag;
     }
-    // A date of this very second says nothing of what was written later in it.
+    // The representation may change again in the second of its last modification.
     date(field) == Some(known.modified) && known.modified < known.now
 }

@@ -1,6 +1,6 @@
-//! `Cookie` fields as a server reads them, RFC 6265 section 5.4.
+//! `Cookie` fields as a server reads them (RFC 6265 section 5.4).
 
-/// The names and values in order, without the quotes around a value; what has no name is left out.
+/// Returns the names and values in order, without the quotes around a value. Pairs without a valid name are left out.
 pub(crate) fn pairs(field: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     field.split(|byte| *byte == b';').filter_map(|pair| {
         let equals = memchr::memchr(b'=', pair)?;
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_are_taken_apart() {
+    fn a_field_is_split_into_names_and_values() {
         let field = b"a=1; b=\"two\";c=x=y ; bad; =none; d e=1; f=\"; g=\"\";h = \"i ;a=3;";
         let all: Vec<_> = pairs(field).map(|(name, value)| (name.escape_ascii().to_string(), value)).collect();
         let all: Vec<_> = all.iter().map(|(name, value)| (&**name, value.escape_ascii().to_string())).collect();

@@ -1,19 +1,19 @@
 //! The value of the `Date` field, formatted once a second.
 //!
-//! One cache per loop thread; the response writer asks it for every response. Invariant: the bytes
-//! returned are always a complete IMF-fixdate (RFC 9110 section 5.6.7) in ASCII.
+//! Each event loop has one cache; the response writer reads it for every response. Invariant: the bytes returned are
+//! always a complete IMF-fixdate (RFC 9110 section 5.6.7) in ASCII.
 
 use httpdate::HttpDate;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
-/// Bytes of an IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Length of an IMF-fixdate in bytes: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub(crate) const LENGTH: usize = 29;
 
 /// The last second the format can express: 9999-12-31 23:59:59.
 pub(crate) const LAST_SECOND: u64 = 253_402_300_799;
 
-/// The date of a second since the epoch; seconds past the year 9999 give the last one of that year.
+/// Formats a second since the Unix epoch. Seconds after the year 9999 give the last second of that year.
 pub(crate) fn format(second: u64) -> [u8; LENGTH] {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(second.min(LAST_SECOND));
     let mut text = [0; LENGTH];
@@ -22,7 +22,7 @@ pub(crate) fn format(second: u64) -> [u8; LENGTH] {
     text
 }
 
-/// The date of the second that was asked for last.
+/// The date of the second that was last requested.
 #[derive(Clone, Debug)]
 pub(crate) struct DateCache {
     second: u64,
@@ -30,13 +30,13 @@ pub(crate) struct DateCache {
 }
 
 impl DateCache {
-    /// A cache that holds the epoch.
+    /// Returns a cache that holds the date of the epoch.
     pub(crate) fn new() -> Self {
         Self { second: 0, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" }
     }
 
-    /// The date of `now`, in seconds since the Unix epoch; formatted only when it differs from
-    /// the second of the last call. Seconds past the year 9999 give the last second of that year.
+    /// Returns the date of `now`, in seconds since the Unix epoch. It is formatted only if `now` differs from the last
+    /// call. Seconds after the year 9999 give the last second of that year.
     #[inline]
     pub(crate) fn get(&mut self, now: u64) -> &[u8; LENGTH] {
         if now != self.second {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn every_date_is_read_back_as_its_second() {
+    fn every_date_parses_to_its_second() {
         let mut second = 0;
         while second <= LAST_SECOND {
             let text = format(second);
@@ -80,7 +80,7 @@ mod tests {
             let read = httpdate::parse_http_date(text).expect("a date");
             let expected = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
             assert_eq!(read, expected, "{text}");
-            // Some 14 days and odd seconds, so that all days of months and hours come.
+            // About 14 days and some seconds, so that all days of months and all hours occur.
             second += 1_234_567;
         }
     }

@@ -1,10 +1,10 @@
-//! Media types of files by the ends of their names.
+//! Media types of files by the extension of their names.
 
-/// What the table of `mime_guess` has otherwise, by what browsers expect today.
+/// Types that `mime_guess` lists differently from what browsers expect today.
 const OWN: [(&str, &str); 4] =
     [("cjs", "text/javascript"), ("map", "application/json"), ("mjs", "text/javascript"), ("ts", "video/mp2t")];
 
-/// What is asked for most, as the table of `mime_guess` has it: told without a search.
+/// The most frequent types, as `mime_guess` lists them: they are found without a search in its table.
 fn common(end: &[u8]) -> Option<&'static str> {
     Some(match end {
         b"avif" => "image/avif",
@@ -27,7 +27,7 @@ fn common(end: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// The media type for a file of this name; bytes when nothing is known.
+/// Returns the media type for a file name; `application/octet-stream` if the extension is unknown.
 pub(crate) fn of(name: &[u8]) -> &'static str {
     known(name).unwrap_or("application/octet-stream")
 }
@@ -42,12 +42,12 @@ fn known(name: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Whether its parameter `charset` is to be told: the bytes are text.
+/// Whether the type is text, so that the parameter `charset` is added.
 pub(crate) fn is_text(kind: &str) -> bool {
     kind.starts_with("text/")
 }
 
-/// Whether such files are worth a compressed copy beside them.
+/// Whether a compressed copy of files of this type saves space.
 pub(crate) fn is_compressible(kind: &str) -> bool {
     let packed = ["font/woff", "font/woff2"];
     let plain = [
@@ -66,7 +66,7 @@ pub(crate) fn is_compressible(kind: &str) -> bool {
         || kind.starts_with("font/") && !packed.contains(&kind)
 }
 
-/// The value of `Content-Type` for a media type that [`of`] has given.
+/// Returns the value of `Content-Type` for a media type that [`of`] has returned.
 pub(crate) fn with_charset(kind: &str) -> String {
     let charset = if is_text(kind) { "; charset=utf-8" } else { "" };
     format!("{kind}{charset}")
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_common_types_are_those_of_the_table() {
+    fn the_common_types_equal_those_of_mime_guess() {
         let ends = [
             "avif", "css", "gif", "html", "ico", "jpg", "jpeg", "js", "json", "pdf", "png", "svg", "txt", "wasm",
             "webp", "woff2", "xml",
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_worth_a_compressed_copy_and_pictures_are_not() {
+    fn text_is_compressible_and_images_are_not() {
         for name in ["a.html", "a.js", "a.svg", "a.json", "a.wasm", "a.ttf"] {
             assert!(is_compressible(of(name.as_bytes())), "{name}");
         }

@@ -1,8 +1,7 @@
-//! Bytes to values and back: no Lua, no socket, no clock, no thread.
+//! Encoders and decoders: no Lua, no socket, no clock, no thread.
 //!
-//! Its functions get slices of the caller's buffers. The invariant of the whole folder: whatever a peer sends, the
-//! answer is a value or a refusal, never a panic, and the work done is linear in the bytes received, however they are
-//! split.
+//! The functions take slices of the caller's buffers. Invariant of this folder: whatever a peer sends, the result is a
+//! value or a refusal, never a panic, and the work is linear in the number of bytes received, however they are split.
 //!
 //! | file | topic | RFC |
 //! |---|---|---|
@@ -10,12 +9,12 @@
 //! | [`multipart`] | forms with files, decoding | 2046 section 5.1, 7578 |
 //! | [`json`] | JSON, by `serde_json` | 8259 |
 //! | [`pack`] | Lua values between VMs | |
-//! | [`compression`] | gzip, deflate and brotli in pieces, both ways | 1950 to 1952, 7932 |
+//! | [`compression`] | gzip, deflate and brotli in pieces, encoding and decoding | 1950 to 1952, 7932 |
 //! | [`date`] | the `Date` value, formatted once a second | 9110 section 5.6.7 |
 //! | [`conditional`] | conditional requests | 9110 section 13 |
 //! | [`range`] | `Range` fields | 9110 section 14 |
 //! | [`accept_encoding`] | `Accept-Encoding` | 9110 section 12.5.3 |
-//! | [`media`] | media types by file names | |
+//! | [`media`] | media types by file extension | |
 //! | [`cookie`] | `Cookie` fields | 6265 section 5.4 |
 //! | [`pairs`] | names and values of queries, forms and routes, decoded | |
 //! | [`uri`] | percent-encoding, query strings, path normalisation | 3986 sections 2, 6.2.2 |
@@ -36,7 +35,7 @@ pub(crate) mod pairs;
 pub(crate) mod range;
 pub(crate) mod uri;
 
-/// Which bytes something holds for.
+/// Makes a table that has `true` for each byte that meets the condition.
 macro_rules! byte_table {
     (|$byte:ident| $holds:expr) => {{
         let (mut table, mut index) = ([false; 256], 0);

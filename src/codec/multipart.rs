@@ -1,8 +1,8 @@
-//! Incremental parsing of `multipart/form-data` (RFC 7578, framing by RFC 2046 section 5.1).
+//! Incremental parser of `multipart/form-data` (RFC 7578, framing by RFC 2046 section 5.1).
 //!
-//! `form` reads it part by part. Invariants: the work is linear in the
-//! bytes fed, however they are split; what is kept is one piece, a boundary's length of the one before,
-//! and a part's headers within their limit; a malformed body is a [`Reject`], found at its first fault.
+//! `form` reads the body part by part. Invariants: the work is linear in the number of bytes fed, however they are
+//! split. Only one piece, a boundary's length of the previous piece, and a part's headers within their limit are
+//! stored. A malformed body is a [`Reject`], found at its first fault.
 
 pub(crate) mod disposition;
 pub(crate) mod form;
@@ -15,50 +15,50 @@ use std::ops::Range;
 
 /// The most header fields of a part.
 pub(crate) const MAX_PART_FIELDS: usize = 16;
-/// The most white space behind a boundary.
+/// The most bytes of white space after a boundary.
 const MAX_PADDING: u32 = 64;
 
-/// What a body may hold.
+/// The limits of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Parts, fields and files together.
+    /// The most parts, fields and files together.
     pub(crate) parts: u64,
-    /// Bytes of one part's header section.
+    /// The most bytes of one part's header section.
     pub(crate) headers: usize,
 }
 
-/// What comes next in a body.
+/// The next event in a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// All that was fed is used up, but for what only later bytes can tell.
-    Hungry,
-    /// A part begins: [`Multipart::part`] tells its headers.
+    /// More bytes are needed. Unconsumed bytes are only those that cannot be interpreted yet.
+    More,
+    /// A part begins: [`Multipart::part`] returns its headers.
     Part,
-    /// Data of the current part, never empty: [`Multipart::bytes`] has it until the next call.
+    /// Data of the current part, never empty: [`Multipart::bytes`] contains it until the next call.
     Data(Range<usize>),
     /// The current part is complete.
     PartEnd,
-    /// The last boundary has come; what follows means nothing.
+    /// The last boundary has arrived; the bytes after it are ignored.
     Done,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Before the first boundary, where text means nothing.
+    /// Before the first boundary, where text is ignored.
     Preamble,
-    /// Behind a boundary; so much white space was seen.
+    /// After a boundary and `padding` bytes of white space.
     Boundary { padding: u32 },
-    /// The line feed of a boundary's line is due.
+    /// Before the line feed of a boundary's line.
     BoundaryFeed,
-    /// In a header section, of which so many bytes were searched for its end.
+    /// Within a header section; its first `searched` bytes do not contain its end.
     Headers { searched: usize },
-    /// Behind a header section, at its last CRLF: a boundary may share that.
+    /// After a header section, before its last CRLF, which a boundary may share.
     Begin,
-    /// In a part's data.
+    /// Within a part's data.
     Data,
-    /// Behind the last boundary; so much white space was seen.
+    /// After the last boundary and `padding` bytes of white space.
     Last { padding: u32 },
-    /// The line feed behind the last boundary is due.
+    /// Before the line feed after the last boundary.
     LastFeed,
     /// Complete.
     Epilogue,
@@ -75,7 +75,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Names and values in order, as sent.
+    /// Returns the names and values in order, as sent.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let fields = self.fields[..self.count].iter();
         fields.map(|field| (field.name.of(&self.section), field.value.of(&self.section)))
@@ -85,18 +85,21 @@ impl Part {
 /// The state of one body.
 pub(crate) struct Multipart {
     state: State,
-    /// Of the parts, how many may still come.
+    /// The limits; `parts` counts down to 0.
     limits: Limits,
-    /// Finds CRLF, two dashes and the boundary.
+    /// Searches for the delimiter: CRLF, two dashes and the boundary.
     delimiter: Finder<'static>,
-    /// What was fed and is not done with begins at `start`.
+    /// The fed bytes. Those from `start` on are not processed yet.
     buffer: Vec<u8>,
     start: usize,
     part: Part,
 }
 
 impl Multipart {
-    /// A parser at the start of a body whose `Content-Type` is this.
+    /// Returns a parser at the start of a body with this `Content-Type`.
+    ///
+    /// # Errors
+    /// 415 if it is not `multipart/form-data`, 400 without a valid boundary.
     pub(crate) fn new(content_type: &[u8], limits: Limits) -> Result<Self, Reject> {
         let boundary = disposition::boundary(content_type)?;
         let delimiter = [b"\r\n--", &boundary[..]].concat();
@@ -104,14 +107,14 @@ impl Multipart {
             state: State::Preamble,
             limits,
             delimiter: Finder::new(&delimiter).into_owned(),
-            // The first boundary stands at the start of a line, as which a body's start counts.
+            // The first boundary is at the start of a line. The start of a body counts as the start of a line.
             buffer: b"\r\n".to_vec(),
             start: 0,
             part: Part::default(),
         })
     }
 
-    /// Adds the next bytes of the body. To be called when `next` is hungry, so that the buffer stays small.
+    /// Adds the next bytes of the body. The caller does so after [`Event::More`], so that the buffer stays small.
     pub(crate) fn feed(&mut self, piece: &[u8]) {
         if self.state == State::Epilogue {
             return;
@@ -121,10 +124,10 @@ impl Multipart {
         self.buffer.extend_from_slice(piece);
     }
 
-    /// Tells that the body is at its end.
+    /// Ends the body.
     ///
     /// # Errors
-    /// 400 when the last boundary has not come.
+    /// 400 if the last boundary is missing.
     pub(crate) fn finish(&mut self) -> Result<(), Reject> {
         match self.state {
             State::Epilogue | State::Last { .. } => {
@@ -140,16 +143,15 @@ impl Multipart {
         &self.buffer
     }
 
-    /// The part that began last.
+    /// The part that began most recently.
     pub(crate) fn part(&self) -> &Part {
         &self.part
     }
 
-    /// Takes the next step.
+    /// Returns the next event.
     ///
     /// # Errors
-    /// 400 for what is malformed, 413 for too many parts or headers. The parser must not be asked again
-    /// after an error.
+    /// 400 for malformed input, 413 for too many parts or headers. The parser must not be used after an error.
     pub(crate) fn next(&mut self) -> Result<Event, Reject> {
         loop {
             match self.state {
@@ -164,7 +166,7 @@ impl Multipart {
                     }
                 }
                 State::Headers { searched } => {
-                    return Ok(if self.headers(searched)? { Event::Part } else { Event::Hungry });
+                    return Ok(if self.headers(searched)? { Event::Part } else { Event::More });
                 }
                 State::Epilogue => {
                     self.start = self.buffer.len();
@@ -172,19 +174,19 @@ impl Multipart {
                 }
                 _ => {
                     if !self.boundary_line()? {
-                        return Ok(Event::Hungry);
+                        return Ok(Event::More);
                     }
                 }
             }
         }
     }
 
-    /// What was fed and is not done with.
+    /// The bytes that are not processed yet.
     fn rest(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
 
-    /// Data up to the next boundary, or the boundary itself, which ends the part.
+    /// Returns the data up to the next boundary, or consumes the boundary, which ends the part.
     fn content(&mut self) -> Event {
         let start = self.start;
         match self.delimiter.find(self.rest()) {
@@ -199,13 +201,13 @@ impl Multipart {
             }
             None => {
                 self.start = self.buffer.len() - self.held_back();
-                if self.start > start { Event::Data(start..self.start) } else { Event::Hungry }
+                if self.start > start { Event::Data(start..self.start) } else { Event::More }
             }
         }
     }
 
-    /// How many bytes at the end may be a boundary's beginning. A delimiter has one carriage return, its
-    /// first byte, so only the last one can begin it.
+    /// Returns the number of bytes at the end that may be the start of a delimiter. A delimiter contains one carriage
+    /// return, its first byte, so only the last carriage return can begin it.
     fn held_back(&self) -> usize {
         let rest = self.rest();
         let needle = self.delimiter.needle();
@@ -216,22 +218,22 @@ impl Multipart {
         }
     }
 
-    /// The CRLF that ends a header section may belong to a boundary: then the part has no data (RFC 2046
-    /// section 5.1.1, body-part). `None` when it does not.
+    /// Handles a boundary directly after a header section. Both share a CRLF, and the part has no data (RFC 2046
+    /// section 5.1.1, body-part). `None` if there is no such boundary.
     fn shared_boundary(&mut self) -> Option<Event> {
         let (rest, needle) = (self.rest(), self.delimiter.needle());
         if rest.starts_with(needle) {
             return Some(self.content());
         }
         if rest.len() < needle.len() && needle.starts_with(rest) {
-            return Some(Event::Hungry);
+            return Some(Event::More);
         }
         self.start += 2;
         self.state = State::Data;
         None
     }
 
-    /// What stands behind a boundary on its line; false when more bytes must tell.
+    /// Consumes one element of the line after a boundary. Returns false if more bytes are needed.
     fn boundary_line(&mut self) -> Result<bool, Reject> {
         let rest = self.rest();
         let (state, used) = match (self.state, rest) {
@@ -252,15 +254,15 @@ impl Multipart {
             }
             (State::Last { .. }, [b'\r', ..]) => (State::LastFeed, 1),
             (State::LastFeed, [b'\n', ..]) => (State::Epilogue, 1),
-            _ => return Err(Reject::bad("malformed line of a boundary")),
+            _ => return Err(Reject::bad("malformed boundary line")),
         };
         self.state = state;
         self.start += used;
         Ok(true)
     }
 
-    /// Reads a header section once it is complete; false when more bytes must come. It stays where its last
-    /// CRLF begins.
+    /// Parses a header section once it is complete, and stops before its last CRLF. Returns false if more bytes are
+    /// needed.
     fn headers(&mut self, searched: usize) -> Result<bool, Reject> {
         let text = &self.buffer[self.start..];
         let (limit, found) = (self.limits.headers, &mut self.part.fields);
@@ -279,7 +281,7 @@ impl Multipart {
     }
 }
 
-/// A part's headers are part of the body: too many are a body that is too large.
+/// Maps an exceeded header limit to 413: the headers of a part belong to the body, so the body is too large.
 fn of_part(reject: Reject) -> Reject {
     match reject.status {
         431 => Reject::new(413, "a part of the form has too many headers"),
@@ -291,7 +293,7 @@ fn disposition_of(part: &Part) -> Result<Disposition, Reject> {
     let mut values = part.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"content-disposition"));
     match (values.next(), values.next()) {
         (Some((_, value)), None) => disposition::disposition(value),
-        (None, _) => Err(Reject::bad("a part without Content-Disposition")),
-        _ => Err(Reject::bad("a part with two Content-Dispositions")),
+        (None, _) => Err(Reject::bad("a part of the form has no Content-Disposition")),
+        _ => Err(Reject::bad("a part of the form has two Content-Dispositions")),
     }
 }

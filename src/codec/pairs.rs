@@ -1,24 +1,24 @@
-//! Names and values that were decoded, as one text: queries and forms, parameters of routes.
+//! Decoded names and values of queries, forms and route parameters, stored in one buffer.
 
 use super::uri;
 
-/// Names with their values, by their number.
+/// Names with their values, accessed by index.
 pub(crate) trait Texts: 'static {
     fn len(&self) -> usize;
     fn name(&self, index: usize) -> &[u8];
     fn value(&self, index: usize) -> &[u8];
-    /// How many values the name at `index` has, of which this one is the first.
+    /// Returns the number of values of the name at `index`, if this is its first one.
     fn values(&self, index: usize) -> usize;
 }
 
-/// Names with their values. Those of one name lie side by side, in the order in which they were added.
+/// Names with their values. The values of one name are adjacent, in the order in which they were added.
 #[derive(Default)]
 pub(crate) struct Pairs {
     text: Vec<u8>,
     pairs: Vec<Pair>,
 }
 
-/// Where a name begins in the text, and its value behind it, and where that ends.
+/// Offsets in the text: the start of a name, the start of its value after it, and the end of the value.
 #[derive(Clone, Copy)]
 struct Pair {
     name: usize,
@@ -27,7 +27,7 @@ struct Pair {
 }
 
 impl Pairs {
-    /// The pairs of a query or a form; what is no escape stays as it is.
+    /// Decodes the pairs of a query or a form. A name or value with a malformed escape is kept as it is.
     pub(crate) fn of_query(query: &[u8]) -> Pairs {
         let mut all = Pairs::default();
         all.text.reserve(query.len());
@@ -39,7 +39,7 @@ impl Pairs {
         all
     }
 
-    /// The parameters of a route: names as they are, and raw values. Names differ.
+    /// Decodes the parameters of a route: names as they are, and raw values. The names must differ.
     pub(crate) fn of_parameters<'p>(parameters: impl Iterator<Item = (&'p str, &'p [u8])>) -> Pairs {
         let mut all = Pairs::default();
         for (name, value) in parameters {
@@ -89,18 +89,19 @@ impl Texts for Pairs {
     }
 }
 
-/// Up to four short names that differ, with values that have no escapes: what most routes have, without memory of its own.
+/// Up to four short, different names with values that have no escapes. This is enough for most routes, and needs no
+/// memory of the heap.
 #[derive(Clone, Copy)]
 pub(crate) struct Few {
     text: [u8; 48],
-    /// Where each name and each value ends.
+    /// The offsets at which each name and each value ends.
     ends: [u8; 8],
-    /// How many there are of both.
+    /// The number of names and values together.
     count: u8,
 }
 
 impl Few {
-    /// These; `None` when they are more than a few, or have escapes.
+    /// Stores `pairs`; `None` if they are too many or too long, or if a value has escapes.
     #[inline]
     pub(crate) fn of<'p>(pairs: impl Iterator<Item = (&'p str, &'p [u8])>) -> Option<Few> {
         let mut few = Few { text: [0; 48], ends: [0; 8], count: 0 };
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_one_name_lie_side_by_side_in_their_order() {
+    fn values_of_one_name_are_adjacent_in_their_order() {
         let pairs = Pairs::of_query(b"b=1&a=x&b=2&&c&b=3&a+%41=%zz+%20");
         let want = [("a", "x", 1), ("a A", "%zz+%20", 1), ("b", "1", 3), ("b", "2", 2), ("b", "3", 1), ("c", "", 1)];
         let want = want.map(|(name, value, count)| (name.to_string(), value.to_string(), count));
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_keep_plus_and_lose_escapes() {
+    fn parameters_keep_plus_and_are_unescaped() {
         let pairs = Pairs::of_parameters([("id", &b"a%20b+c"[..]), ("a", b"%")].into_iter());
         let want = [("id", "a b+c", 1), ("a", "%", 1)];
         let want = want.map(|(name, value, count)| (name.to_string(), value.to_string(), count));
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_are_the_same() {
+    fn few_pairs_are_stored_without_change() {
         let long = "x".repeat(36);
         for (pairs, is_few) in [
             (&[][..], true),

@@ -1,12 +1,12 @@
-//! `Range` fields, RFC 9110 section 14. Called by `select`.
+//! `Range` fields (RFC 9110 section 14).
 //!
-//! Invariant: what comes out lies within the representation, is sorted as it was asked for, does not
-//! overlap, and is short: a request costs no more than the whole file would.
+//! Invariant: the selected ranges are within the representation, in the order of the request, do not overlap, and are
+//! few: a request is never more expensive than one for the whole file.
 
-/// So many ranges are answered at most.
-pub(crate) const MOST: usize = 32;
+/// The most ranges in one response.
+pub(crate) const MAX_RANGES: usize = 32;
 
-/// Bytes of the representation.
+/// A range of bytes of the representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) first: u64,
@@ -21,7 +21,7 @@ enum Spec {
     Last(u64),
 }
 
-/// A decimal number; one beyond 64 bits counts as the largest.
+/// Parses a decimal number. Numbers beyond 64 bits give the largest one.
 fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -30,7 +30,7 @@ fn number(text: &[u8]) -> Option<u64> {
     Some(digits.fold(0, |sum: u64, digit| sum.saturating_mul(10).saturating_add(digit)))
 }
 
-/// `first-`, `first-last` or `-length`.
+/// Parses `first-`, `first-last` or `-length`.
 fn spec(text: &[u8]) -> Option<Spec> {
     let dash = memchr::memchr(b'-', text)?;
     let (first, last) = (&text[..dash], &text[dash + 1..]);
@@ -45,7 +45,7 @@ fn spec(text: &[u8]) -> Option<Spec> {
     (first <= last).then_some(Spec::From(first, last))
 }
 
-/// The part of a representation of `size` bytes, if there is one.
+/// Returns the range within a representation of `size` bytes; `None` if no byte of it exists.
 fn span(spec: Spec, size: u64) -> Option<Span> {
     match spec {
         Spec::From(first, _) if first >= size => None,
@@ -60,11 +60,11 @@ fn overlap(one: Span, other: Span) -> bool {
     one.first < other.first + other.length && other.first < one.first + one.length
 }
 
-/// Reads a `Range` field for a representation of `size` bytes: the parts that it asks for, none when nothing of these is
-/// there; `None` when the field is to be ignored.
+/// Parses a `Range` field for a representation of `size` bytes. Returns the requested ranges, without those outside the
+/// representation; the list is empty if all are outside. `None`: the field is ignored.
 ///
-/// A unit but bytes, and what is malformed, counts as if it were not there (section 14.2); so do more
-/// than [`MOST`] ranges, ranges that overlap, and a suffix of nothing.
+/// Ignored are fields with another unit than bytes and malformed fields (RFC 9110 section 14.2), more than [`MAX_RANGES`]
+/// ranges, overlapping ranges, and a suffix range of an empty representation.
 pub(crate) fn select(field: &[u8], size: u64) -> Option<Vec<Span>> {
     let equals = memchr::memchr(b'=', field)?;
     if !field[..equals].eq_ignore_ascii_case(b"bytes") {
@@ -78,7 +78,7 @@ pub(crate) fn select(field: &[u8], size: u64) -> Option<Vec<Span>> {
         }
         let spec = spec(text)?;
         asked += 1;
-        if asked > MOST || matches!(spec, Spec::Last(1..)) && size == 0 {
+        if asked > MAX_RANGES || matches!(spec, Spec::Last(1..)) && size == 0 {
             return None;
         }
         let Some(span) = span(spec, size) else {

@@ -1,21 +1,20 @@
-//! Percent-encoding, query strings and path normalisation, RFC 3986 sections 2 and 6.2.2.
+//! Percent-encoding, query strings and path normalisation (RFC 3986 sections 2 and 6.2.2).
 //!
-//! Called by the HTTP glue, by the router for the literal parts of patterns, and by the Lua
-//! library. Invariant: decoding is exact: an escape is `%` and two hexadecimal digits, anything
-//! else is an error and never passed through, and `+` is a space only where the caller says so.
+//! Used by the HTTP server, the router and the Lua library. Invariant: decoding is exact. An escape is `%` and two
+//! hexadecimal digits; any other `%` is an error and is never copied. `+` is a space only if the caller says so.
 
-/// A `%` without two hexadecimal digits behind it; answer 400.
+/// A `%` without two hexadecimal digits after it; the response is 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadEscape;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// The value of a hexadecimal digit.
+/// Returns the value of a hexadecimal digit.
 fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
-/// The byte that the escape at the start of `bytes` stands for.
+/// Decodes the escape at the start of `bytes`.
 #[inline]
 fn escaped(bytes: &[u8]) -> Result<u8, BadEscape> {
     let [b'%', high, low, ..] = bytes else {
@@ -27,12 +26,12 @@ fn escaped(bytes: &[u8]) -> Result<u8, BadEscape> {
     }
 }
 
-/// The first place of `byte`. Most of what requests consist of is shorter than a look with vectors is worth.
+/// Returns the first offset of `byte`. Most parts of requests are too short for a vectorized search to pay off.
 pub(crate) fn find_byte(byte: u8, bytes: &[u8]) -> Option<usize> {
     if bytes.len() < 24 { bytes.iter().position(|other| *other == byte) } else { memchr::memchr(byte, bytes) }
 }
 
-/// Unreserved characters mean the same escaped or not (RFC 3986 section 2.3).
+/// Whether `byte` is an unreserved character, which means the same with and without escaping (RFC 3986 section 2.3).
 const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
@@ -43,16 +42,16 @@ fn push_escape(byte: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'%', digits[0], digits[1]]);
 }
 
-/// Whether [`percent_decode`] would give anything but a copy.
+/// Whether the result of [`percent_decode`] would differ from `bytes`.
 pub(crate) fn needs_decode(bytes: &[u8], plus_is_space: bool) -> bool {
     if plus_is_space { memchr::memchr2(b'%', b'+', bytes).is_some() } else { memchr::memchr(b'%', bytes).is_some() }
 }
 
-/// Appends `bytes` to `out` with each `%xx` replaced by the byte it stands for; and each `+` by a
-/// space when `plus_is_space`, which is right in queries and form bodies only.
+/// Appends `bytes` to `out` with each `%xx` replaced by its byte. If `plus_is_space`, each `+` becomes a space, which
+/// is correct in queries and form bodies only.
 ///
 /// # Errors
-/// [`BadEscape`]; `out` then holds what came before it.
+/// [`BadEscape`]; `out` then contains the bytes before it.
 pub(crate) fn percent_decode(bytes: &[u8], plus_is_space: bool, out: &mut Vec<u8>) -> Result<(), BadEscape> {
     out.reserve(bytes.len());
     let mut rest = bytes;
@@ -68,7 +67,7 @@ pub(crate) fn percent_decode(bytes: &[u8], plus_is_space: bool, out: &mut Vec<u8
     Ok(())
 }
 
-/// Appends `bytes` to `out` with all but unreserved characters escaped, in upper-case hexadecimal.
+/// Appends `bytes` to `out` with all bytes escaped except unreserved characters, in upper-case hexadecimal.
 pub(crate) fn percent_encode(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len());
     for &byte in bytes {
@@ -76,8 +75,8 @@ pub(crate) fn percent_encode(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The pairs of a query string or form body in order, both sides still encoded: `&` separates
-/// pairs, the first `=` key from value. A key without `=` has no value; empty pairs are skipped.
+/// Returns the pairs of a query string or form body in order, both sides still encoded: `&` separates pairs, the first
+/// `=` separates key and value. A key without `=` has no value; empty pairs are skipped.
 pub(crate) fn query_pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     query.split(|&b| b == b'&').filter(|pair| !pair.is_empty()).map(|pair| match memchr::memchr(b'=', pair) {
         Some(equals) => (&pair[..equals], Some(&pair[equals + 1..])),
@@ -85,13 +84,13 @@ pub(crate) fn query_pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], Option<&
     })
 }
 
-/// Whether [`normalize_path`] would give a copy of a raw path that the head parser let through:
-/// it has no escapes and no bytes beyond ASCII.
+/// Whether a raw path that the head parser has accepted is its own normal form: it has no escapes and no bytes beyond
+/// ASCII.
 pub(crate) fn path_is_plain(raw: &[u8]) -> bool {
     raw.is_ascii() && find_byte(b'%', raw).is_none()
 }
 
-/// A raw path in its normal form: itself, or what is written to `scratch`. `None` for a bad escape.
+/// Returns the normal form of a raw path: the path itself, or the bytes written to `scratch`. `None` for a bad escape.
 #[inline]
 pub(crate) fn normal_path<'a>(raw: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     if path_is_plain(raw) {
@@ -102,12 +101,12 @@ pub(crate) fn normal_path<'a>(raw: &'a [u8], scratch: &'a mut Vec<u8>) -> Option
     Some(scratch)
 }
 
-/// Appends the normal form of a raw path to `out`: escaped unreserved characters are decoded,
-/// other escapes kept in upper case (`%2f` is not a separator), and bytes that no path may have,
-/// those beyond ASCII among them, are escaped. The result is ASCII. Dot segments stay.
+/// Appends the normal form of a raw path to `out`. Escaped unreserved characters are decoded, and other escapes are
+/// kept in upper case (`%2f` is not a separator). Bytes that a path cannot contain, such as those beyond ASCII, are
+/// escaped. The result is ASCII. Dot segments are kept.
 ///
 /// # Errors
-/// [`BadEscape`]; `out` then holds what came before it.
+/// [`BadEscape`]; `out` then contains the bytes before it.
 pub(crate) fn normalize_path(raw: &[u8], out: &mut Vec<u8>) -> Result<(), BadEscape> {
     out.reserve(raw.len());
     let mut rest = raw;

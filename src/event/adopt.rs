@@ -1,10 +1,10 @@
-//! Descriptors of raw numbers, which Lua code, the service manager or a parent process hands over. The one place of
-//! this kind.
+//! Descriptors given as raw numbers by Lua code, the service manager or a parent process. No other file converts
+//! numbers to descriptors.
 //!
-//! The contract: a number that is given to [`owned`] belongs to the process, and to nothing else from then on; one that
-//! is given to the others stays open while they use it. The compiler cannot check either. A program that breaks it (two
-//! objects for one number, a close behind our back) may read, write or close another file of the process; it cannot
-//! corrupt memory.
+//! Contract: a number that is passed to [`owned`] is owned by the process and has no other user from then on; a number
+//! that is passed to the other functions stays open while they use it. The compiler can check neither. A program that
+//! breaks the contract (two objects for one number, or a close by other code) may read, write or close another file of
+//! the process; it cannot corrupt memory.
 #![allow(unsafe_code)]
 
 use rustix::io::Errno;
@@ -13,57 +13,67 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// A socket, or another descriptor that is treated as one, which is closed when it is dropped unless it is only lent.
-pub(crate) enum Held {
+/// A socket, or another descriptor that is treated as one. Dropping it closes it, unless it is lent.
+pub(crate) enum Fd {
     Own(socket2::Socket),
     Lent(ManuallyDrop<socket2::Socket>),
 }
 
-impl Held {
+impl Fd {
     /// Whether dropping it leaves the descriptor open.
     pub(crate) fn is_lent(&self) -> bool {
-        matches!(self, Held::Lent(_))
+        matches!(self, Fd::Lent(_))
     }
 }
 
-impl Deref for Held {
+impl Deref for Fd {
     type Target = socket2::Socket;
 
     fn deref(&self) -> &socket2::Socket {
         match self {
-            Held::Own(socket) => socket,
-            Held::Lent(socket) => socket,
+            Fd::Own(socket) => socket,
+            Fd::Lent(socket) => socket,
         }
     }
 }
 
-impl AsFd for Held {
+impl AsFd for Fd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         (**self).as_fd()
     }
 }
 
-/// The descriptor `number`, which the process owns, and which nothing else closes. `EBADF` when it is not open.
+/// Takes ownership of the descriptor `number`; no other code may close it.
+///
+/// # Errors
+/// `EBADF` if it is not open.
 pub(crate) fn owned(number: RawFd) -> io::Result<OwnedFd> {
     borrowed(number, |descriptor| rustix::io::fcntl_getfd(descriptor))??;
-    // SAFETY: it is open, and the caller gives it away.
+    // SAFETY: the descriptor is open, and the caller transfers its ownership.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// The descriptor `number`, which somebody else closes when this is dropped or later. `EBADF` when it is not open.
-pub(crate) fn lent(number: RawFd) -> io::Result<Held> {
+/// Returns the descriptor `number`, which other code closes when this value is dropped, or later.
+///
+/// # Errors
+/// `EBADF` if it is not open.
+pub(crate) fn lent(number: RawFd) -> io::Result<Fd> {
     let socket = socket2::Socket::from(owned(number)?);
-    Ok(Held::Lent(ManuallyDrop::new(socket)))
+    Ok(Fd::Lent(ManuallyDrop::new(socket)))
 }
 
-/// Runs `f` with the descriptor `number`, which stays open meanwhile. The system refuses what `f` asks of one that is not
-/// open; `EBADF` for a number that none can have.
+/// Calls `f` with the descriptor `number`, which must stay open meanwhile. If it is not open, the system refuses the
+/// operations of `f`.
+///
+/// # Errors
+/// `EBADF` for a negative number.
 #[inline]
 pub(crate) fn borrowed<R>(number: RawFd, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
     if number < 0 {
         return Err(Errno::BADF.into());
     }
-    // SAFETY: not -1, and the caller keeps it open until `f` returns, which cannot keep the borrow.
+    // SAFETY: the number is not -1. The caller keeps it open until `f` returns, and `f` cannot store the borrowed
+    // descriptor.
     Ok(f(unsafe { BorrowedFd::borrow_raw(number) }))
 }
 
@@ -89,15 +99,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_stays_open_and_what_is_owned_does_not() {
+    fn a_lent_descriptor_stays_open_and_an_owned_one_is_closed() {
         let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
         let number = near.into_raw_fd();
-        let held = lent(number).unwrap();
-        assert!(held.is_lent());
-        assert_eq!(held.as_raw_fd(), number);
-        drop(held);
-        let held = Held::Own(owned(number).unwrap().into());
-        assert!(!held.is_lent());
+        let fd = lent(number).unwrap();
+        assert!(fd.is_lent());
+        assert_eq!(fd.as_raw_fd(), number);
+        drop(fd);
+        let fd = Fd::Own(owned(number).unwrap().into());
+        assert!(!fd.is_lent());
         assert!(borrowed(number, |fd| fd.as_raw_fd() == number).unwrap());
     }
 }

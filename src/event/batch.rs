@@ -1,7 +1,7 @@
-//! Waiting, and the batch of registrations that a wait found ready.
+//! Waiting, and the batch of registrations that a wait has found ready.
 //!
-//! A wait costs in proportion to what is ready. First the last batch is settled: what is still believed ready is
-//! looked at again, and foreign descriptors that were delivered are re-armed.
+//! The cost of a wait is proportional to the number of ready registrations. First the last batch is finished:
+//! remembered readiness is checked again, and foreign descriptors with delivered events are re-armed.
 
 use super::interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};
 use super::pause::{self, Pause};
@@ -19,7 +19,7 @@ impl Selector {
         }
     }
 
-    /// Re-arms foreign descriptors that were delivered, so that the coming poll reports them again. Those that the
+    /// Re-arms foreign descriptors with delivered events, so that the next poll reports them again. Those that the
     /// system refuses stay in the list for the next wait.
     fn rearm(&self) -> io::Result<()> {
         if self.rearm.borrow().is_empty() {
@@ -31,7 +31,7 @@ impl Selector {
             if registration.alive.get()
                 && let Err(error) = self.report(registration, registration.watched())
             {
-                self.forget_gone(registration, &error);
+                self.forget_closed(registration, &error);
                 if registration.alive.get() {
                     outcome = Err(error);
                     return true;
@@ -44,14 +44,15 @@ impl Selector {
         outcome
     }
 
-    /// Settles what the last batch left in the queue; true when something is due for certain.
+    /// Checks the registrations that the last batch left in the queue. Returns true if events are certain to be
+    /// delivered.
     ///
-    /// A level-triggered registration is delivered again only when its condition holds at this moment:
-    /// a handler may accept or read without a second try, and a spurious event would show it a `false`.
-    /// Sockets of ours are looked at together by one poll(2); the system is asked about the others.
-    fn settle(&self) -> bool {
+    /// A level-triggered registration is delivered again only if its condition holds at this moment: a handler may
+    /// accept or read without a second try, and a spurious event would make that call return `false`. Sockets owned by
+    /// lio are checked together by one poll(2); the others are re-armed.
+    fn recheck(&self) -> bool {
         let mut ready = self.ready.borrow_mut();
-        // Mostly what was delivered is over.
+        // Usually the delivered conditions have ended.
         while ready.front().is_some_and(|first| first.due() == 0) {
             if let Some(over) = ready.pop_front() {
                 over.queued.set(false);
@@ -60,14 +61,14 @@ impl Selector {
         if ready.is_empty() {
             return false;
         }
-        let mut doubts = self.doubts.borrow_mut();
+        let mut check = self.check.borrow_mut();
         ready.retain(|registration| {
             let due = registration.due() != 0;
             if due
                 && registration.is_verifiable()
                 && let Some(owner) = registration.owner.as_ref().and_then(Weak::upgrade)
             {
-                doubts.push(owner);
+                check.push(owner);
                 return true;
             }
             if due && !registration.is_level() {
@@ -80,12 +81,12 @@ impl Selector {
             }
             false
         });
-        if let Some(mut answers) = doubts.answers() {
+        if let Some(mut results) = check.results() {
             ready.retain(|registration| {
                 if registration.is_verifiable() {
-                    match answers.next() {
+                    match results.next() {
                         Some(Some(bits)) => registration.ready.set(bits),
-                        // Closed without event_del: it can never be ready again.
+                        // The descriptor was closed without event_del and can never be ready again.
                         Some(None) => self.forget(registration, false),
                         None => {}
                     }
@@ -98,10 +99,10 @@ impl Selector {
         !ready.is_empty()
     }
 
-    /// Waits until something is due, the waker wakes, `timeout` is over, or `interrupted` says so after a
-    /// signal. Then [`Selector::next`] yields the batch.
+    /// Waits until an event is to be delivered, the waker fires, `timeout` has passed, or `interrupted` returns true
+    /// after a signal. Then [`Selector::next`] returns the batch.
     pub(crate) fn wait(&self, timeout: Option<Duration>, mut interrupted: impl FnMut() -> bool) -> io::Result<()> {
-        let pending = self.settle();
+        let pending = self.recheck();
         self.rearm()?;
         let timeout = if pending { Some(Duration::ZERO) } else { timeout };
         let deadline = match timeout {
@@ -112,9 +113,9 @@ impl Selector {
         loop {
             let polled = {
                 let mut poll = self.poll.borrow_mut();
-                pause::tell(Pause::Begins);
+                pause::report(Pause::Begins);
                 let polled = poll.poll(&mut self.events.borrow_mut(), left);
-                pause::tell(Pause::Ends);
+                pause::report(Pause::Ends);
                 polled
             };
             match polled {
@@ -142,7 +143,7 @@ impl Selector {
         Ok(())
     }
 
-    /// Moves what the system reported into the queue; true when the waker woke.
+    /// Moves the events of the system into the queue. Returns true if the waker fired.
     fn take_events(&self) -> bool {
         let events = self.events.borrow();
         let mut woken = false;
@@ -172,8 +173,8 @@ impl Selector {
             self.enqueue(registration);
             return;
         }
-        // Reported, but not wanted now. A socket of ours remembers it; a foreign descriptor will be
-        // asked again. Where the kernel would go on reporting what nobody wants, it is told to stop.
+        // The event was not requested. A socket owned by lio remembers it; a foreign descriptor will be checked again.
+        // If the kernel would keep reporting an unrequested event, the request is changed.
         let wanted = match registration.kind {
             Kind::Tcp => return,
             Kind::Other => registration.watched() | READ,
@@ -185,11 +186,11 @@ impl Selector {
         if wanted != registration.reported.get()
             && let Err(error) = self.report(registration, wanted)
         {
-            self.forget_gone(registration, &error);
+            self.forget_closed(registration, &error);
         }
     }
 
-    /// The next registration of the batch and the bits it is ready for.
+    /// Returns the next registration of the batch and the bits for which it is ready.
     pub(crate) fn next(&self) -> Option<(Rc<Registration>, u8)> {
         while self.batch.get() > 0 {
             self.batch.set(self.batch.get() - 1);
@@ -211,16 +212,16 @@ impl Selector {
     fn delivered(&self, registration: &Rc<Registration>, bits: u8) {
         match registration.mode.get() {
             Mode::Once => {
-                registration.asked.set(registration.asked.get() & !bits);
+                registration.requested.set(registration.requested.get() & !bits);
                 if !registration.is_own() {
-                    // Re-armed when it is asked for again.
+                    // It is re-armed at its next request.
                     registration.ready.set(0);
                     registration.reported.set(registration.reported.get() & !bits);
                 }
             }
             Mode::EpollEdge => registration.ready.set(0),
             Mode::EpollOnce => {
-                registration.asked.set(0);
+                registration.requested.set(0);
                 registration.ready.set(0);
             }
             Mode::Level | Mode::Epoll if registration.is_own() => {
@@ -234,7 +235,7 @@ impl Selector {
         }
     }
 
-    /// The iteration is over or abandoned: what is left waits for the next batch.
+    /// Ends the iteration of a batch. The rest of it is delivered with the next batch.
     pub(crate) fn end_batch(&self) {
         self.batch.set(0);
     }

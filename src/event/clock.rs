@@ -7,7 +7,7 @@ fn nanos(time: Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Nanoseconds of the monotonic clock since the first call in this process.
+/// Returns the nanoseconds of the monotonic clock since the first call in this process.
 #[inline]
 pub(crate) fn monotonic_nanos() -> u64 {
     static ORIGIN: OnceLock<u64> = OnceLock::new();
@@ -16,12 +16,12 @@ pub(crate) fn monotonic_nanos() -> u64 {
     clock().saturating_sub(origin)
 }
 
-/// The same in seconds.
+/// Like [`monotonic_nanos`], in seconds.
 pub(crate) fn monotonic() -> f64 {
     monotonic_nanos() as f64 / 1e9
 }
 
-/// Seconds since the Unix epoch, by a clock that is read fast and goes on a few hundred times a second.
+/// Returns the seconds since the Unix epoch, by a fast clock that advances a few hundred times a second.
 pub(crate) fn unix_seconds() -> u64 {
     #[cfg(target_os = "linux")]
     const CLOCK: ClockId = ClockId::RealtimeCoarse;
@@ -30,7 +30,7 @@ pub(crate) fn unix_seconds() -> u64 {
     clock_gettime(CLOCK).tv_sec.try_into().unwrap_or(0)
 }
 
-/// CPU time of the calling thread in nanoseconds.
+/// Returns the CPU time of the calling thread in nanoseconds.
 pub(crate) fn thread_nanos() -> u64 {
     nanos(clock_gettime(ClockId::ThreadCPUTime))
 }

@@ -1,44 +1,44 @@
-//! What a registration asks for, and of whose descriptor.
+//! The events that a registration requests, how often, and for which kind of descriptor.
 
-/// Readable; of a listener: a connection waits.
+/// Readable; for a listener: a connection waits.
 pub(crate) const READ: u8 = 1;
 /// Writable.
 pub(crate) const WRITE: u8 = 2;
-/// The peer has ended its side, or more.
+/// The peer has closed at least its sending side.
 pub(crate) const CLOSED: u8 = 4;
-/// Both directions are over.
+/// Both directions are closed.
 pub(crate) const HANG_UP: u8 = 8;
 /// An error is pending.
 pub(crate) const ERROR: u8 = 16;
 
-/// How often one condition is delivered.
+/// How often a condition is delivered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// At each wait while it persists, as select(2) does.
+    /// At each wait while the condition persists, as select(2) does.
     Level,
-    /// Once per asking: what is delivered is no longer asked for. Streams use this.
+    /// Once per request: a delivered event is no longer requested. Streams use this mode.
     Once,
-    /// As `Level`, with hang-up and error as bits of their own, as epoll(7) reports them.
+    /// As `Level`, with hang-up and error as separate bits, as epoll(7) reports them.
     Epoll,
     /// As `Epoll`, once per change (EPOLLET).
     EpollEdge,
-    /// As `Epoll`, and after one delivery nothing is asked (EPOLLONESHOT).
+    /// As `Epoll`, but all requests end with one delivery (EPOLLONESHOT).
     EpollOnce,
 }
 
-/// Whose descriptor it is; decides what is asked of the system.
+/// The kind of a descriptor, which decides about the requests to the system.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Not ours: re-armed after each delivery.
+    /// Not owned by lio: re-armed after each delivery.
     Foreign,
-    /// Our TCP socket: both directions are asked for once and for all, since the kernel reports room
-    /// to write only after a write that found none.
+    /// A TCP socket owned by lio: both directions are requested once, because the kernel reports free space to write
+    /// only after a write that found none.
     Tcp,
-    /// Another socket of ours: only what is wanted is asked for.
+    /// Another socket owned by lio: only the wanted directions are requested.
     Other,
 }
 
-/// READ and WRITE as mio takes them; both when neither is given.
+/// Converts READ and WRITE for mio; both if neither is given.
 pub(super) fn interest(bits: u8) -> mio::Interest {
     match bits & (READ | WRITE) {
         READ => mio::Interest::READABLE,

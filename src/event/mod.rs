@@ -1,21 +1,27 @@
-//! Readiness of descriptors, kept level-triggered on top of mio's edges; timers, clocks, wakers and signals.
+//! Readiness of descriptors, level-triggered on top of mio's edges; timers, clocks, wakers and signals.
 //!
-//! - `selector.rs`: the poll and the table of registrations; `batch.rs`: waiting, and the queue of what is ready
-//! - `interest.rs`: what can be asked for; `registration.rs`: one descriptor in one selector
-//! - `source.rs`: a descriptor of ours, whose calls report to its registrations what they learnt
-//! - `verify.rs`: the second look at what is believed ready
-//! - `waker.rs`: wakers for other threads; `pause.rs`: the observer of a thread's waits
-//! - `adopt.rs`: descriptors of raw numbers
-//! - `signals.rs`: signals as readiness of a pipe
-//! - `clock.rs`, `timers.rs`: the monotonic clock, and timers by due time
+//! | file | topic |
+//! |---|---|
+//! | `selector` | the poll and the table of registrations |
+//! | `batch` | waiting, and the queue of ready registrations |
+//! | `interest` | events and modes that can be requested |
+//! | `registration` | one descriptor in one selector |
+//! | `source` | a descriptor owned by lio, whose calls update the readiness of its registrations |
+//! | `verify` | the check of remembered readiness by poll(2) |
+//! | [`waker`] | wakers for other threads |
+//! | [`pause`] | the observer of a thread's waits |
+//! | [`adopt`] | descriptors given as raw numbers |
+//! | [`signals`] | signals as readiness of a pipe |
+//! | [`clock`], [`timers`] | the monotonic clock; timers ordered by due time |
 //!
-//! How edges become levels. A registration remembers what the system last reported (`ready`). The calls of a
-//! [`Source`] report `EWOULDBLOCK` and short reads, which prove that a condition is over; what was delivered and not
-//! proven over is checked again before the next wait, all such sources by one poll(2), so an event is never spurious
-//! and no `epoll_ctl` is spent. A foreign descriptor is re-armed (one `epoll_ctl`), and the system reports the
-//! condition again when it persists. What is read-closed or in error stays ready after a short read.
+//! How edges become levels: a registration remembers the readiness that the system last reported (`ready`). The calls
+//! of a [`Source`] report `EWOULDBLOCK` and short reads, which prove that a condition has ended. Other conditions that
+//! were delivered are checked again before the next wait, with one poll(2) for all such sources, so an event is never
+//! spurious and no `epoll_ctl` is needed. A foreign descriptor is re-armed (one `epoll_ctl`), and the system reports
+//! the condition again if it persists. After a short read, a descriptor that is read-closed or has an error stays
+//! ready.
 //!
-//! Nothing here knows Lua, sockets or streams.
+//! This folder does not use Lua, sockets or streams.
 
 pub(crate) mod adopt;
 mod batch;
@@ -24,7 +30,7 @@ mod interest;
 pub(crate) mod pause;
 mod registration;
 mod selector;
-// Part of it is for the supervisor, which only the executable has.
+// Only the executable has the supervisor, which uses a part of it.
 #[cfg_attr(not(feature = "vendored"), allow(dead_code))]
 pub(crate) mod signals;
 mod source;

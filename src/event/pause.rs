@@ -1,9 +1,9 @@
-//! Tells who observes a thread when it waits in a selector: a thread that does not come back to a selector is
-//! held up. The scheduler observes the threads of services this way. Nothing is told when nobody observes.
+//! Reports to the observer of a thread when the thread waits in a selector. A thread that does not return to its
+//! selector is blocked. The scheduler observes the threads of services. Without an observer nothing is reported.
 
 use std::cell::Cell;
 
-/// What a thread does.
+/// The event that is reported to the observer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pause {
     Begins,
@@ -14,13 +14,13 @@ thread_local! {
     static OBSERVER: Cell<Option<fn(Pause)>> = const { Cell::new(None) };
 }
 
-/// Sets what is called on the calling thread before and after each wait.
+/// Sets the function that is called on this thread before and after each wait.
 pub(crate) fn observe(observer: fn(Pause)) {
     OBSERVER.set(Some(observer));
 }
 
-/// The calling thread's wait begins or ends.
-pub(crate) fn tell(pause: Pause) {
+/// Reports that the calling thread's wait begins or ends.
+pub(crate) fn report(pause: Pause) {
     if let Some(observer) = OBSERVER.get() {
         observer(pause);
     }

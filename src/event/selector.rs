@@ -1,8 +1,8 @@
-//! The poll and the table of registrations: adding, changing and deleting, each O(1). `batch.rs` waits.
+//! The poll and the table of registrations. Adding, changing and removing are O(1). `batch.rs` waits.
 
 use super::interest::{Kind, Mode, READ, WRITE, interest};
 use super::registration::{Owner, Registration};
-use super::verify::Doubts;
+use super::verify::ReadinessCheck;
 use super::waker::Waker;
 use mio::unix::SourceFd;
 use mio::{Events, Poll, Token};
@@ -18,15 +18,15 @@ use std::sync::Arc;
 
 pub(super) const WAKER: Token = Token(usize::MAX);
 
-/// A descriptor as it is entered.
+/// A descriptor to be registered.
 pub(super) struct Entry {
     pub(super) number: RawFd,
     pub(super) kind: Kind,
-    /// `None` of a descriptor that is not ours.
+    /// `None` for a foreign descriptor.
     pub(super) owner: Option<Owner>,
 }
 
-/// Readiness of many descriptors. Dropping it forgets them all.
+/// The readiness of many descriptors. Dropping it removes all registrations.
 pub(crate) struct Selector {
     pub(super) poll: RefCell<Poll>,
     pub(super) events: RefCell<Events>,
@@ -34,19 +34,19 @@ pub(crate) struct Selector {
     by_number: RefCell<FxHashMap<RawFd, Rc<Registration>>>,
     pub(super) ready: RefCell<VecDeque<Rc<Registration>>>,
     pub(super) rearm: RefCell<Vec<Rc<Registration>>>,
-    /// Scratch space of `Selector::settle`.
-    pub(super) doubts: RefCell<Doubts>,
-    /// Slots whose registration is gone but whose values elsewhere are not released yet.
+    /// Reusable memory of `Selector::recheck`.
+    pub(super) check: RefCell<ReadinessCheck>,
+    /// Slots of removed registrations whose values elsewhere are not released yet.
     released: RefCell<Vec<usize>>,
     generation: Cell<u32>,
     alive: Cell<usize>,
     pub(super) waker: RefCell<Option<Arc<Waker>>>,
-    /// How many of the queue's first entries belong to the batch that is being iterated.
+    /// The number of entries at the front of the queue that belong to the current batch.
     pub(super) batch: Cell<usize>,
 }
 
 impl Selector {
-    /// A wait takes up to `max_events` events from the system.
+    /// Creates a selector. A wait receives up to `max_events` events from the system.
     pub(crate) fn new(max_events: usize) -> io::Result<Rc<Selector>> {
         Ok(Rc::new(Selector {
             poll: RefCell::new(Poll::new()?),
@@ -55,7 +55,7 @@ impl Selector {
             by_number: RefCell::default(),
             ready: RefCell::default(),
             rearm: RefCell::default(),
-            doubts: RefCell::default(),
+            check: RefCell::default(),
             released: RefCell::default(),
             generation: Cell::new(0),
             alive: Cell::new(0),
@@ -64,22 +64,22 @@ impl Selector {
         }))
     }
 
-    /// How many registrations there are.
+    /// The number of registrations.
     pub(crate) fn count(&self) -> usize {
         self.alive.get()
     }
 
-    /// Whether no registration asks for anything. Mostly the first one does.
+    /// Whether no registration requests an event. Usually the first one does.
     pub(crate) fn asks_nothing(&self) -> bool {
         let table = self.table.borrow();
-        !table.iter().any(|(_, registration)| registration.alive.get() && registration.asked.get() != 0)
+        !table.iter().any(|(_, registration)| registration.alive.get() && registration.requested.get() != 0)
     }
 
     pub(crate) fn has_waker(&self) -> bool {
         self.waker.borrow().is_some()
     }
 
-    /// The waker, for any thread; made at first use.
+    /// Returns the waker, for any thread. It is created at its first use.
     pub(crate) fn waker(&self) -> io::Result<Arc<Waker>> {
         if let Some(waker) = &*self.waker.borrow() {
             return Ok(waker.clone());
@@ -90,22 +90,24 @@ impl Selector {
         Ok(waker)
     }
 
-    /// The living registration of a descriptor.
+    /// Returns the registration of a descriptor.
     pub(crate) fn find(&self, number: RawFd) -> Option<Rc<Registration>> {
         self.by_number.borrow().get(&number).cloned()
     }
 
-    /// Registers a descriptor that is not ours; a [`Source`](super::Source) registers itself. `EEXIST` when it is
-    /// registered and still the same open file.
-    pub(crate) fn add(&self, number: RawFd, asked: u8, mode: Mode) -> io::Result<Rc<Registration>> {
+    /// Registers a foreign descriptor; a [`Source`](super::Source) registers itself.
+    ///
+    /// # Errors
+    /// `EEXIST` if it is registered and still refers to the same open file.
+    pub(crate) fn add(&self, number: RawFd, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
         let kind = Kind::Foreign;
         let owner = None;
         let entry = Entry { number, kind, owner };
-        self.register(entry, asked, mode)
+        self.register(entry, requested, mode)
     }
 
-    pub(super) fn register(&self, entry: Entry, asked: u8, mode: Mode) -> io::Result<Rc<Registration>> {
-        let reported = match (entry.kind, asked & (READ | WRITE)) {
+    pub(super) fn register(&self, entry: Entry, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
+        let reported = match (entry.kind, requested & (READ | WRITE)) {
             (Kind::Tcp, _) => READ | WRITE,
             (_, 0) => READ,
             (_, wanted) => wanted,
@@ -117,11 +119,11 @@ impl Selector {
             token(slot, generation),
             interest(reported),
         )?;
-        Ok(self.enter(entry, generation, asked, mode, reported))
+        Ok(self.enter(entry, generation, requested, mode, reported))
     }
 
-    /// Registers a descriptor that is new, without telling the system before something is asked for: many a
-    /// connection is over by then.
+    /// Registers a new descriptor. It is registered with the system at the first request, because many connections are
+    /// closed before that.
     pub(super) fn register_later(&self, entry: Entry, mode: Mode) -> Rc<Registration> {
         let generation = self.next_generation();
         self.enter(entry, generation, 0, mode, 0)
@@ -133,11 +135,11 @@ impl Selector {
         generation
     }
 
-    /// Enters a descriptor that the system takes as new.
-    fn enter(&self, entry: Entry, generation: u32, asked: u8, mode: Mode, reported: u8) -> Rc<Registration> {
+    /// Adds a descriptor that is new to the system.
+    fn enter(&self, entry: Entry, generation: u32, requested: u8, mode: Mode, reported: u8) -> Rc<Registration> {
         let number = entry.number;
         let slot = self.table.borrow().vacant_key();
-        // What is known under this number is a descriptor closed since.
+        // An existing registration with this number is of a descriptor that was closed since.
         if let Some(stale) = self.find(number) {
             self.forget(&stale, false);
         }
@@ -148,7 +150,7 @@ impl Selector {
             generation,
             kind: entry.kind,
             mode: Cell::new(mode),
-            asked: Cell::new(asked),
+            requested: Cell::new(requested),
             ready: Cell::new(0),
             reported: Cell::new(reported),
             known: Cell::new(reported != 0),
@@ -164,22 +166,22 @@ impl Selector {
         registration
     }
 
-    /// Changes what is asked for.
-    pub(crate) fn modify(&self, registration: &Rc<Registration>, asked: u8, mode: Mode) -> io::Result<()> {
-        let before = (registration.asked.get(), registration.mode.get());
-        registration.asked.set(asked);
+    /// Changes the requested events and the mode.
+    pub(crate) fn modify(&self, registration: &Rc<Registration>, requested: u8, mode: Mode) -> io::Result<()> {
+        let before = (registration.requested.get(), registration.mode.get());
+        registration.requested.set(requested);
         registration.mode.set(mode);
         self.modified(registration).inspect_err(|error| {
-            registration.asked.set(before.0);
+            registration.requested.set(before.0);
             registration.mode.set(before.1);
-            self.forget_gone(registration, error);
+            self.forget_closed(registration, error);
         })
     }
 
-    /// Has the system report what is asked for since it was changed.
+    /// Updates the system after a change of the requested events.
     fn modified(&self, registration: &Rc<Registration>) -> io::Result<()> {
         let mode = registration.mode.get();
-        let wanted = registration.asked.get() & (READ | WRITE);
+        let wanted = registration.requested.get() & (READ | WRITE);
         if wanted & !registration.reported.get() != 0 {
             return self.report(registration, registration.reported.get() | wanted);
         }
@@ -187,22 +189,22 @@ impl Selector {
         if remembered {
             self.enqueue(registration);
         } else if wanted != 0 {
-            // A condition that holds is reported anew; and the system says at once when the
-            // descriptor is no longer the one that was added.
+            // The system reports a current condition again, and detects immediately that the descriptor is no longer
+            // the one that was added.
             return self.report(registration, wanted);
         }
         Ok(())
     }
 
-    /// Asks for `bits` in addition, for one delivery; they may be due at once. When the system refuses, the registration
-    /// is as before, and may ask again.
+    /// Requests `bits` in addition, for one delivery, which may follow immediately. If the system refuses, the
+    /// registration is unchanged, and a later request is possible.
     pub(crate) fn arm(&self, registration: &Rc<Registration>, bits: u8) -> io::Result<()> {
-        if registration.ask(bits) {
+        if registration.try_request(bits) {
             return Ok(());
         }
-        let before = registration.asked.get();
-        registration.asked.set(before | bits);
-        let wanted = registration.asked.get() & (READ | WRITE);
+        let before = registration.requested.get();
+        registration.requested.set(before | bits);
+        let wanted = registration.requested.get() & (READ | WRITE);
         if wanted & !registration.reported.get() != 0 || !registration.known.get() {
             let all = match registration.kind {
                 Kind::Tcp => READ | WRITE,
@@ -210,24 +212,24 @@ impl Selector {
                 _ => registration.reported.get() | wanted,
             };
             return self.report(registration, all).inspect_err(|error| {
-                registration.asked.set(before);
-                self.forget_gone(registration, error);
+                registration.requested.set(before);
+                self.forget_closed(registration, error);
             });
         }
         self.enqueue(registration);
         Ok(())
     }
 
-    /// Forgets a registration whose descriptor was closed without a word, as `error` of the system says: it can never
-    /// be ready again. Other errors change nothing.
-    pub(super) fn forget_gone(&self, registration: &Rc<Registration>, error: &io::Error) {
+    /// Removes a registration if `error` shows that its descriptor was closed without notice, so that it can never be
+    /// ready again. Other errors change nothing.
+    pub(super) fn forget_closed(&self, registration: &Rc<Registration>, error: &io::Error) {
         let error = Errno::from_io_error(error);
         if matches!(error, Some(Errno::BADF | Errno::NOENT)) {
             self.forget(registration, false);
         }
     }
 
-    /// Tells the system to report `bits`; a condition that holds already is reported anew.
+    /// Requests `bits` from the system, which reports a current condition again.
     pub(super) fn report(&self, registration: &Registration, bits: u8) -> io::Result<()> {
         let poll = self.poll.borrow();
         let source = &mut SourceFd(&registration.number);
@@ -243,8 +245,8 @@ impl Selector {
         Ok(())
     }
 
-    /// Removes a registration; its undelivered events die with it. `tell_system` when the descriptor stays open.
-    pub(crate) fn forget(&self, registration: &Rc<Registration>, tell_system: bool) {
+    /// Removes a registration and its undelivered events. `stays_open`: the descriptor stays open.
+    pub(crate) fn forget(&self, registration: &Rc<Registration>, stays_open: bool) {
         if !registration.alive.replace(false) {
             return;
         }
@@ -254,15 +256,15 @@ impl Selector {
         if known.is_some_and(|found| Rc::ptr_eq(found, registration)) {
             by_number.remove(&registration.number);
         }
-        if tell_system && registration.known.get() {
-            // A descriptor closed behind our back is unknown to the system by now.
+        if stays_open && registration.known.get() {
+            // A descriptor that was closed without notice is unknown to the system.
             let _ = self.poll.borrow().registry().deregister(&mut SourceFd(&registration.number));
         }
         self.released.borrow_mut().push(registration.slot);
     }
 
-    /// Frees a slot whose registration is gone, and returns it: what is kept for it elsewhere can go. The slot is not
-    /// given out before the caller is done with it, since that takes a call of [`Selector::add`].
+    /// Frees the slot of a removed registration and returns it, so that the caller can release the values that belong
+    /// to it. The slot is not used again before the next call of [`Selector::add`].
     pub(crate) fn take_released(&self) -> Option<usize> {
         let slot = self.released.borrow_mut().pop()?;
         self.table.borrow_mut().remove(slot);
@@ -278,7 +280,7 @@ impl Selector {
 
 impl Drop for Selector {
     fn drop(&mut self) {
-        // Sources may outlive the selector: their registrations must read as dead.
+        // Sources may exist longer than the selector, so their registrations are marked as removed.
         for (_, registration) in self.table.borrow().iter() {
             registration.alive.set(false);
         }
@@ -291,7 +293,7 @@ fn token(slot: usize, generation: u32) -> Token {
 
 #[cfg(test)]
 impl Selector {
-    /// Runs `f` while the system refuses every change of interest: the poll's descriptor means another file meanwhile.
+    /// Runs `f` while the system refuses every request: the poll's descriptor refers to another file meanwhile.
     pub(crate) fn refused<T>(&self, f: impl FnOnce() -> T) -> T {
         let number = std::os::fd::AsRawFd::as_raw_fd(&*self.poll.borrow());
         let mut place = std::mem::ManuallyDrop::new(super::adopt::owned(number).unwrap());
@@ -307,14 +309,14 @@ impl Selector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::adopt::Held;
+    use crate::event::adopt::Fd;
     use crate::event::{CLOSED, Inbox, Source};
     use std::io::Write;
     use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
-    /// The descriptors that one wait delivers.
+    /// Returns the descriptors that one wait delivers.
     fn due(selector: &Selector) -> Vec<RawFd> {
         selector.wait(Some(Duration::from_secs(5)), || false).unwrap();
         std::iter::from_fn(|| selector.next()).map(|(registration, _)| registration.number).collect()
@@ -325,11 +327,11 @@ mod tests {
     }
 
     fn source(socket: UnixStream) -> Rc<Source> {
-        Source::new(Held::Own(OwnedFd::from(socket).into()), Kind::Tcp)
+        Source::new(Fd::Own(OwnedFd::from(socket).into()), Kind::Tcp)
     }
 
     #[test]
-    fn a_registration_that_the_system_refuses_may_ask_again() {
+    fn a_refused_request_can_be_repeated() {
         let (near, mut far) = UnixStream::pair().unwrap();
         let selector = Selector::new(16).unwrap();
         let near = source(near);
@@ -337,18 +339,18 @@ mod tests {
         let refused = selector.refused(|| near.arm(READ));
         assert_eq!(errno(refused), Some(Errno::INVAL));
         assert!(registration.alive.get());
-        assert_eq!(registration.asked.get(), 0);
+        assert_eq!(registration.requested.get(), 0);
         far.write_all(b"x").unwrap();
         near.arm(READ).unwrap();
         assert_eq!(due(&selector), [near.as_raw_fd()]);
     }
 
     #[test]
-    fn the_end_of_a_descriptor_that_the_system_does_not_know_yet_is_reported() {
+    fn the_end_of_a_descriptor_is_reported_after_its_first_request() {
         for kind in [Kind::Tcp, Kind::Other] {
             let (near, far) = UnixStream::pair().unwrap();
             let selector = Selector::new(16).unwrap();
-            let near = Source::new(Held::Own(OwnedFd::from(near).into()), kind);
+            let near = Source::new(Fd::Own(OwnedFd::from(near).into()), kind);
             near.join_later(&selector, Mode::Once);
             near.arm(CLOSED).unwrap();
             drop(far);
@@ -357,13 +359,13 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_the_system_refuses_changes_nothing() {
+    fn a_refused_change_changes_nothing() {
         let (near, mut far) = UnixStream::pair().unwrap();
         let selector = Selector::new(16).unwrap();
         let registration = selector.add(near.as_raw_fd(), READ, Mode::Level).unwrap();
         let refused = selector.refused(|| selector.modify(&registration, WRITE, Mode::Once));
         assert_eq!(errno(refused), Some(Errno::INVAL));
-        assert_eq!(registration.asked.get(), READ);
+        assert_eq!(registration.requested.get(), READ);
         assert!(registration.mode.get() == Mode::Level);
         assert_eq!(selector.count(), 1);
         far.write_all(b"x").unwrap();
@@ -371,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_descriptor_that_cannot_be_re_armed_fails_the_wait_and_is_kept() {
+    fn a_wait_fails_if_a_foreign_descriptor_cannot_be_re_armed() {
         let (near, mut far) = UnixStream::pair().unwrap();
         let selector = Selector::new(16).unwrap();
         selector.add(near.as_raw_fd(), READ, Mode::Level).unwrap();
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_that_is_closed_is_forgotten_and_said() {
+    fn a_request_for_a_closed_descriptor_fails_and_removes_the_registration() {
         let (near, _far) = UnixStream::pair().unwrap();
         let selector = Selector::new(16).unwrap();
         let registration = selector.add(near.as_raw_fd(), 0, Mode::Once).unwrap();
@@ -394,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_a_registration_with_an_inbox_go_there() {
+    fn events_of_a_registration_with_an_inbox_are_stored_in_it() {
         let (near, mut far) = UnixStream::pair().unwrap();
         let selector = Selector::new(16).unwrap();
         let near = source(near);
@@ -409,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_its_owner_drops_is_closed_while_its_event_waits() {
+    fn a_dropped_source_with_a_pending_event_is_closed() {
         let (near, mut far) = UnixStream::pair().unwrap();
         let selector = Selector::new(16).unwrap();
         let near = source(near);

@@ -1,8 +1,8 @@
-//! Signals as readiness of a pipe, for loops that end gracefully and for the supervisor of `lio --watch`.
+//! Signals as readiness of a pipe, for loops that stop gracefully and for the supervisor of `lio --watch`.
 //!
-//! The handler only sets atomic bits and writes one byte, all async-signal-safe (signal-safety(7)). The disposition that
-//! the host had is put back when the last watcher of a signal closes, which is why this is not built on a crate that
-//! keeps its handler.
+//! The handler only sets atomic bits and writes one byte, which is async-signal-safe (signal-safety(7)). The
+//! disposition set by the host is restored when the last watcher of a signal is closed. This is the reason for not
+//! using a crate that keeps its handler.
 #![allow(unsafe_code)]
 
 use super::adopt;
@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const WATCHERS: usize = 64;
 
-/// Signals are numbered from 1 to this.
+/// The highest signal number; the lowest is 1.
 const LAST: c_int = 64;
 
 /// The signals that can be watched, by name.
@@ -36,21 +36,21 @@ const NAMES: &[(&str, c_int)] = &[
     ("SIGPIPE", libc::SIGPIPE),
 ];
 
-/// Signals whose repetition ends a program that does not react: those of a person at a terminal. A service manager may
-/// repeat SIGTERM and SIGHUP while the program is merely busy.
+/// Signals whose repetition ends a program that does not react: those that a user sends from a terminal. A service
+/// manager may repeat SIGTERM and SIGHUP while the program is only busy.
 const ENDS: [c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 
-/// Some signals.
+/// A set of signals.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Set(u64);
 
 impl Set {
-    /// One signal, by its number.
+    /// Returns the set of one signal, by its number.
     pub(crate) const fn of(number: c_int) -> Set {
         Set(1 << (number - 1))
     }
 
-    /// The signal of this name; `None` for one that cannot be watched.
+    /// Returns the set of the signal with this name; `None` if it cannot be watched.
     pub(crate) fn named(name: &[u8]) -> Option<Set> {
         let (_, number) = NAMES.iter().find(|(known, _)| known.as_bytes() == name)?;
         Some(Set::of(*number))
@@ -72,47 +72,48 @@ impl Set {
         (1..=LAST).filter(move |&number| self.has(number))
     }
 
-    /// The signals.
+    /// Returns the signals of the set.
     pub(crate) fn signals(self) -> impl Iterator<Item = Signal> {
         self.numbers().filter_map(Signal::from_named_raw)
     }
 
-    /// Their names.
+    /// Returns the names of the signals.
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
         let known = NAMES.iter().filter(move |(_, number)| self.has(*number));
         known.map(|(name, _)| *name)
     }
 
-    /// Sends them to this process.
+    /// Sends the signals to this process.
     pub(crate) fn send(self) -> io::Result<()> {
         Ok(self.signals().try_for_each(|signal| kill_process(getpid(), signal))?)
     }
 }
 
-/// What a watcher does with what is caught.
+/// The purpose of a watcher.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It takes the signals. One of [`ENDS`] that comes again before it has taken the first ends the process: it hangs.
+    /// It handles the signals. If one of [`ENDS`] arrives again before the watcher has taken the first one, the program
+    /// hangs and is ended.
     Take = 1,
-    /// It takes the signals, and none ends the process.
+    /// It handles the signals, and none of them ends the process.
     Supervise,
-    /// It keeps them for the watchers that are opened before it goes.
+    /// It stores the signals for watchers that are opened before it is closed.
     Hold,
 }
 
-/// What the handler sees of one watcher. `wanted` 0 = the place is free.
-struct Place {
+/// The part of a watcher that the handler accesses. The slot is free if `wanted` is 0.
+struct WatcherSlot {
     wanted: AtomicU64,
     caught: AtomicU64,
-    /// Which of the signals that were caught the system has sent, not a process.
+    /// The caught signals that were sent by the system and not by a process.
     from_system: AtomicU64,
-    /// The end of the pipe to write to; -1 = none.
+    /// The end of the pipe to write to; -1 without a pipe.
     pipe: AtomicI32,
     purpose: AtomicU8,
 }
 
-static PLACES: [Place; WATCHERS] = [const {
-    Place {
+static SLOTS: [WatcherSlot; WATCHERS] = [const {
+    WatcherSlot {
         wanted: AtomicU64::new(0),
         caught: AtomicU64::new(0),
         from_system: AtomicU64::new(0),
@@ -121,16 +122,16 @@ static PLACES: [Place; WATCHERS] = [const {
     }
 }; WATCHERS];
 
-impl Place {
+impl WatcherSlot {
     fn is_for(&self, purpose: Purpose) -> bool {
         self.purpose.load(SeqCst) == purpose as u8
     }
 }
 
-/// Handlers that run at this moment, on any thread; a pipe is closed when there is none.
+/// The number of handlers that run at this moment, on any thread. A pipe is closed only while it is 0.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
-/// How many watchers each signal has, and the disposition to put back.
+/// The number of watchers of each signal, and the disposition to restore.
 struct Dispositions {
     watchers: [u32; LAST as usize + 1],
     previous: [Option<libc::sigaction>; LAST as usize + 1],
@@ -146,102 +147,102 @@ fn dispositions() -> MutexGuard<'static, Dispositions> {
 extern "C" fn on_signal(number: c_int, information: *mut libc::siginfo_t, _: *mut c_void) {
     RUNNING.fetch_add(1, SeqCst);
     let errno = errno::errno();
-    // SAFETY: the system passes a handler that was set with `SA_SIGINFO` a pointer that holds until it returns.
+    // SAFETY: for a handler with `SA_SIGINFO` the system passes a pointer that is valid until the handler returns.
     let from_system = unsafe { (*information).si_code } > 0;
-    for place in &PLACES {
-        if !Set(place.wanted.load(SeqCst)).has(number) {
+    for slot in &SLOTS {
+        if !Set(slot.wanted.load(SeqCst)).has(number) {
             continue;
         }
         if from_system {
-            place.from_system.fetch_or(Set::of(number).0, SeqCst);
+            slot.from_system.fetch_or(Set::of(number).0, SeqCst);
         }
-        let before = Set(place.caught.fetch_or(Set::of(number).0, SeqCst));
-        if place.is_for(Purpose::Hold) {
+        let before = Set(slot.caught.fetch_or(Set::of(number).0, SeqCst));
+        if slot.is_for(Purpose::Hold) {
             continue;
         }
-        if before.has(number) && ENDS.contains(&number) && place.is_for(Purpose::Take) {
-            // The loop has not even taken the first one: it hangs. Let the second one end it.
+        if before.has(number) && ENDS.contains(&number) && slot.is_for(Purpose::Take) {
+            // The loop has not taken the first signal, so it hangs. The second one ends the process.
             restore_default(number);
             let _ = Set::of(number).send();
         }
-        wake(place.pipe.load(SeqCst));
+        wake(slot.pipe.load(SeqCst));
     }
-    // The code that was interrupted finds its errno as it was.
+    // Restore the errno of the interrupted code.
     errno::set_errno(errno);
     RUNNING.fetch_sub(1, SeqCst);
 }
 
-/// Makes the other end of a pipe readable. A full one is already. The pipe is open: its watcher closes it when no handler
-/// runs any more.
+/// Makes the other end of a pipe readable. A full pipe is readable already. The pipe is open, because its watcher
+/// closes it only while no handler runs.
 fn wake(pipe: RawFd) {
     let _ = adopt::borrowed(pipe, |pipe| rustix::io::write(pipe, b"!"));
 }
 
-/// Gives a signal its default action.
+/// Restores the default action of a signal.
 pub(crate) fn restore_default(number: c_int) {
-    // SAFETY: no handler is set, and the call is async-signal-safe.
+    // SAFETY: `SIG_DFL` needs no function, and signal(2) is async-signal-safe.
     unsafe { libc::signal(number, libc::SIG_DFL) };
 }
 
-/// One watcher: a set of signals, and the pipe that is readable when one of them came.
+/// A watcher: a set of signals, and the pipe that is readable after one of them has arrived.
 pub(crate) struct Signals {
-    place: &'static Place,
+    slot: &'static WatcherSlot,
     wanted: Set,
     reader: Receiver,
     _writer: Sender,
 }
 
 impl Signals {
-    /// Watches the signals of a set that is not empty: their default action no longer runs.
+    /// Watches the signals of a set, which must not be empty. Their default actions are disabled.
     pub(crate) fn open(wanted: Set, purpose: Purpose) -> io::Result<Signals> {
         let (writer, reader) = mio::unix::pipe::new()?;
         let mut dispositions = dispositions();
-        let free = PLACES.iter().find(|place| place.wanted.load(SeqCst) == 0);
-        let place = free.ok_or(Errno::MFILE)?;
-        place.pipe.store(writer.as_raw_fd(), SeqCst);
-        place.caught.store(0, SeqCst);
-        place.from_system.store(0, SeqCst);
-        place.purpose.store(purpose as u8, SeqCst);
-        place.wanted.store(wanted.0, SeqCst);
+        let free = SLOTS.iter().find(|slot| slot.wanted.load(SeqCst) == 0);
+        let slot = free.ok_or(Errno::MFILE)?;
+        slot.pipe.store(writer.as_raw_fd(), SeqCst);
+        slot.caught.store(0, SeqCst);
+        slot.from_system.store(0, SeqCst);
+        slot.purpose.store(purpose as u8, SeqCst);
+        slot.wanted.store(wanted.0, SeqCst);
         for number in wanted.numbers() {
             dispositions.install(number);
         }
         let held = held() & wanted.0;
         if held != 0 && purpose != Purpose::Hold {
-            place.caught.fetch_or(held, SeqCst);
+            slot.caught.fetch_or(held, SeqCst);
             wake(writer.as_raw_fd());
         }
-        Ok(Signals { place, wanted, reader, _writer: writer })
+        Ok(Signals { slot, wanted, reader, _writer: writer })
     }
 
-    /// The descriptor that is readable when a signal came.
+    /// The descriptor that is readable after a signal has arrived.
     pub(crate) fn number(&self) -> RawFd {
         self.reader.as_raw_fd()
     }
 
-    /// The signals that came since the last call.
+    /// Returns the signals that have arrived since the last call.
     pub(crate) fn take(&mut self) -> Set {
         let mut sink = [0u8; 64];
         while matches!(self.reader.read(&mut sink), Ok(count) if count > 0) {}
-        Set(self.place.caught.swap(0, SeqCst))
+        Set(self.slot.caught.swap(0, SeqCst))
     }
 
-    /// Waits for signals. → those that came, and which of them the system has sent: a terminal, for instance, to all of
-    /// its processes.
+    /// Waits for signals. Returns those that have arrived, and which of them were sent by the system: a terminal, for
+    /// instance, sends to all of its processes.
     pub(crate) fn wait(&mut self) -> io::Result<(Set, Set)> {
         let readable = PollFd::new(&self.reader, PollFlags::IN);
         retry_on_intr(|| poll(&mut [readable.clone()], None))?;
         let caught = self.take();
-        let from_system = self.place.from_system.fetch_and(!caught.0, SeqCst);
+        let from_system = self.slot.from_system.fetch_and(!caught.0, SeqCst);
         Ok((caught, Set(from_system & caught.0)))
     }
 }
 
-/// The signals that watchers hold.
+/// Returns the signals that watchers with [`Purpose::Hold`] store.
 fn held() -> u64 {
-    let is_holding = |place: &&Place| place.is_for(Purpose::Hold) && place.wanted.load(SeqCst) != 0;
-    let holding = PLACES.iter().filter(is_holding);
-    holding.fold(0, |all, place| all | place.caught.load(SeqCst))
+    let is_holding = |slot: &&WatcherSlot| slot.is_for(Purpose::Hold) && slot.wanted.load(SeqCst) != 0;
+    let holding = SLOTS.iter().filter(is_holding);
+    holding.fold(0, |all, slot| all | slot.caught.load(SeqCst))
 }
 
 impl Drop for Signals {
@@ -250,8 +251,8 @@ impl Drop for Signals {
         for number in self.wanted.numbers() {
             dispositions.restore(number);
         }
-        self.place.pipe.store(-1, SeqCst);
-        self.place.wanted.store(0, SeqCst);
+        self.slot.pipe.store(-1, SeqCst);
+        self.slot.wanted.store(0, SeqCst);
         while RUNNING.load(SeqCst) != 0 {
             std::hint::spin_loop();
         }
@@ -265,8 +266,8 @@ impl Dispositions {
         if self.watchers[index] > 1 {
             return;
         }
-        // SAFETY: a zeroed sigaction is valid, and `on_signal` is async-signal-safe; what was set before is written whole
-        // when the call succeeds.
+        // SAFETY: a zeroed sigaction is valid, and `on_signal` is async-signal-safe. If the call succeeds, the previous
+        // action is written completely.
         self.previous[index] = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let mut previous = action;
@@ -282,7 +283,7 @@ impl Dispositions {
         if self.watchers[index] == 0
             && let Some(previous) = self.previous[index].take()
         {
-            // SAFETY: the system gave it.
+            // SAFETY: `previous` is the action that the system returned for this signal.
             unsafe { libc::sigaction(number, &previous, std::ptr::null_mut()) };
         }
     }
@@ -293,11 +294,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_supervisor_gets_signals_and_whether_the_system_has_sent_them() {
+    fn a_supervisor_gets_signals_and_whether_the_system_sent_them() {
         let (interrupt, child) = (Set::of(libc::SIGINT), Set::of(libc::SIGCHLD));
         let wanted = interrupt.with(child);
         let mut signals = Signals::open(wanted, Purpose::Supervise).unwrap();
-        // A second one would end a process that does not react to the first.
+        // Without `Supervise`, a second signal would end a process that has not handled the first one.
         interrupt.send().unwrap();
         interrupt.send().unwrap();
         let (caught, from_system) = signals.wait().unwrap();

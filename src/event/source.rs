@@ -1,6 +1,7 @@
-//! A descriptor of ours: its calls report to each selector what they learnt, and closing it removes it everywhere.
+//! A descriptor owned by lio. Its calls report to each selector when it is not ready, and closing it removes all its
+//! registrations.
 
-use super::adopt::Held;
+use super::adopt::Fd;
 use super::interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};
 use super::registration::Registration;
 use super::selector::{Entry, Selector};
@@ -18,22 +19,25 @@ pub(crate) enum Target<'a> {
 }
 
 impl Target<'_> {
-    /// Registers it in a selector. `EEXIST` when it is there already.
-    pub(crate) fn join(self, selector: &Rc<Selector>, asked: u8, mode: Mode) -> io::Result<Rc<Registration>> {
+    /// Registers it with a selector.
+    ///
+    /// # Errors
+    /// `EEXIST` if it is registered already, and other errors of the system.
+    pub(crate) fn join(self, selector: &Rc<Selector>, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
         match self {
-            Target::Own(source) => source.join(selector, asked, mode),
-            Target::Foreign(number) => selector.add(number, asked, mode),
+            Target::Own(source) => source.join(selector, requested, mode),
+            Target::Foreign(number) => selector.add(number, requested, mode),
         }
     }
 }
 
-/// A registration of a source, and the selector that has it.
+/// A registration of a source, and its selector.
 struct Link {
     selector: Weak<Selector>,
     registration: Rc<Registration>,
 }
 
-/// Most sources are in one selector: no list for that.
+/// The registrations of a source. Most sources are in one selector, which needs no list.
 enum Links {
     None,
     One(Link),
@@ -50,10 +54,10 @@ impl Links {
     }
 }
 
-/// A descriptor of ours, and its registrations. Its owner has the only lasting share of it, so that it is closed when
-/// the owner drops that; a registration finds it by a weak one.
+/// A descriptor owned by lio, and its registrations. The owner has the only lasting reference, so the descriptor is
+/// closed when the owner drops it; registrations have weak references.
 pub(crate) struct Source {
-    held: Held,
+    fd: Fd,
     kind: Kind,
     links: RefCell<Links>,
 }
@@ -62,25 +66,25 @@ impl Deref for Source {
     type Target = socket2::Socket;
 
     fn deref(&self) -> &socket2::Socket {
-        &self.held
+        &self.fd
     }
 }
 
 impl AsFd for Source {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.held.as_fd()
+        self.fd.as_fd()
     }
 }
 
 impl Source {
-    pub(crate) fn new(held: Held, kind: Kind) -> Rc<Source> {
+    pub(crate) fn new(fd: Fd, kind: Kind) -> Rc<Source> {
         let links = RefCell::new(Links::None);
-        Rc::new(Source { held, kind, links })
+        Rc::new(Source { fd, kind, links })
     }
 
-    /// Whether the descriptor outlives it.
+    /// Whether the descriptor stays open when the source is dropped.
     pub(crate) fn is_lent(&self) -> bool {
-        self.held.is_lent()
+        self.fd.is_lent()
     }
 
     fn each_ready(&self, change: impl Fn(&Registration) -> u8) {
@@ -91,24 +95,27 @@ impl Source {
         Entry { number: self.as_raw_fd(), kind: self.kind, owner: Some(Rc::downgrade(self) as _) }
     }
 
-    /// Registers it in a selector. `EEXIST` when it is there already.
+    /// Registers it with a selector.
+    ///
+    /// # Errors
+    /// `EEXIST` if it is registered already, and other errors of the system.
     pub(crate) fn join(
-        self: &Rc<Self>, selector: &Rc<Selector>, asked: u8, mode: Mode,
+        self: &Rc<Self>, selector: &Rc<Selector>, requested: u8, mode: Mode,
     ) -> io::Result<Rc<Registration>> {
-        let registration = selector.register(self.entry(), asked, mode)?;
+        let registration = selector.register(self.entry(), requested, mode)?;
         self.link(selector, registration.clone());
         Ok(registration)
     }
 
-    /// The same when it is new, without telling the system before something is asked for: many a connection is over by
-    /// then.
+    /// Like [`Source::join`], for a new descriptor. It is registered with the system at the first request, because many
+    /// connections are closed before that.
     pub(crate) fn join_later(self: &Rc<Self>, selector: &Rc<Selector>, mode: Mode) -> Rc<Registration> {
         let registration = selector.register_later(self.entry(), mode);
         self.link(selector, registration.clone());
         registration
     }
 
-    /// A selector took it in. Those that forgot it since are dropped.
+    /// Adds a registration, and removes those that are no longer alive.
     fn link(&self, selector: &Rc<Selector>, registration: Rc<Registration>) {
         let link = Link { selector: Rc::downgrade(selector), registration };
         let mut links = self.links.borrow_mut();
@@ -124,22 +131,24 @@ impl Source {
         };
     }
 
-    /// A read met `EWOULDBLOCK`: nothing to read until the system says so again.
+    /// Records that a read returned `EWOULDBLOCK`: it is not readable until the system reports it again.
     pub(crate) fn read_blocked(&self) {
         self.each_ready(|known| known.ready.get() & !(READ | CLOSED | HANG_UP | ERROR));
     }
 
-    /// A stream gave less than was asked for: it is empty, unless its end is known to follow.
+    /// Records that a read returned fewer bytes than requested: nothing more can be read now, unless the end of the
+    /// stream was reported.
     pub(crate) fn read_short(&self) {
         self.each_ready(|known| if known.is_over() { known.ready.get() } else { known.ready.get() & !READ });
     }
 
-    /// A write met `EWOULDBLOCK` or was taken in part: no room until the system says so again.
+    /// Records that a write returned `EWOULDBLOCK` or was partial: it is not writable until the system reports it
+    /// again.
     pub(crate) fn write_blocked(&self) {
         self.each_ready(|known| known.ready.get() & !WRITE);
     }
 
-    /// `connect` or `listen` began: what was reported of the unconnected socket is void.
+    /// Discards the readiness of the unconnected socket, when `connect` or `listen` has begun.
     pub(crate) fn restarted(&self) {
         self.each_ready(|_| 0);
     }
@@ -150,22 +159,26 @@ impl Source {
         any
     }
 
-    /// Whether the peer's end of its side, or an error, was reported.
+    /// Whether the end of the peer's side, or an error, was reported.
     pub(crate) fn peer_is_over(&self) -> bool {
         self.any(Registration::is_over)
     }
 
-    /// Whether a read may find something: not after a short read or `EWOULDBLOCK`, until the system reports again.
+    /// Whether a read may return data. False after a short read or `EWOULDBLOCK`, until the system reports readiness
+    /// again.
     pub(crate) fn may_read(&self) -> bool {
         self.any(|known| known.ready.get() & READ != 0)
     }
 
-    /// Whether a selector has it.
+    /// Whether it is registered with a selector.
     pub(crate) fn is_linked(&self) -> bool {
         self.any(|known| known.alive.get())
     }
 
-    /// Asks for `bits` once, in each selector that has it. An error means that one of them will not report them.
+    /// Requests `bits` once, from each selector with which it is registered.
+    ///
+    /// # Errors
+    /// One of the selectors will not report them.
     pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
         let mut armed = Ok(());
         self.links.borrow().each(|link| {
@@ -178,28 +191,28 @@ impl Source {
         armed
     }
 
-    /// It is closing, or given away: every selector forgets it. `tell_system` when the descriptor stays open, so that
-    /// the system would go on reporting it.
-    pub(crate) fn release(&self, tell_system: bool) {
+    /// Removes its registrations from all selectors, because it is closing or changes its owner. `stays_open`: the
+    /// descriptor stays open, so it must be removed from the system's selector as well.
+    pub(crate) fn release(&self, stays_open: bool) {
         let links = std::mem::replace(&mut *self.links.borrow_mut(), Links::None);
         links.each(|link| {
             if let Some(selector) = link.selector.upgrade() {
-                selector.forget(&link.registration, tell_system);
+                selector.forget(&link.registration, stays_open);
             }
         });
     }
 
-    /// Takes the descriptor out, whose selectors forget it; `None` when something else still uses it.
-    pub(crate) fn into_held(self: Rc<Self>) -> Option<Held> {
+    /// Returns the descriptor, after its registrations are removed; `None` if it has another user.
+    pub(crate) fn into_fd(self: Rc<Self>) -> Option<Fd> {
         self.release(true);
-        Rc::into_inner(self).map(|source| source.held)
+        Rc::into_inner(self).map(|source| source.fd)
     }
 }
 
-/// As [`Selector::arm`], which is asked only when there is something to do.
+/// Like [`Selector::arm`], which is called only if necessary.
 #[inline]
 fn arm(link: &Link, bits: u8) -> io::Result<()> {
-    if link.registration.ask(bits) {
+    if link.registration.try_request(bits) {
         return Ok(());
     }
     match link.selector.upgrade() {

@@ -1,10 +1,10 @@
-//! Timers by due time: a heap whose entries may be stale.
+//! Timers ordered by due time: a heap whose entries may be stale.
 //!
-//! A timer that is moved to a later time, or cleared, leaves its heap entry where it is; the entry is
-//! corrected when it comes to the top. So the common pattern of a connection, whose deadline is pushed
-//! back again and again and hardly ever fires, costs no heap operation. Stale entries are swept when
-//! they outnumber the timers, which keeps memory in proportion to the living and each operation
-//! O(log n) amortized. Timers of one due time fire in the order in which they were set.
+//! A timer that is moved to a later time, or cleared, leaves its heap entry unchanged; the entry is corrected when it
+//! reaches the top. A connection usually postpones its deadline again and again and the timer rarely fires, which costs
+//! no heap operation. Stale entries are removed when they outnumber the timers, so the memory is proportional to the
+//! number of timers and each operation is O(log n) amortized. Timers with the same due time fire in the order in which
+//! they were set.
 
 use slab::Slab;
 use std::cmp::Reverse;
@@ -12,15 +12,15 @@ use std::collections::BinaryHeap;
 
 const NEVER: u64 = u64::MAX;
 
-/// Names a timer; a freed one's id is not valid again.
+/// Identifies a timer. The id of a freed timer is never valid again.
 pub(crate) type Id = u64;
 
 struct Timer {
     /// Nanoseconds of the monotonic clock, or `NEVER`.
     due: u64,
-    /// Order of setting, for timers of one due time.
+    /// The order of setting, for timers with the same due time.
     order: u64,
-    /// The heap entry that stands for this timer, if any: its due time and stamp.
+    /// The heap entry of this timer, if any: its due time and stamp.
     entry: Option<(u64, u64)>,
     generation: u32,
     once: bool,
@@ -44,12 +44,12 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// How many timers are there, set or not.
+    /// The number of timers, set or not.
     pub(crate) fn len(&self) -> usize {
         self.timers.len()
     }
 
-    /// A timer that is not set. With `once` it is freed when it fires.
+    /// Creates a timer that is not set. If `once`, it is freed when it fires.
     pub(crate) fn create(&mut self, once: bool) -> Id {
         self.generation = self.generation.wrapping_add(1);
         let generation = self.generation;
@@ -57,7 +57,7 @@ impl Queue {
         u64::from(generation) << 32 | slot as u64
     }
 
-    /// The slot of a timer, which is free for reuse only after it is freed.
+    /// Returns the slot of a timer, which is reused only after the timer is freed.
     pub(crate) fn slot(id: Id) -> usize {
         (id & 0xffff_ffff) as usize
     }
@@ -67,7 +67,7 @@ impl Queue {
         self.timers.get_mut(Self::slot(id)).filter(|timer| timer.generation == generation)
     }
 
-    /// Sets a timer to fire at `due`; false when there is none of that id.
+    /// Sets a timer to fire at `due`. Returns false if the id is invalid.
     pub(crate) fn set(&mut self, id: Id, due: u64) -> bool {
         self.counter += 1;
         let order = self.counter;
@@ -81,7 +81,7 @@ impl Queue {
         true
     }
 
-    /// A timer that is cleared does not fire until it is set again.
+    /// Clears a timer: it does not fire until it is set again. Returns false if the id is invalid.
     pub(crate) fn clear(&mut self, id: Id) -> bool {
         match self.timer(id) {
             Some(timer) => {
@@ -92,7 +92,7 @@ impl Queue {
         }
     }
 
-    /// Frees a timer; false when there is none of that id.
+    /// Frees a timer. Returns false if the id is invalid.
     pub(crate) fn free(&mut self, id: Id) -> bool {
         if self.timer(id).is_none() {
             return false;
@@ -128,7 +128,7 @@ impl Queue {
         });
     }
 
-    /// Corrects the top until it is a timer that is really due then; its time.
+    /// Corrects the top entries until the top is a valid timer. Returns its due time.
     pub(crate) fn next_due(&mut self) -> Option<u64> {
         loop {
             let Reverse(top) = self.heap.peek()?;
@@ -139,7 +139,7 @@ impl Queue {
                 self.heap.pop();
                 continue;
             };
-            // One that was set again for the same time has lost its place among those of that time.
+            // A timer that was set again for the same time is now the last of that time.
             if timer.due == due && timer.order == order {
                 return Some(due);
             }
@@ -152,7 +152,7 @@ impl Queue {
         }
     }
 
-    /// Takes the next timer that is due at `now`. Returns its id, and whether it was freed.
+    /// Removes the next timer that is due at `now`. Returns its id, and whether it was freed.
     pub(crate) fn expire(&mut self, now: u64) -> Option<(Id, bool)> {
         if self.next_due()? > now {
             return None;
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_set_again_for_the_same_time_fires_behind_the_others() {
+    fn a_timer_set_again_for_the_same_time_fires_after_the_others() {
         let mut queue = Queue::default();
         let (first, second) = (queue.create(false), queue.create(false));
         queue.set(first, 4);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_pushed_back_a_million_times_keeps_the_heap_small() {
+    fn a_timer_postponed_a_million_times_keeps_the_heap_small() {
         let mut queue = Queue::default();
         let id = queue.create(false);
         for due in 0..1_000_000 {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn far_timers_added_and_cancelled_leave_no_memory_behind() {
+    fn cancelled_timers_with_distant_due_times_leave_no_memory_behind() {
         let mut queue = Queue::default();
         for _ in 0..100_000 {
             let id = queue.create(true);
@@ -225,7 +225,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_sorted_list(steps in prop::collection::vec((0u8..5, 0usize..8, 0u64..100), 1..200)) {
+        fn the_queue_agrees_with_a_sorted_list(steps in prop::collection::vec((0u8..5, 0usize..8, 0u64..100), 1..200)) {
             let mut queue = Queue::default();
             let mut model: Vec<(Id, Option<(u64, usize)>)> = Vec::new();
             for (count, (what, which, time)) in steps.into_iter().enumerate() {

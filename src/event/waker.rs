@@ -1,18 +1,18 @@
-//! Wakers: objects that make a blocked or the next wait return, from any thread.
+//! Wakers: objects with which any thread ends a blocked wait, or the next one.
 //!
-//! Many wakes in a row cost one system call: a waker writes only when it has not written since the selector took the
-//! last wake. Handles are numbers in a process-wide table, so a wrong one is an error and never a wild pointer; the
-//! table is touched when a handle is made or taken, not by a wake.
+//! Many wakes in a row cost one system call: a waker writes only if the selector has received its last write. Handles
+//! are numbers in a process-wide table, so an invalid handle is an error and never an invalid pointer. The table is
+//! locked when a handle is created or resolved, not by a wake.
 
 use rustc_hash::FxHashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// What wakes a selector.
+/// The waker of a selector.
 pub(crate) struct Waker {
     inner: mio::Waker,
-    /// Whether the selector has a wake to take.
+    /// Whether the selector has not received the last wake yet.
     pending: AtomicBool,
 }
 
@@ -21,7 +21,7 @@ impl Waker {
         Waker { inner, pending: AtomicBool::new(false) }
     }
 
-    /// Wakes the selector, or ends its next wait. What was written before is visible to the thread that wakes.
+    /// Wakes the selector, or ends its next wait. Earlier writes of the caller are visible to the woken thread.
     pub(crate) fn wake(&self) -> io::Result<()> {
         if self.pending.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -29,18 +29,18 @@ impl Waker {
         self.inner.wake()
     }
 
-    /// The selector took the wake; the next one writes anew.
+    /// Records that the selector has received the wake, so that the next one writes again.
     pub(super) fn taken(&self) {
         self.pending.swap(false, Ordering::AcqRel);
     }
 }
 
-/// Next handle, and the wakers that handles name.
+/// The next handle, and the wakers by handle.
 type Handles = (usize, FxHashMap<usize, Weak<Waker>>);
 
 static HANDLES: Mutex<Option<Handles>> = Mutex::new(None);
 
-/// A number that names `waker` in this process until its selector is gone.
+/// Returns a number that identifies `waker` in this process until its selector is dropped.
 pub(crate) fn handle_of(waker: &Arc<Waker>) -> usize {
     let mut guard = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
     let (next, wakers) = guard.get_or_insert_with(|| (1, FxHashMap::default()));
@@ -55,7 +55,7 @@ pub(crate) fn handle_of(waker: &Arc<Waker>) -> usize {
     handle
 }
 
-/// The waker that `handle` names, if its selector or another waker is still there.
+/// Returns the waker of `handle`, if its selector or another reference to it exists.
 pub(crate) fn of_handle(handle: usize) -> Option<Arc<Waker>> {
     let guard = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
     let (_, wakers) = guard.as_ref()?;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_names_its_waker_until_the_selector_is_gone() {
+    fn a_handle_identifies_its_waker_until_the_selector_is_dropped() {
         let selector = Selector::new(16).unwrap();
         let waker = selector.waker().unwrap();
         let handle = super::handle_of(&waker);

@@ -1,8 +1,8 @@
-//! Paths that must not leave a folder: what `..`, links and odd bytes could be used for.
+//! Paths that must not leave a folder, whatever `..`, links and special bytes they contain.
 //!
-//! The text is checked first. Then the kernel resolves it below the folder's descriptor (openat2(2) with
-//! RESOLVE_BENEATH), so nobody can swap a link in between; where it cannot, the path is resolved by name
-//! and compared. Links that stay inside the folder are followed either way.
+//! First the text is checked. Then the kernel resolves the path below the folder's descriptor (openat2(2) with
+//! RESOLVE_BENEATH), so no other process can replace a link in between. If the kernel cannot, the path is resolved by
+//! name and compared. Links that stay inside the folder are followed in both cases.
 
 use super::Refusal;
 use rustix::fs::{self, Mode, OFlags};
@@ -12,8 +12,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Whether a relative path may be looked up at all: not absolute, without a `..`, NUL or backslash.
-/// Whoever writes those does not mean a file of the folder; a backslash separates elsewhere.
+/// Checks that a relative path may be opened: it is not absolute and contains no `..`, NUL or backslash. Such paths do
+/// not mean a file of the folder; on some systems a backslash is a separator.
 pub(crate) fn check(path: &[u8]) -> Result<(), Refusal> {
     let leaves = path.first() == Some(&b'/')
         || memchr::memchr2(0, b'\\', path).is_some()
@@ -21,16 +21,19 @@ pub(crate) fn check(path: &[u8]) -> Result<(), Refusal> {
     if leaves { Err(Refusal::OUTSIDE) } else { Ok(()) }
 }
 
-/// Opens a [`check`]ed path below the folder `root`, whose path is `name`; `""` is the folder itself.
-/// `EXDEV` when a link leads out of it. `flags`: [`super::QUIET`] to read it, [`super::INSPECT`] only to see what it is.
+/// Opens a [`check`]ed path below the folder `root`, whose path is `name`; `""` is the folder itself. `flags`:
+/// [`super::QUIET`] to read it, [`super::INSPECT`] only to get its metadata.
+///
+/// # Errors
+/// `EXDEV` if a link leads out of the folder, and other errors of the system.
 pub(super) fn open(root: BorrowedFd<'_>, name: &Path, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     match by_kernel(root, path, flags) {
-        // A link with an absolute target may still end inside.
+        // The target of an absolute link may still be inside.
         Err(Errno::XDEV) => {
             let (_, inside) = resolve(name, path)?;
             by_kernel(root, inside.as_os_str().as_bytes(), flags)
         }
-        // The kernel, or what guards it, does not know openat2.
+        // The kernel, or a security filter, does not support openat2.
         Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::TOOBIG) => by_name(name, path, flags),
         result => result,
     }
@@ -40,7 +43,7 @@ pub(super) fn open(root: BorrowedFd<'_>, name: &Path, path: &[u8], flags: OFlags
 fn by_kernel(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let path: &[u8] = if path.is_empty() { b"." } else { path };
     let resolve = fs::ResolveFlags::BENEATH | fs::ResolveFlags::NO_MAGICLINKS;
-    // A rename meanwhile makes the kernel unsure, which is told by EAGAIN.
+    // The kernel returns EAGAIN after a rename in between.
     for _ in 0..16 {
         match fs::openat2(root, path, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
@@ -55,7 +58,10 @@ fn by_kernel(_: BorrowedFd<'_>, _: &[u8], _: OFlags) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
 }
 
-/// The folder `name` without links, and where a path leads to in it; `EXDEV` when that is outside.
+/// Returns the folder `name` without links, and the target of a path relative to it.
+///
+/// # Errors
+/// `EXDEV` if the target is outside.
 fn resolve(name: &Path, path: &[u8]) -> Result<(PathBuf, PathBuf), Errno> {
     let canonical =
         |path: &Path| path.canonicalize().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOENT));
@@ -65,7 +71,7 @@ fn resolve(name: &Path, path: &[u8]) -> Result<(PathBuf, PathBuf), Errno> {
     Ok((root, inside))
 }
 
-/// The same without the kernel's help: whoever can change the folder meanwhile can cheat it.
+/// Like [`open`], without the kernel's help. A process that can change the folder meanwhile can bypass it.
 pub(super) fn by_name(name: &Path, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let (root, inside) = resolve(name, path)?;
     fs::open(root.join(inside), flags | OFlags::NOFOLLOW, Mode::empty())

@@ -1,8 +1,10 @@
-//! A folder that is served. It keeps a descriptor, so that opening a file below it is one system call, and
-//! checks once a second whether its path still leads there: a deployment that swaps a link is noticed.
+//! A folder that is served.
+//!
+//! It keeps a descriptor, so that opening a file below it is one system call. Once a second it checks whether its path
+//! still leads to the same folder, so that a deployment that replaces a link is noticed.
 
 use super::beneath;
-use super::{Facts, INSPECT, Kind, OpenFile, QUIET, Refusal};
+use super::{INSPECT, Kind, Metadata, OpenFile, QUIET, Refusal};
 use rustix::fs::{self, AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -11,13 +13,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a folder's path is taken to lead where it did.
-const TRUSTED: Duration = Duration::from_secs(1);
+/// The time between checks of the folder's path.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// What is found by name in a folder.
+/// An entry of a directory listing.
 pub(crate) struct Entry {
     pub(crate) name: Vec<u8>,
-    pub(crate) facts: Facts,
+    pub(crate) metadata: Metadata,
 }
 
 /// A folder and its path, which is absolute.
@@ -34,7 +36,7 @@ fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
 }
 
 impl Folder {
-    /// Opens a folder; a relative path counts from where the process is now.
+    /// Opens a folder. A relative path is relative to the current directory of the process.
     pub(crate) fn open(path: &[u8]) -> Result<Folder, Refusal> {
         if path.contains(&0) {
             return Err(Refusal::HAS_NUL);
@@ -52,19 +54,19 @@ impl Folder {
         self.root.is_none()
     }
 
-    /// Idempotent.
+    /// Closes the folder. Idempotent.
     pub(crate) fn close(&mut self) {
         self.root = None;
     }
 
-    /// Makes the next opening check where the path leads.
+    /// Makes the next `open` check the folder's path.
     #[cfg(test)]
-    pub(super) fn distrust(&mut self) {
-        self.checked -= TRUSTED;
+    pub(super) fn expire_check(&mut self) {
+        self.checked -= CHECK_EVERY;
     }
 
-    /// Opens the folder anew when its path leads elsewhere by now.
-    fn follow_path(&mut self) -> Result<(), Errno> {
+    /// Reopens the folder if its path now leads elsewhere.
+    fn reopen_if_moved(&mut self) -> Result<(), Errno> {
         if let Some(root) = &mut self.root {
             let now = fs::stat(&self.path)?;
             let known = fs::fstat(&*root)?;
@@ -76,11 +78,11 @@ impl Folder {
         Ok(())
     }
 
-    /// The folder's descriptor, to look for this path below it.
+    /// Checks `path` and returns the descriptor of the folder.
     fn root_for(&mut self, path: &[u8]) -> Result<&OwnedFd, Refusal> {
         beneath::check(path)?;
-        if self.checked.elapsed() >= TRUSTED {
-            self.follow_path()?;
+        if self.checked.elapsed() >= CHECK_EVERY {
+            self.reopen_if_moved()?;
         }
         self.root.as_ref().ok_or(CLOSED)
     }
@@ -96,14 +98,14 @@ impl Folder {
         OpenFile::adopt(self.open_for(path, QUIET)?)
     }
 
-    /// What is known now of what a path below the folder leads to, maybe outside of it: only to be compared with the facts of
-    /// a file that was opened by this path.
-    pub(crate) fn look_up(&mut self, path: &[u8]) -> Result<Facts, Refusal> {
-        Ok(Facts::from_status(&fs::statat(self.root_for(path)?, path, AtFlags::empty())?))
+    /// Returns the current metadata of a path below the folder. Its target may be outside of the folder, so the result
+    /// may only be compared with the metadata of a file that was opened by this path.
+    pub(crate) fn metadata_beneath(&mut self, path: &[u8]) -> Result<Metadata, Refusal> {
+        Ok(Metadata::from_status(&fs::statat(self.root_for(path)?, path, AtFlags::empty())?))
     }
 
-    /// What is in the directory `path`, `most` entries at most, directories first, then by name. A link has the facts of
-    /// what it leads to; what could not be served is left out. The flag: whether there is more.
+    /// Lists the directory `path`: at most `most` entries, directories first, then by name. A link has the metadata of
+    /// its target. Files that cannot be served are left out. Also returns whether there are further entries.
     pub(crate) fn list(&mut self, path: &[u8], most: usize) -> Result<(Vec<Entry>, bool), Refusal> {
         let mut entries = Vec::new();
         let mut directory = Dir::new(self.open_for(path, QUIET)?)?;
@@ -115,35 +117,35 @@ impl Folder {
             if name == c"." || name == c".." {
                 continue;
             }
-            // `None` when it is gone.
+            // `None` if it was removed meanwhile.
             let status = fs::statat(directory.fd()?, name, AtFlags::SYMLINK_NOFOLLOW);
-            let facts = status.ok().map(|status| Facts::from_status(&status));
+            let metadata = status.ok().map(|status| Metadata::from_status(&status));
             let name = name.to_bytes().to_vec();
-            let served = match facts {
-                Some(facts) if facts.kind == Kind::Link => self.behind_link(path, &name),
-                facts => facts.filter(|facts| facts.kind != Kind::Other),
+            let served = match metadata {
+                Some(metadata) if metadata.kind == Kind::Link => self.link_target(path, &name),
+                metadata => metadata.filter(|metadata| metadata.kind != Kind::Other),
             };
-            let Some(facts) = served else { continue };
+            let Some(metadata) = served else { continue };
             if entries.len() == most {
                 break true;
             }
-            entries.push(Entry { name, facts });
+            entries.push(Entry { name, metadata });
         };
         entries.sort_by_cached_key(|entry| {
-            let is_file = entry.facts.kind != Kind::Directory;
+            let is_file = entry.metadata.kind != Kind::Directory;
             (is_file, entry.name.to_ascii_lowercase(), entry.name.clone())
         });
         Ok((entries, more))
     }
 
-    /// What a link in the directory `path` leads to, unless that is outside.
-    fn behind_link(&mut self, path: &[u8], name: &[u8]) -> Option<Facts> {
+    /// Returns the metadata of the target of a link in the directory `path`, unless the target is outside.
+    fn link_target(&mut self, path: &[u8], name: &[u8]) -> Option<Metadata> {
         let mut full = path.to_vec();
         if !full.is_empty() && !full.ends_with(b"/") {
             full.push(b'/');
         }
         full.extend_from_slice(name);
-        let facts = Facts::of(self.open_for(&full, INSPECT).ok()?).ok()?;
-        matches!(facts.kind, Kind::File | Kind::Directory).then_some(facts)
+        let metadata = Metadata::of(self.open_for(&full, INSPECT).ok()?).ok()?;
+        matches!(metadata.kind, Kind::File | Kind::Directory).then_some(metadata)
     }
 }

@@ -1,17 +1,18 @@
-//! Files for serving: opened without ever waiting, read by position, listed below a root. No Lua.
+//! Files for serving: opened without blocking, read by position, listed below a root. No Lua.
 //!
-//! - `mod.rs`: an open file and what is known of it
-//! - `beneath.rs`: paths that must not leave a folder
-//! - `folder.rs`: a folder that is served: files below it, listings
-//! - `spool.rs`: temporary files for uploads
-//! - `reload/`: the program's side of `lio --watch`
+//! | file | topic |
+//! |---|---|
+//! | this file | an open file and its metadata |
+//! | [`beneath`] | paths that must not leave a folder |
+//! | [`folder`] | a served folder: its files and listings |
+//! | [`spool`] | temporary files for uploads |
+//! | [`reload`] | the program's side of `lio --watch` |
 //!
-//! Invariant: an [`OpenFile`] is a regular file or a directory, never a pipe or a device that could make the loop
-//! wait.
+//! Invariant: an [`OpenFile`] is a regular file or a directory, never a pipe or a device that could block the loop.
 
 pub(crate) mod beneath;
 pub(crate) mod folder;
-// Half of it is for the supervisor, which only the executable has.
+// Only the executable has the supervisor, which uses a part of it.
 #[cfg_attr(not(feature = "vendored"), allow(dead_code))]
 pub(crate) mod reload;
 pub(crate) mod spool;
@@ -24,16 +25,17 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-/// Flags of every opening: a fifo without a writer must not wait, a terminal must not become the process's own.
+/// The flags of every `open`: a fifo without a writer must not block, and a terminal must not become the controlling
+/// terminal.
 const QUIET: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// Flags of an opening that only tells what a path leads to.
+/// The flags of an `open` that is used only to get the metadata of a path.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const INSPECT: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const INSPECT: OFlags = QUIET;
 
-/// What a path leads to.
+/// The kind of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     File,
@@ -55,38 +57,38 @@ impl Kind {
     }
 }
 
-/// What is known of a file: plain data.
+/// The metadata of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct Metadata {
     pub(crate) kind: Kind,
-    /// Bytes.
+    /// The size in bytes.
     pub(crate) size: u64,
-    /// When the content was changed last: seconds since the Unix epoch.
+    /// The time of the last change of the content: seconds since the Unix epoch.
     pub(crate) seconds: i64,
-    /// The rest of that time, below 10^9.
+    /// The nanoseconds of that time, below 10^9.
     pub(crate) nanoseconds: u32,
-    /// When the file or what is known of it was changed last, which no program can set: seconds and nanoseconds likewise.
+    /// The time of the last change of the file or its metadata, which programs cannot set: seconds and nanoseconds.
     pub(crate) changed: (i64, u32),
     pub(crate) inode: u64,
     pub(crate) device: u64,
 }
 
-impl Facts {
-    /// What is known of an open file now.
-    pub(crate) fn of(file: impl AsFd) -> io::Result<Facts> {
-        Ok(Facts::from_status(&fs::fstat(file)?))
+impl Metadata {
+    /// Returns the current metadata of an open file.
+    pub(crate) fn of(file: impl AsFd) -> io::Result<Metadata> {
+        Ok(Metadata::from_status(&fs::fstat(file)?))
     }
 
     // The types of the fields differ between systems.
     #[allow(clippy::unnecessary_cast)]
-    fn from_status(status: &Stat) -> Facts {
+    fn from_status(status: &Stat) -> Metadata {
         let kind = match FileType::from_raw_mode(status.st_mode as fs::RawMode) {
             FileType::RegularFile => Kind::File,
             FileType::Directory => Kind::Directory,
             FileType::Symlink => Kind::Link,
             _ => Kind::Other,
         };
-        Facts {
+        Metadata {
             kind,
             size: status.st_size as u64,
             seconds: status.st_mtime as i64,
@@ -98,10 +100,10 @@ impl Facts {
     }
 }
 
-/// Why a file was not opened, or cannot be used.
+/// The reason why a file was not opened, or cannot be used.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// What is wrong, and a short word for programs.
+    /// A message, and a short code for programs.
     Word(&'static str, &'static str),
     System(io::Error),
 }
@@ -109,9 +111,9 @@ pub(crate) enum Refusal {
 impl Refusal {
     /// A fifo, socket or device.
     pub(crate) const NOT_A_FILE: Refusal = Refusal::Word("not a regular file", "not a file");
-    /// A path that no file can have.
-    const HAS_NUL: Refusal = Refusal::Word("the path has a NUL", "not found");
-    /// The path leaves the folder that it has to stay in.
+    /// A path with a NUL, which no file can have.
+    const HAS_NUL: Refusal = Refusal::Word("the path contains a NUL", "not found");
+    /// A path that leads out of its folder.
     const OUTSIDE: Refusal = Refusal::Word("the path leaves the folder", "outside");
 }
 
@@ -128,17 +130,17 @@ impl From<Errno> for Refusal {
     }
 }
 
-/// An open file or directory, and what was known of it when it was opened.
+/// An open file or directory, and its metadata at the time of opening.
 pub(crate) struct OpenFile {
     file: Option<Rc<OwnedFd>>,
-    facts: Facts,
+    metadata: Metadata,
 }
 
 impl OpenFile {
     /// Opens a path for reading; links are followed.
     ///
     /// # Errors
-    /// Whatever is no regular file or directory is refused.
+    /// A path to anything but a regular file or a directory is refused; other errors are those of the system.
     pub(crate) fn open(path: &[u8]) -> Result<OpenFile, Refusal> {
         if path.contains(&0) {
             return Err(Refusal::HAS_NUL);
@@ -147,17 +149,17 @@ impl OpenFile {
         Self::adopt(opened?)
     }
 
-    /// Takes over a descriptor that was opened with [`QUIET`].
+    /// Takes ownership of a descriptor that was opened with [`QUIET`].
     fn adopt(file: OwnedFd) -> Result<OpenFile, Refusal> {
-        let facts = Facts::from_status(&fs::fstat(&file)?);
-        match facts.kind {
-            Kind::File | Kind::Directory => Ok(OpenFile { file: Some(Rc::new(file)), facts }),
+        let metadata = Metadata::from_status(&fs::fstat(&file)?);
+        match metadata.kind {
+            Kind::File | Kind::Directory => Ok(OpenFile { file: Some(Rc::new(file)), metadata }),
             _ => Err(Refusal::NOT_A_FILE),
         }
     }
 
-    pub(crate) fn facts(&self) -> &Facts {
-        &self.facts
+    pub(crate) fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 
     /// The descriptor; `None` once closed.
@@ -165,18 +167,18 @@ impl OpenFile {
         self.file.as_ref().map(AsFd::as_fd)
     }
 
-    /// The descriptor, for an answer that outlives this object; `None` once closed.
+    /// The descriptor, for a response that may exist longer than this object; `None` once closed.
     pub(crate) fn share(&self) -> Option<Rc<OwnedFd>> {
         self.file.clone()
     }
 
-    /// Idempotent.
+    /// Closes the file. Idempotent.
     pub(crate) fn close(&mut self) {
         self.file = None;
     }
 }
 
-/// Appends up to `most` bytes of a file from `offset` to `out`. Returns how many there were, 0 at the end.
+/// Appends up to `most` bytes of a file from `offset` to `out`. Returns the number of bytes, 0 at the end of the file.
 pub(crate) fn read_at(file: BorrowedFd<'_>, out: &mut Vec<u8>, most: usize, offset: u64) -> io::Result<usize> {
     let start = out.len();
     out.resize(start + most, 0);

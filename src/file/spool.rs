@@ -1,8 +1,8 @@
-//! Temporary files for uploads, without a name where the system can do that. A small one is kept in memory until
-//! its path is asked for, so that a form of many costs no descriptor each.
+//! Temporary files for uploads, without a name if the system supports that. A small file is kept in memory until its
+//! path is requested, so that a form with many small files needs no descriptors for them.
 //!
-//! Invariant: whatever ends the owner, a file that was not linked is gone: it never had a name (`O_TMPFILE`), or
-//! `Drop` removes that.
+//! Invariant: a file that was not linked is removed whatever ends its owner: it never had a name (`O_TMPFILE`), or
+//! `Drop` removes the name.
 
 use super::read_at;
 use rustix::fs::{self, AtFlags, CWD};
@@ -14,10 +14,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How often a taken name is replaced by another one.
+/// The most names that are tried after an existing one.
 const ATTEMPTS: u32 = 100;
 
-/// So many bytes are kept in memory.
+/// The most bytes kept in memory.
 const SMALL: usize = 16 * 1024;
 
 /// An open temporary file.
@@ -29,12 +29,12 @@ pub(crate) struct Spool {
 
 enum Content {
     Memory(Vec<u8>),
-    /// A file, and its name if it has one, which is to be removed.
+    /// A file, and its name, if it has one that is to be removed.
     Disk(File, Option<PathBuf>),
     Closed,
 }
 
-/// A name in `dir` that nothing has, most likely.
+/// Returns a name in `dir` that is most likely unused.
 fn fresh_name(dir: &Path) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -43,13 +43,13 @@ fn fresh_name(dir: &Path) -> PathBuf {
     dir.join(format!(".lio-{}-{count}-{time:x}", std::process::id()))
 }
 
-/// A file without a name, when the file system and `/proc` allow that.
+/// Opens a file without a name, if the file system and `/proc` support that.
 #[cfg(target_os = "linux")]
 fn open_nameless(dir: &Path) -> Option<File> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = fs::open(dir, flags, Mode::from_raw_mode(0o666)).ok()?.into();
-    // Linking it goes by that name.
+    // Linking the file needs that path.
     std::fs::symlink_metadata(path_of_descriptor(&file)).ok()?;
     Some(file)
 }
@@ -59,7 +59,7 @@ fn open_nameless(_dir: &Path) -> Option<File> {
     None
 }
 
-/// The name by which other files of this process and its children reach an open one.
+/// Returns the path by which this process and its children reach an open file.
 fn path_of_descriptor(file: &File) -> PathBuf {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
 }
@@ -78,12 +78,12 @@ fn open_named(dir: &Path) -> io::Result<(File, PathBuf)> {
 }
 
 impl Spool {
-    /// An empty file, in the file system of `dir` as soon as it is on disk.
+    /// Returns an empty file. On disk it will be in the file system of `dir`.
     pub(crate) fn new(dir: &Path) -> Self {
         Self { dir: dir.to_path_buf(), content: Content::Memory(Vec::new()), size: 0 }
     }
 
-    /// The file on disk, made when there is none yet, and its path.
+    /// Returns the file on disk, which is created if necessary.
     fn on_disk(&mut self) -> io::Result<&mut File> {
         if let Content::Memory(memory) = &self.content {
             let (mut file, name) = match open_nameless(&self.dir) {
@@ -103,7 +103,7 @@ impl Spool {
         }
     }
 
-    /// Appends all of `bytes`; blocks as files do.
+    /// Appends all of `bytes`. Blocks as file operations do.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.content {
             Content::Memory(memory) if memory.len() + bytes.len() <= SMALL => {
@@ -115,7 +115,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Up to `most` bytes from `offset` on; none at the end.
+    /// Returns up to `most` bytes from `offset` on; none at the end.
     pub(crate) fn read(&self, offset: u64, most: usize) -> io::Result<Vec<u8>> {
         match &self.content {
             Content::Memory(memory) => {
@@ -132,12 +132,13 @@ impl Spool {
         }
     }
 
-    /// Bytes that were written.
+    /// The number of bytes written.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// A path by which this process and its children can open the file until it is closed; it is on disk from now on.
+    /// Returns a path by which this process and its children can open the file until it is closed. The file is on disk
+    /// from then on.
     pub(crate) fn path(&mut self) -> io::Result<PathBuf> {
         self.on_disk()?;
         Ok(match &self.content {
@@ -147,19 +148,20 @@ impl Spool {
         })
     }
 
-    /// Gives the file a second name, which stays. If there is such a name, it is replaced at once, or an error.
+    /// Gives the file a second, permanent name. If the name exists, it is replaced atomically if `replace`; otherwise
+    /// it is an error.
     pub(crate) fn link(&mut self, to: &Path, replace: bool) -> io::Result<()> {
         let from = self.path()?;
         let link = |to: &Path| fs::linkat(CWD, &from, CWD, to, AtFlags::SYMLINK_FOLLOW);
         if !replace {
             return Ok(link(to)?);
         }
-        // A link does not replace, a rename does, at once.
+        // link(2) cannot replace a name, but rename(2) does, atomically.
         let dir = to.parent().filter(|dir| !dir.as_os_str().is_empty());
         let between = fresh_name(dir.unwrap_or(Path::new(".")));
         link(&between)?;
         let moved = fs::rename(&between, to);
-        // It is still there after a failure, and when `to` is a name of this very file already.
+        // The intermediate name still exists after a failure, and if `to` is already a name of this file.
         let _ = fs::unlink(&between);
         Ok(moved?)
     }
@@ -168,10 +170,10 @@ impl Spool {
         matches!(self.content, Content::Closed)
     }
 
-    /// The file is gone, unless it was linked. Idempotent.
+    /// Closes the file, and removes it unless it was linked. Idempotent.
     pub(crate) fn close(&mut self) {
         if let Content::Disk(_, Some(name)) = std::mem::replace(&mut self.content, Content::Closed) {
-            // Somebody else may have removed it.
+            // Another process may have removed it.
             let _ = fs::unlink(name);
         }
     }
@@ -212,18 +214,18 @@ mod tests {
         drop(spool);
         assert_eq!(std::fs::read(&kept).expect("stays"), b"one two");
         let left = std::fs::read_dir(dir).expect("list").count();
-        assert_eq!(left, 1, "nothing but the linked file is left");
+        assert_eq!(left, 1, "only the linked file is left");
         std::fs::remove_dir_all(dir).expect("remove");
     }
 
     #[test]
-    fn a_file_goes_with_its_owner_unless_it_was_linked() {
+    fn a_file_is_removed_with_its_owner_unless_it_was_linked() {
         let dir = folder("nameless");
         check_one(Spool::new(&dir), &dir);
     }
 
     #[test]
-    fn a_file_system_without_nameless_files_has_named_ones_that_are_removed() {
+    fn named_files_are_removed_if_the_file_system_requires_names() {
         let dir = folder("named");
         let (file, name) = open_named(&dir).expect("create");
         let mut spool = Spool::new(&dir);
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_has_no_file_and_what_is_not_has_all_of_it() {
+    fn small_content_stays_in_memory_and_larger_content_is_written_to_a_file() {
         let dir = folder("small");
         let mut spool = Spool::new(&dir);
         let mut all = vec![b'a'; SMALL];

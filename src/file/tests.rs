@@ -1,15 +1,15 @@
-//! Paths that try to leave a folder, with the kernel's help and without it.
+//! Tests with paths that try to leave a folder, with the kernel's help and without it.
 
 use super::beneath;
 use super::folder::Folder;
-use super::{Facts, Kind, OpenFile, QUIET, Refusal};
+use super::{Kind, Metadata, OpenFile, QUIET, Refusal};
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder `root` with files and links, and a secret beside it; removed in the end.
+/// A folder `root` with files and links, and a secret file beside it. It is removed at the end.
 struct Site(PathBuf);
 
 impl Site {
@@ -48,7 +48,7 @@ impl Drop for Site {
     }
 }
 
-/// A refusal in one word, as programs see it.
+/// Returns the code of a refusal, as programs get it.
 fn code(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::Word(_, code) => code,
@@ -60,7 +60,7 @@ fn code(refusal: Refusal) -> &'static str {
     }
 }
 
-/// A path, and the size of what it leads to, or why it does not.
+/// Paths with the size of their target, or the code of the refusal.
 const PATHS: &[(&str, Result<u64, &str>)] = &[
     ("a.txt", Ok(1)),
     ("sub/b.txt", Ok(2)),
@@ -88,30 +88,30 @@ const PATHS: &[(&str, Result<u64, &str>)] = &[
 ];
 
 #[test]
-fn nothing_outside_a_folder_is_opened_and_all_that_is_inside_is() {
+fn all_files_inside_a_folder_are_opened_and_none_outside() {
     let site = Site::new();
     let mut folder = site.folder();
     for (path, expected) in PATHS {
         let opened = folder.open_beneath(path.as_bytes());
-        let got = opened.map(|file| file.facts().size).map_err(code);
+        let got = opened.map(|file| file.metadata().size).map_err(code);
         assert_eq!(got, *expected, "{path:?}");
     }
 }
 
 #[test]
-fn the_same_holds_where_the_kernel_does_not_help() {
+fn paths_are_checked_without_the_kernels_help() {
     let site = Site::new();
     for (path, expected) in PATHS {
         let checked = beneath::check(path.as_bytes());
         let opened =
             checked.and_then(|()| beneath::by_name(&site.root(), path.as_bytes(), QUIET).map_err(Refusal::from));
-        let got = opened.map(|file| Facts::of(file).unwrap().size).map_err(code);
+        let got = opened.map(|file| Metadata::of(file).unwrap().size).map_err(code);
         assert_eq!(got, *expected, "{path:?}");
     }
 }
 
 #[test]
-fn what_could_make_a_loop_wait_is_refused_at_once() {
+fn files_that_could_block_the_loop_are_refused_without_a_wait() {
     let site = Site::new();
     let path = site.root().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600), 0)
@@ -124,12 +124,12 @@ fn what_could_make_a_loop_wait_is_refused_at_once() {
 }
 
 #[test]
-fn a_listing_has_directories_first_and_nothing_that_leads_outside() {
+fn a_listing_has_directories_first_and_no_links_to_the_outside() {
     let site = Site::new();
     fs::write(site.root().join("B.txt"), "").unwrap();
     let (entries, more) = site.folder().list(b"", 100).ok().unwrap();
     let names: Vec<(&str, Kind)> =
-        entries.iter().map(|entry| (std::str::from_utf8(&entry.name).unwrap(), entry.facts.kind)).collect();
+        entries.iter().map(|entry| (std::str::from_utf8(&entry.name).unwrap(), entry.metadata.kind)).collect();
     let expected = [
         ("sub", Kind::Directory),
         ("a.txt", Kind::File),
@@ -146,7 +146,7 @@ fn a_listing_has_directories_first_and_nothing_that_leads_outside() {
 }
 
 #[test]
-fn a_folder_is_what_its_path_leads_to_once_the_look_is_due() {
+fn a_folder_follows_its_path_at_the_next_check() {
     let site = Site::new();
     let next = site.0.join("next");
     fs::create_dir(&next).unwrap();
@@ -154,19 +154,19 @@ fn a_folder_is_what_its_path_leads_to_once_the_look_is_due() {
     let link = site.0.join("current");
     symlink(site.root(), &link).unwrap();
     let mut folder = Folder::open(link.as_os_str().as_encoded_bytes()).ok().unwrap();
-    assert_eq!(folder.open_beneath(b"a.txt").ok().unwrap().facts().size, 1);
+    assert_eq!(folder.open_beneath(b"a.txt").ok().unwrap().metadata().size, 1);
     fs::remove_file(&link).unwrap();
     symlink(&next, &link).unwrap();
-    folder.distrust();
-    assert_eq!(folder.open_beneath(b"a.txt").ok().unwrap().facts().size, 9);
+    folder.expire_check();
+    assert_eq!(folder.open_beneath(b"a.txt").ok().unwrap().metadata().size, 9);
     fs::remove_file(&link).unwrap();
-    folder.distrust();
+    folder.expire_check();
     let refusal = folder.open_beneath(b"a.txt").err().unwrap();
     assert_eq!(code(refusal), "not found");
 }
 
 #[test]
-fn reads_go_by_position_and_end_at_the_end() {
+fn reads_start_at_an_offset_and_end_at_the_end_of_the_file() {
     let site = Site::new();
     let file = fs::File::open(site.root().join("sub/b.txt")).unwrap();
     for (offset, expected) in [(0, 2), (1, 1), (2, 0), (u64::MAX, 0)] {

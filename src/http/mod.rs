@@ -1,12 +1,12 @@
-//! HTTP over sockets: the server's connections, requests and answers, and the client's responses. Heads, fields and bodies
-//! are parsed by `codec`.
+//! HTTP over sockets: the connections, requests and responses of the server, and the responses that the client
+//! receives. `codec` parses heads, fields and bodies.
 //!
 //! | folder | topic | RFC |
 //! |---|---|---|
 //! | [`server`] | the web server as a state machine | 9112 |
 //! | [`router`] | patterns to routes | |
-//! | [`files`] | files as answers | 9110 sections 8, 13, 14 |
-//! | [`client`] | the other side: responses as a client reads them | 9112 sections 4, 6 |
+//! | [`files`] | files as responses | 9110 sections 8, 13, 14 |
+//! | [`client`] | responses that a client receives | 9112 sections 4, 6 |
 
 pub(crate) mod client;
 pub(crate) mod files;

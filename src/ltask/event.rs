@@ -97,9 +97,9 @@ impl Event {
         let deadline = limit.map(|limit| Instant::now() + limit);
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            pause::tell(Pause::Begins);
+            pause::report(Pause::Begins);
             let is_readable = self.poll(left);
-            pause::tell(Pause::Ends);
+            pause::report(Pause::Ends);
             if is_readable {
                 self.drain();
                 return Waited::Woken;

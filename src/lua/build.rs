@@ -83,26 +83,28 @@ closure!(2: A B);
 closure!(3: A B C);
 closure!(4: A B C D);
 
-/// A new table with `items` from 1 on, and with room for `named` fields. Its metatable is the table at the index
-/// `metatable` of the function's stack.
-pub(crate) struct Row<V> {
-    pub(crate) items: V,
-    pub(crate) named: c_int,
+/// A new table with `values`, whose keys are the values at the index `first_key` of the function's stack and above it,
+/// and with room for `room` other fields. Its metatable is the table at the index `metatable`.
+pub(crate) struct Record<V> {
+    pub(crate) first_key: c_int,
+    pub(crate) values: V,
+    pub(crate) room: c_int,
     pub(crate) metatable: Option<c_int>,
 }
 
-macro_rules! row {
+macro_rules! record {
     ($count:literal: $($name:ident)*) => {
-        impl<$($name: Plain + Copy),*> Push for Row<($($name,)*)> {
+        impl<$($name: Plain + Copy),*> Push for Record<($($name,)*)> {
             const REFERS_TO_STACK: bool = true;
             #[allow(non_snake_case, unused_assignments)]
             fn push(&mut self, mut to: Pusher<'_>) {
-                let ($($name,)*) = self.items;
-                to.push_table($count, self.named);
-                let mut number = 1;
-                $($name.push_plain(&mut to);
-                to.set_item(number);
-                number += 1;)*
+                let ($($name,)*) = self.values;
+                let mut key = self.first_key;
+                to.push_table(0, $count + self.room);
+                $(to.push_copy(key);
+                $name.push_plain(&mut to);
+                to.set_pair();
+                key += 1;)*
                 if let Some(index) = self.metatable {
                     to.set_metatable(index);
                 }
@@ -110,9 +112,8 @@ macro_rules! row {
         }
     };
 }
-row!(1: A);
-row!(2: A B);
-row!(3: A B C);
+record!(1: A);
+record!(2: A B);
 
 /// A value that may contain others, for values that are created rarely.
 pub(crate) enum Value {

@@ -101,7 +101,7 @@ mod warning;
 
 pub(crate) use block::identity_of;
 pub(crate) use bound::{BoundFunctions, LazyTable};
-pub(crate) use build::{Closure, List, Metatable, Methods, Module, ModuleWith, Row, Value};
+pub(crate) use build::{Closure, List, Metatable, Methods, Module, ModuleWith, Record, Value};
 pub(crate) use call::Call;
 pub(crate) use chunk::Chunk;
 pub(crate) use coroutine::Running;

@@ -3,7 +3,7 @@
 //! Failures are `nil, message, code`. No call waits, except for the disk.
 
 use crate::file::folder::Folder;
-use crate::file::{Facts, Kind, OpenFile, Refusal, read_at};
+use crate::file::{Kind, Metadata, OpenFile, Refusal, read_at};
 use crate::lua::{
     Call, Failure, Fault, Function, FunctionTable, Light, Module, New, Object, Stack, Value, failed, functions,
 };
@@ -78,9 +78,9 @@ fn folder(call: &mut Call<'_>) -> Result<New<Folder>, Fault> {
 /// not a regular file.
 fn measure(call: &mut Call<'_>) -> Result<i64, Fault> {
     let file = descriptor(call, 1)?.ok_or_else(|| failure("sendfile", CLOSED))?;
-    let facts = Facts::of(file).map_err(failed("sendfile"))?;
-    match facts.kind {
-        Kind::File => Ok(facts.size as i64),
+    let metadata = Metadata::of(file).map_err(failed("sendfile"))?;
+    match metadata.kind {
+        Kind::File => Ok(metadata.size as i64),
         _ => Err(failure("sendfile", Refusal::NOT_A_FILE)),
     }
 }
@@ -100,14 +100,14 @@ fn folder_open(call: &mut Call<'_>) -> Result<New<OpenFile>, Fault> {
 }
 
 /// Returns the fields that describe a file.
-fn record(facts: &Facts) -> Vec<(&'static str, Value)> {
+fn record(metadata: &Metadata) -> Vec<(&'static str, Value)> {
     vec![
-        ("kind", Value::Name(facts.kind.name())),
-        ("size", Value::Integer(facts.size as i64)),
-        ("mtime", Value::Integer(facts.seconds)),
-        ("mtime_ns", Value::Integer(facts.nanoseconds.into())),
-        ("inode", Value::Integer(facts.inode as i64)),
-        ("device", Value::Integer(facts.device as i64)),
+        ("kind", Value::Name(metadata.kind.name())),
+        ("size", Value::Integer(metadata.size as i64)),
+        ("mtime", Value::Integer(metadata.seconds)),
+        ("mtime_ns", Value::Integer(metadata.nanoseconds.into())),
+        ("inode", Value::Integer(metadata.inode as i64)),
+        ("device", Value::Integer(metadata.device as i64)),
     ]
 }
 
@@ -121,7 +121,7 @@ fn folder_list(call: &mut Call<'_>) -> Result<(Value, bool), Fault> {
     let most = most.map_or(DEFAULT_ENTRIES, |most| most as usize);
     let (entries, more) = folder.list(path, most).map_err(refused)?;
     let entries = entries.into_iter().map(|entry| {
-        let mut fields = record(&entry.facts);
+        let mut fields = record(&entry.metadata);
         fields.push(("name", Value::String(entry.name)));
         Value::Record(fields)
     });
@@ -139,13 +139,13 @@ const FOLDER_IS_CLOSED: Function = Function::method(Folder::is_closed);
 
 /// `f:stat()`: returns a table with `kind`, `size`, `mtime`, `mtime_ns`, `inode` and `device`, as they were when the
 /// file was opened. Makes no system call.
-const STAT: Function = Function::method(|file: &OpenFile| Value::Record(record(file.facts())));
+const STAT: Function = Function::method(|file: &OpenFile| Value::Record(record(file.metadata())));
 
 /// `f:kind()`: returns `"file"` or `"directory"`.
-const KIND: Function = Function::method(|file: &OpenFile| file.facts().kind.name());
+const KIND: Function = Function::method(|file: &OpenFile| file.metadata().kind.name());
 
 /// `f:size()`: returns the size in bytes when the file was opened.
-const SIZE: Function = Function::method(|file: &OpenFile| file.facts().size as i64);
+const SIZE: Function = Function::method(|file: &OpenFile| file.metadata().size as i64);
 
 /// `f:read(offset, count)`: returns up to `count` bytes from `offset` (0 is the first), `""` at the end; or
 /// `nil, message, code`.
@@ -156,7 +156,7 @@ fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let descriptor = file.descriptor().ok_or_else(|| failure("read", CLOSED))?;
     // A large `count` by itself costs no memory: a read asks for at most the bytes that the file had when it was
     // opened. As some files report no size, that limit is never below `MIN_READ`.
-    let there = file.facts().size.saturating_sub(offset);
+    let there = file.metadata().size.saturating_sub(offset);
     let count = count.min(there.max(MIN_READ) as usize);
     let mut bytes = Vec::new();
     read_at(descriptor, &mut bytes, count, offset).map_err(failed("read"))?;

@@ -19,12 +19,12 @@ pub(super) const WATCH: Function = Function::new(|call: &mut Call<'_>| {
     if path.is_empty() {
         return Err(Fault::argument(1, "path expected, got an empty string"));
     }
-    reload::loads(path);
+    reload::report_load(path);
     Ok(reload::is_watched())
 });
 
 /// `misses(path)`: reports that `require` has searched for a module in this file, which does not exist.
-const MISSES: Function = Function::new(|call: &mut Call<'_>| Ok(reload::misses(call.bytes(1)?)));
+const MISSES: Function = Function::new(|call: &mut Call<'_>| Ok(reload::report_missing(call.bytes(1)?)));
 
 /// Makes `require`, `loadfile` and `dofile` of a watched VM report what they load.
 pub(super) const INSTALL: Function = Function::new(|_: &mut Call<'_>| {
@@ -36,7 +36,7 @@ pub(super) const INSTALL: Function = Function::new(|_: &mut Call<'_>| {
 /// `watched.wants(key)`: returns a `lio.socket` that the previous program has used with this key, or nil.
 fn wants(call: &mut Call<'_>) -> Result<Option<New<Socket>>, Fault> {
     let table = call.shared::<Table>()?;
-    let found = reload::wants(call.bytes(1)?);
+    let found = reload::request_socket(call.bytes(1)?);
     let socket = found.and_then(|found| Socket::from_own(found, &table).ok());
     Ok(socket.map(New::of))
 }
@@ -46,18 +46,18 @@ fn made(call: &mut Call<'_>) -> Result<(), Fault> {
     let key = call.bytes(1)?;
     let source = call.object::<Socket>(2)?.source();
     let source = source.ok_or_else(|| Failure::new("made", "closed", "closed"))?;
-    Ok(reload::made(key, source.as_fd()))
+    Ok(reload::report_socket(key, source.as_fd()))
 }
 
 /// `watched.closed(key)`: reports that a socket of this key was closed.
 fn closed(call: &mut Call<'_>) -> Result<(), Fault> {
-    Ok(reload::closed(call.bytes(1)?))
+    Ok(reload::report_closed(call.bytes(1)?))
 }
 
 /// `watched.is_taken(key)`: returns whether to try again, because the previous program has the address and is about to
 /// be stopped. Blocks briefly.
 fn is_taken(call: &mut Call<'_>) -> Result<bool, Fault> {
-    let again = reload::is_taken(call.bytes(1)?);
+    let again = reload::may_become_free(call.bytes(1)?);
     if again {
         std::thread::sleep(RETRY_INTERVAL);
     }

@@ -1,4 +1,4 @@
-//! Addresses: parsing, looking up, printing.
+//! Addresses: parsing, resolving, formatting.
 
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
 use socket2::{Domain, SockAddr};
@@ -7,18 +7,18 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
 
-/// The longest path of a unix socket.
+/// The most bytes in the path of a unix socket.
 const LONGEST: usize = 107;
 
-/// Why there is no address.
+/// The reason why there is no address.
 pub(crate) enum Refusal {
-    /// The call, what is wrong, and a short word for programs.
+    /// The failed call, a message, and a short code for programs.
     Word(&'static str, &'static str, &'static str),
-    /// What the system says to the call.
+    /// The failed call, and the error of the system.
     System(&'static str, io::Error),
 }
 
-/// Parses a numeric address, IPv6 ones with an optional scope (`fe80::1%eth0`, `fe80::1%2`).
+/// Parses a numeric address. IPv6 addresses may have a scope (`fe80::1%eth0`, `fe80::1%2`).
 pub(crate) fn parse_ip(text: &str, port: u16) -> Option<SocketAddr> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Some(SocketAddr::new(ip, port));
@@ -38,13 +38,13 @@ fn interface_index(name: &str) -> Option<u32> {
     rustix::net::netdevice::name_to_index(any, name).ok()
 }
 
-/// Elsewhere an interface is known by its number only.
+/// Other systems identify an interface only by its number.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn interface_index(_: &str) -> Option<u32> {
     None
 }
 
-/// The numeric address `text`, if it is one of `domain`.
+/// Parses the numeric address `text`, which must be of `domain`.
 pub(crate) fn numeric(text: &str, port: u16, domain: Domain) -> Result<SockAddr, Refusal> {
     match parse_ip(text, port) {
         Some(address) if Domain::for_address(address) == domain => Ok(address.into()),
@@ -52,8 +52,8 @@ pub(crate) fn numeric(text: &str, port: u16, domain: Domain) -> Result<SockAddr,
     }
 }
 
-/// Looks a name up, blocking (getaddrinfo(3)): the first address, of
-/// `domain` when that is given.
+/// Resolves a name with getaddrinfo(3), which blocks. Returns the first address, or the first of `domain` if it is
+/// given.
 pub(crate) fn look_up(host: &str, port: u16, domain: Option<Domain>) -> Result<SockAddr, Refusal> {
     let wanted = |address: &SocketAddr| match domain {
         Some(Domain::IPV4) => address.is_ipv4(),
@@ -69,18 +69,18 @@ pub(crate) fn look_up(host: &str, port: u16, domain: Option<Domain>) -> Result<S
     found.ok_or(Refusal::Word("resolve", "the name has no address of that family", "unresolved"))
 }
 
-/// The address of a unix socket; a path that begins with NUL is an abstract name.
+/// Returns the address of a unix socket. A path that begins with NUL is an abstract name.
 pub(crate) fn unix(path: &[u8]) -> Result<SockAddr, Refusal> {
     let (message, code) = match path {
         [] => ("the unix path is empty", "EINVAL"),
-        _ if path.len() > LONGEST => ("the unix path is too long, 107 bytes are the most", "too long"),
+        _ if path.len() > LONGEST => ("the unix path is longer than 107 bytes", "too long"),
         [first, ..] if *first != 0 && path.contains(&0) => ("the unix path contains a NUL", "EINVAL"),
         _ => return SockAddr::unix(OsStr::from_bytes(path)).map_err(|error| Refusal::System("endpoint", error)),
     };
     Err(Refusal::Word("endpoint", message, code))
 }
 
-/// An address as rustix gives it; `None` for a family that sockets here do not have.
+/// Converts an address of rustix; `None` for a family that lio does not support.
 pub(super) fn from_rustix(address: SocketAddrAny) -> Option<SockAddr> {
     if let Ok(address) = SocketAddr::try_from(address.clone()) {
         return Some(address.into());
@@ -95,26 +95,26 @@ pub(super) fn from_rustix(address: SocketAddrAny) -> Option<SockAddr> {
     SockAddr::unix(OsStr::from_bytes(path.to_bytes())).ok()
 }
 
-/// The address that a socket is bound to.
+/// The side of a connection whose address is requested.
 pub(crate) enum Side {
-    /// Its own.
+    /// The socket's own side.
     Local,
-    /// Its peer's.
+    /// The peer's side.
     Peer,
 }
 
-/// An address as programs see it.
+/// The parts of an address, as Lua programs get them.
 pub(crate) struct Parts {
     /// An IP address with its scope, or the name of a unix address.
     pub(crate) name: Vec<u8>,
     /// The port of an IP address.
     pub(crate) port: Option<u16>,
-    /// `"path"`, `"abstract"` (the name begins with NUL) or `"unnamed"`, of a unix address.
+    /// For a unix address `"path"`, `"abstract"` (the name begins with NUL) or `"unnamed"`; otherwise empty.
     pub(crate) kind: &'static str,
     pub(crate) family: &'static str,
 }
 
-/// Takes an address apart.
+/// Splits an address into its parts.
 pub(crate) fn parts(address: &SockAddr) -> Parts {
     if let Some(ip) = address.as_socket() {
         return Parts { name: ip_text(&ip).into_bytes(), port: Some(ip.port()), kind: "", family: family(&ip) };
@@ -135,7 +135,7 @@ pub(crate) fn family(address: &SocketAddr) -> &'static str {
     }
 }
 
-/// An IP address as text, without its port but with its scope.
+/// Formats an IP address with its scope, without its port.
 pub(crate) fn ip_text(address: &SocketAddr) -> String {
     match address {
         SocketAddr::V6(v6) if v6.scope_id() != 0 => format!("{}%{}", v6.ip(), v6.scope_id()),
@@ -143,7 +143,8 @@ pub(crate) fn ip_text(address: &SocketAddr) -> String {
     }
 }
 
-/// An address as text: `1.2.3.4:80`, `[::1]:80`; of a unix one the path byte by byte, `@name` for an abstract one.
+/// Formats an address: `1.2.3.4:80`, `[::1]:80`; for a unix address its path byte by byte, or `@name` for an abstract
+/// one.
 pub(crate) fn text(address: &SockAddr) -> Vec<u8> {
     match address.as_socket() {
         Some(v4 @ SocketAddr::V4(_)) => v4.to_string().into_bytes(),

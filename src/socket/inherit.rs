@@ -1,7 +1,7 @@
-//! The sockets that the process was started with, after sd_listen_fds(3).
+//! The sockets that the process was started with, according to sd_listen_fds(3).
 //!
-//! Invariant: the inherited descriptors themselves stay open and are never given away, only duplicates of them. So every
-//! VM of the process gets the same sockets, whoever closed theirs before.
+//! Invariant: the inherited descriptors stay open and are never given away; callers get duplicates. So every VM of the
+//! process gets the same sockets, even if another VM has closed its duplicates before.
 
 use crate::event::adopt;
 use rustix::fs::{FileType, fstat};
@@ -13,17 +13,17 @@ use std::sync::OnceLock;
 
 /// The first inherited descriptor.
 const FIRST: RawFd = 3;
-/// A sane bound for `LISTEN_FDS`.
-const MOST: i32 = 4096;
+/// The highest accepted value of `LISTEN_FDS`.
+const MAX_INHERITED: i32 = 4096;
 
-/// One of them.
+/// An inherited socket.
 pub(crate) struct Inherited {
     number: RawFd,
     pub(crate) name: String,
 }
 
-/// What the environment told at the first call, but for what is no socket. Variables are not removed, which threads that
-/// read the environment would not survive: `LISTEN_PID` keeps children from taking them for theirs.
+/// Returns the sockets that the environment described at the first call. The variables are not removed, because other
+/// threads may read the environment at the same time. `LISTEN_PID` prevents children from using them.
 pub(crate) fn inherited() -> &'static [Inherited] {
     static ALL: OnceLock<Vec<Inherited>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -31,7 +31,7 @@ pub(crate) fn inherited() -> &'static [Inherited] {
         if number("LISTEN_PID").and_then(|pid| u32::try_from(pid).ok()) != Some(std::process::id()) {
             return Vec::new();
         }
-        let count = number("LISTEN_FDS").unwrap_or(0).clamp(0, MOST);
+        let count = number("LISTEN_FDS").unwrap_or(0).clamp(0, MAX_INHERITED);
         let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
         let names = names.split(':').chain(std::iter::repeat(""));
         let all = (FIRST..FIRST + count).zip(names).map(|(number, name)| {
@@ -43,7 +43,7 @@ pub(crate) fn inherited() -> &'static [Inherited] {
     })
 }
 
-/// Keeps an inherited descriptor from children. → whether it is a socket
+/// Makes an inherited descriptor close-on-exec. Returns whether it is a socket.
 fn keep(descriptor: BorrowedFd<'_>) -> bool {
     let kept = fcntl_getfd(descriptor).and_then(|flags| fcntl_setfd(descriptor, flags | FdFlags::CLOEXEC));
     let is_socket = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode).is_socket();
@@ -51,7 +51,7 @@ fn keep(descriptor: BorrowedFd<'_>) -> bool {
 }
 
 impl Inherited {
-    /// A descriptor of its own for the same socket.
+    /// Returns a new descriptor of the same socket.
     pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
         let copy = adopt::borrowed(self.number, |fd| fcntl_dupfd_cloexec(fd, FIRST))?;
         Ok(copy?)

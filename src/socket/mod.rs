@@ -1,25 +1,34 @@
-//! Sockets: non-blocking, close-on-exec, never SIGPIPE; each call tells the selector what it learnt.
+//! Sockets: non-blocking, close-on-exec, without SIGPIPE. Each call updates the readiness that selectors remember.
 //!
-//! - `mod.rs`: the socket: made, connected, accepted, closed, given away; `transfer.rs`: what it sends and receives
-//! - `table.rs`: the sockets of one VM by their numbers
-//! - `address.rs`: addresses; `option.rs`: options by name
-//! - `inherit.rs`: the sockets that the process was started with; `twin.rs`: a second descriptor of a listener
-//! - `sendfile.rs`: files sent by the kernel
-//! - `outlet.rs`: connections that other VMs write to; `resolve.rs`: names looked up off-thread
+//! | file | topic |
+//! |---|---|
+//! | this file | the socket: created, connected, accepted, closed, given away |
+//! | `protocol` | protocols, and the phases of a socket |
+//! | `transfer` | sending and receiving |
+//! | `table` | the sockets of one VM by their descriptors |
+//! | [`address`] | addresses |
+//! | [`option`] | options by name |
+//! | [`inherit`] | the sockets that the process was started with |
+//! | [`twin`] | a second descriptor of a listener |
+//! | `sendfile` | files sent by the kernel |
+//! | [`outlet`] | connections to which other VMs write |
+//! | [`resolve`] | names resolved on other threads |
 
 pub(crate) mod address;
 pub(crate) mod inherit;
 pub(crate) mod option;
 pub(crate) mod outlet;
+mod protocol;
 pub(crate) mod resolve;
 mod sendfile;
 mod table;
 mod transfer;
 pub(crate) mod twin;
 
+pub(crate) use protocol::{Phase, Protocol};
 pub(crate) use table::Table;
 
-use crate::event::adopt::{self, Held};
+use crate::event::adopt::{self, Fd};
 use crate::event::{Kind, Source};
 use address::Side;
 use rustix::io::Errno;
@@ -28,80 +37,17 @@ use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
-/// What speaks through a descriptor.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    Tcp,
-    Tcp6,
-    Udp,
-    Udp6,
-    UnixStream,
-    UnixDatagram,
-    /// The descriptor is no socket.
-    None,
-}
-
-impl Protocol {
-    fn of(domain: Domain, kind: Type) -> Protocol {
-        match (domain, kind == Type::STREAM) {
-            (Domain::UNIX, true) => Protocol::UnixStream,
-            (Domain::UNIX, false) => Protocol::UnixDatagram,
-            (Domain::IPV6, true) => Protocol::Tcp6,
-            (Domain::IPV6, false) => Protocol::Udp6,
-            (_, true) => Protocol::Tcp,
-            (_, false) => Protocol::Udp,
-        }
-    }
-
-    /// The kind of its addresses.
-    pub(crate) fn domain(self) -> Domain {
-        match self {
-            Protocol::Tcp6 | Protocol::Udp6 => Domain::IPV6,
-            Protocol::UnixStream | Protocol::UnixDatagram => Domain::UNIX,
-            _ => Domain::IPV4,
-        }
-    }
-
-    /// Whether bytes go through it without borders between messages.
-    #[inline]
-    pub(crate) fn is_stream(self) -> bool {
-        use Protocol::*;
-        matches!(self, Tcp | Tcp6 | UnixStream)
-    }
-
-    /// As programs know it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Protocol::Tcp => "tcp",
-            Protocol::Tcp6 => "tcp6",
-            Protocol::Udp => "udp",
-            Protocol::Udp6 => "udp6",
-            Protocol::UnixStream | Protocol::UnixDatagram => "unix",
-            Protocol::None => "no socket",
-        }
-    }
-}
-
-/// How far a socket has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Open,
-    Listening,
-    Connecting,
-    Connected,
-}
-
-/// What a transfer ended in, when it did not fail.
+/// The result of a successful transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Moved<T> {
-    /// That much was done.
+    /// The part that was done.
     Done(T),
     /// It would block.
     WouldBlock,
 }
 
 impl<T> Moved<T> {
-    /// The same, with what was done changed.
+    /// Applies `f` to the part that was done.
     pub(crate) fn map<R>(self, f: impl FnOnce(T) -> R) -> Moved<R> {
         match self {
             Moved::Done(value) => Moved::Done(f(value)),
@@ -110,24 +56,25 @@ impl<T> Moved<T> {
     }
 }
 
-/// One socket. `source` is `None` once it is closed or given away.
+/// A socket. `source` is `None` after it is closed or given away.
 pub(crate) struct Socket {
     source: Option<Rc<Source>>,
     protocol: Protocol,
     pub(crate) phase: Phase,
     table: Rc<Table>,
-    outlet: Option<Box<outlet::Opened>>,
+    outlet: Option<Box<outlet::OwnedOutlet>>,
 }
 
-/// A socket without what belongs to a VM: on its way from one to another. Dropped, it is closed.
+/// A socket without the parts that belong to a VM, while it is sent from one VM to another. Dropping it closes the
+/// socket.
 pub(crate) struct Parts {
-    held: Held,
+    fd: Fd,
     protocol: Protocol,
     phase: Phase,
 }
 
 impl Socket {
-    /// A new socket of one's own.
+    /// Creates a socket.
     pub(crate) fn create(protocol: Protocol, table: &Rc<Table>) -> io::Result<Socket> {
         let kind = if protocol.is_stream() { Type::STREAM } else { Type::DGRAM };
         #[cfg(not(target_vendor = "apple"))]
@@ -136,60 +83,60 @@ impl Socket {
         let inner = socket2::Socket::new(protocol.domain(), kind, None)?;
         #[cfg(target_vendor = "apple")]
         inner.set_nonblocking(true)?;
-        Ok(Self::of(Held::Own(inner), protocol, Phase::Open, table))
+        Ok(Self::of(Fd::Own(inner), protocol, Phase::Open, table))
     }
 
-    /// A socket of the descriptor `number`, made elsewhere, which becomes non-blocking and close-on-exec. With `owns`, it
-    /// is closed with the socket.
+    /// Creates a socket object for the descriptor `number` of other code. The descriptor becomes non-blocking and
+    /// close-on-exec. If `owns`, it is closed with the socket.
     pub(crate) fn from_number(number: RawFd, owns: bool, table: &Rc<Table>) -> io::Result<Socket> {
         let (protocol, phase) = adopt::borrowed(number, |fd| examine(&SockRef::from(&fd)))??;
         Self::of_number(number, owns, protocol, phase, table)
     }
 
     fn of_number(number: RawFd, owns: bool, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> io::Result<Socket> {
-        let held = if owns { Held::Own(adopt::owned(number)?.into()) } else { adopt::lent(number)? };
-        let mut socket = Self::of(held, protocol, phase, table);
+        let fd = if owns { Fd::Own(adopt::owned(number)?.into()) } else { adopt::lent(number)? };
+        let mut socket = Self::of(fd, protocol, phase, table);
         socket.enter_table();
         Ok(socket)
     }
 
-    /// The same of a descriptor that is the caller's own, which is closed when it is no socket.
+    /// Creates a socket object for a descriptor of the caller, which is closed if it is not a socket.
     pub(crate) fn from_own(descriptor: OwnedFd, table: &Rc<Table>) -> io::Result<Socket> {
         let inner = socket2::Socket::from(descriptor);
         let (protocol, phase) = examine(&inner)?;
-        Ok(Self::of(Held::Own(inner), protocol, phase, table))
+        Ok(Self::of(Fd::Own(inner), protocol, phase, table))
     }
 
-    /// An object for a descriptor that is no socket. Its flags stay; a selector treats it as foreign, because its reads
-    /// and writes happen elsewhere.
+    /// Creates an object for a descriptor that is not a socket. Its flags are unchanged. Selectors treat it as foreign,
+    /// because other code reads and writes it.
     pub(crate) fn from_other(number: RawFd, owns: bool, table: &Rc<Table>) -> io::Result<Socket> {
         Self::of_number(number, owns, Protocol::None, Phase::Open, table)
     }
 
     #[inline]
-    fn of(held: Held, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> Socket {
-        // How a selector treats it.
+    fn of(fd: Fd, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> Socket {
+        // The kind decides how a selector treats it.
         let kind = match protocol {
             Protocol::Tcp | Protocol::Tcp6 => Kind::Tcp,
             Protocol::None => Kind::Foreign,
             _ => Kind::Other,
         };
-        Socket { source: Some(Source::new(held, kind)), protocol, phase, table: table.clone(), outlet: None }
+        Socket { source: Some(Source::new(fd, kind)), protocol, phase, table: table.clone(), outlet: None }
     }
 
-    /// A closed one of the same protocol.
-    pub(crate) fn closed_twin(&self) -> Socket {
+    /// Returns a closed socket of the same protocol.
+    pub(crate) fn closed_copy(&self) -> Socket {
         Socket { source: None, protocol: self.protocol, phase: Phase::Open, table: self.table.clone(), outlet: None }
     }
 
-    /// Two connected unix stream sockets (socketpair(2)).
+    /// Creates two connected unix stream sockets (socketpair(2)).
     pub(crate) fn pair(table: &Rc<Table>) -> io::Result<(Socket, Socket)> {
         let (left, right) = socket2::Socket::pair(Domain::UNIX, Type::STREAM, None)?;
         left.set_nonblocking(true)?;
         right.set_nonblocking(true)?;
         let connected = |end| {
-            let (held, protocol) = (Held::Own(end), Protocol::UnixStream);
-            Self::of(held, protocol, Phase::Connected, table)
+            let (fd, protocol) = (Fd::Own(end), Protocol::UnixStream);
+            Self::of(fd, protocol, Phase::Connected, table)
         };
         Ok((connected(left), connected(right)))
     }
@@ -203,7 +150,7 @@ impl Socket {
         self.source.as_ref().map_or(-1, |source| source.as_raw_fd())
     }
 
-    /// The descriptor for others to name the socket by: from now on the VM's table has it.
+    /// The descriptor, for other libraries. From now on the VM's table finds the socket by it.
     pub(crate) fn handle(&mut self) -> RawFd {
         self.enter_table();
         self.number()
@@ -215,7 +162,7 @@ impl Socket {
         }
     }
 
-    /// What selectors know it by; `None` once it is closed.
+    /// The source that selectors register; `None` once closed.
     pub(crate) fn source(&self) -> Option<&Rc<Source>> {
         self.source.as_ref()
     }
@@ -224,12 +171,15 @@ impl Socket {
         self.source().ok_or_else(|| Errno::BADF.into())
     }
 
-    /// Whether a read may find something, as far as the selectors know.
+    /// Whether a read may return data, according to the selectors.
     pub(crate) fn may_read(&self) -> bool {
         self.source().is_some_and(|source| source.may_read())
     }
 
-    /// Asks its selectors for `bits`, once. An error means that one of them will not report them.
+    /// Requests `bits` from its selectors, once.
+    ///
+    /// # Errors
+    /// One of the selectors will not report them.
     pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
         self.source().map_or(Ok(()), |source| source.arm(bits))
     }
@@ -243,7 +193,7 @@ impl Socket {
         self.open().map(|source| &***source)
     }
 
-    /// connect(2). `WouldBlock`: in progress, an event for writing will tell.
+    /// connect(2). `WouldBlock`: the connection is in progress; an event for writing reports its end.
     pub(crate) fn connect(&mut self, address: &SockAddr) -> io::Result<Moved<()>> {
         let source = self.open()?;
         let phase = loop {
@@ -264,7 +214,7 @@ impl Socket {
         })
     }
 
-    /// The error that came of the last connect or transfer, once (SO_ERROR).
+    /// Returns the error of the last connect or transfer, once (SO_ERROR).
     pub(crate) fn take_error(&mut self) -> io::Result<()> {
         if let Some(error) = self.raw()?.take_error()? {
             return Err(error);
@@ -284,14 +234,14 @@ impl Socket {
         Ok(())
     }
 
-    /// accept(2). Connections that died in the queue are skipped.
+    /// accept(2). Connections that were aborted in the backlog are skipped.
     pub(crate) fn accept(&self) -> io::Result<Moved<Socket>> {
         let listener = self.open()?;
         loop {
             match accept_quick(listener) {
                 Ok(inner) => {
-                    let (held, table) = (Held::Own(inner), &self.table);
-                    let socket = Self::of(held, self.protocol, Phase::Connected, table);
+                    let (fd, table) = (Fd::Own(inner), &self.table);
+                    let socket = Self::of(fd, self.protocol, Phase::Connected, table);
                     return Ok(Moved::Done(socket));
                 }
                 Err(Errno::AGAIN) => {
@@ -304,7 +254,7 @@ impl Socket {
         }
     }
 
-    /// Its address, or its peer's (getsockname(2), getpeername(2)).
+    /// Returns its address, or that of its peer (getsockname(2), getpeername(2)).
     pub(crate) fn address(&self, side: Side) -> io::Result<SockAddr> {
         match side {
             Side::Local => self.raw()?.local_addr(),
@@ -312,56 +262,57 @@ impl Socket {
         }
     }
 
-    /// The number of its outlet, made at first use; `None` for anything but a connection of its own.
+    /// Returns the number of its outlet, which is created at the first use; `None` if it is not a connection or its
+    /// descriptor is lent.
     pub(crate) fn outlet(&mut self) -> Option<u64> {
         if self.outlet.is_none() {
             let is_connection = self.protocol.is_stream() && self.phase == Phase::Connected;
             if !is_connection || self.source().is_none_or(|source| source.is_lent()) {
                 return None;
             }
-            self.outlet = Some(Box::new(outlet::Opened::new(self.number())));
+            self.outlet = Some(Box::new(outlet::OwnedOutlet::new(self.number())));
         }
-        self.outlet.as_ref().map(|opened| opened.number())
+        self.outlet.as_ref().map(|outlet| outlet.number())
     }
 
-    /// Closes: every selector forgets it, and the descriptor goes unless it was only lent. Idempotent.
+    /// Closes the socket: its registrations are removed, and its descriptor is closed unless it is lent. Idempotent.
     pub(crate) fn close(&mut self) {
-        if let Some(source) = self.give_up() {
+        if let Some(source) = self.take_source() {
             source.release(source.is_lent());
         }
     }
 
-    /// Gives the descriptor away; selectors forget it.
+    /// Gives the descriptor to the caller, after the registrations are removed.
     pub(crate) fn detach(&mut self) -> Option<RawFd> {
-        Some(match self.give_up()?.into_held()? {
-            Held::Own(socket) => socket.into_raw_fd(),
-            Held::Lent(socket) => socket.as_raw_fd(),
+        Some(match self.take_source()?.into_fd()? {
+            Fd::Own(socket) => socket.into_raw_fd(),
+            Fd::Lent(socket) => socket.as_raw_fd(),
         })
     }
 
-    /// Moves everything into a new value, registrations included; this one reads as closed.
+    /// Moves the content, including registrations, into a new value; this socket is closed then.
     pub(crate) fn take(&mut self) -> Socket {
-        let closed = self.closed_twin();
+        let closed = self.closed_copy();
         std::mem::replace(self, closed)
     }
 
-    /// Gives everything away but what belongs to this VM; selectors forget the socket, which reads as
-    /// closed. `None` when it is.
-    pub(crate) fn part(&mut self) -> Option<Parts> {
-        Some(Parts { held: self.give_up()?.into_held()?, protocol: self.protocol, phase: self.phase })
+    /// Detaches the socket from its VM and its registrations; this socket is closed then. `None` if it is closed
+    /// already.
+    pub(crate) fn take_parts(&mut self) -> Option<Parts> {
+        Some(Parts { fd: self.take_source()?.into_fd()?, protocol: self.protocol, phase: self.phase })
     }
 
-    /// A socket of this VM, of what [`part`](Self::part) gave.
+    /// Creates a socket of this VM from the result of [`take_parts`](Self::take_parts).
     pub(crate) fn from_parts(parts: Parts, table: &Rc<Table>) -> Socket {
-        Self::of(parts.held, parts.protocol, parts.phase, table)
+        Self::of(parts.fd, parts.protocol, parts.phase, table)
     }
 
-    /// Is again what [`part`](Self::part) gave away.
+    /// Takes back the result of [`take_parts`](Self::take_parts).
     pub(crate) fn restore(&mut self, parts: Parts) {
         *self = Self::from_parts(parts, &self.table);
     }
 
-    fn give_up(&mut self) -> Option<Rc<Source>> {
+    fn take_source(&mut self) -> Option<Rc<Source>> {
         self.outlet = None;
         let source = self.source.take()?;
         self.table.remove(&source);
@@ -375,7 +326,7 @@ impl Drop for Socket {
     }
 }
 
-/// Makes a socket that somebody else has made one of ours. → what it is
+/// Prepares a socket of other code: non-blocking and close-on-exec. Returns its protocol and phase.
 fn examine(socket: &socket2::Socket) -> io::Result<(Protocol, Phase)> {
     let kind = socket.r#type()?;
     let protocol = Protocol::of(socket.local_addr()?.domain(), kind);
@@ -391,7 +342,7 @@ fn examine(socket: &socket2::Socket) -> io::Result<(Protocol, Phase)> {
     Ok((protocol, phase))
 }
 
-/// One accepted connection, non-blocking and close-on-exec; one system call where accept4(2) exists.
+/// Accepts one connection, non-blocking and close-on-exec. Makes one system call if accept4(2) exists.
 fn accept_quick(listener: &socket2::Socket) -> rustix::io::Result<socket2::Socket> {
     use rustix::net::{SocketFlags, accept_with};
     #[cfg(not(target_vendor = "apple"))]

@@ -6,7 +6,7 @@ use socket2::{Domain, TcpKeepalive};
 use std::io;
 use std::time::Duration;
 
-/// The names that `option` knows.
+/// The option names.
 #[derive(Clone, Copy)]
 pub(crate) enum Name {
     ReuseAddress,
@@ -26,7 +26,7 @@ pub(crate) enum Name {
     KeepCount,
 }
 
-/// An option's value.
+/// The value of an option.
 #[derive(Clone, Copy)]
 pub(crate) enum Value {
     Flag(bool),
@@ -77,7 +77,7 @@ fn seconds(value: Value) -> io::Result<Duration> {
     Ok(Duration::from_secs(u64::from(value.number()?)))
 }
 
-/// Sets an option. Times are whole seconds; a linger of `false` is off.
+/// Sets an option. Times are in whole seconds; a linger of `false` turns it off.
 pub(crate) fn set(socket: &Socket, name: Name, value: Value) -> io::Result<()> {
     let raw = socket.raw()?;
     let v6 = socket.protocol().domain() == Domain::IPV6;

@@ -1,8 +1,8 @@
-//! Outlets: connections that other VMs of the process may write to, beside the one that owns them. What
-//! `lio.net.remote` sends goes out through one, so that no thread has to be woken for it.
+//! Outlets: connections to which other VMs of the process may write, in addition to the owner. `lio.net.remote` sends
+//! through an outlet, so that no other thread has to be woken.
 //!
-//! An outlet has a number, under which every VM finds it. Invariant: the descriptor is used under the outlet's
-//! lock only, and the socket takes it out of there, under the same lock, before it closes it or gives it away.
+//! Every VM finds an outlet by its number. Invariant: the descriptor is used only under the outlet's lock, and the
+//! socket removes it, under the same lock, before it closes the descriptor or gives it away.
 
 use crate::event::adopt;
 use rustc_hash::FxHashMap;
@@ -12,11 +12,11 @@ use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
-/// See the file's head.
+/// The descriptor of a connection for other VMs; `None` once closed.
 pub(crate) struct Outlet(Mutex<Option<RawFd>>);
 
-/// A socket's own outlet: goes with it.
-pub(super) struct Opened {
+/// The outlet of a socket; dropping it closes the outlet.
+pub(super) struct OwnedOutlet {
     number: u64,
     outlet: Arc<Outlet>,
 }
@@ -27,7 +27,7 @@ struct Outlets {
 }
 
 static OUTLETS: LazyLock<Mutex<Outlets>> = LazyLock::new(|| {
-    // Where a process has the library twice, each has its own numbers.
+    // If a process contains the library twice, each copy has different numbers.
     let first = (&raw const OUTLETS).addr() as u64;
     Mutex::new(Outlets { last: first << 16 >> 1, open: FxHashMap::default() })
 });
@@ -36,23 +36,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Drop for Opened {
+impl Drop for OwnedOutlet {
     fn drop(&mut self) {
         lock(&OUTLETS).open.remove(&self.number);
         *lock(&self.outlet.0) = None;
     }
 }
 
-impl Opened {
-    /// An outlet to the connected socket `descriptor`, which stays open as long.
-    pub(super) fn new(descriptor: RawFd) -> Opened {
+impl OwnedOutlet {
+    /// Creates an outlet for the connected socket `descriptor`, which must stay open until this value is dropped.
+    pub(super) fn new(descriptor: RawFd) -> OwnedOutlet {
         let outlet = Arc::new(Outlet(Mutex::new(Some(descriptor))));
         let mut all = lock(&OUTLETS);
         all.last += 1;
         let number = all.last;
         all.open.insert(number, Arc::downgrade(&outlet));
         drop(all);
-        Opened { number, outlet }
+        OwnedOutlet { number, outlet }
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -61,16 +61,16 @@ impl Opened {
 }
 
 impl Outlet {
-    /// The outlet with that number; `None` when the connection is gone.
+    /// Returns the outlet with this number; `None` if the connection is closed.
     pub(crate) fn find(number: u64) -> Option<Arc<Outlet>> {
         lock(&OUTLETS).open.get(&number)?.upgrade()
     }
 
-    /// How many bytes the system took; `None` when the socket is gone.
+    /// Sends `pieces`. Returns the number of bytes that the system has accepted; `None` if the socket is closed.
     pub(crate) fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         let number = lock(&self.0);
         let Some(open) = *number else { return Ok(None) };
-        // The socket does not close it while the lock is held.
+        // The socket does not close the descriptor while the lock is held.
         let sent = adopt::borrowed(open, |socket| {
             retry_on_intr(|| match pieces {
                 [one] => send(socket, one, SendFlags::NOSIGNAL),
@@ -101,12 +101,12 @@ mod tests {
     fn received(socket: &Socket) -> usize {
         match socket.receive_into(&mut [0; 256]).unwrap() {
             Moved::Done(count) => count,
-            Moved::WouldBlock => panic!("nothing came"),
+            Moved::WouldBlock => panic!("no data"),
         }
     }
 
     #[test]
-    fn what_is_sent_through_an_outlet_arrives() {
+    fn bytes_sent_through_an_outlet_arrive() {
         let (mut near, far) = pair();
         let number = near.outlet().unwrap();
         assert_eq!(near.outlet(), Some(number));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outlet_goes_with_its_socket() {
+    fn an_outlet_is_closed_with_its_socket() {
         let (mut near, _far) = pair();
         let number = near.outlet().unwrap();
         let outlet = Outlet::find(number).unwrap();
@@ -130,16 +130,16 @@ mod tests {
     }
 
     #[test]
-    fn an_outlet_does_not_follow_a_socket_that_is_given_away() {
+    fn an_outlet_is_closed_when_its_socket_is_given_away() {
         let (mut near, _far) = pair();
         let outlet = Outlet::find(near.outlet().unwrap()).unwrap();
-        let parts = near.part().unwrap();
+        let parts = near.take_parts().unwrap();
         assert_eq!(outlet.send(&[IoSlice::new(b"x")]).unwrap(), None);
         drop(parts);
     }
 
     #[test]
-    fn a_full_socket_takes_nothing() {
+    fn a_full_socket_accepts_no_bytes() {
         let (mut near, _far) = pair();
         let outlet = Outlet::find(near.outlet().unwrap()).unwrap();
         let block = vec![0; 1 << 20];

@@ -1,7 +1,7 @@
-//! Names looked up off-thread (getaddrinfo(3) blocks), and files of unix sockets that nobody listens to.
+//! Names resolved on other threads, because getaddrinfo(3) blocks; and stale files of unix sockets.
 //!
-//! Each query is one job for a small set of threads that live while there is work. An answer is queued
-//! and wakes the selector. The threads own nothing of the VM: when that is gone they finish on their own.
+//! Each query is one job for a small set of threads, which run only while there are jobs. Answers are queued, and wake
+//! the selector. The threads own nothing of the VM; if it ends first, they finish on their own.
 
 use crate::event::Waker;
 use rustix::io::Errno;
@@ -14,10 +14,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many look-ups run at once.
+/// The most queries that run at the same time.
 const THREADS: usize = 8;
 
-/// The number of a query, and what came of it: addresses as getaddrinfo ordered them, or a message.
+/// The number of a query, and its result: the addresses in the order of getaddrinfo, or a message.
 pub(crate) type Answer = (i64, Result<Vec<SocketAddr>, String>);
 
 #[derive(Default)]
@@ -32,20 +32,23 @@ struct Shared {
     waker: Arc<Waker>,
 }
 
-/// Looks names up for one VM.
+/// The name resolver of one VM.
 pub(crate) struct Resolver {
     shared: Arc<Shared>,
     last: i64,
 }
 
 impl Resolver {
-    /// One whose answers wake the selector of `waker`.
+    /// Creates a resolver whose answers wake the selector of `waker`.
     pub(crate) fn new(waker: Arc<Waker>) -> Resolver {
         let work = Mutex::default();
         Resolver { shared: Arc::new(Shared { work, waker }), last: 0 }
     }
 
-    /// Asks for the addresses of a name. → the number of the query; an error when no thread can be started.
+    /// Starts a query for the addresses of a name. Returns the number of the query.
+    ///
+    /// # Errors
+    /// No thread can be started.
     pub(crate) fn query(&mut self, name: &str) -> io::Result<i64> {
         self.last += 1;
         let mut work = self.shared.work();
@@ -65,7 +68,7 @@ impl Resolver {
         Ok(self.last)
     }
 
-    /// The next answer, if there is one.
+    /// Returns the next answer, if there is one.
     pub(crate) fn answer(&self) -> Option<Answer> {
         self.shared.work().answers.pop_front()
     }
@@ -76,7 +79,7 @@ impl Shared {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread does: answers queries until there are none.
+    /// The main function of a thread: it answers queries until there are none.
     fn answer_all(&self) {
         loop {
             let mut work = self.work();
@@ -87,7 +90,7 @@ impl Shared {
             drop(work);
             let found = look_up(&name);
             self.work().answers.push_back((id, found));
-            // The selector may be gone: then nobody waits for the answer.
+            // If the selector was dropped, the answer is not needed.
             let _ = self.waker.wake();
         }
     }
@@ -104,8 +107,8 @@ fn look_up(name: &str) -> Result<Vec<SocketAddr>, String> {
     if list.is_empty() { Err("the name has no address".into()) } else { Ok(list) }
 }
 
-/// Whether `path` is a unix socket's file (not what a link leads to) to which no socket belongs any more.
-/// A listener there notices nothing: asked by a datagram socket, it is merely of the wrong type.
+/// Whether `path` is the file of a unix socket (not a link to one) that no socket uses. A listener does not notice the
+/// check: a datagram socket tries to connect to it, which fails because of its type.
 pub(crate) fn is_stale(path: &Path) -> io::Result<bool> {
     if !fs::symlink_metadata(path)?.file_type().is_socket() {
         return Ok(false);
@@ -117,7 +120,7 @@ pub(crate) fn is_stale(path: &Path) -> io::Result<bool> {
     Ok(errno == Some(Errno::CONNREFUSED))
 }
 
-/// Removes the file of a unix socket to which no socket belongs any more. False when `address` is none such.
+/// Removes the file of a unix socket that no socket uses. Returns false if `address` is not such a file.
 pub(crate) fn remove_stale(address: &SockAddr) -> io::Result<bool> {
     let Some(path) = address.as_pathname() else { return Ok(false) };
     if !is_stale(path).unwrap_or(false) {

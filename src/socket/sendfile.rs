@@ -1,4 +1,4 @@
-//! Files to sockets without a copy through the process: sendfile(2), or what stands in for it.
+//! Sends files to sockets without a copy through the process: sendfile(2), or a copy where that is not possible.
 
 #![allow(unsafe_code)]
 
@@ -8,14 +8,15 @@ use rustix::io::{Errno, pread, retry_on_intr};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// So much is copied at once where the kernel does not do it.
+/// The most bytes copied at once.
 const COPIED: usize = 64 * 1024;
 
 impl Socket {
-    /// Sends `count` bytes of a regular file from `offset`: how many went, 0 when the file has no more.
+    /// Sends `count` bytes of a regular file from `offset` on. Returns the number of bytes sent, 0 at the end of the
+    /// file.
     pub(crate) fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
         match self.send_by_kernel(file, offset, count) {
-            // The kernel cannot do it with this file, or at all.
+            // The kernel cannot do it with this file, or not at all.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOTSOCK) => {
                 self.send_copied(file, offset, count)
             }
@@ -23,7 +24,8 @@ impl Socket {
         }
     }
 
-    /// The same by a read and a send. What the socket does not take is read again the next time.
+    /// Like [`Socket::send_file`], with a read and a send. Bytes that the socket does not accept are read again by the
+    /// next call.
     pub(super) fn send_copied(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
         let mut buffer: Vec<u8> = Vec::with_capacity(count.min(COPIED));
         if retry_on_intr(|| pread(file, spare_capacity(&mut buffer), offset))? == 0 {
@@ -47,13 +49,13 @@ impl Socket {
     }
 }
 
-/// Runs a call that raises SIGPIPE when the peer is gone, and for which there is no flag against it: the
-/// signal is held off in this thread, and taken back when it came. A call that has moved less than `count`
-/// bytes may have raised it, too: the peer went in the middle.
+/// Runs a call that raises SIGPIPE if the peer has closed, and that has no flag against it. The signal is blocked in
+/// this thread, and removed if it was raised. A call that has transferred fewer than `count` bytes may have raised it
+/// as well, if the peer closed meanwhile.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn without_signal<E>(count: usize, call: impl FnOnce() -> Result<usize, E>) -> Result<usize, E> {
-    // SAFETY: the sets are plain numbers, filled before they are read; only this thread's mask changes,
-    // and is what it was in the end.
+    // SAFETY: both sets are initialised before they are read. Only this thread's signal mask changes, and it is
+    // restored at the end.
     unsafe {
         let mut pipe: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_refuses_is_copied_and_the_end_is_told() {
+    fn copying_sends_the_same_bytes_and_reports_the_end() {
         let (left, right) = pair();
         let content: Vec<u8> = (0..5000u32).map(|byte| byte as u8).collect();
         let file = file(&content);
@@ -114,13 +116,13 @@ mod tests {
         assert!(matches!(end, Moved::Done(0)));
     }
 
-    /// A transfer of which the peer had taken a part when it went ended the process.
+    /// A transfer once ended the process if the peer had received a part of it before it closed.
     #[test]
-    fn a_peer_that_goes_in_the_middle_raises_no_signal() {
-        // It would end the test's process.
+    fn a_peer_that_closes_during_a_transfer_raises_no_signal() {
+        // The signal would end the test's process.
         restore_default(libc::SIGPIPE);
         let moved = without_signal(10, || {
-            // SAFETY: the signal goes to this thread, as the kernel's does.
+            // SAFETY: the call sends the signal to this thread, as the kernel does.
             unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE) };
             Ok::<_, ()>(5)
         });
@@ -128,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_is_gone_raises_no_signal() {
-        // It would end the test's process.
+    fn a_peer_that_has_closed_raises_no_signal() {
+        // The signal would end the process of the test.
         restore_default(libc::SIGPIPE);
         let (left, mut right) = pair();
         right.close();
@@ -137,7 +139,7 @@ mod tests {
         let failed = left.send_file(file.as_fd(), 0, 10);
         let errno = failed.err().and_then(|error| error.raw_os_error());
         assert_eq!(errno, Some(libc::EPIPE));
-        // SAFETY: plain numbers.
+        // SAFETY: the set is a local variable that sigpending(2) fills.
         let pending = unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigpending(&mut set);

@@ -1,4 +1,4 @@
-//! The sockets of ours in one VM, by their numbers: so that a raw number that Lua got from `handle` means the socket.
+//! The sockets of one VM by their descriptors, so that a number that Lua got from `handle` refers to the socket.
 
 use crate::event::Source;
 use rustc_hash::FxHashMap;
@@ -6,26 +6,26 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::{Rc, Weak};
 
-/// See the file's head. A socket is entered when its number becomes known outside of it.
+/// The sockets by descriptor. A socket is added when its number becomes known outside of it.
 #[derive(Default)]
 pub(crate) struct Table {
     sockets: RefCell<FxHashMap<RawFd, Weak<Source>>>,
-    /// The event descriptor of the VM's service, which the scheduler closes and no object of Lua's may.
+    /// The event descriptor of the VM's service. The scheduler closes it, and Lua objects must not.
     lent: Cell<Option<RawFd>>,
 }
 
 impl Table {
-    /// Records `number` as the descriptor that is lent to the VM, in the place of an earlier one.
+    /// Records `number` as the descriptor that is lent to the VM. It replaces an earlier one.
     pub(crate) fn lend(&self, number: RawFd) {
         self.lent.set(Some(number));
     }
 
-    /// Whether `number` is lent: then closing an object of it leaves it open.
+    /// Whether `number` is lent, so that closing an object for it leaves it open.
     pub(crate) fn is_lent(&self, number: RawFd) -> bool {
         self.lent.get() == Some(number)
     }
 
-    /// The source of the socket that `number` means.
+    /// Returns the source of the socket with the descriptor `number`.
     pub(crate) fn find(&self, number: RawFd) -> Option<Rc<Source>> {
         self.sockets.borrow().get(&number)?.upgrade()
     }
@@ -35,7 +35,7 @@ impl Table {
         self.sockets.borrow_mut().insert(number, source);
     }
 
-    /// Forgets the number of `source` if it still means that.
+    /// Removes the number of `source`, if it still refers to this source.
     pub(super) fn remove(&self, source: &Rc<Source>) {
         let number = source.as_raw_fd();
         let mut sockets = self.sockets.borrow_mut();

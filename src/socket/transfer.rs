@@ -1,4 +1,4 @@
-//! What a socket sends and receives. Invariant: the selector learns of each transfer that met the end of what there was.
+//! Sending and receiving. Invariant: the selector is informed of each transfer that shows that the socket is not ready.
 
 use super::address::from_rustix;
 use super::{Moved, Socket};
@@ -10,7 +10,7 @@ use socket2::SockAddr;
 use std::io::{self, IoSlice};
 
 impl Socket {
-    /// Its selectors learn what a call found.
+    /// Updates the readiness after a call.
     #[inline]
     fn report(&self, found: impl FnOnce(&Source)) {
         if let Some(source) = self.source() {
@@ -18,7 +18,7 @@ impl Socket {
         }
     }
 
-    /// recv(2) into the spare capacity of `buffer`, of which there is some. 0 from a stream is its end.
+    /// recv(2) into the spare capacity of `buffer`, which must not be empty. The result 0 is the end of a stream.
     #[inline]
     pub(crate) fn receive(&self, buffer: &mut Vec<u8>) -> io::Result<Moved<usize>> {
         let socket = self.open()?;
@@ -27,7 +27,7 @@ impl Socket {
         self.received(received, size)
     }
 
-    /// recv(2) into `room`, which is not empty.
+    /// recv(2) into `room`, which must not be empty.
     pub(crate) fn receive_into(&self, room: &mut [u8]) -> io::Result<Moved<usize>> {
         let socket = self.open()?;
         let received = retry_on_intr(|| Ok(recv(socket, &mut *room, RecvFlags::empty())?.1));
@@ -47,7 +47,7 @@ impl Socket {
         }
     }
 
-    /// recvfrom(2): how many bytes came, and from whom.
+    /// recvfrom(2). Returns the number of bytes received, and the address of the sender.
     pub(crate) fn receive_from(&self, room: &mut [u8]) -> io::Result<Moved<(usize, Option<SockAddr>)>> {
         let socket = self.open()?;
         match retry_on_intr(|| recvfrom(socket, &mut *room, RecvFlags::empty())) {
@@ -66,12 +66,13 @@ impl Socket {
         }
     }
 
-    /// send(2), without SIGPIPE. The count may be less than the length.
+    /// send(2), without SIGPIPE. The result may be less than the length of `data`.
     pub(crate) fn send(&self, data: &[u8]) -> io::Result<Moved<usize>> {
         self.send_with(data, SendFlags::NOSIGNAL)
     }
 
-    /// send(2) of bytes that more follows at once: the system waits for it before it sends a short packet.
+    /// send(2) of bytes after which more data follows immediately: the system waits for it before it sends a short
+    /// packet.
     pub(crate) fn send_more(&self, data: &[u8]) -> io::Result<Moved<usize>> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let flags = SendFlags::NOSIGNAL | SendFlags::MORE;
@@ -111,7 +112,7 @@ impl Socket {
         }
     }
 
-    /// Tells the selector what came of sending `total` bytes.
+    /// Updates the readiness after sending `total` bytes.
     #[inline]
     pub(super) fn written(&self, sent: rustix::io::Result<usize>, total: usize) -> io::Result<Moved<usize>> {
         match sent {

@@ -1,31 +1,31 @@
-//! The read buffer of a stream, and the pool of one VM.
+//! The read buffer of a stream, and the pool of free buffers of one VM.
 
 use std::cell::{Cell, RefCell};
 
-/// The size of a pooled buffer, which is also what one read asks for at least.
+/// The size of a pooled buffer in bytes.
 pub(crate) const SIZE: usize = 16 * 1024;
-/// The size of the wide buffer. A message of 64 KiB comes in one read, and by what is left of the room is known to be all
-/// there is.
+/// The size of the wide buffer in bytes. A message of 64 KiB arrives in one read, and the free space left shows that
+/// all available data was read.
 const WIDE: usize = 64 * 1024 + 512;
-/// A buffer that grew beyond this is freed, not pooled.
+/// A larger buffer is freed and not pooled.
 const LARGEST: usize = 4 * SIZE;
-/// How many free buffers are kept.
+/// The most free buffers in a pool.
 const SPARE: usize = 64;
 
-/// What bytes lie in.
+/// The memory of a buffer.
 #[derive(Default)]
 pub(super) struct Memory {
     data: Vec<u8>,
     origin: Origin,
 }
 
-/// Where memory comes from, and goes back to.
+/// The origin of memory, to which it is returned.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Origin {
-    /// The allocator, or the pool's ordinary buffers.
+    /// The allocator or the pool's ordinary buffers.
     #[default]
     Ordinary,
-    /// It is the pool's wide buffer.
+    /// The pool's wide buffer.
     Wide,
 }
 
@@ -36,17 +36,15 @@ impl From<Vec<u8>> for Memory {
     }
 }
 
-/// Bytes that were read: consumed at the front, filled at the back.
+/// Bytes that were read. They are consumed at the front and appended at the back.
 #[derive(Default)]
 pub(crate) struct Buffer {
     memory: Memory,
     start: usize,
-    /// So many bytes before `start` are being handed over, see [`Buffer::lend`].
+    /// The number of bytes before `start` that are lent, see [`Buffer::lend`].
     lent: usize,
-    /// So many of these are what is handed over; the others are a delimiter behind them.
+    /// The number of lent bytes that are the result; the others are a delimiter after it.
     handed: usize,
-    /// How often something other than the back has changed.
-    changes: u32,
 }
 
 impl Buffer {
@@ -58,33 +56,32 @@ impl Buffer {
         self.memory.data.len() == self.start
     }
 
-    /// Lies in the pool's wide buffer.
+    /// Whether it uses the pool's wide buffer.
     pub(super) fn is_wide(&self) -> bool {
         self.memory.origin == Origin::Wide
     }
 
-    /// Owns no memory.
+    /// Whether it owns no memory.
     pub(crate) fn is_vacant(&self) -> bool {
         self.memory.data.capacity() == 0
     }
 
-    /// Lies in this memory from now on.
+    /// Uses `memory` from now on.
     #[inline]
     pub(super) fn adopt(&mut self, memory: Memory) {
         self.memory = memory;
         self.move_front(0);
     }
 
-    /// The bytes begin at `start` from now on.
+    /// Sets the start of the bytes, and ends a loan.
     #[inline]
     fn move_front(&mut self, start: usize) {
         self.start = start;
         self.lent = 0;
-        self.changes = self.changes.wrapping_add(1);
     }
 
-    /// Consumes `count` bytes, of which the first `handed` are to be handed over: all stay in the memory until the buffer
-    /// is used for anything else.
+    /// Consumes `count` bytes and lends the first `handed` of them. All stay in memory until the buffer is used for
+    /// anything else.
     #[inline]
     pub(super) fn lend(&mut self, handed: usize, count: usize) {
         let lent = count.min(self.bytes().len());
@@ -93,36 +90,36 @@ impl Buffer {
         self.handed = handed.min(lent);
     }
 
-    /// The bytes that are being handed over.
+    /// The lent bytes.
     #[inline]
     pub(super) fn lent(&self) -> &[u8] {
         let from = self.start - self.lent;
         &self.memory.data[from..from + self.handed.min(self.lent)]
     }
 
-    /// Whether bytes that were lent are still in the memory, and nothing has told that they are done with.
+    /// Whether lent bytes are still in memory, and the loan was not ended.
     pub(super) fn has_lent(&self) -> bool {
         self.lent > 0
     }
 
-    /// What was lent is done with.
+    /// Ends the loan: the lent bytes are no longer needed.
     pub(super) fn end_loan(&mut self) {
         self.consume(0);
     }
 
-    /// What was lent is there again, as if it had not been.
+    /// Puts the lent bytes back; they are unread again.
     pub(super) fn take_lent_back(&mut self) {
         self.move_front(self.start - self.lent);
     }
 
-    /// Gives the memory away; the buffer is vacant then.
+    /// Returns the memory; the buffer is then vacant.
     #[inline]
     pub(super) fn release(&mut self) -> Memory {
         self.move_front(0);
         std::mem::take(&mut self.memory)
     }
 
-    /// Gives the bytes away that were not consumed; the buffer is vacant then.
+    /// Returns the unconsumed bytes; the buffer is then vacant.
     pub(super) fn release_unread(&mut self) -> Vec<u8> {
         let start = self.start;
         let mut data = self.release().data;
@@ -130,7 +127,7 @@ impl Buffer {
         data
     }
 
-    /// Drops the first `count` bytes, or all when there are fewer.
+    /// Removes the first `count` bytes, or all if there are fewer.
     #[inline]
     pub(crate) fn consume(&mut self, count: usize) {
         self.move_front(self.memory.data.len().min(self.start.saturating_add(count)));
@@ -140,8 +137,8 @@ impl Buffer {
         }
     }
 
-    /// Has `read` append to the bytes: to a vector with spare capacity for `want` bytes, or for a read of useful size when
-    /// that is more. The pool learns when its wide buffer becomes an ordinary one. → what that returns
+    /// Calls `read` to append to the bytes, and returns its result. The vector has spare capacity for at least `want`
+    /// bytes and for a read of useful size. If the pool's wide buffer has to grow, it becomes an ordinary one.
     #[inline]
     pub(super) fn fill<R>(&mut self, want: usize, pool: &Pool, read: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let want = want.max(SIZE / 4);
@@ -159,10 +156,10 @@ impl Buffer {
             data.drain(..self.start);
         }
         if data.capacity() - data.len() < want {
-            // Doubling keeps the copies of a growing buffer linear in what it holds in the end.
+            // Doubling keeps the total of all copies linear in the final size.
             data.reserve(want);
             if std::mem::take(&mut self.memory.origin) == Origin::Wide {
-                pool.wide.set(Wide::Unmade);
+                pool.wide.set(Wide::Absent);
             }
         }
         if moves {
@@ -171,49 +168,49 @@ impl Buffer {
     }
 }
 
-/// Free buffers of one VM. Invariant: there is one wide buffer at most, which a stream has that reads, or that left some
-/// of what it read.
+/// The free buffers of one VM. Invariant: there is at most one wide buffer. It belongs to the pool, to a stream that
+/// reads, or to a stream that left a part of its data unread.
 #[derive(Default)]
 pub(crate) struct Pool {
     free: RefCell<Vec<Vec<u8>>>,
     wide: Cell<Wide>,
 }
 
-/// Where the wide buffer is.
+/// The state of the wide buffer.
 #[derive(Default)]
 enum Wide {
     #[default]
-    Unmade,
-    Here(Vec<u8>),
+    Absent,
+    Free(Vec<u8>),
     Lent,
 }
 
 impl Pool {
-    /// An empty buffer of at least [`SIZE`] bytes.
+    /// Returns an empty buffer of at least [`SIZE`] bytes.
     pub(super) fn take(&self) -> Vec<u8> {
         let free = self.free.borrow_mut().pop();
         free.unwrap_or_else(|| Vec::with_capacity(SIZE))
     }
 
-    /// An empty buffer to read into: the wide one, unless a stream has it.
+    /// Returns an empty buffer to read into: the wide one, unless a stream uses it.
     #[inline]
     pub(super) fn take_wide(&self) -> Memory {
         let data = match self.wide.replace(Wide::Lent) {
-            Wide::Unmade => Vec::with_capacity(WIDE),
-            Wide::Here(data) => data,
+            Wide::Absent => Vec::with_capacity(WIDE),
+            Wide::Free(data) => data,
             Wide::Lent => return self.take().into(),
         };
         let origin = Origin::Wide;
         Memory { data, origin }
     }
 
-    /// Takes a buffer back; one that is too large, or one too many, is freed.
+    /// Takes a buffer back. It is freed if it is too large, or if the pool is full.
     #[inline]
     pub(super) fn put(&self, memory: Memory) {
         let Memory { mut data, origin } = memory;
         if origin == Origin::Wide {
             data.clear();
-            self.wide.set(Wide::Here(data));
+            self.wide.set(Wide::Free(data));
             return;
         }
         if (SIZE..=LARGEST).contains(&data.capacity()) {
@@ -238,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_come_out_in_order_across_growth_and_compaction() {
+    fn bytes_stay_in_order_across_growth_and_compaction() {
         let mut buffer = Buffer::default();
         let mut expected = Vec::new();
         for round in 0..200u32 {
@@ -254,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_is_consumed_until_it_is_kept() {
+    fn lent_bytes_are_consumed_unless_taken_back() {
         let mut buffer = Buffer::default();
         buffer.adopt(Vec::with_capacity(2 * SIZE).into());
         write(&mut buffer, b"abcdef");
@@ -269,7 +266,7 @@ mod tests {
         assert_eq!(buffer.bytes(), b"abcdefgh");
         buffer.lend(2, 2);
         buffer.consume(1);
-        assert!(!buffer.has_lent(), "somebody has gone on");
+        assert!(!buffer.has_lent(), "the buffer was used meanwhile");
         buffer.take_lent_back();
         assert_eq!(buffer.bytes(), b"defgh");
     }
@@ -297,7 +294,7 @@ mod tests {
         assert_eq!(wide.data.capacity(), WIDE);
         let address = wide.data.as_ptr();
         let beside = pool.take_wide();
-        assert_eq!(beside.data.capacity(), SIZE, "a stream has the wide one");
+        assert_eq!(beside.data.capacity(), SIZE, "a stream uses the wide one");
         pool.put(beside);
         pool.put(wide);
         let mut grows = Buffer::default();
@@ -307,13 +304,13 @@ mod tests {
         grows.fill(2 * WIDE, &pool, |data| data.push(0));
         assert!(!grows.is_wide());
         let next = pool.take_wide();
-        assert_eq!(next.data.capacity(), WIDE, "made anew after it grew");
+        assert_eq!(next.data.capacity(), WIDE, "a new one after the first grew");
         pool.put(grows.release());
         pool.put(next);
     }
 
     #[test]
-    fn an_ordinary_buffer_of_the_size_of_the_wide_one_is_none() {
+    fn an_ordinary_buffer_as_large_as_the_wide_one_stays_ordinary() {
         let pool = Pool::default();
         let wide = pool.take_wide();
         pool.put(Vec::with_capacity(WIDE).into());

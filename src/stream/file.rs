@@ -1,4 +1,4 @@
-//! Files on a stream: what is queued goes out first, then the file, by the kernel, a turn at a time.
+//! Files on a stream: the queue is sent first, then the kernel sends the file, one turn at a time.
 
 use super::queue::{Sent, TURN};
 use super::{Stream, buffer::SIZE};
@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 impl Stream {
-    /// Sends the queue and then the bytes from `offset` to `offset + length` of the file, of which `sent`
-    /// are gone already; updates `sent`.
+    /// Sends the queue and then the bytes from `offset` to `offset + length` of the file, of which `sent` were sent
+    /// before; updates `sent`.
     pub(crate) fn send_file(
         &mut self, file: BorrowedFd<'_>, offset: u64, length: u64, sent: &mut u64,
     ) -> io::Result<Sent> {
@@ -19,7 +19,7 @@ impl Stream {
         if let Some(queue) = &mut self.output {
             match queue.send_all(&mut self.socket, &[], &mut 0, &mut self.written, *sent < length)? {
                 Sent::All => self.output = None,
-                _ => return self.go_on_later(),
+                _ => return self.continue_later(),
             }
         }
         let until = length.min(sent.saturating_add(TURN));
@@ -29,11 +29,11 @@ impl Stream {
                 return Ok(Sent::All);
             }
             if *sent >= until {
-                return self.go_on_later();
+                return self.continue_later();
             }
             let want = (until - *sent) as usize;
             let Moved::Done(count) = self.socket.send_file(file, offset + *sent, want)? else {
-                return self.go_on_later();
+                return self.continue_later();
             };
             if count == 0 {
                 return Ok(Sent::Short);
@@ -41,23 +41,23 @@ impl Stream {
             *sent += count as u64;
             self.written += count as u64;
             if count < want {
-                return self.go_on_later();
+                return self.continue_later();
             }
         }
     }
 
-    fn go_on_later(&mut self) -> io::Result<Sent> {
+    fn continue_later(&mut self) -> io::Result<Sent> {
         self.write_later().map(|_| Sent::Turn)
     }
 
-    /// Appends `length` bytes of the file from `offset` to the queue: false, with nothing appended, when
-    /// the file has less.
+    /// Appends `length` bytes of the file from `offset` to the queue. Returns false, with nothing appended, if the file
+    /// has fewer.
     pub(crate) fn queue_file(&mut self, file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<bool> {
         self.queue().append(|out| {
             let begin = out.len();
             let mut got = 0;
             while got < length {
-                // What the file does not have takes no memory.
+                // Only bytes that the file has cost memory.
                 let want = (length - got).min(got.max(SIZE));
                 match read_at(file, out, want, offset + got as u64) {
                     Ok(count @ 1..) => got += count,

@@ -1,15 +1,17 @@
-//! One connection's buffers: what a stream of bytes needs above its socket.
+//! The buffers of one connection: a byte stream on top of a socket.
 //!
-//! - `buffer.rs`: the read buffer, and the pool that buffers come from and go back to
-//! - `receive.rs`: the forms of `recv`
-//! - `turns.rs`: who has a turn to read or to write
-//! - `transfer.rs`: streams that are sent to another VM
-//! - `file.rs`: files, sent by the kernel
-//! - `broadcast.rs`: messages that many streams get
-//! - `queue.rs`: what is to be sent on one connection: bytes, shared bytes, ranges of files
+//! | file | topic |
+//! |---|---|
+//! | `buffer` | the read buffer, and the pool of free buffers |
+//! | `receive` | the forms of `recv` |
+//! | [`turns`] | the turns of tasks to read and to write |
+//! | `transfer` | streams that are sent to another VM |
+//! | [`file`] | files, sent by the kernel |
+//! | [`broadcast`] | messages to many streams |
+//! | [`queue`] | the output queue: bytes, shared bytes, ranges of files |
 //!
-//! A stream is registered once, for both directions, and asks for events one at a time: whoever finds
-//! that a call would block has the stream armed by the same call. Idle streams own no buffer.
+//! A stream is registered once, for both directions, and requests events one at a time: a call that would block also
+//! arms the stream for its next event. Idle streams own no buffer.
 
 pub(crate) mod broadcast;
 mod buffer;
@@ -22,7 +24,7 @@ mod transfer;
 pub(crate) mod turns;
 
 pub(crate) use buffer::{Buffer, Pool};
-pub(crate) use receive::{Form, Received};
+pub(crate) use receive::{Received, RecvForm};
 pub(crate) use turns::Turns;
 
 use self::queue::{Queue, Sent};
@@ -32,46 +34,46 @@ use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
 
-/// What a fill ended in.
+/// The result of a read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Filled {
-    /// Bytes came.
+    /// Bytes were read.
     Some,
-    /// The peer has ended its side.
+    /// The peer has closed its sending side.
     End,
-    /// Nothing there; the stream is armed for reading.
+    /// Nothing is available; the stream is armed for reading.
     WouldBlock,
 }
 
-/// So many reads, or [`QUANTUM`]s sent, without a wait in between; then others get their turn.
+/// The number of reads, or of [`QUANTUM`]s sent, without a wait in between. Then other tasks run.
 const BURST: u32 = 32;
-/// Sent bytes that weigh as much as one message more.
+/// The number of sent bytes that count as one more message.
 const QUANTUM: usize = buffer::SIZE;
 
 /// One connection.
 pub(crate) struct Stream {
     socket: Socket,
     input: Buffer,
-    /// What goes out before anything sent later; mostly nothing.
+    /// The output queue, which is sent before any later data; usually `None`.
     output: Option<Box<Queue<Rc<OwnedFd>>>>,
     pool: Rc<Pool>,
     ended: bool,
-    /// Nothing was tried yet, so nothing is known about what there is to read.
+    /// No read was tried yet, so it is unknown whether data is available.
     fresh: bool,
-    /// How far a search for `sought` has come, counted from the start of what is buffered.
+    /// The number of buffered bytes that were searched for `sought`.
     searched: usize,
-    /// The delimiter of the last search that found nothing.
+    /// The delimiter of the last unsuccessful search.
     sought: Vec<u8>,
-    /// Reads since the last one that would block.
+    /// The number of reads since the last one that would block.
     reads: u32,
-    /// Messages sent since the stream last had to wait for anything, the long ones counted several times.
+    /// The number of messages sent since the stream last had to wait. Long messages count several times.
     messages: u32,
-    /// The number under which it was sent off; 0 when it never was.
+    /// The number of the parcel, if the stream was sent to another VM; otherwise 0.
     parcel: u64,
-    /// Whether the last send failed: the peer takes nothing any more.
+    /// Whether the last send failed, so that the peer receives nothing from now on.
     send_failed: bool,
     pub(crate) turns: Turns,
-    /// Bytes that the system took, in all.
+    /// The total number of bytes that the system has accepted.
     pub(crate) written: u64,
 }
 
@@ -95,37 +97,37 @@ impl Stream {
         }
     }
 
-    /// What it stands on.
+    /// The socket of the stream.
     pub(crate) fn socket(&self) -> &Socket {
         &self.socket
     }
 
-    /// Asks the selector for `bits`, once. An error means that no event will come.
+    /// Requests the events `bits` from the selector, once. After an error no event will come.
     pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
         self.socket.arm(bits)
     }
 
-    /// The descriptor for others to name it by; -1 once closed.
+    /// The descriptor, for other libraries; -1 once closed.
     pub(crate) fn handle(&mut self) -> RawFd {
         self.socket.handle()
     }
 
-    /// The number of its outlet; `None` while bytes are queued, or when it is closed.
+    /// Returns the number of its outlet; `None` while bytes are queued, or if the stream is closed.
     pub(crate) fn outlet(&mut self) -> Option<u64> {
         self.socket.outlet().filter(|_| self.queued() == 0)
     }
 
-    /// Whether the peer has ended its side, or the connection failed, as far as the selector knows.
+    /// Whether the peer has closed its sending side or the connection has failed, according to the selector.
     pub(crate) fn is_over(&self) -> bool {
         self.is_closed() || self.ended || self.socket.source().is_some_and(|source| source.peer_is_over())
     }
 
-    /// What was read from the peer and not consumed yet.
+    /// The bytes that were read from the peer and not consumed yet.
     pub(crate) fn buffered(&self) -> &[u8] {
         self.input.bytes()
     }
 
-    /// Drops the first `count` buffered bytes.
+    /// Removes the first `count` buffered bytes.
     pub(crate) fn consume(&mut self, count: usize) {
         self.searched = 0;
         self.input.consume(count);
@@ -134,30 +136,30 @@ impl Stream {
         }
     }
 
-    /// Drops the first `count` buffered bytes, of which the first `handed` are to be handed over: they stay where they lie
-    /// until [`Stream::handed_over`], or until the stream is used otherwise.
+    /// Removes the first `count` buffered bytes and lends the first `handed` of them: they stay in memory until
+    /// [`Stream::handed_over`], or until the stream is used for anything else.
     #[inline]
     pub(crate) fn lend(&mut self, handed: usize, count: usize) {
         self.searched = 0;
         self.input.lend(handed, count);
     }
 
-    /// What is being handed over.
+    /// The lent bytes.
     pub(crate) fn lent(&self) -> &[u8] {
         self.input.lent()
     }
 
-    /// Whether something was to be handed over, and nobody has told that it was.
+    /// Whether bytes are lent, and [`Stream::handed_over`] was not called.
     pub(crate) fn has_lent(&self) -> bool {
         self.input.has_lent()
     }
 
-    /// What was to be handed over is there again.
+    /// Puts the lent bytes back into the buffer.
     pub(crate) fn take_lent_back(&mut self) {
         self.input.take_lent_back();
     }
 
-    /// What was lent is done with.
+    /// Ends the loan: the lent bytes are no longer needed.
     pub(crate) fn handed_over(&mut self) {
         self.input.end_loan();
         if self.input.is_empty() {
@@ -165,7 +167,7 @@ impl Stream {
         }
     }
 
-    /// The peer has ended its side, and all it sent is buffered or consumed.
+    /// Whether the peer has closed its sending side, and all its data is buffered or consumed.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
     }
@@ -174,9 +176,9 @@ impl Stream {
         self.socket.is_closed()
     }
 
-    /// Reads once, with room for at least `want` bytes. No system call is spent when a short read has
-    /// shown that nothing is there. A peer that sends faster than it is read makes this say
-    /// `WouldBlock` now and then, the stream being due in the next round of the loop.
+    /// Reads once, into free space for at least `want` bytes. After a short read, which shows that all available data
+    /// was read, no system call is made. If the peer sends faster than the stream is read, the result is occasionally
+    /// `WouldBlock`; the next event then comes in the next round of the loop.
     pub(crate) fn fill(&mut self, want: usize) -> io::Result<Filled> {
         if self.ended {
             return Ok(Filled::End);
@@ -203,20 +205,20 @@ impl Stream {
         }
     }
 
-    /// Whether the peer has neither sent anything nor ended its side: asks the system.
+    /// Whether the peer has neither sent anything nor closed its sending side. Makes a system call.
     pub(crate) fn is_quiet(&mut self) -> bool {
         self.fresh = true;
         self.buffered().is_empty() && matches!(self.fill(0), Ok(Filled::WouldBlock))
     }
 
-    /// Whether it is known that nothing can be received now: then the stream is armed for reading. False when it
-    /// cannot be armed; the next read says why.
-    pub(super) fn is_dry(&mut self) -> bool {
+    /// Whether it is certain that nothing can be received now; the stream is then armed for reading. False if arming
+    /// fails; the next read returns the error.
+    pub(super) fn arm_if_empty(&mut self) -> bool {
         self.input.is_empty() && !(self.fresh || self.ended) && !self.socket.may_read() && self.read_later().is_ok()
     }
 
-    /// What is buffered leaves the wide buffer, which the next read of any stream is to have.
-    pub(super) fn narrow(&mut self) {
+    /// Moves the buffered bytes out of the wide buffer, so that the next read of any stream can use it.
+    pub(super) fn leave_wide_buffer(&mut self) {
         if self.input.is_wide() {
             let mut rest = self.pool.take();
             rest.extend_from_slice(self.input.bytes());
@@ -226,36 +228,36 @@ impl Stream {
     }
 
     fn read_later(&mut self) -> io::Result<Filled> {
-        self.narrow();
+        self.leave_wide_buffer();
         self.reads = 0;
         self.messages = 0;
         self.socket.arm(READ)?;
         Ok(Filled::WouldBlock)
     }
 
-    /// Whether another message may be sent now. False when it is time to let others run: the stream is
-    /// armed for writing then, and due in the next round of the loop.
+    /// Whether another message may be sent now. If false, other tasks must run first; the stream is then armed for
+    /// writing, and its event comes in the next round of the loop.
     pub(crate) fn begin_message(&mut self) -> io::Result<bool> {
         if self.messages < BURST { Ok(true) } else { self.write_later() }
     }
 
-    /// The write queue: what is appended goes out ahead of what is sent next.
+    /// Returns the output queue. Its content is sent before any later data.
     pub(crate) fn queue(&mut self) -> &mut Queue<Rc<OwnedFd>> {
         self.output.get_or_insert_default()
     }
 
-    /// How many queued bytes have not gone out.
+    /// The number of queued bytes that are not sent yet.
     pub(crate) fn queued(&self) -> usize {
         self.output.as_ref().map_or(0, |queue| queue.queued())
     }
 
-    /// Takes what is queued and has not gone out.
+    /// Removes the queue and returns a copy of its unsent bytes.
     fn take_output(&mut self) -> Vec<u8> {
         self.output.take().and_then(|queue| queue.copy()).unwrap_or_default()
     }
 
-    /// Sends the queue and then `pieces`, of which `sent` bytes are gone already; updates `sent`.
-    /// True when all is taken by the system; false when it would block, the stream being armed.
+    /// Sends the queue and then `pieces`, of which `sent` bytes were sent before; updates `sent`. Returns true if the
+    /// system has accepted everything; false if it would block, with the stream armed.
     #[inline]
     pub(crate) fn send(&mut self, pieces: &[&[u8]], sent: &mut usize) -> io::Result<bool> {
         let result = match pieces {
@@ -266,7 +268,7 @@ impl Stream {
         result
     }
 
-    /// [`Stream::send`] of one piece, of which nothing is gone, without a queue.
+    /// Like [`Stream::send`], for one piece that is completely unsent, without a queue.
     #[inline]
     fn send_only(&mut self, data: &[u8], sent: &mut usize) -> io::Result<bool> {
         let count = match self.socket.send(data)? {
@@ -278,7 +280,7 @@ impl Stream {
         if count == data.len() { Ok(self.end_message(count)) } else { self.write_later() }
     }
 
-    /// A message of that length is sent.
+    /// Counts a message of this length as sent. Returns true.
     #[inline]
     fn end_message(&mut self, length: usize) -> bool {
         let weight = u32::try_from(1 + length / QUANTUM).unwrap_or(BURST);
@@ -304,7 +306,7 @@ impl Stream {
         }
     }
 
-    /// Closes the connection and gives its buffers back. What is queued and not sent is dropped.
+    /// Closes the connection and returns its buffers to the pool. Queued bytes are discarded.
     pub(crate) fn close(&mut self) {
         self.socket.close();
         self.ended = true;

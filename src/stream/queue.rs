@@ -1,8 +1,8 @@
-//! What is to be sent on one connection, in order: bytes that are its own, bytes that many connections share, ranges of
-//! files, and behind them bytes that the caller keeps.
+//! The output queue of one connection: its own bytes, bytes shared with other connections, ranges of files, and after
+//! them bytes that the caller owns.
 //!
-//! Used by the HTTP server and by streams. Invariant: bytes leave in the order in which they were queued, each once, however the
-//! transport cuts them.
+//! Used by the HTTP server and by streams. Invariant: bytes are sent in the order in which they were queued, each once,
+//! whatever part of them the transport accepts at a time.
 
 pub(crate) use crate::socket::Moved;
 
@@ -13,16 +13,16 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-/// What takes bytes, or part of them.
+/// A destination that accepts bytes, or a part of them.
 pub(crate) trait Sink {
-    /// An open file; a clone stands for the same one.
+    /// An open file. A clone refers to the same file.
     type File: Clone;
 
     fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>>;
-    /// The same; more follows at once.
+    /// Like `send`; more data follows immediately.
     fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>>;
     fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>>;
-    /// `count` bytes of the file from `offset` on, or part of them; 0 when the file has no more.
+    /// Sends `count` bytes of the file from `offset` on, or a part of them. The result is 0 at the end of the file.
     fn send_file(&mut self, file: &Self::File, offset: u64, count: usize) -> io::Result<Moved<usize>>;
 }
 
@@ -43,26 +43,26 @@ impl Sink for Socket {
     }
 }
 
-/// Pieces handed to one system call at most.
+/// The most pieces of one system call.
 const PIECES: usize = 64;
 /// Shared bytes shorter than this are copied.
 const SHARE_FROM: usize = 4096;
-/// So many bytes of files go out in one turn; then others get theirs.
+/// The most bytes of files sent in one turn; then other connections get their turn.
 pub(super) const TURN: u64 = 512 * 1024;
-/// A queue keeps no more memory than this while it is empty.
+/// The most bytes of capacity that an empty queue keeps.
 const KEPT: usize = 64 * 1024;
-/// What a chunk counts besides its bytes, so that many short ones are limited as well.
+/// The bytes that a chunk counts in addition to its data, so that the number of short chunks is limited as well.
 const CHUNK: usize = 64;
 
 /// One connection's queue.
 pub(crate) struct Queue<F> {
-    /// What goes out before the tail.
+    /// The chunks, which are sent before the tail.
     chunks: VecDeque<Chunk<F>>,
-    /// What was appended last.
+    /// The bytes appended last.
     tail: Vec<u8>,
-    /// So many bytes of the first chunk, or of the tail when there is none, are gone.
+    /// The number of sent bytes of the first chunk, or of the tail if there is none.
     done: usize,
-    /// Bytes of memory that are queued.
+    /// The number of unsent bytes in memory.
     queued: usize,
 }
 
@@ -72,16 +72,16 @@ enum Chunk<F> {
     File { file: F, offset: u64, left: u64 },
 }
 
-/// What sending came to.
+/// The result of sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
-    /// All is taken.
+    /// The destination has accepted everything.
     All,
-    /// The rest does not fit now.
+    /// The destination cannot accept the rest now.
     Blocked,
-    /// The rest is for another turn.
+    /// The rest is to be sent in the next turn.
     Turn,
-    /// A file has become shorter than the range that was queued of it.
+    /// A file is shorter than its queued range.
     Short,
 }
 
@@ -102,7 +102,7 @@ impl<F> Chunk<F> {
 }
 
 impl<F: Clone> Queue<F> {
-    /// Has `write` append to it. What is there stays as it is. → what that returns
+    /// Calls `write` to append to the queue, and returns its result. `write` must not change earlier bytes.
     #[inline]
     pub(crate) fn append<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let before = self.tail.len();
@@ -111,7 +111,7 @@ impl<F: Clone> Queue<F> {
         result
     }
 
-    /// Bytes that stand in other queues as well.
+    /// Appends bytes that other queues contain as well.
     pub(crate) fn push_shared(&mut self, bytes: Bytes) {
         if bytes.len() < SHARE_FROM {
             return self.append(|out| out.extend_from_slice(&bytes));
@@ -119,14 +119,14 @@ impl<F: Clone> Queue<F> {
         self.share(bytes);
     }
 
-    /// The same, however few they are.
+    /// Appends shared bytes without a copy, however few they are.
     pub(super) fn share(&mut self, bytes: Bytes) {
         self.queued += bytes.len();
         self.close_tail();
         self.chunks.push_back(Chunk::Shared(bytes));
     }
 
-    /// `length` bytes of a file from `offset` on.
+    /// Appends `length` bytes of a file from `offset` on.
     pub(crate) fn push_file(&mut self, file: F, offset: u64, length: u64) {
         if length > 0 {
             self.close_tail();
@@ -135,7 +135,7 @@ impl<F: Clone> Queue<F> {
         }
     }
 
-    /// What is appended from now on goes out behind a chunk.
+    /// Moves the tail into a chunk, so that later bytes follow it.
     fn close_tail(&mut self) {
         let is_first = self.chunks.is_empty();
         let gone = if is_first { self.done } else { 0 };
@@ -148,12 +148,12 @@ impl<F: Clone> Queue<F> {
         }
     }
 
-    /// Bytes of memory that are queued: those of files do not count.
+    /// The number of unsent bytes in memory. Those of files do not count.
     pub(crate) fn queued(&self) -> usize {
         self.queued
     }
 
-    /// The same, and what it takes to keep them.
+    /// Like [`Queue::queued`], plus the cost of the chunks.
     pub(super) fn weight(&self) -> usize {
         self.queued + CHUNK * self.chunks.len()
     }
@@ -162,7 +162,7 @@ impl<F: Clone> Queue<F> {
         self.queued == 0 && self.chunks.is_empty()
     }
 
-    /// Copies all that is queued in memory, in order; `None` when there are files among it.
+    /// Copies all unsent bytes in memory, in order; `None` if there are files in the queue.
     pub(crate) fn copy(&self) -> Option<Vec<u8>> {
         let mut all = Vec::with_capacity(self.queued);
         let mut skip = self.done;
@@ -174,7 +174,7 @@ impl<F: Clone> Queue<F> {
         Some(all)
     }
 
-    /// Drops all that is queued.
+    /// Discards the content of the queue.
     pub(crate) fn clear(&mut self) {
         self.chunks.clear();
         self.clear_tail();
@@ -185,11 +185,11 @@ impl<F: Clone> Queue<F> {
         if self.tail.capacity() > KEPT { self.tail = Vec::new() } else { self.tail.clear() }
     }
 
-    /// Sends what is queued, and then the pieces `borrowed`, of which `taken` bytes are gone already; `taken` and `count`,
-    /// the bytes that were taken in all, are moved on.
+    /// Sends the queue, and then the pieces `borrowed`, of which `taken` bytes were sent before. Updates `taken` and
+    /// `count`, the total number of bytes sent.
     ///
     /// # Errors
-    /// Those of the transport; what was not taken stays queued.
+    /// Those of the transport; unsent bytes stay queued.
     #[inline]
     pub(crate) fn send<S: Sink<File = F>>(
         &mut self, to: &mut S, borrowed: &[&[u8]], taken: &mut usize, count: &mut u64,
@@ -214,7 +214,7 @@ impl<F: Clone> Queue<F> {
         self.send_all(to, borrowed, taken, count, false)
     }
 
-    /// As [`Queue::send`]; with `more`, a file follows at once.
+    /// Like [`Queue::send`]; if `more`, a file follows immediately.
     pub(super) fn send_all<S: Sink<File = F>>(
         &mut self, to: &mut S, borrowed: &[&[u8]], taken: &mut usize, count: &mut u64, more: bool,
     ) -> io::Result<Sent> {
@@ -259,13 +259,13 @@ impl<F: Clone> Queue<F> {
         }
     }
 
-    /// One system call for memory. → what it did, and how many bytes it was given
+    /// Sends bytes in memory with one system call. Returns its result and the number of bytes passed to it.
     fn send_once<S: Sink<File = F>>(
         &self, to: &mut S, borrowed: &[&[u8]], taken: usize, mut more: bool,
     ) -> io::Result<(Moved<usize>, usize)> {
         let mut slices = [IoSlice::new(&[]); PIECES];
         let (mut used, mut length) = (0, 0);
-        // What is gone: of what is queued, and of what is borrowed.
+        // The numbers of sent bytes: of the queue, and of `borrowed`.
         let (mut done, mut taken) = (self.done, taken);
         let queued = self.chunks.iter().map(Chunk::bytes).chain([Some(&self.tail[..])]);
         let queued = queued.map(|piece| piece.map(|piece| &piece[std::mem::take(&mut done).min(piece.len())..]));
@@ -296,7 +296,7 @@ impl<F: Clone> Queue<F> {
         Ok((moved, length))
     }
 
-    /// The first `count` bytes of memory are gone.
+    /// Removes the first `count` bytes in memory, which were sent.
     fn took(&mut self, mut count: usize) {
         self.queued -= count;
         while let Some(bytes) = self.chunks.front().and_then(Chunk::bytes) {
@@ -309,7 +309,7 @@ impl<F: Clone> Queue<F> {
             self.done = 0;
             self.chunks.pop_front();
         }
-        // A file in front leaves nothing of the tail to be gone.
+        // If the first chunk is a file, no byte of the tail was sent and `count` is 0 here.
         self.done += count;
     }
 }

@@ -1,10 +1,10 @@
-//! The output queue against a sink that takes as much as it is told to.
+//! Tests of the output queue, with a destination that accepts given numbers of bytes.
 
 use super::*;
 use proptest::prelude::*;
 use std::rc::Rc;
 
-/// Takes so many bytes a call, in turn; 0 would block.
+/// A destination that accepts the given numbers of bytes per call, in turn; 0 would block.
 struct Taker {
     program: Vec<usize>,
     calls: usize,
@@ -69,7 +69,7 @@ fn piece() -> impl Strategy<Value = Piece> {
 
 proptest! {
     #[test]
-    fn all_leaves_in_order_and_once(
+    fn all_bytes_are_sent_in_order_and_once(
         pieces in prop::collection::vec(piece(), 1..12),
         mut program in prop::collection::vec(0usize..12_000, 1..8),
         borrowed in 0usize..20_000,
@@ -123,7 +123,7 @@ proptest! {
 }
 
 #[test]
-fn a_file_that_has_become_shorter_is_told() {
+fn a_file_that_has_become_shorter_is_reported() {
     let mut queue = Queue::default();
     queue.append(|out| out.extend_from_slice(b"head"));
     queue.push_file(Rc::new(b"0123".to_vec()), 2, 4);
@@ -136,7 +136,7 @@ fn a_file_that_has_become_shorter_is_told() {
 }
 
 #[test]
-fn a_long_file_goes_out_in_turns() {
+fn a_long_file_is_sent_in_turns() {
     let mut queue = Queue::default();
     let file = Rc::new(vec![7; TURN as usize + 10]);
     queue.push_file(file, 0, TURN + 10);
@@ -148,7 +148,7 @@ fn a_long_file_goes_out_in_turns() {
 }
 
 #[test]
-fn what_is_shared_is_not_copied() {
+fn shared_bytes_are_not_copied() {
     let shared = Bytes::from(vec![1; SHARE_FROM]);
     let mut queue: Queue<()> = Queue::default();
     queue.push_shared(shared.clone());

@@ -1,19 +1,19 @@
-//! The forms of `recv`: what is there, exactly n bytes, up to a delimiter, everything.
+//! The forms of `recv`: available data, exactly n bytes, up to a delimiter, up to the end.
 //!
-//! All work inside the read buffer; the caller makes one Lua string of the result. Memory stays below
-//! what was asked for plus one read.
+//! All work within the read buffer; the caller makes one Lua string of the result. The memory used is less than the
+//! requested size plus one read.
 
 use super::buffer::SIZE;
 use super::{Filled, Stream};
 use memchr::memmem;
 use std::io;
 
-/// What is to be received.
+/// The form of the data to receive.
 #[derive(Clone, Copy)]
-pub(crate) enum Form<'a> {
-    /// What is there, at least one byte.
+pub(crate) enum RecvForm<'a> {
+    /// The available data, at least one byte.
     Any,
-    /// Exactly so many bytes.
+    /// Exactly this number of bytes.
     Exactly(usize),
     /// A line: up to LF, without it and without a CR before it.
     Line { limit: usize },
@@ -23,25 +23,25 @@ pub(crate) enum Form<'a> {
     All { limit: usize },
 }
 
-/// What came of it.
+/// The result of a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Received {
-    /// The first `length` buffered bytes are the result; then `consume` bytes are to be dropped.
+    /// The first `length` buffered bytes are the result; the caller then removes `consume` bytes.
     Ready { length: usize, consume: usize },
-    /// Not there yet; the stream is armed.
+    /// The data is incomplete; the stream is armed.
     WouldBlock,
-    /// The stream ended first; what is buffered is all there is.
+    /// The stream has ended before the data was complete; the rest of the stream is buffered.
     Ended,
-    /// More than the limit came.
+    /// The data is longer than the limit.
     TooLong,
 }
 
 impl Stream {
-    /// Tries to receive; reads as long as that brings the result nearer and something is there.
+    /// Tries to receive. Reads as long as data is available and the result is incomplete.
     #[inline]
-    pub(crate) fn receive(&mut self, form: Form<'_>) -> io::Result<Received> {
+    pub(crate) fn receive(&mut self, form: RecvForm<'_>) -> io::Result<Received> {
         match form {
-            Form::Any => self.receive_any(),
+            RecvForm::Any => self.receive_any(),
             form => self.receive_form(form),
         }
     }
@@ -58,15 +58,15 @@ impl Stream {
         Ok(whole(self.buffered().len()))
     }
 
-    fn receive_form(&mut self, form: Form<'_>) -> io::Result<Received> {
+    fn receive_form(&mut self, form: RecvForm<'_>) -> io::Result<Received> {
         loop {
             if let Some(received) = self.find(form) {
                 return Ok(received);
             }
             let there = self.buffered().len();
             let want = match form {
-                // What the peer has not sent yet costs no memory: the room doubles with what is there.
-                Form::Exactly(count) => (count - there).min(there.max(SIZE)),
+                // Only received data costs memory: the free space grows with the buffered bytes.
+                RecvForm::Exactly(count) => (count - there).min(there.max(SIZE)),
                 _ => 0,
             };
             match self.fill(want)? {
@@ -77,22 +77,22 @@ impl Stream {
         }
     }
 
-    fn at_end(&self, form: Form<'_>) -> Received {
+    fn at_end(&self, form: RecvForm<'_>) -> Received {
         match form {
-            Form::All { .. } => whole(self.buffered().len()),
+            RecvForm::All { .. } => whole(self.buffered().len()),
             _ => Received::Ended,
         }
     }
 
-    /// What the buffer alone tells.
-    fn find(&mut self, form: Form<'_>) -> Option<Received> {
+    /// Returns the result if the buffered bytes determine it.
+    fn find(&mut self, form: RecvForm<'_>) -> Option<Received> {
         let there = self.buffered().len();
         match form {
-            Form::Any => (there > 0).then(|| whole(there)),
-            Form::Exactly(count) => (there >= count).then(|| whole(count)),
-            Form::All { limit } => (there > limit).then_some(Received::TooLong),
-            Form::Line { limit } => self.search(b"\n", limit, true),
-            Form::Until { delimiter, limit } => self.search(delimiter, limit, false),
+            RecvForm::Any => (there > 0).then(|| whole(there)),
+            RecvForm::Exactly(count) => (there >= count).then(|| whole(count)),
+            RecvForm::All { limit } => (there > limit).then_some(Received::TooLong),
+            RecvForm::Line { limit } => self.search(b"\n", limit, true),
+            RecvForm::Until { delimiter, limit } => self.search(delimiter, limit, false),
         }
     }
 
@@ -104,7 +104,7 @@ impl Stream {
         let from = self.searched.min(bytes.len());
         let Some(found) = memmem::find(&bytes[from..], delimiter) else {
             let too_long = is_too_long(bytes, delimiter, limit, line);
-            // The delimiter may begin in what was searched.
+            // The delimiter may begin in the bytes searched so far.
             self.searched = (bytes.len() + 1).saturating_sub(delimiter.len());
             if self.sought != delimiter {
                 self.sought.clear();
@@ -122,8 +122,8 @@ impl Stream {
     }
 }
 
-/// Whether `bytes`, which hold no delimiter, cannot become a result within the limit any more: only a
-/// delimiter that has begun at the limit at the latest can save it.
+/// Whether `bytes`, which contain no delimiter, exceed the limit whatever follows. They do not if a delimiter may have
+/// begun at the limit or before.
 fn is_too_long(bytes: &[u8], delimiter: &[u8], limit: usize, line: bool) -> bool {
     if bytes.len() <= limit {
         return false;
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Whether some continuation of `bytes` holds a result within the limit.
+    /// Whether some continuation of `bytes` has a result within the limit.
     fn can_be_saved(bytes: &[u8], delimiter: &[u8], limit: usize, line: bool) -> bool {
         bytes.len() <= limit
             || (0..=delimiter.len()).any(|from| {
@@ -158,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn too_long_is_said_as_early_as_it_is_certain_and_no_earlier(
+        fn too_long_is_reported_exactly_when_it_is_certain(
             bytes in prop::collection::vec(prop::sample::select(b"ab\r".as_slice()), 0..12),
             delimiter in prop::collection::vec(prop::sample::select(b"ab\r".as_slice()), 1..5),
             limit in 0usize..12,

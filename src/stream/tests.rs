@@ -1,7 +1,7 @@
-//! Streams on one end of a socket pair, registered with a selector's core as `net.lua` has them.
+//! Tests of streams on one end of a socket pair, registered with a selector as in `net.lua`.
 
-use super::broadcast::Told;
-use super::receive::{Form, Received};
+use super::broadcast::Delivery;
+use super::receive::{Received, RecvForm};
 use super::{BURST, Filled, Pool, Stream};
 use crate::event::{Mode, READ, Selector};
 use crate::socket::{Moved, Socket, Table};
@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A stream, its peer's socket, and the core that watches the stream.
+/// Returns a stream, its peer's socket, and the selector with which the stream is registered.
 fn connected() -> (Stream, Socket, Rc<Selector>) {
     let (near, far) = Socket::pair(&Rc::new(Table::default())).unwrap();
     let core = Selector::new(16).unwrap();
@@ -19,7 +19,7 @@ fn connected() -> (Stream, Socket, Rc<Selector>) {
     (stream, far, core)
 }
 
-/// One wait; whether the stream was delivered as readable.
+/// Waits once. Returns whether the stream is readable.
 fn is_due(core: &Selector, timeout: Duration) -> bool {
     core.wait(Some(timeout), || false).unwrap();
     let mut due = false;
@@ -34,23 +34,23 @@ fn fill_pipe(socket: &Socket) {
 }
 
 #[test]
-fn a_peer_that_never_runs_dry_is_left_for_the_next_round() {
+fn a_peer_that_sends_without_pause_is_read_again_in_the_next_round() {
     let (mut stream, far, core) = connected();
     let mut reads = 0;
     loop {
         fill_pipe(&far);
-        assert!(reads <= BURST * 10, "the stream reads on while others wait");
+        assert!(reads <= BURST * 10, "the stream reads while others wait");
         if stream.fill(0).unwrap() == Filled::WouldBlock {
             break;
         }
         reads += 1;
         stream.consume(stream.buffered().len());
-        // What a wait would bring: the system says that there is more.
+        // A wait would report that more data is available.
         stream.arm(READ).unwrap();
         is_due(&core, Duration::ZERO);
     }
     assert_eq!(reads, BURST);
-    assert!(is_due(&core, Duration::from_secs(5)), "it is due at once");
+    assert!(is_due(&core, Duration::from_secs(5)), "an event comes immediately");
     assert!(stream.fill(0).unwrap() == Filled::Some);
 }
 
@@ -58,20 +58,20 @@ fn a_peer_that_never_runs_dry_is_left_for_the_next_round() {
 fn an_idle_stream_owns_no_buffer() {
     let (mut stream, far, _core) = connected();
     far.send(b"hello").unwrap();
-    assert_eq!(stream.receive(Form::Any).unwrap(), Received::Ready { length: 5, consume: 5 });
+    assert_eq!(stream.receive(RecvForm::Any).unwrap(), Received::Ready { length: 5, consume: 5 });
     assert!(!stream.input.is_vacant());
     stream.consume(5);
     assert!(stream.input.is_vacant());
-    assert_eq!(stream.receive(Form::Any).unwrap(), Received::WouldBlock);
+    assert_eq!(stream.receive(RecvForm::Any).unwrap(), Received::WouldBlock);
     assert!(stream.input.is_vacant());
 }
 
 #[test]
-fn what_waits_for_more_leaves_the_wide_buffer_to_others() {
+fn a_stream_that_waits_does_not_keep_the_wide_buffer() {
     let (mut stream, far, _core) = connected();
     let message = vec![b'm'; 60_000];
     far.send(&message).unwrap();
-    let line = Form::Line { limit: 1 << 20 };
+    let line = RecvForm::Line { limit: 1 << 20 };
     assert_eq!(stream.receive(line).unwrap(), Received::WouldBlock);
     assert!(!stream.input.is_wide());
     assert_eq!(stream.buffered(), message);
@@ -81,10 +81,10 @@ fn what_waits_for_more_leaves_the_wide_buffer_to_others() {
 }
 
 #[test]
-fn asking_for_more_than_there_is_memory_takes_none() {
+fn a_huge_requested_size_allocates_nothing() {
     let (mut stream, far, _core) = connected();
     far.send(b"few").unwrap();
-    let asked = Form::Exactly(usize::MAX / 2);
+    let asked = RecvForm::Exactly(usize::MAX / 2);
     assert_eq!(stream.receive(asked).unwrap(), Received::WouldBlock);
     let capacity = stream.input.fill(0, &stream.pool, |memory| memory.capacity());
     assert!(capacity < 1 << 20);
@@ -92,7 +92,7 @@ fn asking_for_more_than_there_is_memory_takes_none() {
 }
 
 #[test]
-fn the_queue_goes_out_before_the_pieces() {
+fn the_queue_is_sent_before_the_pieces() {
     let (mut stream, far, _core) = connected();
     stream.queue().append(|out| out.extend_from_slice(b"queued,"));
     let pieces: Vec<Vec<u8>> = (0..200).map(|n| format!("{n},").into_bytes()).collect();
@@ -103,12 +103,12 @@ fn the_queue_goes_out_before_the_pieces() {
     assert_eq!(stream.queued(), 0);
     let mut got = Vec::with_capacity(4096);
     let Ok(Moved::Done(_)) = far.receive(&mut got) else {
-        panic!("nothing came");
+        panic!("no data");
     };
     assert_eq!(got, [b"queued,".as_slice(), &pieces.concat()].concat());
 }
 
-/// All that has come.
+/// Returns all received data.
 fn drained(far: &Socket) -> Vec<u8> {
     let (mut all, mut room) = (Vec::new(), Vec::with_capacity(65536));
     while let Ok(Moved::Done(1..)) = far.receive(&mut room) {
@@ -118,15 +118,15 @@ fn drained(far: &Socket) -> Vec<u8> {
 }
 
 #[test]
-fn messages_for_many_leave_in_order_each_once_between_others() {
+fn broadcast_messages_are_sent_once_and_in_order_with_others() {
     let (mut stream, far, _core) = connected();
     let big: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
     let mut want = Vec::new();
     let most = usize::MAX;
     for text in [&b"first"[..], &big, b"third", &big] {
-        let told = stream.tell(text, &mut None, most);
+        let delivery = stream.broadcast(text, &mut None, most);
         let is_first = want.is_empty();
-        assert_eq!(told, if is_first { Told::Sent } else { Told::Queued });
+        assert_eq!(delivery, if is_first { Delivery::Sent } else { Delivery::Queued });
         want.extend_from_slice(text);
     }
     let (last, mut sent) = (b"last".as_slice(), 0);
@@ -138,46 +138,46 @@ fn messages_for_many_leave_in_order_each_once_between_others() {
     assert_eq!((stream.queued(), sent), (0, 8));
     assert!(stream.output.is_none());
     assert!(got == [&want[..], b"lastlast"].concat());
-    assert_eq!(stream.tell(b"x", &mut None, 0), Told::Sent);
+    assert_eq!(stream.broadcast(b"x", &mut None, 0), Delivery::Sent);
 }
 
 #[test]
-fn a_stream_with_too_much_in_its_queue_takes_no_message() {
+fn a_stream_with_a_full_queue_accepts_no_broadcast_message() {
     let (mut stream, far, _core) = connected();
     let big = vec![b'y'; 8 << 20];
     let mut copy = None;
-    assert_eq!(stream.tell(&big, &mut copy, 0), Told::Queued);
-    assert_eq!(stream.tell(&big, &mut copy, big.len()), Told::Full);
+    assert_eq!(stream.broadcast(&big, &mut copy, 0), Delivery::Queued);
+    assert_eq!(stream.broadcast(&big, &mut copy, big.len()), Delivery::Full);
     let most = stream.queued() + 1000;
-    let short = (0..100).map(|_| stream.tell(b"x", &mut None, most));
-    let taken = short.filter(|told| *told == Told::Queued).count();
+    let short = (0..100).map(|_| stream.broadcast(b"x", &mut None, most));
+    let taken = short.filter(|delivery| *delivery == Delivery::Queued).count();
     assert!((1..20).contains(&taken), "{taken}");
     stream.turns.writes = true;
-    assert_eq!(stream.tell(b"x", &mut None, usize::MAX), Told::Full);
+    assert_eq!(stream.broadcast(b"x", &mut None, usize::MAX), Delivery::Full);
     stream.turns.writes = false;
     drop(far);
     assert!(stream.send(&[], &mut 0).is_err());
-    assert_eq!(stream.tell(b"x", &mut None, usize::MAX), Told::Closed);
+    assert_eq!(stream.broadcast(b"x", &mut None, usize::MAX), Delivery::Closed);
     stream.close();
-    assert_eq!((stream.tell(&big, &mut copy, 0), stream.queued()), (Told::Closed, 0));
+    assert_eq!((stream.broadcast(&big, &mut copy, 0), stream.queued()), (Delivery::Closed, 0));
 }
 
 #[test]
-fn what_many_share_goes_along_to_another_vm_and_before_files() {
+fn shared_bytes_are_transferred_to_another_vm_and_sent_before_files() {
     let (mut stream, far, _core) = connected();
     let big = vec![b'y'; 4 << 20];
-    assert_eq!(stream.tell(&big, &mut None, 0), Told::Queued);
-    assert_eq!(stream.tell(b"z", &mut None, usize::MAX), Told::Queued);
-    let number = stream.send_off(0).expect("open");
+    assert_eq!(stream.broadcast(&big, &mut None, 0), Delivery::Queued);
+    assert_eq!(stream.broadcast(b"z", &mut None, usize::MAX), Delivery::Queued);
+    let number = stream.detach(0).expect("open");
     let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));
-    let mut other = Stream::of_parcel(number, &pool, &table).expect("there");
+    let mut other = Stream::from_parcel(number, &pool, &table).expect("a parcel");
     let mut got = Vec::new();
     while !other.send(&[], &mut 0).unwrap() {
         got.extend(drained(&far));
     }
     got.extend(drained(&far));
     assert!(got.len() == big.len() + 1 && got.ends_with(b"yz"));
-    assert_eq!(other.tell(&big, &mut None, 0), Told::Queued);
+    assert_eq!(other.broadcast(&big, &mut None, 0), Delivery::Queued);
     let path = std::env::temp_dir().join(format!("lio-broadcast-{}", std::process::id()));
     std::fs::write(&path, "file").unwrap();
     let file = std::fs::File::open(&path).unwrap();
@@ -191,7 +191,7 @@ fn what_many_share_goes_along_to_another_vm_and_before_files() {
 }
 
 #[test]
-fn a_full_pipe_takes_part_and_says_how_much() {
+fn a_full_pipe_accepts_a_part_and_reports_its_size() {
     let (mut stream, far, _core) = connected();
     let big = vec![b'y'; 8 << 20];
     let mut sent = 0;
@@ -210,7 +210,7 @@ fn a_full_pipe_takes_part_and_says_how_much() {
     assert_eq!(sent, big.len() + 4);
 }
 
-/// As [`connected`], with a stream that the system is told of when it waits, as accepted by a web server.
+/// Like [`connected`], with a stream that is registered at its first wait, like those that a web server accepts.
 fn taken_over() -> (Stream, Socket, Rc<Selector>) {
     let (near, far) = Socket::pair(&Rc::new(Table::default())).unwrap();
     let core = Selector::new(16).unwrap();
@@ -219,24 +219,24 @@ fn taken_over() -> (Stream, Socket, Rc<Selector>) {
     (stream, far, core)
 }
 
-// The registration was forgotten without a word, and the connection waited for ever.
+// Once the error was lost, and the connection waited forever.
 #[test]
-fn a_wait_to_read_that_the_system_refuses_is_an_error_and_the_next_one_works() {
+fn a_refused_wait_to_read_is_an_error_and_the_next_one_works() {
     let (mut stream, far, core) = taken_over();
     for _ in 0..2 {
-        let refused = core.refused(|| stream.receive(Form::Any));
+        let refused = core.refused(|| stream.receive(RecvForm::Any));
         assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EINVAL));
-        assert!(!core.refused(|| stream.is_dry()), "the read says why");
+        assert!(!core.refused(|| stream.arm_if_empty()), "the read returns the error");
     }
-    assert_eq!(stream.receive(Form::Any).unwrap(), Received::WouldBlock);
+    assert_eq!(stream.receive(RecvForm::Any).unwrap(), Received::WouldBlock);
     far.send(b"hello").unwrap();
     assert!(is_due(&core, Duration::from_secs(5)));
     let hello = Received::Ready { length: 5, consume: 5 };
-    assert_eq!(stream.receive(Form::Any).unwrap(), hello);
+    assert_eq!(stream.receive(RecvForm::Any).unwrap(), hello);
 }
 
 #[test]
-fn a_wait_to_write_that_the_system_refuses_is_an_error_that_says_how_much_was_sent() {
+fn a_refused_wait_to_write_is_an_error_with_the_number_of_sent_bytes() {
     for make in [connected, taken_over] {
         let (mut stream, far, core) = make();
         let big = vec![b'y'; 8 << 20];

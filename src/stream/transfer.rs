@@ -1,8 +1,10 @@
-//! Streams that are sent from one VM to another, as parcels: `net.transfer` stands on this. And bytes that are given back.
+//! Streams that are sent from one VM to another, as parcels, for `net.transfer`; and bytes that are put back into the
+//! buffer.
 //!
-//! A stream that is sent off leaves its socket and its bytes here, under a number that travels in a message. Whoever takes
-//! the number first has the connection: the receiver, or the sender again when the message failed. Invariant: each parcel
-//! is taken once, so no descriptor has two owners; one that was not taken is closed with the stream that sent it off.
+//! A stream that is sent leaves its socket and its bytes here, under a number that is sent in a message. The first VM
+//! to take the number owns the connection: the receiver, or the sender again if the message failed. Invariant: each
+//! parcel is taken once, so no descriptor has two owners. A parcel that was not taken is closed with the stream that
+//! sent it.
 
 use super::{Pool, Stream};
 use crate::socket::{Parts, Socket, Table};
@@ -10,13 +12,13 @@ use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// What a stream is made of, without what belongs to a VM. Dropped, it closes the socket.
+/// The parts of a stream without those that belong to a VM. Dropping it closes the socket.
 struct Parcel {
     socket: Parts,
     data: Data,
 }
 
-/// What a stream has read, and is to send.
+/// The data that a stream has read, and that it has to send.
 struct Data {
     input: Vec<u8>,
     output: Vec<u8>,
@@ -35,8 +37,8 @@ fn parcels() -> MutexGuard<'static, Parcels> {
     PARCELS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Leaves a parcel here, under the number that it was taken from, 0 for a new one. → its number
-fn leave(parcel: Parcel, number: u64) -> u64 {
+/// Stores a parcel and returns its number. `number`: the previous number of the parcel, or 0 for a new one.
+fn store(parcel: Parcel, number: u64) -> u64 {
     let mut all = parcels();
     let number = match number {
         0 => {
@@ -49,33 +51,33 @@ fn leave(parcel: Parcel, number: u64) -> u64 {
     number
 }
 
-/// Takes a parcel, if it is still here.
+/// Takes a parcel, unless it was taken before.
 fn take(number: u64) -> Option<Parcel> {
     parcels().waiting.remove(&number)
 }
 
 impl Stream {
-    /// Leaves socket and bytes for whoever takes the number; this stream reads as closed then. `None`
-    /// when it is closed. `number`: that of the parcel it came from, to put it back; 0 for a new one.
-    pub(crate) fn send_off(&mut self, number: u64) -> Option<u64> {
-        self.narrow();
+    /// Detaches socket and bytes, so that any VM can take them by the returned number; this stream is closed then.
+    /// `None` if it was closed before. `number`: that of the parcel it came from, to put it back; 0 for a new one.
+    pub(crate) fn detach(&mut self, number: u64) -> Option<u64> {
+        self.leave_wide_buffer();
         let parcel = Parcel {
-            socket: self.socket.part()?,
+            socket: self.socket.take_parts()?,
             data: Data { input: self.input.release_unread(), output: self.take_output(), ended: self.ended },
         };
         self.ended = true;
         self.searched = 0;
         self.sought = Vec::new();
-        let left = leave(parcel, number);
+        let left = store(parcel, number);
         if number == 0 {
             self.parcel = left;
         }
         Some(left)
     }
 
-    /// Its socket, what was read and not used, and what is to be sent; it reads as closed then.
-    pub(crate) fn part(&mut self) -> (Socket, Vec<u8>, Vec<u8>) {
-        self.narrow();
+    /// Detaches the socket, the unread bytes and the unsent bytes; the stream is closed then.
+    pub(crate) fn take_parts(&mut self) -> (Socket, Vec<u8>, Vec<u8>) {
+        self.leave_wide_buffer();
         let socket = self.socket.take();
         let input = self.input.release_unread();
         let output = self.take_output();
@@ -93,15 +95,15 @@ impl Stream {
         (self.reads, self.messages) = (0, 0);
     }
 
-    /// Closes what it has sent off, unless that was taken.
+    /// Closes the connection that this stream has sent to another VM, unless it was taken.
     pub(super) fn drop_parcel(&mut self) {
         if self.parcel != 0 {
             drop(take(std::mem::take(&mut self.parcel)));
         }
     }
 
-    /// Is again what it was before it was sent off; false when somebody has taken that.
-    pub(crate) fn take_back(&mut self) -> bool {
+    /// Takes back the connection that this stream has sent to another VM. Returns false if it was taken.
+    pub(crate) fn reattach(&mut self) -> bool {
         let number = std::mem::take(&mut self.parcel);
         let Some(parcel) = take(number) else { return false };
         self.socket.restore(parcel.socket);
@@ -109,8 +111,8 @@ impl Stream {
         true
     }
 
-    /// The stream that was sent off under that number; `None` when somebody has taken it.
-    pub(crate) fn of_parcel(number: u64, pool: &Rc<Pool>, table: &Rc<Table>) -> Option<Stream> {
+    /// Takes the stream that was sent under this number; `None` if it was taken before.
+    pub(crate) fn from_parcel(number: u64, pool: &Rc<Pool>, table: &Rc<Table>) -> Option<Stream> {
         let parcel = take(number)?;
         let socket = Socket::from_parts(parcel.socket, table);
         let mut stream = Stream::new(socket, pool);
@@ -118,7 +120,7 @@ impl Stream {
         Some(stream)
     }
 
-    /// Puts bytes before what is buffered, as if they had not been received yet.
+    /// Puts bytes before the buffered ones, so that they are received next.
     pub(crate) fn unread(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -148,7 +150,7 @@ mod tests {
     fn received(socket: &Socket) -> Vec<u8> {
         let mut room = Vec::with_capacity(256);
         let Ok(Moved::Done(_)) = socket.receive(&mut room) else {
-            panic!("nothing came");
+            panic!("no data");
         };
         room
     }
@@ -160,25 +162,25 @@ mod tests {
         stream.consume(2);
         stream.unread(b"B");
         stream.queue().append(|out| out.extend_from_slice(b"queued"));
-        let number = stream.send_off(0).unwrap();
+        let number = stream.detach(0).unwrap();
         assert!(stream.is_closed() && stream.buffered().is_empty());
         let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));
-        let mut other = Stream::of_parcel(number, &pool, &table).unwrap();
+        let mut other = Stream::from_parcel(number, &pool, &table).unwrap();
         assert_eq!(other.buffered(), b"Bcdef");
         assert!(other.send(&[b", sent"], &mut 0).unwrap());
         assert_eq!(received(&far), b"queued, sent");
-        assert!(Stream::of_parcel(number, &pool, &table).is_none());
-        assert!(!stream.take_back());
+        assert!(Stream::from_parcel(number, &pool, &table).is_none());
+        assert!(!stream.reattach());
     }
 
     #[test]
-    fn what_nobody_took_comes_back_or_is_closed_with_the_stream() {
+    fn a_parcel_that_was_not_taken_is_taken_back_or_closed_with_the_stream() {
         let (mut stream, far) = pair();
         stream.unread(b"kept");
-        stream.send_off(0).unwrap();
-        assert!(stream.take_back());
+        stream.detach(0).unwrap();
+        assert!(stream.reattach());
         assert_eq!(stream.buffered(), b"kept");
-        stream.send_off(0).unwrap();
+        stream.detach(0).unwrap();
         drop(stream);
         assert_eq!(received(&far), b"");
     }
@@ -187,6 +189,6 @@ mod tests {
     fn a_closed_stream_cannot_be_sent_off() {
         let (mut stream, _far) = pair();
         stream.close();
-        assert!(stream.send_off(0).is_none());
+        assert!(stream.detach(0).is_none());
     }
 }

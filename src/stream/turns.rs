@@ -1,32 +1,33 @@
-//! Who has a turn to read or to write on a stream. Whoever calls `recv` or `send` while another task waits in one queues up,
-//! in books that `lualib/lio/net/wait_queue.lua` keeps; a `recv` that waits and has nobody behind it needs no book.
+//! The turns of tasks to read and to write on a stream. While one task waits in `recv` or `send`, other callers of it
+//! queue; `lualib/lio/net/wait_queue.lua` keeps these queues. A `recv` that waits without others behind it
+//! needs no entry in them.
 
-/// Who has the turn to read.
+/// The owner of the turn to read.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Reading {
     #[default]
     Free,
-    /// A task has it, by Lua's books.
-    Booked,
-    /// A task has it, in a `recv` that waits; its token is the stream itself.
-    Here,
-    /// The same, and others queue for it, by Lua's books.
-    HereQueued,
+    /// A task that is recorded in Lua's tables.
+    Lua,
+    /// A task in a `recv` that waits; its token is the stream itself.
+    Native,
+    /// Like `Native`, and other tasks queue for the turn, in Lua's tables.
+    NativeQueued,
 }
 
 /// The turns of one stream.
 #[derive(Default)]
 pub(crate) struct Turns {
     pub(crate) reading: Reading,
-    /// A task has the turn to write, by Lua's books.
+    /// Whether a task has the turn to write, according to Lua's tables.
     pub(crate) writes: bool,
-    /// Lua's books have, or had, an entry for the stream.
-    pub(crate) booked: bool,
-    /// How long a `recv` waits at most.
+    /// Whether Lua's tables have, or had, an entry for the stream.
+    pub(crate) in_lua: bool,
+    /// The longest wait of a `recv`.
     pub(crate) limit: Option<Alarm>,
 }
 
-/// A time limit, and the timer that ends the wait. The timer is Lua's, which frees it.
+/// A time limit, and the timer that ends the wait. Lua owns the timer and frees it.
 #[derive(Clone, Copy)]
 pub(crate) struct Alarm {
     pub(crate) nanos: u64,
@@ -34,8 +35,8 @@ pub(crate) struct Alarm {
 }
 
 impl Turns {
-    /// Whether a `recv` that waits has the turn to read.
-    pub(crate) fn is_here(&self) -> bool {
-        matches!(self.reading, Reading::Here | Reading::HereQueued)
+    /// Whether a task in a waiting `recv` has the turn to read.
+    pub(crate) fn is_native(&self) -> bool {
+        matches!(self.reading, Reading::Native | Reading::NativeQueued)
     }
 }

@@ -1,12 +1,12 @@
-// A headless Chromium, driven by playwright-core, uses the examples as people do. Called by tests/long/browser.sh:
+// A headless Chromium, controlled by playwright-core, uses the examples as people do. Called by tests/long/browser.sh:
 //   node run.mjs CHROMIUM PROFILE CLOCK_URL UPLOAD_URL LISTING_URL DEBUG_URL FILE SHOTS
-// Prints "ok - name" or "not ok - name: why" and leaves screenshots in SHOTS, of two widths in light and dark.
+// Prints "ok - name" or "not ok - name: reason", and writes screenshots to SHOTS, in two widths, light and dark.
 
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { basename } from "node:path";
 
-// A module's own folder is where `import` looks; the package is in the folder the shell script made.
+// `import` searches packages in the folder of this file; this package is in the folder that the shell script has made.
 const { chromium } = createRequire(`${process.cwd()}/`)("playwright-core");
 const [executablePath, profile, clock, upload, listing, debug, file, shots] = process.argv.slice(2);
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A headless Chromium (Debian's) uses the clock, the upload form, a directory listing and the debug page through
-# tests/browser/run.mjs. Needs node, npm and chromium; playwright-core comes into a temporary folder. Bounded by
-# 180 s. The screenshots are left in build/screenshots, to be looked at.
+# tests/browser/run.mjs. Needs node, npm and chromium; npm installs playwright-core in a temporary folder. Bounded by
+# 180 s. The screenshots are in build/screenshots.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -34,11 +34,11 @@ LUA
 (cd "$scratch" && npm init -y && npm install --no-audit --no-fund playwright-core) >"$scratch/npm" 2>&1 ||
   stop "npm: $(tail -n 3 "$scratch/npm")"
 
-# serve NAME COMMAND...: starts it, waits until it serves; its address is in $url.
+# serve NAME COMMAND...: starts a server and waits until it serves. Sets $url to its address.
 serve() {
   "${@:2}" >"$scratch/$1.log" 2>&1 &
   pids+=($!)
-  # The shell does not report its end, which would follow the closing line.
+  # So the shell does not report the end of the server after the closing line.
   disown
   url=
   for _ in $(seq 100); do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A server with 64 descriptors and 200 clients at once: all are answered, it costs next to no CPU, and the
-# log says once why accepting paused. Bounded by 60 s.
+# A server with 64 descriptors and 200 clients at once: all clients are answered, the server uses almost no CPU time,
+# and it logs once why it paused accepting. Bounded by 60 s.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# lio.http.client against servers that know nothing of it: Python's http.server, nginx and Node. `peers/asks.lua` says
-# what they are asked. Needs python3, nginx and node; bounded by 60 s.
+# lio.http.client against Python's http.server, nginx and Node; `peers/http_client_cases.lua` sends the requests.
+# Needs python3, nginx and node. Bounded by 60 s.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -51,4 +51,4 @@ for port in $python_port $nginx_port $node_port; do
     sleep 0.05
   done
 done
-timeout 60 "$lio" tests/peers/asks.lua "$python_port" "$nginx_port" "$node_port"
+timeout 60 "$lio" tests/peers/http_client_cases.lua "$python_port" "$nginx_port" "$node_port"

@@ -1,15 +1,14 @@
--- Five hundred systems one after another in one process: each boots, works and shuts down, and what it took
--- is given back. After the last one there are as many threads and descriptors as after the fifth, and
--- hardly more memory. Called by tests/run.sh --long, by ltask_memcheck.sh, or by hand:
+-- Boots five hundred systems in one process, one after another; each works and shuts down. After the last one the
+-- process has as many threads and descriptors as after the fifth, and at most 4 MiB more memory. Called by
+-- tests/run.sh --long, by ltask_memcheck.sh, or by hand:
 --   lio tests/long/ltask_boots.lua [boots (500)]
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
 local start = require "ltask.start"
 
 local boots = tonumber(arg[1]) or 500
 local settled <const> = 5
--- KiB that the process may grow by from the fifth boot to the last: what malloc keeps in pieces.
+-- KiB by which the process may grow from the fifth boot to the last, for fragments of malloc.
 local growth <const> = 4 << 10
 
 local main <const> = [[
@@ -23,7 +22,7 @@ ltask.fork(function()
   ltask.call(list[1], "quit_now")
   assert(not pcall(ltask.call, list[1], "echo", 1))
   assert(ltask.call(1, "kill", list[2]))
-  -- The system ends while these are under way.
+  -- The system ends during these calls and timers.
   for _ = 1, 3 do ltask.fork(ltask.call, list[3], "nap", 100) end
   for _ = 1, 3 do ltask.timeout(100, function() end) end
   ltask.sleep(0)
@@ -63,7 +62,7 @@ local function resident()
   return tonumber(read "/proc/self/status":match "VmRSS:%s*(%d+)")
 end
 
--- A thread that has been joined may be seen a moment longer.
+-- A thread that has been joined may still be counted for a moment.
 local function threads_at_most(most)
   local deadline = os.clock() + 1
   local count

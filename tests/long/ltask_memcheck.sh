@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Runs the scheduler under valgrind's memcheck: a short random load with two workers, and five boots in one
-# process. Nothing invalid is read or written, and nothing is lost at the end. Called by tests/run.sh --long,
-# or by hand:
+# Runs the scheduler under valgrind's memcheck: a short random load with two workers, and five boots in one process.
+# No access to memory is invalid, and no memory is lost at the end. Called by tests/run.sh --long, or by hand:
 #   [LIO_BIN=path/to/lio] [LIO_STRESS_SEED=n] tests/long/ltask_memcheck.sh
 # The last line is "N passed, M failed".
 set -uo pipefail
@@ -20,12 +19,12 @@ case $lio in
   /*) ;;
   *) lio=$PWD/$lio ;;
 esac
-# The kit looks at each descriptor below the highest, and memcheck's own are the highest there may be.
+# The kit checks each descriptor up to the highest one, and those of memcheck have the highest possible numbers.
 ulimit -n 2048
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Quiet, so that a log with a line in it is a finding. Threads take turns fairly, as on cores of their own.
+# Quiet, so that every line of a log is an error. Threads are scheduled fairly.
 cat >"$scratch/lio" <<END
 #!/bin/sh
 LIO_MALLOC=libc exec valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite \\

@@ -1,19 +1,17 @@
--- The scheduler under random load: services that spawn, send, call, kill, quit, sleep, fork, set timers and
--- raise errors, with small mailboxes, half of them waiting for room and half not, some on threads of their
--- own. Each request is entered in a ledger by who asked and by who ran it; at the end none is lost, none
--- answered or run twice, nothing lies in a queue, and no service waits. Called by tests/run.sh --long, by
--- ltask_memcheck.sh, or by hand:
+-- The scheduler under random load: services that spawn, send, call, kill, quit, sleep, fork, set timers and raise
+-- errors. Mailboxes are small; half of the services wait for room, and some run on their own threads. The caller and
+-- the called service both log each request. At the end no request is lost, answered twice or executed twice, all
+-- mailboxes are empty, and no service waits. Called by tests/run.sh --long, by ltask_memcheck.sh, or by hand:
 --   lio tests/long/ltask_stress.lua [seconds (60) [seed [workers (1,2,8) [actors (16)]]]]
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.ltaskkit"
+local kit = require "tests.kit.ltask_system"
 
 local seconds = tonumber(arg[1]) or 60
 local seed = tonumber(arg[2]) or os.time() % 100000
 local workers = arg[3] or "1,2,8"
 local actors = tonumber(arg[4]) or 16
--- How long a stopped system may take until all is quiet. Under memcheck everything takes long.
+-- The time in seconds in which a stopped system must become idle. Under memcheck it is longer.
 local patience = tonumber(os.getenv "LIO_STRESS_PATIENCE") or 60
 
 print(("seed %d, %g s with each of %s workers"):format(seed, seconds, workers))
@@ -38,7 +36,7 @@ local function spawn()
     number = tostring(spawned), seed = random(1 << 30), dir = dir, full = random(2) == 1 and "wait" or "error",
     event = random(5) == 1, pause = random(16) > 1 and random(8) or nil,
   }
-  local peers = { ltask.self() + 100000 } -- nobody
+  local peers = { ltask.self() + 100000 } -- not a service
   for _, addr in pairs(living) do peers[#peers + 1] = addr end
   return ltask.spawn("ltask_stress_server", me, peers)
 end
@@ -51,15 +49,15 @@ local function stat(why)
   end
 end
 
--- What an actor that does not come to rest still waits for.
+-- Prints what an actor that does not become idle waits for.
 local function show_left(addr)
-  local ok, open, lives = pcall(ltask.call, addr, "left")
+  local ok, open, loops = pcall(ltask.call, addr, "left")
   if not ok then return say("  ", addr, tostring(open)) end
   for id, what in pairs(open) do say(("  service %d waits for %s (%s)"):format(addr, id, what)) end
-  say(("  service %d has %d loops left"):format(addr, lives))
+  say(("  service %d has %d loops left"):format(addr, loops))
 end
 
-local function everyone()
+local function all_actors()
   local list = {}
   for id, one in pairs(ltask.call(1, "stat")) do
     if one.label == "ltask_stress_server" then list[#list + 1] = id end
@@ -67,10 +65,10 @@ local function everyone()
   return list
 end
 
--- Asks all that are there; what does not answer in time is a finding. A mailbox may be full, and who was
--- asked may be gone.
+-- Calls all actors. An actor that does not answer in time is a fault; one whose mailbox is full is called again, and
+-- one may have ended.
 local function ask_all(what)
-  local list, left = everyone(), {}
+  local list, left = all_actors(), {}
   local over, waiting = {}, #list
   for _, addr in ipairs(list) do
     left[addr] = true
@@ -103,7 +101,7 @@ local function run()
     kills = kills + 1
     living[i] = spawn()
   end
-  -- Children are born until the last actor has stopped; those are asked again.
+  -- Actors spawn children until the last actor has stopped, so the call is repeated.
   ask_all "stop"
   ask_all "stop"
   ask_all "flush"
@@ -111,7 +109,7 @@ local function run()
   for id, one in pairs(ltask.call(1, "stat")) do
     if id ~= 1 and id ~= ltask.self() then queued = queued + one.queue end
   end
-  if queued > 0 then stat("QUEUED: messages that nobody reads") end
+  if queued > 0 then stat("QUEUED: unread messages") end
   say("spawned", spawned, "kills", kills)
 end
 
@@ -134,7 +132,7 @@ local code = require "ltask.start" {
 os.exit(code, true)
 ]]
 
--- Waits for the process's end. One that hangs as a whole shows where its threads are.
+-- Waits until the process ends. If it hangs, prints the stacks of its threads.
 local guard <const> = [[
 "$@" & p=$!
 if ! timeout "$LIMIT" tail -s 0.2 --pid=$p -f /dev/null; then
@@ -160,12 +158,12 @@ local function lines(dir, who)
   return f:read "a":gmatch "(%l)(%S+) ?([^\n]*)\n"
 end
 
--- First what was run where, and which services came to rest.
+-- Reads which actor executed each request, and which actors became idle.
 local function read_answered(ledger, dir, who)
   local ran = ledger.ran
   for letter, id, more in lines(dir, who) do
     if letter == "t" then
-      if ran[id] then ledger:fault("%s ran twice, in %s and %s", id, ran[id], who) end
+      if ran[id] then ledger:fault("%s was executed twice, in %s and %s", id, ran[id], who) end
       ran[id] = who
     elseif letter == "z" then
       ledger.rests[id], ledger.drained[who] = true, true
@@ -175,21 +173,21 @@ local function read_answered(ledger, dir, who)
   end
 end
 
--- What the outcome `letter` of a request says, beside whether it ran.
+-- Compares the result `letter` of a request with its execution.
 local function judge(ledger, id, what, letter, more)
   local ran = ledger.ran[id]
   if letter == "s" and not ran and ledger.rests[more] then
-    ledger:fault("%s was taken by service %s and never ran", id, more)
+    ledger:fault("%s was accepted by service %s and not executed", id, more)
   elseif letter == "a" and not ran and what ~= "spawn" and what ~= "kill" then
-    ledger:fault("%s (%s) was answered and never ran", id, what)
+    ledger:fault("%s (%s) was answered and not executed", id, what)
   elseif letter == "e" and more == "busy" and ran then
-    ledger:fault("%s (%s) was refused and ran", id, what)
+    ledger:fault("%s (%s) was refused and executed", id, what)
   elseif letter == "e" and more == "boom" and (what ~= "boom" or not ran) then
-    ledger:fault("%s (%s) has somebody's error", id, what)
+    ledger:fault("%s (%s) has the error of another request", id, what)
   end
 end
 
--- Then what was asked, and what came of it.
+-- Reads the requests of each actor, and compares their results.
 local function read_asked(ledger, dir, who)
   local begun, by = {}, ledger.by
   for letter, id, more in lines(dir, who) do
@@ -199,7 +197,7 @@ local function read_asked(ledger, dir, who)
       local what = begun[id]
       local outcome = letter == "e" and more or letter
       by[outcome] = (by[outcome] or 0) + 1
-      if not what then ledger:fault("%s has an outcome too many (%s)", id, outcome) end
+      if not what then ledger:fault("%s has a second result (%s)", id, outcome) end
       begun[id] = nil
       judge(ledger, id, what, letter, more)
     end
@@ -229,8 +227,6 @@ end
 
 -- Runs ----------------------------------------------------------------------------------------
 
-local here = t.run("cd " .. t.quote(arg[0]:match "^(.*)/" or ".") .. " && pwd").out:gsub("\n", "")
-
 for worker in workers:gmatch "%d+" do
   local queue = worker == "8" and 64 or 16
   t.test(("%s workers, mailboxes of %d"):format(worker, queue), function()
@@ -241,8 +237,8 @@ for worker in workers:gmatch "%d+" do
     t.write(dir .. "/guard.sh", guard)
     local r = t.run(("LIMIT=%d exec bash %s %s %s %s %s %d %s %d %g %d %d"):format(
       seconds + 4 * patience + 10, t.quote(dir .. "/guard.sh"), kit.host(), t.quote(dir .. "/program.lua"),
-      t.quote(dir), worker, queue, t.quote(here), actors, seconds, seed, patience))
-    local text = r.out .. (r.err:gsub("[^\n]*meant: nobody waits[^\n]*\n", ""))
+      t.quote(dir), worker, queue, t.quote(t.root .. "tests/long"), actors, seconds, seed, patience))
+    local text = r.out .. (r.err:gsub("[^\n]*expected: no caller[^\n]*\n", ""))
     if #text > 20000 then text = text:sub(1, 10000) .. "\n…\n" .. text:sub(-10000) end
     t.eq(r.code, 0, "exit code; it printed\n" .. text)
     t.is_nil(r.out:match "HUNG[^\n]*" or r.out:match "QUEUED[^\n]*" or r.out:match "FAILED[^\n]*", text)
@@ -252,7 +248,7 @@ for worker in workers:gmatch "%d+" do
     io.stdout:flush()
     t.eq(ledger.list, {}, ledger.faults .. " faults")
     for _, kind in ipairs { "a", "s", "f", "boom", "dead" } do
-      t.ok((ledger.by[kind] or 0) > 0, "no outcome of kind " .. kind)
+      t.ok((ledger.by[kind] or 0) > 0, "no result of kind " .. kind)
     end
   end)
 end

@@ -1,11 +1,12 @@
--- The actor of ltask_stress.lua: a service that does at random whatever a service can do, to others like
--- it, and notes in a file of its own what it asked, what it ran, and what it heard.
+-- The actor of ltask_stress.lua: a service that makes random requests to other actors. It logs the requests that it
+-- makes, the requests that it executes, and the results to its own file.
 --
 -- A line of the file is a letter and an id (number of the actor : count):
---   c began to call     a has its answer     e has an error instead (and which)
---   s sent (and where)  t ran it here        b set a timer     f it fired
---   x something that must not be (and what)  z came to rest; the id is its address
--- Invariant: `open` holds what this actor waits for, and each entry leaves it once.
+--   c a call began      a the call returned     e the call failed (and the error)
+--   s a send (and its address)                  t a request was executed by this actor
+--   b a timer was set   f the timer fired
+--   x a fault (and its description)             z the actor is idle; the id is its address
+-- Invariant: `open` has the requests and timers that this actor waits for; each is removed once.
 
 local ltask = require "ltask"
 local me, peers = ...
@@ -37,20 +38,20 @@ local function begin(letter, more)
 end
 
 local function finish(letter, id, more)
-  if not open[id] then note("x", id, "heard twice: " .. letter .. (more or "")) end
+  if not open[id] then note("x", id, "a second result: " .. letter .. (more or "")) end
   open[id], waiting = nil, waiting - 1
   note(letter, id, more)
   if waiting == 0 and drained then ltask.wakeup(drained) end
 end
 
--- Most requests are to the living, some to the dead.
+-- Forgets half of the services that have ended, so that few requests are sent to ended services.
 local function forget(addr)
   for i = #peers, 2, -1 do
     if peers[i] == addr and random(2) == 1 then table.remove(peers, i) end
   end
 end
 
--- Which of the errors it is that may come; others are findings.
+-- Returns the kind of an expected error; logs any other error as a fault.
 local function classify(id, err, addr)
   local text = tostring(type(err) == "table" and err.message or err)
   if text:find("boom " .. id, 1, true) then return "boom" end
@@ -60,11 +61,12 @@ local function classify(id, err, addr)
     return "dead"
   end
   if text:find("the system is ending", 1, true) then return "ending" end
-  note("x", id, "strange error: " .. text:gsub("\n", " | "))
-  return "strange"
+  note("x", id, "unexpected error: " .. text:gsub("\n", " | "))
+  return "unexpected"
 end
 
-local function heard(id, addr, value, ok, got, back)
+-- Logs the result of a call.
+local function record(id, addr, value, ok, got, back)
   if not ok then return finish("e", id, classify(id, got, addr)) end
   if got ~= id then note("x", id, "got the answer of " .. tostring(got)) end
   if type(back) ~= type(value) or type(back) ~= "table" and back ~= value then
@@ -84,7 +86,7 @@ end
 
 local function ask(addr, what, value, ...)
   local id = begin("c", what)
-  heard(id, addr, value, pcall(ltask.call, addr, what, id, value, ...))
+  record(id, addr, value, pcall(ltask.call, addr, what, id, value, ...))
 end
 
 -- Requests -----------------------------------------------------------------------------------
@@ -111,7 +113,7 @@ function S.relay(id, value, addr)
   return id, value
 end
 
--- Answers by itself, from a timer.
+-- Answers from a timer.
 function S.later(id, value, time)
   note("t", id)
   local from = ltask.current_session()
@@ -119,7 +121,7 @@ function S.later(id, value, time)
   ltask.timeout(time, function()
     ltask.send_message(from.from, from.session, 2, ltask.pack(id, value))
     local _, pointer, size = ltask.message_receipt()
-    -- Who asked is dead: the message has come back.
+    -- If the caller is dead, the message is returned.
     ltask.remove(pointer, size)
   end)
 end
@@ -129,7 +131,7 @@ function S.note(id, addr)
   if addr then meet(addr) end
 end
 
--- What it does ---------------------------------------------------------------------------------
+-- Actions --------------------------------------------------------------------------------------
 
 local acts = {}
 
@@ -173,9 +175,9 @@ function acts.select()
   end
   for one, results in r:select() do
     if results then
-      heard(one.id, one[1], one.value, true, results[1], results[2])
+      record(one.id, one[1], one.value, true, results[1], results[2])
     else
-      heard(one.id, one[1], one.value, false, one.error)
+      record(one.id, one[1], one.value, false, one.error)
     end
   end
 end
@@ -205,7 +207,7 @@ function acts.sleep()
 end
 
 function acts.raise()
-  ltask.fork(function() error("meant: nobody waits for this", 0) end)
+  ltask.fork(function() error("expected: no caller", 0) end)
 end
 
 local function about_root(name, ...)
@@ -219,7 +221,7 @@ local function about_root(name, ...)
   return result
 end
 
--- A child that ends by itself, by its parent's or by somebody else's kill, at rest or at work.
+-- Spawns a child that ends itself, or that its parent or another actor kills, while it is idle or busy.
 function acts.child()
   if children >= 3 or me.child then return end
   children = children + 1
@@ -243,41 +245,41 @@ local list <const> = {
   "raise",
 }
 
-local lives = 3
-for _ = 1, lives do
+local loops = 3
+for _ = 1, loops do
   ltask.fork(function()
     while not stopping and (me.life or 1) > 0 do
       acts[list[random(#list)]]()
       if me.life then me.life = me.life - 1 end
       if me.pause then ltask.sleep(random(0, me.pause)) end
     end
-    lives = lives - 1
-    if me.life and lives == 0 and not stopping then ltask.quit() end
+    loops = loops - 1
+    if me.life and loops == 0 and not stopping then ltask.quit() end
     if drained then ltask.wakeup(drained) end
   end)
 end
 
 -- The end --------------------------------------------------------------------------------------
 
--- Answers when nothing is under way any more, with how much that was.
+-- Returns the number of requests when all have ended.
 function S.stop()
   stopping = true
-  while waiting > 0 or lives > 0 do
+  while waiting > 0 or loops > 0 do
     drained = {}
     ltask.wait(drained)
   end
   return count
 end
 
--- Everything that others sent has come before this.
+-- The last message: all messages of other actors arrived before it.
 function S.flush()
   note("z", ltask.self())
   log:flush()
 end
 
--- What it still waits for.
+-- Returns the requests that have not ended, and the number of loops that run.
 function S.left()
-  return open, lives
+  return open, loops
 end
 
 if me.event then

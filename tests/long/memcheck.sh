@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the suites of the native modules under valgrind's memcheck: no invalid access, no use of what was
-# never written, no memory lost at the end. Called by tests/run.sh --long, or by hand:
+# Runs the suites of the native modules under valgrind's memcheck: no invalid access, no use of uninitialized memory,
+# no memory lost at the end. Called by tests/run.sh --long, or by hand:
 #   [LIO_BIN=path/to/lio] [LIO_MEMCHECK_SECONDS=240] tests/long/memcheck.sh [WORD]
-# The programs that a suite starts in its host run under memcheck as well. A suite that reports anything,
-# or does not end in time, counts as failed; its own assertions do not, where memcheck's slowness may break
-# deadlines: they are printed. The last line is "N passed, M failed".
+# The programs that a suite starts in its host run under memcheck as well. A suite fails if memcheck reports an error
+# or if it does not end in time. Failed assertions of a suite are only printed, as memcheck is slow and deadlines may
+# pass. The last line is "N passed, M failed".
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -22,15 +22,15 @@ case $lio in
   /*) ;;
   *) lio=$PWD/$lio ;;
 esac
-# The kit looks at each descriptor below the highest, and memcheck's own are the highest there may be.
+# The kit checks each descriptor up to the highest one, and those of memcheck have the highest possible numbers.
 ulimit -n 2048
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# What suites use as their host. Quiet, so that a log has findings only.
+# The host of the suites. Quiet, so that a log has only errors.
 cat >"$scratch/lio" <<END
 #!/bin/sh
-# The VM's memory as malloc's, which memcheck knows.
+# The VM allocates with malloc, which memcheck checks.
 LIO_MALLOC=libc exec valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite \\
   --errors-for-leak-kinds=definite --num-callers=30 --log-file='$scratch/report.%p' '$lio' "\$@"
 END
@@ -45,7 +45,7 @@ check() {
   status=$?
   if [ "$status" = 124 ] || [ "$status" = 137 ]; then what="ran longer than $limit s"; fi
   if [ "$status" -gt 128 ]; then what="ended by signal $((status - 128))"; fi
-  # What valgrind has to say of itself, such as a system call that it does not know, begins with dashes.
+  # Valgrind's own messages, such as an unknown system call, begin with dashes.
   if grep -qs '^==' "$scratch"/report.*; then what='memcheck has found something'; fi
   if [ -z "$what" ]; then
     passed=$((passed + 1))
@@ -59,10 +59,10 @@ check() {
   grep -hs '^==' "$scratch"/report.* | head -n 200 | sed 's/^/    /'
 }
 
-for pattern in selector socket net web json loop task reentry coroutine_wait coroutine_refuse coroutine_diag thread; do
+for pattern in selector socket net web json loop task reentry coroutine_wait thread; do
   for file in tests/"$pattern"_*test.lua; do
     case $file in
-      *selector_scale* | *socket_process*) continue ;; # descriptor limits that memcheck does not keep
+      *selector_scale* | *socket_process*) continue ;; # memcheck does not respect descriptor limits
       *"$word"*) [ -e "$file" ] && check "$file" ;;
     esac
   done

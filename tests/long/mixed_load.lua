@@ -1,11 +1,10 @@
--- A server under a mixed load for minutes: 48 connections that ask for everything there is, some of which they give
--- up, send wrongly or cut off, while 500 others come, idle and go. Every answer must be right, and memory and
--- descriptors of the second half of the time those of the first. Called by tests/run.sh --long, or by hand:
+-- A server under a mixed load for minutes: 48 connections send all kinds of requests, also malformed, aborted and
+-- truncated ones, while 500 idle connections open and close. Every answer must be correct, and the server must not use
+-- more memory or descriptors in the second half of the time. Called by tests/run.sh --long, or by hand:
 --   lio tests/long/mixed_load.lua [seconds (600) [workers (1) [seed]]]
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local json = require "lio.json"
 local lio = require "lio"
 local loop = require "lio.loop"
@@ -14,7 +13,7 @@ local SECONDS <const> = tonumber(arg[1]) or 600
 local WORKERS <const> = math.tointeger(tonumber(arg[2] or 1))
 local SEED <const> = math.tointeger(tonumber(arg[3])) or os.time()
 local CONNECTIONS <const>, IDLE <const> = 48, 500
-local GROWTH <const> = 1024 -- KiB that a worker may have more in the second half than in the first
+local GROWTH <const> = 1024 -- KiB by which a worker may grow from the first half to the second
 local LARGE <const> = ("0123456789abcdef"):rep(6400)
 
 math.randomseed(SEED)
@@ -31,102 +30,102 @@ local function post(c, path, body, more)
   return c:ask(("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n%s"):format(path, #body, more or "", body))
 end
 
--- What a connection may do, by name: (share, function(client)); one that returns true has used it up.
-local deeds = {}
+-- The actions of a connection: a name, a weight and a function(client). If it returns true, the connection is used up.
+local actions = {}
 
-local function deed(name, share, f) deeds[#deeds + 1] = { name = name, share = share, f = f } end
+local function action(name, share, f) actions[#actions + 1] = { name = name, share = share, f = f } end
 
--- An answer with this body and status 200.
+-- Asserts that an answer has this body and status 200.
 local function gives(answer, body)
   t.eq(answer.status, 200)
-  t.ok(answer.body == body, "the body is another")
+  t.ok(answer.body == body, "the body differs")
 end
 
-deed("hello", 30, function(c) gives(get(c, "/"), "Hello, World!\n") end)
-deed("pipelined", 5, function(c)
+action("hello", 30, function(c) gives(get(c, "/"), "Hello, World!\n") end)
+action("pipelined", 5, function(c)
   c:send(("GET / HTTP/1.1\r\nHost: x\r\n\r\n"):rep(8))
   for _ = 1, 8 do gives(c:response "GET", "Hello, World!\n") end
 end)
-deed("JSON", 10, function(c)
+action("JSON", 10, function(c)
   local user, number = random(1000000), random(1000)
   local answer = get(c, ("/users/%d/posts/%d?more=%d"):format(user, number, user))
   t.eq(json.decode(answer.body), { user = tostring(user), post = tostring(number) })
 end)
-deed("large", 4, function(c) gives(get(c, "/large"), LARGE) end)
-deed("compressed", 1, function(c)
+action("large", 4, function(c) gives(get(c, "/large"), LARGE) end)
+action("compressed", 1, function(c)
   local answer = get(c, "/squeezed/text", "Accept-Encoding: gzip\r\n")
   t.eq(answer.headers["content-encoding"], "gzip")
   t.ok(#answer.body < 2000)
 end)
-deed("echo", 8, function(c)
+action("echo", 8, function(c)
   local body = LARGE:sub(1, random(random() < 0.1 and #LARGE or 4000))
   gives(post(c, "/echo", body, "Content-Type: text/plain\r\n"), body)
 end)
-deed("mirror", 3, function(c)
+action("mirror", 3, function(c)
   local body = LARGE:sub(1, random(60000))
   gives(post(c, "/mirror", body), body)
 end)
-deed("form", 2, function(c)
+action("form", 2, function(c)
   local file = LARGE:sub(1, random(40000))
   local body = '--B\r\nContent-Disposition: form-data; name="value"\r\n\r\nv\r\n--B\r\n'
     .. 'Content-Disposition: form-data; name="upload"; filename="f"\r\n\r\n' .. file .. "\r\n--B--\r\n"
   local answer = post(c, "/form", body, "Content-Type: multipart/form-data; boundary=B\r\n")
   t.eq(json.decode(answer.body), { value = "v", size = #file })
 end)
-deed("pieces", 4, function(c) gives(get(c, "/pieces"), LARGE:sub(1, 1000):rep(10)) end)
-deed("static file", 5, function(c) gives(get(c, "/files/small.txt"), LARGE:sub(1, 1024)) end)
-deed("static 1 MiB", 1, function(c) t.eq(#get(c, "/files/large.bin").body, 1024 * 1024) end)
-deed("range", 2, function(c)
+action("pieces", 4, function(c) gives(get(c, "/pieces"), LARGE:sub(1, 1000):rep(10)) end)
+action("static file", 5, function(c) gives(get(c, "/files/small.txt"), LARGE:sub(1, 1024)) end)
+action("static 1 MiB", 1, function(c) t.eq(#get(c, "/files/large.bin").body, 1024 * 1024) end)
+action("range", 2, function(c)
   local answer = get(c, "/files/large.bin", "Range: bytes=1000-1999\r\n")
   t.eq({ answer.status, #answer.body }, { 206, 1000 })
 end)
-deed("listing, absent, forbidden", 2, function(c)
+action("listing, absent, forbidden", 2, function(c)
   t.eq(get(c, "/files/absent").status, 404)
   t.eq(get(c, "/nothing").status, 404)
   t.eq(c:ask("DELETE / HTTP/1.1\r\nHost: x\r\n\r\n").status, 405)
 end)
-deed("handler that fails", 1, function(c) t.eq(get(c, "/fail").status, 500) end)
-deed("handler that waits", 4, function(c) gives(get(c, "/wait"), "late\n") end)
-deed("threads", 2, function(c) gives(get(c, "/threads"), "3") end)
-deed("generator", 2, function(c) gives(get(c, "/generator"), "210") end)
-deed("events", 1, function(c)
+action("handler that fails", 1, function(c) t.eq(get(c, "/fail").status, 500) end)
+action("handler that waits", 4, function(c) gives(get(c, "/wait"), "late\n") end)
+action("threads", 2, function(c) gives(get(c, "/threads"), "3") end)
+action("generator", 2, function(c) gives(get(c, "/generator"), "210") end)
+action("events", 1, function(c)
   local answer = get(c, "/events", "Accept: text/event-stream\r\n")
   t.eq(select(2, answer.body:gsub("data: event %d", "")), 5)
   return true
 end)
-deed("connection: close", 8, function(c)
+action("connection: close", 8, function(c)
   gives(get(c, "/", "Connection: close\r\n"), "Hello, World!\n")
   return true
 end)
-deed("new connection", 5, function() return true end)
-deed("malformed", 1, function(c)
+action("new connection", 5, function() return true end)
+action("malformed", 1, function(c)
   t.eq(c:ask("GET /bad path HTTP/1.1\r\nHost: x\r\n\r\n").status, 400)
   return true
 end)
-deed("head cut off", 2, function(c)
+action("head cut off", 2, function(c)
   c:send "GET / HTTP/1.1\r\nHo"
   return true
 end)
-deed("body cut off", 2, function(c)
+action("body cut off", 2, function(c)
   c:send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n", LARGE:sub(1, random(4000)))
   return true
 end)
-deed("answer given up", 2, function(c)
+action("answer given up", 2, function(c)
   c:send "GET /files/large.bin HTTP/1.1\r\nHost: x\r\n\r\n"
   c.c:recv(random(20000))
   return true
 end)
-deed("wait given up", 2, function(c)
+action("wait given up", 2, function(c)
   c:send("GET ", random() < 0.5 and "/threads" or "/wait", " HTTP/1.1\r\nHost: x\r\n\r\n")
   return true
 end)
 
 local total = 0
-for _, one in ipairs(deeds) do total = total + one.share end
+for _, one in ipairs(actions) do total = total + one.share end
 
 local function choose()
   local n = random(total)
-  for _, one in ipairs(deeds) do
+  for _, one in ipairs(actions) do
     n = n - one.share
     if n <= 0 then return one end
   end
@@ -134,7 +133,7 @@ end
 
 local state = { stopped = false, running = 0 }
 
--- Does one thing after another, on a connection as long as that lasts.
+-- Executes random actions; opens a new connection when one is used up.
 local function work()
   local c
   while not state.stopped do
@@ -151,7 +150,7 @@ local function work()
   if c then c:close() end
 end
 
--- Holds a connection that has asked once, for up to 20 s.
+-- Sends one request on a connection, and keeps it open for up to 20 s.
 local function idle()
   while not state.stopped do
     local c = http.open(port)
@@ -176,13 +175,13 @@ local function memory()
   return json.decode(get(c, "/memory", "Connection: close\r\n").body)
 end
 
--- How many descriptors the server has open.
+-- Returns the number of open descriptors of the server.
 local function descriptors(pid)
   local f <close> = assert(io.popen(("ls /proc/%d/fd | wc -l"):format(pid)))
   return tonumber(f:read "a")
 end
 
--- How many it has open once that does not change any more: workers have begun, ends were heard of.
+-- Waits until the number of open descriptors is stable, as workers have started and closed connections are removed.
 local function settled(pid)
   local before, same = -1, 0
   repeat
@@ -193,7 +192,7 @@ local function settled(pid)
   return before
 end
 
--- The most of a figure in the samples of a part of the time.
+-- Returns the maximum of a value among the samples of a part of the time.
 local function most(samples, key, from, to)
   local found = 0
   for i = math.ceil(#samples * from) + 1, math.floor(#samples * to) do found = math.max(found, samples[i][key]) end
@@ -237,7 +236,7 @@ t.test(("%d s with %d workers, seed %d"):format(SECONDS, WORKERS, SEED), functio
     after = settled(pid)
   end)
   if state.problem then error(state.problem, 0) end
-  for _, one in ipairs(deeds) do t.ok(counts[one.name], one.name .. " was never done") end
+  for _, one in ipairs(actions) do t.ok(counts[one.name], one.name .. " was never done") end
   t.eq(after, before, "descriptors")
   for _, key in ipairs { "resident", "lua" } do
     local early, late = most(samples, key, 0.25, 0.6), most(samples, key, 0.65, 1)

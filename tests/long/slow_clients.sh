@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # slowhttptest holds 1,000 connections with slow heads, then slow bodies, then slow reading, while a second client
-# measures: 99 of 100 of its requests take less than 50 ms, and none fails. Bounded by 100 s.
-# `slow_clients.sh` prints the figures of each mode, and those without an attack before them.
+# measures its requests: 99 of 100 take less than 50 ms, and none fails. Bounded by 100 s.
+# `slow_clients.sh` prints the results without an attack, and then those of each mode.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -35,7 +35,7 @@ check() {
   if "${@:2}"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "failed: $1"; fi
 }
 
-# measure NAME SECONDS: prints the second client's figures; they are in $figures.
+# measure NAME SECONDS: prints the results of the second client, and sets $figures.
 measure() {
   figures=$(timeout $(($2 + 30)) "$lio" tests/peers/latency.lua "$port" "$2")
   echo "$1: $figures"
@@ -48,7 +48,7 @@ below_50() {
   awk -v p99="${p99:-1000}" 'BEGIN { exit !(p99 < 50) }'
 }
 
-# mode NAME SECONDS OPTION...: slowhttptest with 1,000 connections for so long, and the second client beside it.
+# mode NAME SECONDS OPTION...: runs slowhttptest with 1,000 connections for SECONDS, beside the second client.
 mode() {
   local name=$1 seconds=$2 most=0 open
   shift 2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A GiB through `lio serve`: constant memory, resumption bit for bit by `curl -C -`, downloads that are given up
-# leave nothing open. Called by tests/run.sh --long, or by hand: [LIO_BIN=path/to/lio] tests/long/static_big.sh
-# Needs curl, cmp and a GiB of room in the temporary folder. The last line is "N passed, M failed".
+# 1 GiB through `lio serve`: memory is constant, `curl -C -` resumes a download exactly, and aborted downloads leave no
+# descriptor open. Called by tests/run.sh --long, or by hand: [LIO_BIN=path/to/lio] tests/long/static_big.sh
+# Needs curl, cmp and 1 GiB of space in the temporary folder. The last line is "N passed, M failed".
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -27,7 +27,7 @@ peak() { awk '/VmHWM/ { print $2 }' "/proc/$pid/status"; }
 descriptors() { ls "/proc/$pid/fd" | wc -l; }
 
 mkdir "$dir/site"
-# Sparse, but no two of its parts are the same at the same place.
+# A sparse file in which any two parts differ.
 truncate -s 1G "$dir/site/big.bin"
 for at in 0 100 333 512 700 900 1023; do
   head -c 65536 /dev/urandom | dd of="$dir/site/big.bin" bs=1M seek=$at conv=notrunc status=none
@@ -48,7 +48,7 @@ check "a GiB arrives as it is" cmp <(curl -fsS "${url}big.bin") "$dir/site/big.b
 echo "memory: $before KiB before, $(rss) KiB after, $(peak) KiB at most"
 check "memory grows by less than 4 MiB" test $(($(peak) - before)) -lt 4096
 
-# Cut short five times, then to the end.
+# Aborted five times, then completed.
 for seconds in 0.2 0.3 0.2 0.4 0.2; do
   curl -sS -C - --limit-rate 200M --max-time "$seconds" -o "$dir/got" "${url}big.bin" 2>/dev/null
 done

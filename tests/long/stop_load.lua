@@ -1,17 +1,16 @@
--- A server under the load of 64 connections is told to stop, at 20 different moments: every request whose bytes had
--- arrived gets its whole answer, the process ends within its grace time, with exit code 0. Bounded by 120 s.
--- Plain requests, bodies both ways, answers in pieces, handlers that wait, one to three pipelined.
+-- A server under the load of 64 connections gets SIGTERM, at 20 different moments. Every request whose bytes have
+-- arrived gets its complete answer, and the process ends within its grace time with exit code 0. Bounded by 120 s.
+-- Some requests have bodies, some answers are sent in pieces, some handlers wait; one to three requests are pipelined.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
-local http = require "tests.http_client"
+local http = require "tests.kit.raw_http"
 local lio = require "lio"
 local loop = require "lio.loop"
 
 local CONNECTIONS <const>, ROUNDS <const>, GRACE <const> = 64, 20, 5
 local BODY <const> = ("0123456789"):rep(5000)
 
--- What is asked, and the body that answers it.
+-- The requests, and the bodies of their answers.
 local KINDS <const> = {
   { "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "Hello, World!\n" },
   { "GET /slow?seconds=0.05 HTTP/1.1\r\nHost: x\r\n\r\n", "late\n" },
@@ -20,7 +19,7 @@ local KINDS <const> = {
   { "GET /large?kib=64 HTTP/1.1\r\nHost: x\r\n\r\n", ("0123456789abcdef"):rep(4096) },
 }
 
--- Asks until the server ends the connection. `member.sent` and `member.answered` count.
+-- Sends requests until the server closes the connection. Counts in `member.sent` and `member.answered`.
 local function ask_on(member, state)
   local client <close> = http.open(state.port)
   while not state.stopped do
@@ -58,7 +57,7 @@ local function one_round(seconds)
       end)
     end
     loop.sleep(seconds)
-    -- This task does not wait in between: what counts as sent is in the server's system.
+    -- This task does not wait between the sends: all counted requests are in the socket buffers.
     for _, member in ipairs(members) do member.due = member.sent end
     told = lio.now()
     child:kill()

@@ -1,8 +1,7 @@
--- A million random operations over threads, scopes, kills, timeouts, waits and coroutines against a model,
--- and at the end nothing is left, of memory neither. Called by tests/run.sh --long, or by hand:
+-- A million random operations on threads, scopes, kills, timeouts, waits and coroutines, compared with a model. No
+-- task, timer, socket or memory is left at the end. Called by tests/run.sh --long, or by hand:
 --   lio tests/long/thread_model.lua [operations (1000000) [seed]]
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
 local lio = require "lio"
 local loop = require "lio.loop"
@@ -11,7 +10,7 @@ local run = require "tests.model.run"
 local operations = tonumber(arg[1]) or 1000000
 local seed = tonumber(arg[2]) or os.time() % 1000000
 local SECONDS <const> = 600
-local GROWTH <const> = 512 -- KiB that the whole run may leave behind
+local GROWTH <const> = 512 -- KiB by which the whole run may increase memory
 
 print(("seed %d, %d operations, %d s at most"):format(seed, operations, SECONDS))
 io.stdout:flush()
@@ -37,7 +36,7 @@ local function progress(done)
 end
 
 t.test("no difference and no leak, seed " .. seed, function()
-  -- What is made once is there before memory is looked at.
+  -- The first run makes the objects that are made once, before memory is measured.
   local _, early = check(2000, seed + 1)
   if early then error(early, 0) end
   local before = memory()

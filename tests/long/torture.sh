@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A million requests of all kinds, good, bad, cut short and given up, against a live server: every valid one
-# is answered, every malformed one refused, nothing leaks (bench/torture says how). Bounded by 400 s.
+# A million requests of all kinds, also malformed, truncated and aborted ones: every valid request is answered, every
+# malformed one is refused, and no resource leaks (bench/torture describes it). Bounded by 400 s.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 

@@ -1,4 +1,4 @@
--- The application that bench/torture drives: lio tests/long/torture_server.lua [address = 127.0.0.1:0]
+-- The server for bench/torture: lio tests/long/torture_server.lua [address = 127.0.0.1:0]
 
 local web = require "lio.webserver"
 

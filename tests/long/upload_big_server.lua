@@ -1,16 +1,16 @@
--- The server of upload_big.lua: counts and hashes what it is sent, and tells its memory and CPU time.
+-- The server of upload_big.lua: counts and hashes the bytes that it receives, and reports its memory and CPU time.
 
 local web = require "lio.webserver"
 
 local app = web.new { body = 2 ^ 40 }
 
--- What `/proc/self/status` says, in KiB.
+-- Returns a value of `/proc/self/status`, in KiB.
 local function status(name)
   local f <close> = assert(io.open "/proc/self/status")
   return tonumber(f:read "a":match(name .. ":%s*(%d+) kB"))
 end
 
--- `sha256sum` of what is written to the returned function; it gives the sum when it is called without.
+-- Returns a function that passes its argument to `sha256sum`, and without argument returns the sum.
 local function hasher()
   local name = os.tmpname()
   local pipe = assert(io.popen("sha256sum >" .. name, "w"))
@@ -23,7 +23,7 @@ local function hasher()
   end
 end
 
--- Reads pieces to the end; hashes them when the query says so.
+-- Reads all pieces; hashes them if the query has `hash`.
 local function consume(req, pieces)
   local hash = req.query.hash and hasher()
   local size = 0

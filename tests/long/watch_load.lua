@@ -1,16 +1,15 @@
--- `lio --watch` under load for longer: 64 connections hammer a server, half of them with a new connection for
--- each request, while it restarts 50 times, by changes and by SIGHUP. No connection may be refused, and no
--- request may be left without its answer.
+-- `lio --watch` under load: 64 connections send requests, half of them with a new connection for each request, while
+-- the server restarts 50 times, because of changed files and SIGHUP. No connection may be refused, and every request
+-- must be answered.
 
-package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
 local t = require "tests.kit"
-local kit = require "tests.watchkit"
+local kit = require "tests.kit.watched_program"
 
 local CLIENTS <const>, RESTARTS <const> = 64, 50
 
 local function version(i) return kit.server(('"version %d"'):format(i)) end
 
-t.test("64 connections and 50 restarts: nothing is refused, nothing lost", function()
+t.test("64 connections and 50 restarts: no connection is refused and no request is lost", function()
   local p <close> = kit.start { ["server.lua"] = version(1) }
   local port = p:serving()
   p:settled()

@@ -1,15 +1,15 @@
--- What the property test of lio.thread does next: random actions of the driver and commands for threads,
--- chosen by their weights and by what the model says is possible. Called by tests/model/run.lua.
--- Invariant: every id is given once; what is chosen depends on the seed and on the model alone.
+-- Chooses the next steps of the property test of lio.thread: random actions of the driver and commands for threads,
+-- by their weights, among those that the model allows. Called by tests/model/run.lua.
+-- Invariant: every id is used once; the choice depends only on the seed and on the model.
 
 local Chooser = {}
 Chooser.__index = Chooser
 
 local choose = {}
 
--- With less threads more begin; with more the choice is among what ends some.
+-- Below FEW threads more are started; above CROWD the choice is among commands that end threads.
 local FEW <const>, CROWD <const> = 12, 24
--- How long an ended one is still spoken of, in ids.
+-- How long the id of an ended thread, scope or coroutine is still used: for this many newer ids.
 local KEPT <const> = { thread = 60, scope = 20, co = 20 }
 
 -- Commands and their weights.
@@ -18,19 +18,19 @@ local COMMANDS <const> = {
   pcall = 6, scope = 5, create = 7, yield = 5, resume = 7, co_status = 3, close = 4, token = 4, sleep = 3,
   nap = 3, timeout = 5, all = 4, race = 4,
 }
--- What a new thread may do before it is told anything.
+-- Commands that a new thread may execute before the driver sends it one.
 local IN_SCRIPT <const> = {
   ret = 8, err = 4, spawn = 4, wait = 3, kill = 1, status = 1, token = 2, sleep = 1, scope_spawn = 2,
 }
--- What ends threads.
+-- Commands that end threads.
 local IN_CROWD <const> = { ret = 10, err = 5, kill = 4, wait = 3, resume = 1, yield = 1, close = 1 }
 local ACTIONS <const> = {
-  tell = 75, tell_any = 3, interrupt = 3, wake = 8, interrupt_token = 2, wake_sleeper = 4, kill = 4, status = 2,
+  command = 75, command_any = 3, interrupt = 3, wake = 8, interrupt_token = 2, wake_sleeper = 4, kill = 4, status = 2,
   root = 5, orphan = 2, reap = 4, collect = 0.05,
 }
 
--- A list of names from which a number below its total chooses.
-local function wheel(weights, without)
+-- Names with the bounds of their intervals: a number below `total` chooses the name whose interval has it.
+local function weighted(weights, without)
   local names, total = {}, 0
   for name in pairs(weights) do names[#names + 1] = name end
   table.sort(names)
@@ -42,18 +42,18 @@ local function wheel(weights, without)
   return { names = names, bounds = bounds, total = total }
 end
 
---- A chooser for a seed. `opts.without`: a set of names that are not chosen.
+--- Returns a chooser for a seed. `opts.without`: a set of names that it never chooses.
 function choose.new(seed, opts)
   local without = opts.without or {}
   local self = setmetatable({ ids = { thread = 0, scope = 0, co = 0, frame = 0, value = 0 } }, Chooser)
   self.state = seed * 2 + 1
-  self.commands, self.in_script = wheel(COMMANDS, without), wheel(IN_SCRIPT, without)
-  self.in_crowd, self.actions = wheel(IN_CROWD, without), wheel(ACTIONS, without)
+  self.commands, self.in_script = weighted(COMMANDS, without), weighted(IN_SCRIPT, without)
+  self.in_crowd, self.actions = weighted(IN_CROWD, without), weighted(ACTIONS, without)
   for _ = 1, 4 do self:random(2) end
   return self
 end
 
---- A number from 1 to `n`. A generator of its own (xorshift), the same in every Lua.
+--- Returns a number from 1 to `n`, from a xorshift generator, which is the same in every version of Lua.
 function Chooser:random(n)
   local x = self.state
   x = x ~ (x << 13)
@@ -63,7 +63,8 @@ function Chooser:random(n)
   return (x >> 11) % n + 1
 end
 
-function Chooser:spin(which)
+-- Chooses a name by its weight.
+function Chooser:pick(which)
   local at = (self:random(1 << 30) - 1) / (1 << 30) * which.total
   for i, bound in ipairs(which.bounds) do
     if at < bound then return which.names[i] end
@@ -75,19 +76,19 @@ function Chooser:id(kind)
   return self.ids[kind]
 end
 
---- Whether an id is so old that its thread, scope or coroutine is forgotten when it has ended.
+--- Whether an id is old enough that its thread, scope or coroutine is forgotten when it has ended.
 function Chooser:is_old(kind, id)
   return id < self.ids[kind] - KEPT[kind]
 end
 
--- One of the ids that are not forgotten, most often of a thread that lives.
+-- Returns one of the ids that are not forgotten, usually that of a thread that has not ended.
 function Chooser:some_thread(w)
   if self:random(4) > 1 and #self.living > 0 then return self.living[self:random(#self.living)].id end
   local id = self.ids.thread - self:random(KEPT.thread) + 1
   return w.threads[id] and id or math.max(self.ids.thread, 1)
 end
 
--- A scope or coroutine, most often one that is not closed.
+-- Returns the id of a scope or a coroutine, usually of one that is not closed.
 function Chooser:some(kind)
   local open = self.open[kind]
   if self:random(4) > 1 and #open > 0 then return open[self:random(#open)] end
@@ -104,57 +105,57 @@ function Chooser:some_threads(w, most)
   return ids
 end
 
-local with = {} -- what a command needs besides its name
+local args = {} -- by command, a function that chooses its arguments
 
-function with.ret(self) return { value = self:value "v" } end
+function args.ret(self) return { value = self:value "v" } end
 
-function with.err(self) return { value = self:value "e" } end
+function args.err(self) return { value = self:value "e" } end
 
-function with.spawn(self, w, depth) return { child = self:child(w, depth + 1) } end
+function args.spawn(self, w, depth) return { child = self:child(w, depth + 1) } end
 
-function with.scope_spawn(self, w, depth) return { scope = self:some "scope", child = self:child(w, depth + 1) } end
+function args.scope_spawn(self, w, depth) return { scope = self:some "scope", child = self:child(w, depth + 1) } end
 
-function with.wait(self, w) return { ids = self:some_threads(w, 3) } end
+function args.wait(self, w) return { ids = self:some_threads(w, 3) } end
 
-function with.scope_wait(self) return { scope = self:some "scope" } end
+function args.scope_wait(self) return { scope = self:some "scope" } end
 
-function with.kill(self, w) return { id = self:some_thread(w) } end
+function args.kill(self, w) return { id = self:some_thread(w) } end
 
-with.status = with.kill
+args.status = args.kill
 
-function with.pcall(self) return { frame = self:frame() } end
+function args.pcall(self) return { frame = self:frame() } end
 
-function with.scope(self) return { frame = self:frame(), scope = self:id "scope" } end
+function args.scope(self) return { frame = self:frame(), scope = self:id "scope" } end
 
-function with.create(self) return { frame = self:frame(), co = self:id "co" } end
+function args.create(self) return { frame = self:frame(), co = self:id "co" } end
 
-function with.resume(self) return { co = self:some "co" } end
+function args.resume(self) return { co = self:some "co" } end
 
-with.co_status, with.close = with.resume, with.resume
+args.co_status, args.close = args.resume, args.resume
 
-function with.timeout(self, w, depth) return { far = self:random(2) == 1, child = self:child(w, depth + 1) } end
+function args.timeout(self, w, depth) return { far = self:random(2) == 1, child = self:child(w, depth + 1) } end
 
-function with.all(self, w, depth)
+function args.all(self, w, depth)
   local c = { ids = {}, children = {} }
   if self:random(3) == 1 then c.ids = self:some_threads(w, 2) end
   for i = 1, self:random(4) - 1 do c.children[i] = self:child(w, depth + 1) end
   return c
 end
 
-with.race = with.all
+args.race = args.all
 
 function Chooser:frame()
   return "f" .. self:id "frame"
 end
 
 function Chooser:command(w, which, depth)
-  local op = self:spin(which)
-  local c = with[op] and with[op](self, w, depth) or {}
+  local op = self:pick(which)
+  local c = args[op] and args[op](self, w, depth) or {}
   c.op = op
   return c
 end
 
---- A new thread: its number, its first frame, and what it does at once.
+--- Returns a new thread: its id, its first frame, and the commands that it executes at once.
 function Chooser:child(w, depth)
   local child = { script = {} }
   if depth < 4 and self:random(2) == 1 then
@@ -167,7 +168,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Actions
 
--- The threads that are blocked so.
+-- Returns one of the threads whose block is of this kind.
 function Chooser:blocked(kind)
   local list = {}
   for _, th in ipairs(self.living) do
@@ -177,18 +178,18 @@ function Chooser:blocked(kind)
 end
 
 local ACT_ON <const> = {
-  tell = "idle", interrupt = "idle", wake = "token", interrupt_token = "token", wake_sleeper = "sleep",
+  command = "idle", interrupt = "idle", wake = "token", interrupt_token = "token", wake_sleeper = "sleep",
 }
 
 local make = {}
 
-function make.tell(self, w, th)
+function make.command(self, w, th)
   local which = #self.living > CROWD and self.in_crowd or self.commands
-  return { act = "tell", id = th.id, command = self:command(w, which, 1) }
+  return { act = "command", id = th.id, command = self:command(w, which, 1) }
 end
 
-function make.tell_any(self, w)
-  return { act = "tell", id = self:some_thread(w), command = self:command(w, self.in_crowd, 1) }
+function make.command_any(self, w)
+  return { act = "command", id = self:some_thread(w), command = self:command(w, self.in_crowd, 1) }
 end
 
 function make.root(self, w) return { act = "root", child = self:child(w, 1) } end
@@ -215,10 +216,10 @@ make.interrupt_token, make.wake_sleeper = of_blocked("interrupt_token", "i"), of
 
 function make.collect() return { act = "collect" } end
 
--- An action that is possible now.
+-- Returns an action that is possible now.
 function Chooser:action(w)
   while true do
-    local act = self:spin(self.actions)
+    local act = self:pick(self.actions)
     if #self.living < FEW and self:random(4) == 1 then act = "root" end
     if #self.zombies > CROWD then act = "reap" end
     local on = ACT_ON[act]
@@ -226,15 +227,15 @@ function Chooser:action(w)
     local crowded = #self.living > CROWD and (act == "root" or act == "orphan")
     local action = (th or not on) and not crowded and make[act](self, w, th)
     if action then return action end
-    if act == "tell" and self.living[1] then
-      -- Nobody is idle: end somebody.
+    if act == "command" and self.living[1] then
+      -- No thread is idle: end one.
       return { act = "kill", id = self.living[self:random(#self.living)].id }
     end
   end
 end
 
--- Whether what the action does sets a timer of 0 seconds. The moment at which it fires among other things is
--- nobody's business, so such an action stands alone.
+-- Whether the action sets a timer of 0 seconds. The order in which it fires among other events is not defined, so such
+-- an action is the only one of its batch.
 local function is_timed(action)
   local c = action.command
   return c and (c.op == "nap" or c.op == "timeout" and not c.far)
@@ -242,7 +243,7 @@ end
 
 local function by_id(a, b) return a.id < b.id end
 
---- Up to three actions, which are done before anything runs.
+--- Returns up to three actions. The driver does all of them before any thread runs.
 function Chooser:batch(w)
   self.living, self.zombies = {}, {}
   for _, th in pairs(w.threads) do

@@ -1,6 +1,6 @@
--- The real side of the property test of lio.thread: threads that do what they are told, one command at a
--- time, and write down what they see. tests/model/world.lua predicts what they write; run.lua compares.
--- Invariant: a thread does nothing of its own accord; between commands it waits on "c" and its number.
+-- The real side of the property test of lio.thread: threads that execute commands of the driver, one at a time, and
+-- log the results. tests/model/world.lua predicts the log; run.lua compares both.
+-- Invariant: a thread does nothing without a command; between commands it waits for the token "c" and its id.
 
 local coroutine = require "lio.coroutine"
 local loop = require "lio.loop"
@@ -9,7 +9,7 @@ local thread = require "lio.thread"
 
 local real = { log = {} }
 
-local handles, scopes, cos, people = {}, {}, {}, {}
+local handles, scopes, cos, states = {}, {}, {}, {}
 
 local FAR <const> = 1e6 -- seconds
 
@@ -19,7 +19,7 @@ local function log(...)
   real.log[#real.log + 1] = table.concat(v, " ")
 end
 
--- A result of all: each one's values.
+-- The results of thread.all, with the values of all threads as one string.
 local function flat(ok, list, ...)
   if ok ~= true or type(list) ~= "table" then return ok, list, ... end
   local out = {}
@@ -27,7 +27,7 @@ local function flat(ok, list, ...)
   return ok, "[" .. table.concat(out, " ") .. "]", ...
 end
 
--- Misuse raises; what it says is for other tests.
+-- Misuse raises; other tests check the messages.
 local function or_raised(ok, ...)
   if ok then return ... end
   return "raised"
@@ -37,8 +37,8 @@ local function closer(frame)
   return setmetatable({}, { __close = function(_, e) log("close", frame, e) end })
 end
 
--- `ctx` belongs to one coroutine; `ctx.me` is who runs it now. A coroutine that yields may be resumed by
--- another thread.
+-- `ctx` belongs to one coroutine; `ctx.me` is the thread that runs it now. Another thread may resume a coroutine that
+-- has yielded.
 local function next_command(ctx)
   local me = ctx.me
   local command = table.remove(me.script, 1)
@@ -67,13 +67,13 @@ local function run_thread(me)
   return frame({ me = me, own = true }, me.frame)
 end
 
-local function person(child)
+local function new_thread(child)
   local me = { id = child.id, frame = child.frame, script = table.move(child.script, 1, #child.script, 1, {}) }
-  people[me.id] = me
+  states[me.id] = me
   return me
 end
 
--- The handles of the given ids; nil when there is none for one of them.
+-- Returns the handles of the given ids, or nil if one of them has no handle.
 local function known(ids)
   local list = {}
   for i, id in ipairs(ids) do
@@ -83,49 +83,49 @@ local function known(ids)
   return list
 end
 
-local function tell(ctx, ...)
+local function record(ctx, ...)
   log("t" .. ctx.me.id, ...)
 end
 
 function ops.spawn(ctx, c)
-  handles[c.child.id] = thread.spawn(run_thread, person(c.child))
-  tell(ctx, "spawned", c.child.id)
+  handles[c.child.id] = thread.spawn(run_thread, new_thread(c.child))
+  record(ctx, "spawned", c.child.id)
 end
 
 function ops.scope_spawn(ctx, c)
   local scope = scopes[c.scope]
-  if not scope then return tell(ctx, "no scope") end
-  local ok, h = pcall(scope.spawn, scope, run_thread, person(c.child))
+  if not scope then return record(ctx, "no scope") end
+  local ok, h = pcall(scope.spawn, scope, run_thread, new_thread(c.child))
   if ok then handles[c.child.id] = h end
-  tell(ctx, "spawned in scope", ok)
+  record(ctx, "spawned in scope", ok)
 end
 
 function ops.wait(ctx, c)
   local list = known(c.ids)
-  if not list then return tell(ctx, "no handle") end
-  tell(ctx, "wait", or_raised(pcall(thread.wait, table.unpack(list))))
+  if not list then return record(ctx, "no handle") end
+  record(ctx, "wait", or_raised(pcall(thread.wait, table.unpack(list))))
 end
 
 function ops.scope_wait(ctx, c)
   local scope = scopes[c.scope]
-  if not scope then return tell(ctx, "no scope") end
-  tell(ctx, "scope wait", scope:wait())
+  if not scope then return record(ctx, "no scope") end
+  record(ctx, "scope wait", scope:wait())
 end
 
 function ops.kill(ctx, c)
-  if not handles[c.id] then return tell(ctx, "no handle") end
-  tell(ctx, "kill", or_raised(pcall(thread.kill, handles[c.id])))
+  if not handles[c.id] then return record(ctx, "no handle") end
+  record(ctx, "kill", or_raised(pcall(thread.kill, handles[c.id])))
 end
 
 function ops.status(ctx, c)
-  if not handles[c.id] then return tell(ctx, "no handle") end
-  tell(ctx, "status", thread.status(handles[c.id]))
+  if not handles[c.id] then return record(ctx, "no handle") end
+  record(ctx, "status", thread.status(handles[c.id]))
 end
 
 function ops.pcall(ctx, c)
-  -- Not in one expression: who runs this when pcall returns may be another than who called it.
+  -- Not in one expression: the thread that runs this when pcall returns may not be the one that called it.
   local ok, value = pcall(frame, ctx, c.frame)
-  tell(ctx, "pcall", ok, value)
+  record(ctx, "pcall", ok, value)
 end
 
 local function scope_frame(ctx, c)
@@ -137,83 +137,83 @@ end
 
 function ops.scope(ctx, c)
   local value = scope_frame(ctx, c)
-  tell(ctx, "scope left", value)
+  record(ctx, "scope left", value)
 end
 
 function ops.create(ctx, c)
   cos[c.co] = coroutine.create(function(me)
     return frame({ me = me }, c.frame)
   end)
-  tell(ctx, "resume", coroutine.resume(cos[c.co], ctx.me))
+  record(ctx, "resume", coroutine.resume(cos[c.co], ctx.me))
 end
 
 function ops.yield(ctx)
-  if ctx.own then return tell(ctx, "nothing to yield to") end
+  if ctx.own then return record(ctx, "nothing to yield to") end
   ctx.me = coroutine.yield "yielded"
-  tell(ctx, "resumed")
+  record(ctx, "resumed")
 end
 
 function ops.resume(ctx, c)
-  if not cos[c.co] then return tell(ctx, "no coroutine") end
-  tell(ctx, "resume", coroutine.resume(cos[c.co], ctx.me))
+  if not cos[c.co] then return record(ctx, "no coroutine") end
+  record(ctx, "resume", coroutine.resume(cos[c.co], ctx.me))
 end
 
 function ops.co_status(ctx, c)
-  if not cos[c.co] then return tell(ctx, "no coroutine") end
-  tell(ctx, "coroutine status", coroutine.status(cos[c.co]))
+  if not cos[c.co] then return record(ctx, "no coroutine") end
+  record(ctx, "coroutine status", coroutine.status(cos[c.co]))
 end
 
 function ops.close(ctx, c)
-  if not cos[c.co] then return tell(ctx, "no coroutine") end
-  tell(ctx, "closed", or_raised(pcall(coroutine.close, cos[c.co])))
+  if not cos[c.co] then return record(ctx, "no coroutine") end
+  record(ctx, "closed", or_raised(pcall(coroutine.close, cos[c.co])))
 end
 
 function ops.token(ctx)
-  tell(ctx, "token", pcall(loop.wait, "k" .. ctx.me.id))
+  record(ctx, "token", pcall(loop.wait, "k" .. ctx.me.id))
 end
 
 function ops.sleep(ctx)
   ctx.me.sleeper = task.running()
-  tell(ctx, "slept", loop.sleep(FAR))
+  record(ctx, "slept", loop.sleep(FAR))
 end
 
 function ops.nap(ctx)
   real.timed = true
   loop.sleep(0)
-  tell(ctx, "napped")
+  record(ctx, "napped")
 end
 
 function ops.timeout(ctx, c)
   real.timed = real.timed or not c.far
-  tell(ctx, "timeout", thread.timeout(c.far and FAR or 0, run_thread, person(c.child)))
+  record(ctx, "timeout", thread.timeout(c.far and FAR or 0, run_thread, new_thread(c.child)))
 end
 
 -- The list for all and race: handles first, then functions with their argument.
 local function members(c)
   local list = known(c.ids)
   if not list then return nil end
-  for _, child in ipairs(c.children) do list[#list + 1] = { run_thread, person(child) } end
+  for _, child in ipairs(c.children) do list[#list + 1] = { run_thread, new_thread(child) } end
   return list
 end
 
 function ops.all(ctx, c)
   local list = members(c)
-  if not list then return tell(ctx, "no handle") end
-  tell(ctx, "all", or_raised(pcall(function() return flat(thread.all(list)) end)))
+  if not list then return record(ctx, "no handle") end
+  record(ctx, "all", or_raised(pcall(function() return flat(thread.all(list)) end)))
 end
 
 function ops.race(ctx, c)
   local list = members(c)
-  if not list then return tell(ctx, "no handle") end
-  tell(ctx, "race", or_raised(pcall(thread.race, list)))
+  if not list then return record(ctx, "no handle") end
+  record(ctx, "race", or_raised(pcall(thread.race, list)))
 end
 
 -- ---------------------------------------------------------------------------------------------
--- What the driver, a task that is no thread, does
+-- The actions of the driver, which is a task but not a thread
 
 local acts = {}
 
-function acts.tell(c) log("told", loop.wakeup("c" .. c.id, c.command)) end
+function acts.command(c) log("commanded", loop.wakeup("c" .. c.id, c.command)) end
 
 function acts.interrupt(c) log("interrupted", loop.interrupt("c" .. c.id, c.value)) end
 
@@ -222,16 +222,16 @@ function acts.wake(c) log("woke", loop.wakeup("k" .. c.id, c.value)) end
 function acts.interrupt_token(c) log("interrupted", loop.interrupt("k" .. c.id, c.value)) end
 
 function acts.wake_sleeper(c)
-  local me = people[c.id]
+  local me = states[c.id]
   log("woke sleeper", me and me.sleeper and loop.wakeup(me.sleeper, c.value))
 end
 
 function acts.root(c)
-  handles[c.child.id] = thread.spawn(run_thread, person(c.child))
+  handles[c.child.id] = thread.spawn(run_thread, new_thread(c.child))
 end
 
 function acts.orphan(c)
-  local me = person(c.child)
+  local me = new_thread(c.child)
   loop.fork(function() handles[c.child.id] = thread.spawn(run_thread, me) end)
 end
 
@@ -252,24 +252,24 @@ end
 
 function acts.collect() collectgarbage() end
 
---- Does what the driver's action says.
+--- Does an action of the driver.
 function real.act(action)
   acts[action.act](action)
 end
 
---- Lets everything run until nothing is queued and no timer of 0 seconds is set.
+--- Runs all tasks until the ready queue is empty and no timer of 0 seconds is set.
 function real.settle()
   repeat
     real.timed = false
     repeat loop.sleep(0) until not task.has_ready()
-    -- A timer that was set during this has not fired before one that is set now.
+    -- A timer that was set in the meantime may not have fired yet.
   until not real.timed
 end
 
---- Forgets what the model has forgotten.
+--- Forgets a thread, scope or coroutine that the model has forgotten.
 function real.forget(kind, id)
   if kind == "thread" then
-    handles[id], people[id] = nil, nil
+    handles[id], states[id] = nil, nil
   elseif kind == "scope" then
     scopes[id] = nil
   else
@@ -279,15 +279,16 @@ end
 
 --- Forgets everything.
 function real.forget_all()
-  handles, scopes, cos, people = {}, {}, {}, {}
+  handles, scopes, cos, states = {}, {}, {}, {}
 end
 
---- The handle of a thread and the coroutine of a number, if they are there.
+--- The handle of a thread, or nil.
 function real.handle(id) return handles[id] end
 
+--- The coroutine of an id, or nil.
 function real.coroutine(id) return cos[id] end
 
---- The failures that lio reports are events, too. Returns a function that puts back what was there.
+--- Logs the failures that lio reports. Returns a function that restores the previous `task.on_error`.
 function real.listen()
   local before = task.on_error
   -- Its traceback is not predicted.

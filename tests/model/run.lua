@@ -1,7 +1,7 @@
--- The runner of the property test of lio.thread: random operations, done for real (tests/model/real.lua) and
--- by the model (world.lua), and what both write down compared after each step. Called by
+-- The runner of the property test of lio.thread: executes random operations in real threads (tests/model/real.lua) and
+-- in the model (world.lua), and compares the logs of both after each step. Called by
 -- tests/thread_model_test.lua and tests/long/thread_model.lua.
--- Invariant: a seed and a number of operations give the same run; at its end nothing is left.
+-- Invariant: the same seed and number of operations give the same run; no task, timer or socket is left at its end.
 
 local coroutine = require "lio.coroutine"
 local lio = require "lio"
@@ -17,20 +17,20 @@ local t = require "tests.kit"
 local run = {}
 
 local HISTORY <const> = 30
-local OPEN_SCOPES <const> = 100 -- how many ids longer an open scope is spoken of
-local CHECK_EVERY <const> = 64 -- steps between two looks at every status
+local OPEN_SCOPES <const> = 100 -- an open scope is used for this many more ids
+local CHECK_EVERY <const> = 64 -- steps between two comparisons of every status
 
 -- ---------------------------------------------------------------------------------------------
--- The model's side of what the driver does
+-- The actions of the driver in the model
 
 local acts = {}
 
--- Whether a thread is blocked so, and not woken yet.
+-- Whether the block of a thread is of this kind and the thread is not woken yet.
 local function is_blocked(th, kind)
   return th and th.blocked and th.blocked.kind == kind and not th.queued
 end
 
--- Wakes a thread when it is blocked so. → true or nil, as loop.wakeup.
+-- Wakes a thread if its block is of this kind. Returns true or nil, as loop.wakeup.
 local function wake(w, id, kind, finish)
   local th = w.threads[id]
   if not is_blocked(th, kind) then return nil end
@@ -38,8 +38,8 @@ local function wake(w, id, kind, finish)
   return true
 end
 
-function acts.tell(w, c)
-  w:write("told", wake(w, c.id, "idle", function(th) ops[c.command.op](w, th, c.command) end))
+function acts.command(w, c)
+  w:write("commanded", wake(w, c.id, "idle", function(th) ops[c.command.op](w, th, c.command) end))
 end
 
 function acts.interrupt(w, c)
@@ -47,15 +47,15 @@ function acts.interrupt(w, c)
 end
 
 function acts.wake(w, c)
-  w:write("woke", wake(w, c.id, "token", function(th) w:tell(th, "token", true, c.value) end))
+  w:write("woke", wake(w, c.id, "token", function(th) w:record(th, "token", true, c.value) end))
 end
 
 function acts.interrupt_token(w, c)
-  w:write("interrupted", wake(w, c.id, "token", function(th) w:tell(th, "token", false, c.value) end))
+  w:write("interrupted", wake(w, c.id, "token", function(th) w:record(th, "token", false, c.value) end))
 end
 
 function acts.wake_sleeper(w, c)
-  w:write("woke sleeper", wake(w, c.id, "sleep", function(th) w:tell(th, "slept", c.value) end))
+  w:write("woke sleeper", wake(w, c.id, "sleep", function(th) w:record(th, "slept", c.value) end))
 end
 
 function acts.root(w, c) w:spawn(w.driver, c.child) end
@@ -82,7 +82,7 @@ function acts.collect() end
 -- ---------------------------------------------------------------------------------------------
 -- Comparing
 
--- Takes out what the collector has told of, when it was to be.
+-- Removes the reports of the garbage collector from the log, if the model allows them.
 local function drop_late(w)
   for i = #real.log, 1, -1 do
     local value = real.log[i]:match "^logged (.*)"
@@ -97,13 +97,13 @@ local function difference(w)
   drop_late(w)
   for i = 1, math.max(#w.log, #real.log) do
     if w.log[i] ~= real.log[i] then
-      local text = "event %d differs\n   got: %s\n  want: %s\nwhat was seen:\n  %s\nwhat was predicted:\n  %s"
+      local text = "event %d differs\n   got: %s\n  want: %s\nreal log:\n  %s\npredicted log:\n  %s"
       return text:format(i, real.log[i], w.log[i], table.concat(real.log, "\n  "), table.concat(w.log, "\n  "))
     end
   end
 end
 
--- What the ids of both sides say of every thread.
+-- Compares the status of every thread and coroutine, and the number of tasks.
 local function compare_states(w, tasks)
   local living = 0
   for id, th in pairs(w.threads) do
@@ -118,7 +118,7 @@ local function compare_states(w, tasks)
     if got ~= want then return ("coroutine %d is %s, want %s"):format(id, got, want) end
   end
   local count = counts.now().tasks - tasks
-  if count ~= living then return ("%d tasks live, want %d"):format(count, living) end
+  if count ~= living then return ("%d tasks have not ended, want %d"):format(count, living) end
 end
 
 local function report(problem, opts, history, done)
@@ -141,7 +141,7 @@ local function forget(w, chooser)
     end
   end
   for id, scope in pairs(w.scopes) do
-    -- One whose frame was in a coroutine that nobody closed stays open.
+    -- A scope stays open if the coroutine of its frame was not closed.
     if chooser:is_old("scope", scope.closed and id or id + OPEN_SCOPES) then
       w.scopes[id] = nil
       real.forget("scope", id)
@@ -159,7 +159,7 @@ local function clear(list)
   for i = #list, 1, -1 do list[i] = nil end
 end
 
--- One step: up to three operations, all of them done before anything runs.
+-- One step: up to three operations, all done before any thread runs.
 local function step(w, chooser, history, done)
   local batch = chooser:batch(w)
   for i, action in ipairs(batch) do
@@ -183,7 +183,7 @@ local function end_all(w)
   real.forget_all()
 end
 
--- After a difference nothing is certain but that the loop is to end.
+-- After a difference the state is unknown: kill all tasks, so that the loop ends.
 local function abandon()
   for _, co in ipairs(task.list()) do
     if co ~= task.running() then pcall(task.kill, co) end
@@ -213,9 +213,9 @@ local function drive(opts)
   return done, nil, before
 end
 
---- Runs `opts.operations` operations from `opts.seed`, for `opts.seconds` at most; `opts.progress(done)` is
--- called now and then; `opts.without` = { [operation] = true } leaves some out. In a task of the loop, which
--- has no others. Returns how many were done, and the report of the first difference or nil.
+--- Runs `opts.operations` operations from `opts.seed`, for `opts.seconds` at most. Calls `opts.progress(done)` every
+-- 64 steps. `opts.without` = { [operation] = true } excludes operations. The caller must be the only task of the loop.
+-- Returns the number of operations that were done, and the report of the first difference or nil.
 function run.check(opts)
   local restore = real.listen()
   local done, problem, before = drive(opts)

@@ -1,20 +1,20 @@
--- The model of lio.thread for the property test: what threads that obey commands write down, predicted
--- without a coroutine. A thread is a chain of coroutines, a coroutine a list of frames; what waits has a
--- `blocked` record, what is woken stands in one queue. tests/model/real.lua does the same for real.
--- Invariant: between two calls of `settle` a thread is blocked, queued or ended; nothing runs.
+-- The model of lio.thread for the property test. It predicts the log of threads that execute commands, without
+-- coroutines. A thread is a chain of coroutines, and a coroutine is a list of frames. A thread that waits has a
+-- `blocked` record, and a woken thread is in the ready queue. tests/model/real.lua executes the same commands.
+-- Invariant: between two calls of `settle` every thread is blocked, queued or ended, and none runs.
 
 local ops = require "tests.model.ops"
 
 local World = {}
 World.__index = World
 
---- An empty world: no thread but the driver, which never ends.
+--- Returns an empty world. Its only thread is the driver, which never ends.
 function World.new()
   return setmetatable({
     log = {}, threads = {}, scopes = {}, cos = {},
     ready = {}, first = 1, last = 0, ends = 0,
-    late = {}, -- failures that the collector may tell of
-    zero = {}, -- timers of 0 seconds, which fire when all is quiet
+    late = {}, -- failures that the garbage collector may report
+    zero = {}, -- timers of 0 seconds, which fire when the ready queue is empty
     driver = { id = 0, children = {} },
   }, World)
 end
@@ -25,16 +25,16 @@ function World:write(...)
   self.log[#self.log + 1] = table.concat(v, " ")
 end
 
---- What a thread writes: its number stands before it.
-function World:tell(th, ...)
+--- Adds a line of a thread to the log, after the id of the thread.
+function World:record(th, ...)
   self:write("t" .. th.id, ...)
 end
 
 -- ---------------------------------------------------------------------------------------------
 -- Running
 
---- Queues a blocked thread; one that is queued keeps its place. `finish` is called when it runs, and ends its
--- wait.
+--- Queues a blocked thread; a thread that is queued keeps its place. `finish` is called when the thread runs, and ends
+-- its wait.
 function World:wake(th, finish)
   if th.queued then
     th.queued.finish = finish
@@ -45,13 +45,13 @@ function World:wake(th, finish)
   self.ready[self.last] = th.queued
 end
 
---- Makes a thread wait. `cancel`, if any, is called when the wait ends without having been served.
+--- Blocks a thread. `cancel` (optional) is called if the wait is cancelled.
 function World.block(_, th, kind, cancel)
   th.blocked = { kind = kind, cancel = cancel }
 end
 
--- Lets a thread go on until it waits or has ended.
-local function go_on(self, th)
+-- Runs a thread until it waits or ends.
+local function continue(self, th)
   while not th.blocked and not th.ended do
     local command = table.remove(th.script, 1)
     if command then
@@ -65,11 +65,11 @@ end
 local function run(self, th, f)
   th.running = true
   f()
-  go_on(self, th)
+  continue(self, th)
   th.running = false
 end
 
---- Lets everything run until nothing is queued and no timer of 0 seconds is set.
+--- Runs all threads until the ready queue is empty and no timer of 0 seconds is set.
 function World:settle()
   while true do
     while self.first <= self.last do
@@ -90,7 +90,7 @@ function World:settle()
   end
 end
 
---- A thread begins, up to its first wait. `parent`: a thread, a scope, the driver or a task.
+--- Starts a thread and runs it until its first wait. `parent`: a thread, a scope, the driver or a task.
 function World:spawn(parent, child)
   local scope = parent.members and parent
   local th = {
@@ -106,13 +106,13 @@ function World:spawn(parent, child)
   return th
 end
 
---- Queues what a forked task does: it spawns, and ends.
+--- Queues a forked task, which spawns a thread and ends.
 function World:fork_spawn(child)
   self.last = self.last + 1
   self.ready[self.last] = { start = function()
-    local task = { children = {} } -- the forked one
+    local task = { children = {} }
     local th = self:spawn(task, child)
-    self:bury(task)
+    self:end_parent(task)
     return th
   end }
 end
@@ -125,7 +125,7 @@ function World.top(_, th)
   return th.chain[#th.chain]
 end
 
---- Leaves a coroutine's innermost frame: its <close> variables run.
+--- Leaves the innermost frame of a coroutine, which closes its <close> variables.
 function World:pop(co, e)
   local frame = table.remove(co.frames)
   self:write("close", frame.id, e)
@@ -137,14 +137,14 @@ function World:unwind(co, e)
   while #co.frames > 0 do self:pop(co, e) end
 end
 
---- Ends the innermost coroutine of a chain of several; who resumed it goes on.
+--- Ends the innermost coroutine of a chain of several; the coroutine that resumed it continues.
 function World:leave_coroutine(th, ...)
   local co = table.remove(th.chain)
   co.status = "dead"
-  self:tell(th, "resume", ...)
+  self:record(th, "resume", ...)
 end
 
---- A command's function raises `e` in the innermost frame.
+--- Raises `e` in the innermost frame of a thread.
 function World:raise(th, e)
   local co = self:top(th)
   local caught
@@ -156,12 +156,12 @@ function World:raise(th, e)
   end
   if caught then
     while #co.frames >= caught do self:pop(co, e) end
-    self:tell(th, "pcall", false, e)
+    self:record(th, "pcall", false, e)
   elseif co.own then
     self:unwind(co, e)
     self:finish(th, false, e)
   else
-    -- As the manual says: its frames stay until somebody closes it.
+    -- As the Lua manual says: its frames stay until the coroutine is closed.
     co.error = e
     self:leave_coroutine(th, false, e)
   end
@@ -170,10 +170,10 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Ends
 
--- Nobody will ask for a thread any more, but who was woken by its end. Should that one be killed before it runs,
--- the collector tells of the failure, when it comes to that.
-local function bury_one(self, th)
-  if th.outcome[1] ~= false or th.killed or th.told then return end
+-- The result of an ended thread can no longer be read, except by a thread that its end has woken. If that thread is
+-- killed before it runs, the garbage collector reports the failure later.
+local function report_unread(self, th)
+  if th.outcome[1] ~= false or th.killed or th.reported then return end
   if th.waited then
     self.late[th.outcome[2]] = th
   else
@@ -181,25 +181,25 @@ local function bury_one(self, th)
   end
 end
 
---- The end of a parent: its zombies are dead.
-function World:bury(parent)
-  parent.buried = true
+--- The parent has ended: its zombies are dead from now on.
+function World:end_parent(parent)
+  parent.ended_parent = true
   local zombies = {}
   for _, th in ipairs(parent.children) do
     if th.ended and not th.reaped then zombies[#zombies + 1] = th end
   end
   table.sort(zombies, function(a, b) return a.end_order < b.end_order end)
-  for _, th in ipairs(zombies) do bury_one(self, th) end
+  for _, th in ipairs(zombies) do report_unread(self, th) end
   parent.children = {}
 end
 
---- Whether a thread has ended and nobody who comes now would get its result.
+--- Whether a thread has ended and its result can no longer be read.
 function World.is_dead(_, th)
-  return th.ended and (th.reaped or th.parent.buried) or false
+  return th.ended and (th.reaped or th.parent.ended_parent) or false
 end
 
---- Takes a thread's result: the first who does gets it. `woken`: the taker was woken by the thread's end, which
--- counts also when the parent has ended since.
+--- Takes the result of a thread; only the first call gets it. `woken`: the end of the thread has woken the caller,
+-- which gets the result even if the parent has ended since.
 function World:take(th, woken)
   if th.reaped or (self:is_dead(th) and not woken) then return nil, "already waited" end
   th.reaped = true
@@ -211,27 +211,27 @@ function World:take(th, woken)
   return th.outcome[1], th.outcome[2]
 end
 
---- A thread has ended; its frames are gone.
+--- A thread has ended; its frames have been left.
 function World:finish(th, ok, value)
   self.ends = self.ends + 1
   th.ended, th.outcome, th.blocked, th.end_order = true, { ok, value }, nil, self.ends
   th.chain = {}
-  if th.scope then self:left_by(th.scope, th) end
+  if th.scope then self:member_ended(th.scope, th) end
   local waiters = th.waiters
   th.waiters = {}
   for _, waiter in ipairs(waiters) do waiter(th) end
-  if not th.reaped and th.parent.buried then bury_one(self, th) end
-  self:bury(th)
+  if not th.reaped and th.parent.ended_parent then report_unread(self, th) end
+  self:end_parent(th)
 end
 
---- Takes back a waiter that `th.waiters` may hold.
+--- Removes a waiter from `th.waiters`, if it is there.
 function World.forget_waiter(_, th, waiter)
   for i, one in ipairs(th.waiters) do
     if one == waiter then return table.remove(th.waiters, i) end
   end
 end
 
--- The wait of a thread ends without what it waited for.
+-- Ends the wait of a thread without a result.
 local function cancel(th)
   local blocked = th.blocked
   if th.queued then th.queued.dead, th.queued = true, nil end
@@ -239,7 +239,7 @@ local function cancel(th)
   if blocked and blocked.cancel then blocked.cancel() end
 end
 
---- Kills a thread that waits. → true; nil and a reason; or false for one that runs.
+--- Kills a thread that waits. Returns true; nil and a reason; or false if the thread runs.
 function World:kill(th)
   if th.ended then return nil, "already ended" end
   if th.running then return false end
@@ -255,18 +255,18 @@ function World:kill(th)
   return true
 end
 
---- Closes a coroutine of somebody's chain, and those inside of it; who was resuming it is queued first, unless
--- the thread was queued already, and hears of that.
+--- Closes a coroutine in the chain of a thread, and the coroutines inside it. The thread is queued first, unless it is
+-- queued already, and the resume of the closed coroutine fails.
 function World:close_waiting(th, co)
   local blocked = th.blocked
   self:block(th, "closed")
-  self:wake(th, function() self:tell(th, "resume", false, "coroutine was closed") end)
+  self:wake(th, function() self:record(th, "resume", false, "coroutine was closed") end)
   if blocked.cancel then blocked.cancel() end
   local inner = {}
   repeat
     inner[#inner + 1] = table.remove(th.chain)
   until inner[#inner] == co
-  -- What their <close> variables do may end the thread itself.
+  -- Their <close> variables may end the thread itself.
   for _, one in ipairs(inner) do
     self:unwind(one)
     one.status = "dead"
@@ -276,27 +276,27 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Scopes
 
---- An open scope; one that has no `id` is all's, race's or timeout's own.
+--- Returns an open scope. The scopes of all, race and timeout have no `id`.
 function World:scope(id)
   local scope = { id = id, children = {}, members = {}, waiters = {} }
   if id then self.scopes[id] = scope end
   return scope
 end
 
---- Whether a thread of the scope lives.
+--- Whether a thread of the scope has not ended.
 function World.is_busy(_, scope)
   return scope.members[1] ~= nil
 end
 
---- What scope:wait answers when no thread of the scope lives: its failures are known from then on.
+--- The results of scope:wait when all threads of the scope have ended. Their failures are reported by it.
 function World.scope_answer(_, scope)
   if not scope.problem then return true end
-  for _, th in ipairs(scope.children) do th.told = true end
+  for _, th in ipairs(scope.children) do th.reported = true end
   return false, scope.problem
 end
 
 --- A member of a scope has ended.
-function World:left_by(scope, th)
+function World:member_ended(scope, th)
   for i, one in ipairs(scope.members) do
     if one == th then table.remove(scope.members, i) break end
   end
@@ -313,13 +313,13 @@ function World:kill_late(th)
   self.ready[self.last] = { start = function() self:kill(th) end }
 end
 
---- The scope's frame is left: what lives in it is killed, what runs will be when it does not.
+--- The frame of the scope is left: its threads are killed; a running one is killed when it waits.
 function World:leave_scope(scope)
   scope.closed = true
   for _, th in ipairs(table.move(scope.members, 1, #scope.members, 1, {})) do
     if th.running then self:kill_late(th) else self:kill(th) end
   end
-  self:bury(scope)
+  self:end_parent(scope)
 end
 
 return World

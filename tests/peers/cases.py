@@ -1,6 +1,6 @@
 """Named cases for the Python peers: each script decorates functions with `@case("sentence")` and ends with
 `run()`. Called by tests/peers_python_test.lua as `python3 SCRIPT PORT`. Prints "ok - name" or "not ok - name<TAB>why"
-for each, and ends with 1 when one failed. Every socket has a time-out, so nothing hangs."""
+for each, and ends with 1 if one failed. Every socket has a timeout, so nothing hangs."""
 
 import socket
 import sys

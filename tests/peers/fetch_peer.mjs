@@ -1,5 +1,5 @@
-// Node's fetch (undici) against tests/peers/server.lua: keep-alive, JSON, streams both ways at once, a redirect, an
-// answer that is cut off, a request that is given up. By hand: `node tests/peers/fetch_peer.mjs PORT`.
+// Node's fetch (undici) against tests/peers/server.lua: keep-alive, JSON, streams in both directions, a redirect, a
+// response that is cut short, a request that is aborted. By hand: `node tests/peers/fetch_peer.mjs PORT`.
 import assert from "node:assert/strict";
 
 const base = `http://127.0.0.1:${process.argv[2]}`;

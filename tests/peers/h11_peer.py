@@ -1,11 +1,11 @@
-"""h11, a strict parser of HTTP/1.1, must accept every answer of the server, and find nothing behind it."""
+"""h11, a strict parser of HTTP/1.1, must accept every response of the server, and find no further bytes."""
 
 import h11
 from cases import case, connect, eq, run
 
 
 class Peer:
-    """A connection whose requests and answers both go through h11's state machine."""
+    """A connection whose requests and responses go through the state machine of h11."""
 
     def __init__(self):
         self.socket = connect()
@@ -33,13 +33,13 @@ class Peer:
         self.send(h11.Request(method=method, target=target, headers=[("Host", "peer"), *headers]))
 
     def pretend(self, method, raw):
-        """Sends `raw` where h11 believes that it has sent a plain request of this method."""
+        """Sends `raw`, after h11 has made a plain request of this method that is not sent."""
         self.h11.send(h11.Request(method=method, target="/", headers=[("Host", "peer")]))
         self.h11.send(h11.EndOfMessage())
         self.socket.sendall(raw)
 
     def answer(self):
-        """One answer up to its end: (status, headers, body, interim statuses)."""
+        """Reads one response: (status, headers, body, interim statuses)."""
         interim, body = [], b""
         event = self.event()
         while isinstance(event, h11.InformationalResponse):
@@ -65,13 +65,13 @@ class Peer:
         return self.answer()
 
     def again(self):
-        """The answer has left the connection open, and nothing behind it."""
+        """The response has left the connection open, and no further bytes have arrived."""
         eq(self.h11.trailing_data, (b"", False))
         eq((self.h11.our_state, self.h11.their_state), (h11.DONE, h11.DONE))
         self.h11.start_next_cycle()
 
     def over(self):
-        """The answer has said that it is the last, and the connection ends behind it."""
+        """The response has said that it is the last, and the connection ends after it."""
         eq(self.h11.their_state, h11.MUST_CLOSE)
         eq(self.h11.trailing_data[0], b"")
         eq(self.socket.recv(1), b"")
@@ -97,7 +97,7 @@ PLAIN = [
 ]
 
 
-@case("keep-alive: answers of every kind, one after another on one connection")
+@case("keep-alive: responses of every kind, one after another on one connection")
 def _():
     with Peer() as p:
         for _ in range(3):
@@ -109,7 +109,7 @@ def _():
                 p.again()
 
 
-@case("HEAD has the head of GET and no body")
+@case("HEAD gets the head of GET and no body")
 def _():
     with Peer() as p:
         for target, status, _ in PLAIN:
@@ -118,7 +118,7 @@ def _():
             p.again()
 
 
-@case("every status: with its body, or without one where there may be none")
+@case("every status: with its body, or without one if it must not have one")
 def _():
     with Peer() as p:
         for code in list(range(200, 209)) + list(range(300, 309)) + list(range(400, 452)) + list(range(500, 512)):
@@ -130,7 +130,7 @@ def _():
                 p.again()
 
 
-@case("bodies by length and in chunks come back, also while they are still being sent")
+@case("bodies with a length and in chunks are sent back, also while they arrive")
 def _():
     with Peer() as p:
         for body in b"", b"x", b"0123456789" * 20000:
@@ -157,7 +157,7 @@ def _():
         p.again()
 
 
-@case("100-continue: the interim answer, then the final one, or the refusal alone")
+@case("100-continue: the interim response, then the final one, or only the refusal")
 def _():
     with Peer() as p:
         p.begin("POST", "/body", [("Content-Length", "5"), ("Expect", "100-continue")])
@@ -173,7 +173,7 @@ def _():
         eq(p.h11.their_state, h11.MUST_CLOSE)
 
 
-@case("a body over the limit: 413 before it is sent, and the end")
+@case("a body over the limit: 413 before it is sent, and the connection ends")
 def _():
     with Peer() as p:
         p.begin("POST", "/body", [("Content-Length", str(65 * 1024 * 1024))])
@@ -181,7 +181,7 @@ def _():
         eq(p.h11.their_state, h11.MUST_CLOSE)
 
 
-@case("405 with Allow, OPTIONS and OPTIONS * with no body")
+@case("405 with Allow, OPTIONS and OPTIONS * without a body")
 def _():
     with Peer() as p:
         got = p.ask("DELETE", "/")
@@ -194,7 +194,7 @@ def _():
             p.again()
 
 
-@case("Connection: close from either side ends the connection behind the answer")
+@case("Connection: close of either side ends the connection after the response")
 def _():
     for target, headers in ("/", [("Connection", "close")]), ("/bye", []), ("/pieces", [("Connection", "close")]):
         for method in "GET", "HEAD":
@@ -203,7 +203,7 @@ def _():
                 p.over()
 
 
-@case("an answer that was cut off is no complete one")
+@case("a response that is cut short is not complete")
 def _():
     with Peer() as p:
         p.begin("GET", "/cut")
@@ -215,7 +215,7 @@ def _():
         raise AssertionError("h11 took it for complete")
 
 
-@case("HTTP/1.0: a length or the connection's end, never chunks; keep-alive when asked for")
+@case("HTTP/1.0: a length or the connection's end, never chunks; keep-alive if it is requested")
 def _():
     for target, body in (b"/", b"Hello, World!\n"), (b"/pieces?count=4", b"x" * 40), (b"/empty", b""):
         with Peer() as p:
@@ -251,7 +251,7 @@ REFUSED = [
 ]
 
 
-@case("refusals are answers like any other, and say that they are the last")
+@case("refusals are well-formed responses, and say that they are the last")
 def _():
     for raw, status in REFUSED:
         with Peer() as p:
@@ -262,7 +262,7 @@ def _():
             p.over()
 
 
-@case("pipelined requests: each answer ends where the next begins")
+@case("pipelined requests: each response ends where the next begins")
 def _():
     with connect() as s:
         s.sendall(b"".join(b"%s %s HTTP/1.1\r\nHost: x\r\n\r\n" % (method, target) for method, target in [

@@ -1,4 +1,4 @@
-"""Python's own http.client: keep-alive, uploads by length and in chunks, answers read piecemeal, pipelining by hand."""
+"""Python's http.client: keep-alive, uploads with a length and in chunks, responses read in pieces, pipelined bytes."""
 
 import http.client
 import io
@@ -33,7 +33,7 @@ def _():
     eq(c.sock, None)
 
 
-@case("uploads: a string, a file by length, an iterator in chunks")
+@case("uploads: a string, a file with its length, an iterator in chunks")
 def _():
     c = client()
     body = b"0123456789" * 50000
@@ -44,7 +44,7 @@ def _():
     eq(ask(c, "POST", "/count", iter(pieces), encode_chunked=True), (200, b'{"bytes":%d}' % len(b"".join(pieces))))
 
 
-@case("an answer may be read a byte, a line or a piece at a time")
+@case("a response may be read a byte, a line or a piece at a time")
 def _():
     c = client()
     c.request("GET", "/pieces?count=3&size=5000&wait=0.01")
@@ -56,7 +56,7 @@ def _():
     eq(ask(c, "GET", "/"), (200, b"Hello, World!\n"))
 
 
-@case("an answer that was cut off raises IncompleteRead")
+@case("a response that is cut short raises IncompleteRead")
 def _():
     c = client()
     c.request("GET", "/cut")

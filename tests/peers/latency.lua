@@ -1,5 +1,5 @@
--- Asks a server for `/` every few milliseconds while something else goes on, and tells how long the answers took:
--- lio tests/peers/latency.lua PORT SECONDS. Every fourth request has a connection of its own, the others share one.
+-- Sends requests for `/` to a server every few milliseconds while another load runs, and reports their latencies:
+-- lio tests/peers/latency.lua PORT SECONDS. Every fourth request has its own connection, the others share one.
 -- Called by tests/long/slow_clients.sh. Prints one line: requests, failures, and p50, p99 and longest in milliseconds.
 
 local lio = require "lio"
@@ -22,7 +22,7 @@ local function open()
   return c
 end
 
--- One request: on `kept`, or on a connection of its own, whose making counts.
+-- One request: on `kept`, or on a new connection, whose opening is measured as well.
 local function measure(kept)
   local began = lio.now()
   local c = kept or open()

@@ -1,4 +1,4 @@
-// A server of Node's http for tests/long/http_client_peers.sh: `node node_server.js PORT`.
+// A server on Node's http for tests/long/http_client_peers.sh: `node node_server.js PORT`.
 const http = require("http");
 const zlib = require("zlib");
 

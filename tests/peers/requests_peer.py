@@ -1,4 +1,4 @@
-"""requests (on urllib3): a session with keep-alive, redirects, cookies, forms, streams both ways, time-outs."""
+"""requests (on urllib3): a session with keep-alive, redirects, cookies, forms, streams in both directions, timeouts."""
 
 import requests
 from cases import HOST, PORT, SECONDS, case, eq, run
@@ -24,7 +24,7 @@ def _():
         eq(len(s.adapters["http://"].poolmanager.pools), 1)
 
 
-@case("queries, forms and JSON bodies arrive as they were meant")
+@case("queries, forms and JSON bodies arrive with their values")
 def _():
     with session() as s:
         odd = {"a b": "c&d=e+f", "\u00fc": "%41", "list": ["1", "2"], "empty": ""}
@@ -42,14 +42,14 @@ def _():
         eq((got["method"], got["body"]), ("POST", "kept"))
 
 
-@case("cookies come back with the next request")
+@case("cookies are sent with the next request")
 def _():
     with session() as s:
         eq(s.get(BASE + "/cookies", timeout=SECONDS).json() or {}, {})
         eq(s.get(BASE + "/cookies", timeout=SECONDS).json(), {"a": "1", "b": "2"})
 
 
-@case("a generator is uploaded in chunks, an answer is read as a stream")
+@case("a generator is uploaded in chunks, a response is read as a stream")
 def _():
     with session() as s:
         pieces = [b"%04d" % i * 500 for i in range(100)]
@@ -61,7 +61,7 @@ def _():
             eq(sum(map(len, r.iter_content(65536))), 4 * 1024 * 1024)
 
 
-@case("who gives up on a slow answer gets the next one on a new connection")
+@case("after a timeout, the next response comes over a new connection")
 def _():
     with session() as s:
         try:

@@ -1,4 +1,4 @@
--- The server that independent clients are let loose on: every kind of answer there is, a route each.
+-- The server for tests with independent clients: a route for every kind of response.
 -- Started by tests/peers_*_test.lua and by the commands in tests/README.md, `lio tests/peers/server.lua [ADDR:PORT]`;
 -- prints its address.
 
@@ -17,7 +17,7 @@ app:get("/status/:code<%d+>", function(req)
   return code, code ~= 204 and code ~= 304 and "status " .. code or nil, { ETag = '"peer"' }
 end)
 
--- `count` pieces of `size` bytes, with a wait between two where one is asked for.
+-- Sends `count` pieces of `size` bytes, with a wait between two if one is requested.
 app:get("/pieces", function(req, res)
   local count = math.tointeger(tonumber(req.query.count or 3))
   local piece = ("x"):rep(math.tointeger(tonumber(req.query.size or 10)))
@@ -52,7 +52,7 @@ end)
 app:post("/body", function(req) return req:body() end)
 app:put("/body", function(req) return req:body() end)
 
--- Gives back what comes, piece by piece, while it comes.
+-- Sends the body back, piece by piece, while it arrives.
 local function mirror(req, res)
   res:header("Content-Type", "application/octet-stream")
   for piece in req:stream() do
@@ -73,7 +73,7 @@ app:post("/trailers", function(req)
   return req:trailers()
 end)
 app:post("/form", function(req) return req:form() end)
-app:post("/refuse", function() return 403, "no\n" end) -- without reading the body
+app:post("/refuse", function() return 403, "no\n" end) -- does not read the body
 
 app:get("/cookies", function(req, res)
   res:cookie("a", "1")

@@ -1,4 +1,4 @@
--- A service that cannot start; for unique.lua and tests/skynet_api_test.lua.
+-- A service whose start fails; tests/skynet/unique.lua starts it.
 
 local skynet = require "skynet"
 

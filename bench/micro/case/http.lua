@@ -8,7 +8,7 @@ local socket = require "lio.socket"
 local stream = require "lio.stream"
 local web = require "lio.webserver"
 
-local owner <const> = http.head.owner
+local respond <const>, add_field <const> = http.request.respond, http.request.add_field
 local PIPELINED <const> = 50 -- beyond 64 a server lets others have their turn
 
 local SHORT <const> = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
@@ -32,8 +32,8 @@ local function pair()
   return assert(net.wrap(one)), assert(net.wrap(other))
 end
 
--- Sends `request` fifty times in one call, and takes all of the answers, which are as long as the first. `work`, when
--- there is one, answers so many.
+-- Sends `request` fifty times in one call, and receives all responses, which are as long as the first. If there is
+-- `work`, `work(n)` serves `n` requests.
 local function load(client, request, work)
   assert(client:send(request))
   if work then work(1) end
@@ -111,22 +111,26 @@ local function bare(request, add, fields)
   add(routes)
   local server = http.server(web.defaults, routes, sel)
   server:admit(stream.new(sel, other))
-  local run, handlers = server:run(), {}
-  local function answer(req)
+  local handlers = {}
+  local function handle(req)
     if not fields then return HELLO end
-    local _, id = owner(req)
-    for i = 1, #fields, 2 do server:add_field(id, fields[i], fields[i + 1]) end
-    server:answer(id, 200, "text/plain; charset=utf-8", HELLO)
+    for i = 1, #fields, 2 do add_field(req, fields[i], fields[i + 1]) end
+    respond(req, 200, "text/plain; charset=utf-8", HELLO)
   end
   for id = 1, 201 do
-    handlers[id] = answer
+    handlers[id] = handle
     if not fields then pcall(routes.takes, routes, id, 0) end
   end
   local function nothing() end
+  server:set_callbacks {
+    app_server = server, catch = nothing, handlers = handlers, response_class = {}, choose_handler = nothing,
+    complete = nothing, fail = nothing, notify = nothing,
+  }
+  local dispatcher = server:dispatcher()
   return load(client, request, function()
     for _ in sel:wait(1) do end -- luacheck: ignore 542
-    server:arrived()
-    http.serve(run, server, server, nothing, handlers, {}, nothing, nothing, nothing, "code", "kind")
+    server:take_events()
+    http.serve(dispatcher)
     server:flush()
   end)
 end

@@ -1,30 +1,22 @@
--- `lio.http.client`: requests to HTTP servers. The task that asks waits, the thread does not.
+-- `lio.http.client`: requests to HTTP servers. The calling task waits, the thread does not.
 --
--- A client keeps connections for the next request to the same server; `client.get` and the others are those of one
--- client that the module has. Everything that can go wrong outside of the program is `nil, message, code`;
--- misuse raises. Every wait has an end: a time-out, an end of the connection, or `close`.
+-- A client keeps connections for later requests to the same server; `client.get` and the other functions of the module
+-- share one client. Failures outside of the program are results, `nil, message, code`; misuse raises. Every wait ends:
+-- by a timeout, the end of the connection, or `close`.
 
-local pools = require "lio.http.client.pool"
-local requests = require "lio.http.client.request"
-local responses = require "lio.http.client.response"
-local decoding = require "lio.http.client.decoding"
-local urls = require "lio.http.client.url"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
-local now <const> = require("lio").now
+local perform <const> = require "lio.http.client.perform"
+local pools = require "lio.http.client.pool"
+local urls = require "lio.http.client.url"
 
 local M = {}
 
--- Of a followed answer, so many bytes are read to keep its connection.
-local DISCARD_MOST <const> = 64 * 1024
-
-local seconds <const> = options.either(options.seconds, options.rule("false for no limit", function(value)
-  return value == false
-end))
+local seconds <const> = options.either(options.seconds, options.rule("false for no limit", options.is_false.test))
 local count <const> = options.number(0)
 
--- Options of a client and of each of its requests.
-local SHARED <const> = {
+-- The options of a client and of each of its requests.
+local SHARED_OPTIONS <const> = {
   timeout = seconds,
   connect_timeout = seconds,
   read_timeout = seconds,
@@ -37,7 +29,7 @@ local SHARED <const> = {
   socket = options.string,
 }
 
-local OF_REQUEST <const> = {
+local REQUEST_OPTIONS <const> = {
   url = options.any,
   method = options.any,
   body = options.any,
@@ -49,7 +41,7 @@ local OF_REQUEST <const> = {
   idempotent = options.boolean,
 }
 
-local OF_CLIENT <const> = {
+local CLIENT_OPTIONS <const> = {
   base_url = options.string,
   max_idle = count,
   max_idle_per_host = count,
@@ -60,7 +52,9 @@ local OF_CLIENT <const> = {
   net = options.table,
 }
 
-for name, rule in pairs(SHARED) do OF_REQUEST[name], OF_CLIENT[name] = rule, rule end
+for name, rule in pairs(SHARED_OPTIONS) do
+  REQUEST_OPTIONS[name], CLIENT_OPTIONS[name] = rule, rule
+end
 
 M.defaults = {
   connect_timeout = 10,
@@ -80,166 +74,23 @@ M.defaults = {
 local Client = { __name = "lio.http.client" }
 Client.__index = Client
 
--- An option of a request: its own, else the client's.
-local function option(self, opts, name)
-  local value = opts[name]
-  if value == nil then value = self.options[name] end
-  return value or nil
-end
-
-local function timing_of(self, opts)
-  local whole = option(self, opts, "timeout")
-  return {
-    connect = option(self, opts, "connect_timeout"),
-    read = option(self, opts, "read_timeout"),
-    write = option(self, opts, "write_timeout"),
-    deadline = whole and now() + whole,
-  }
-end
-
--- Where the connection for a request goes. → place, or nil, message, code.
-local function place_of(request)
-  if request.url.scheme ~= "http" then
-    return nil, "https addresses need TLS, which is not there yet", "tls"
-  end
-  local socket, via = request.socket, request.proxy or request.url
-  if socket then return { key = "unix:" .. socket, addr = "unix:" .. socket } end
-  if via.scheme ~= "http" then return nil, "a proxy by https needs TLS, which is not there yet", "tls" end
-  return { key = via.host .. " " .. via.port, addr = via.host, port = via.port }
-end
-
-local LOST <const> = { closed = true, reset = true, truncated = true }
-
--- Whether a failed request may be sent once more: on a connection that was kept, the server may have ended it before
--- the request came. What is no idempotent request might be carried out twice (RFC 9112 section 9.5).
-local function may_repeat(request, conn, code)
-  return conn.uses > 1 and LOST[code] and not conn.x:has_begun() and request.is_idempotent
-    and (not request.body or request.body:rewind())
-end
-
--- Sends a request once, on a kept connection if there is one. → response; or nil, message, code, and whether to send it
--- again.
-local function try(self, request, place, fresh)
-  local pool, timing = self.pool, request.timing
-  local conn, message, code = pool:acquire(place, timing, fresh)
-  if not conn then return nil, message, code end
-  local guard <close> = setmetatable({ conn = conn }, { __close = function(guard)
-    if guard.conn then guard.conn:close() end
-  end })
-  local status, head, why = conn:request(timing, request)
-  if status then
-    guard.conn = nil
-    return responses.new(conn, pool, status, head, request)
-  end
-  return nil, head, why, may_repeat(request, conn, why)
-end
-
--- Sends a request, again if need be. → response, or nil, message, code.
-local function send(self, request)
-  local place, message, code = place_of(request)
-  if not place then return nil, message, code end
-  request:render(request.decode and decoding.ACCEPTED or nil, request.proxy)
-  local response, again
-  response, message, code, again = try(self, request, place, false)
-  if again then response, message, code = try(self, request, place, true) end
-  if not response then return nil, message, code end
-  -- RFC 9110 section 15.5.18: the server does not know what to expect.
-  if response.status == 417 and request.expects and request.body:rewind() then
-    responses.discard(response, DISCARD_MOST)
-    request.expects = nil
-    return send(self, request)
-  end
-  return response
-end
-
--- Sends a request and follows where its answers point.
-local function follow(self, request, most)
-  while true do
-    local response, message, code = send(self, request)
-    if not response then return nil, message, code end
-    local at = request.url
-    local going, problem = false, nil
-    if most > 0 then going, problem = request:redirect(response.status, response.headers.location) end
-    if going == nil then
-      response:close()
-      return nil, "redirect: " .. problem, "redirect"
-    end
-    if not going then return response end
-    if #request.history >= most then
-      response:close()
-      return nil, "more than " .. most .. " redirects", "redirect"
-    end
-    -- A socket's path stands for one server.
-    if request.socket and not request.url:is_same_origin(at) then
-      response:close()
-      return nil, "redirect: to another server than that of the socket", "redirect"
-    end
-    request.history[#request.history + 1] = responses.summary(response)
-    responses.discard(response, DISCARD_MOST)
-  end
-end
-
--- A limit in bytes for the answers' own calls, which know no infinity and no fraction.
-local function whole(limit)
-  return math.tointeger(limit // 1) or math.maxinteger
-end
-
-local function prepare(self, opts)
-  local request, message = requests.new(opts, { base = self.base, headers = self.options.headers })
-  if not request then return nil, "url: " .. message, "url" end
-  request.timing = timing_of(self, opts)
-  request.decode = option(self, opts, "decode")
-  request.socket = option(self, opts, "socket")
-  -- A stream is only bounded when its own request says so.
-  request.limit = whole(opts.limit or (opts.stream and math.maxinteger or self.options.limit))
-  request.history = {}
-  local proxy = option(self, opts, "proxy")
-  if proxy then
-    request.proxy, message = urls.parse(proxy)
-    if not request.proxy then return nil, "proxy: " .. message, "url" end
-  end
-  return request
-end
-
--- Makes the request of a call such as "http.get", whose options are checked.
-local function perform(self, call, opts)
-  self.pool:driver():check_loop("http.client: %s request", opts.method or "GET")
-  local ok, request, message, code = pcall(prepare, self, opts)
-  if not ok then misuse.raise(call .. ": " .. tostring(request)) end
-  if not request then return nil, message, code end
-  local response
-  response, message, code = follow(self, request, option(self, opts, "redirects") or 0)
-  if not response then return nil, message, code end
-  if responses.settle(response) then
-    if not opts.stream then response.body = "" end
-  elseif not opts.stream and response.status ~= 101 then
-    local _ <close> = response
-    local text
-    text, message, code = response:text()
-    if not text then return nil, message, code end
-  end
-  return response
-end
-
 local function with_url(self, call, method, url, opts)
   local all = { url = url, method = method }
-  for name, value in pairs(options.check(call, 2, opts, OF_REQUEST)) do all[name] = value end
+  for name, value in pairs(options.check(call, 2, opts, REQUEST_OPTIONS)) do all[name] = value end
   return perform(self, call, all)
 end
 
 local function check_client(self, call)
-  if getmetatable(self) ~= Client then
-    misuse.raise(("client:%s: call it with a colon, as in client:%s(…)"):format(call, call))
-  end
+  if getmetatable(self) ~= Client then misuse.no_colon("client", call) end
 end
 
--- `client:request(options)` → response; or nil, message, code. Codes: `"timeout"`, `"closed"`, `"reset"`, `"refused"`,
--- `"unresolved"` and other words of `lio.net`; `"url"`, `"tls"`, `"protocol"` (what came is no right answer),
+-- `client:request(options)` returns a response; or nil, message, code. Codes: `"timeout"`, `"closed"`, `"reset"`,
+-- `"refused"`, `"unresolved"` and other codes of `lio.net`; `"url"`, `"tls"`, `"protocol"` (a malformed response),
 -- `"truncated"`, `"too long"`, `"corrupt"` (a coded body), `"redirect"`, `"body"` (of the request).
 function Client:request(opts)
   check_client(self, "request")
   misuse.check("request", 1, opts, "table")
-  return perform(self, "client:request", options.check("client:request", 1, opts, OF_REQUEST))
+  return perform(self, "client:request", options.check("client:request", 1, opts, REQUEST_OPTIONS))
 end
 
 local METHODS <const> = { "get", "head", "post", "put", "patch", "delete" }
@@ -252,7 +103,7 @@ for _, name in ipairs(METHODS) do
   end
 end
 
--- `client:counts()` → `open`, `idle` connections now, `opened`, `reused` so far.
+-- `client:counts()` returns a table: `open` and `idle` connections now, `opened` and `reused` so far.
 function Client:counts()
   check_client(self, "counts")
   return self.pool:counts()
@@ -264,7 +115,7 @@ function Client:close_idle()
   self.pool:close_idle()
 end
 
--- `client:close()`: ends all requests and connections. Later requests get `nil, "closed", "closed"`.
+-- `client:close()`: ends all requests and connections. Later requests return `nil, "closed", "closed"`.
 function Client:close()
   check_client(self, "close")
   self.pool:close()
@@ -272,10 +123,10 @@ end
 
 Client.__close = Client.close
 
--- `new([options])` → client. Options of requests are what its requests have unless they say otherwise; and `base_url`,
--- `max_idle`, `max_idle_per_host`, `max_per_host`, `idle_timeout`, `max_header`, `max_fields`, `net`.
+-- `new([options])` returns a client. Options: those of requests, as defaults; and `base_url`, `max_idle`,
+-- `max_idle_per_host`, `max_per_host`, `idle_timeout`, `max_header`, `max_fields`, `net`.
 function M.new(opts)
-  opts = options.check("http.new", 1, opts, OF_CLIENT)
+  opts = options.check("http.new", 1, opts, CLIENT_OPTIONS)
   local all = {}
   for name, value in pairs(M.defaults) do all[name] = value end
   for name, value in pairs(opts) do all[name] = value end
@@ -296,26 +147,26 @@ function M.new(opts)
   return setmetatable({ options = all, base = base, pool = pool }, Client)
 end
 
--- The client of the module's own functions, made at the first request.
-local own
+-- The client of the functions of the module, made at the first request.
+local shared_client
 
-local function own_client()
-  own = own or M.new()
-  return own
+local function get_shared_client()
+  shared_client = shared_client or M.new()
+  return shared_client
 end
 
 for _, name in ipairs(METHODS) do
   local call, method = "http." .. name, name:upper()
   M[name] = function(url, opts)
-    return with_url(own_client(), call, method, url, opts)
+    return with_url(get_shared_client(), call, method, url, opts)
   end
 end
 
 function M.request(opts)
   misuse.check("request", 1, opts, "table")
-  return perform(own_client(), "http.request", options.check("http.request", 1, opts, OF_REQUEST))
+  return perform(get_shared_client(), "http.request", options.check("http.request", 1, opts, REQUEST_OPTIONS))
 end
-function M.counts() return own_client():counts() end
-function M.close_idle() return own_client():close_idle() end
+function M.counts() return get_shared_client():counts() end
+function M.close_idle() return get_shared_client():close_idle() end
 
 return M

@@ -1,8 +1,8 @@
--- `web.compress`: middleware that compresses what handlers answer, when the client accepts it.
+-- `web.compress`: middleware that compresses response bodies if the client accepts that.
 --
--- It decides when the head is settled (`res:on_head`), so bodies of any kind pass: strings are compressed as
--- a whole, pieces as they come (`res.encoder`). Bodies that have a coding or are part of something stay as
--- they are. The choice follows RFC 9110 section 12.5.3.
+-- It decides just before the head is sent (`res:on_head`), so it handles every kind of body: a string is compressed as
+-- a whole, pieces as they are written (`res.encoder`). A body that has a coding, or is a part of a file, is not
+-- changed. The choice follows RFC 9110 section 12.5.3.
 
 local compress = require "lio.compress"
 local misuse = require "lio.misuse"
@@ -11,8 +11,8 @@ local options = require "lio.options"
 local ORDER <const> = { "br", "gzip", "deflate" }
 local NO_BODY <const> = { [204] = true, [205] = true, [304] = true, [206] = true }
 
--- Types that are not `text/…`, `…+json` or `…+xml`, and shrink all the same.
-local SHRINKS <const> = {
+-- Compressible types besides `text/…`, `…+json` and `…+xml`.
+local COMPRESSIBLE <const> = {
   ["application/json"] = true,
   ["application/javascript"] = true,
   ["application/xml"] = true,
@@ -29,10 +29,10 @@ local SHRINKS <const> = {
 }
 
 local function is_compressible(kind)
-  return SHRINKS[kind] or kind:find "^text/" ~= nil or kind:find "%+json$" ~= nil or kind:find "%+xml$" ~= nil
+  return COMPRESSIBLE[kind] or kind:find "^text/" ~= nil or kind:find "%+json$" ~= nil or kind:find "%+xml$" ~= nil
 end
 
--- What a field's value says of each coding: name to quality.
+-- The quality of each coding in a field's value, by name.
 local function qualities(value)
   local found = {}
   for item in value:gmatch "[^,]+" do
@@ -47,8 +47,8 @@ local function qualities(value)
   return found
 end
 
--- The best coding of `order` for an `Accept-Encoding`, or nil: the one the client likes best, of those the
--- first. Nil, too, when the client would rather have the body as it is.
+-- The coding of `order` with the highest quality in an `Accept-Encoding`, the first of several; nil if the client
+-- accepts none or prefers a body without coding.
 local function choose(value, order)
   local accepted = qualities(value)
   local any = accepted["*"] or 0
@@ -57,13 +57,13 @@ local function choose(value, order)
     local quality = accepted[coding] or any
     if quality > best_quality then best, best_quality = coding, quality end
   end
-  -- Unless it is named, plain is what is left when nothing else fits.
+  -- `identity` has no quality of its own unless it is named.
   if best and (accepted.identity or 0) > best_quality then return nil end
   return best
 end
 
--- `choose` with a memory: clients send one of a few texts.
-local function chooser(order)
+-- `choose` with a cache: clients send one of a few values.
+local function cached_chooser(order)
   local known, count = {}, 0
   return function(value)
     if not value then return nil end
@@ -104,7 +104,7 @@ local function order_of(codings)
   return { table.unpack(codings) }
 end
 
--- Level by coding; a wrong one raises now.
+-- The level by coding. Raises for a level that a coding does not have.
 local function levels_of(level)
   local levels = {}
   for _, coding in ipairs(ORDER) do
@@ -130,7 +130,7 @@ local function read_options(opts)
   return {
     min = opts.min or 1024,
     fits = type_test(opts.types),
-    choose = chooser(order_of(opts.codings)),
+    choose = cached_chooser(order_of(opts.codings)),
     levels = levels_of(opts.level),
   }
 end
@@ -143,7 +143,7 @@ local function add_vary(res)
   res:header("Vary", vary .. ", Accept-Encoding")
 end
 
--- Whether the answer as such may be compressed, whoever asks.
+-- Whether the response may be compressed for any client.
 local function is_candidate(settings, res, body)
   if NO_BODY[res.code or 200] or res:get_header "content-encoding" or res:get_header "content-range" then
     return false
@@ -152,13 +152,13 @@ local function is_candidate(settings, res, body)
   if length and length < settings.min then return false end
   local control = res:get_header "cache-control"
   if control and control:lower():find("no-transform", 1, true) then return false end
-  local kind = res:get_header "content-type" or res.kind
+  local kind = res:get_header "content-type" or res.content_type
   if kind == false then return false end
   kind = kind or "text/plain"
   return settings.fits(kind:match "^%s*([^;%s]*)":lower()) and true or false
 end
 
--- A body that is made anew each time is not the same byte for byte (RFC 9110 section 8.8.3.3).
+-- Compressing a body twice may not give identical bytes (RFC 9110 section 8.8.3.3).
 local function weaken_etag(res)
   local etag = res:get_header "etag"
   if etag and etag:sub(1, 1) == '"' then res:header("ETag", "W/" .. etag) end
@@ -172,7 +172,7 @@ local function on_head(settings, req, res, body)
   weaken_etag(res)
   res:header("Content-Encoding", coding)
   res:header("Content-Length", nil)
-  -- A checksum of the plain body is of no use any more, nor can parts of it be asked for.
+  -- Ranges and the checksum are those of the uncompressed body.
   res:header("Accept-Ranges", nil)
   res:header("Content-MD5", nil)
   if body then
@@ -182,9 +182,9 @@ local function on_head(settings, req, res, body)
   end
 end
 
--- `web.compress([options])` → middleware. `min`: bytes a body of known length must have, 1024 when absent;
--- `types`: list of media types, `"text/*"` for a group, or a function of the type; `level`: 1 to 9, or a
--- table by coding; `codings`: those to use, the best first, of `"br"`, `"gzip"` and `"deflate"`.
+-- `web.compress([options])` returns middleware. `min`: how many bytes a body of known length must have, 1024 by
+-- default; `types`: a list of media types, `"text/*"` for a group, or a function of the type; `level`: 1 to 9, or a
+-- table by coding; `codings`: the codings to use, the best first, of `"br"`, `"gzip"` and `"deflate"`.
 return function(opts)
   local settings = read_options(options.check("web.compress", 1, opts, OPTIONS))
   return function(req, res, next)

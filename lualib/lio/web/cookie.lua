@@ -1,5 +1,5 @@
--- `cookie(name, value, opts)` → the value of `Set-Cookie` for `res:cookie` (RFC 6265 section 4.1), called by
--- web/response.lua. Raises for what a browser would drop.
+-- `cookie(name, value, opts)` returns the value of `Set-Cookie` for `res:cookie` (RFC 6265 section 4.1). Called by
+-- web/response.lua. Raises for a cookie that browsers drop.
 
 local misuse = require "lio.misuse"
 local options = require "lio.options"
@@ -16,7 +16,8 @@ local COOKIE <const> = {
 
 local SAME_SITE <const> = { strict = "Strict", lax = "Lax", none = "None" }
 
--- Raises for what browsers drop without a word (RFC 6265bis sections 4.1.3 and 5.7).
+-- Raises for combinations that browsers drop silently (RFC 6265bis sections 4.1.3 and 5.7). Returns the value of
+-- `SameSite`, or nil.
 local function check_cookie(name, opts)
   local same_site = opts.same_site and tostring(opts.same_site):lower()
   if same_site and not SAME_SITE[same_site] then

@@ -1,139 +1,154 @@
--- What the Lua side keeps of a request whose handler does more than return a body: why its body could not be read, its
+-- An exchange is what Lua keeps of a request whose handler does more than return a body: why its body was refused, its
 -- form and its file, hooks, server-sent events, tasks that wait. Made when it is first needed; ends with the request.
 --
--- A request is known to its server (`http.server`) by a number, so an exchange that is kept for longer finds that the
--- request is over. Responses are `{ server, number, request }`; requests know both as well.
+-- An exchange that is kept for longer finds that the request has ended: the functions of `http.request` have no effect
+-- then. The native server passes the id of a request, a number, where it has no request.
 
 local http = require "lio.http"
 
+local native <const> = http.request
 local owner <const> = http.head.owner
 local setmetatable <const> = setmetatable
 
 local M = {}
 
--- What web/connection.lua has for each server.
-local servings = setmetatable({}, { __mode = "k" })
+-- The app servers (web/app_server.lua), by native server.
+local app_servers = setmetatable({}, { __mode = "k" })
 
+-- The exchanges of requests that have not ended, by request; app servers have them by id.
+local by_request = setmetatable({}, { __mode = "k" })
+M.by_request = by_request
+
+-- The fields of a new exchange, besides `id`, `request`, `app_server`, and its `app` and `driver`.
 local Exchange = {
-  problem = false, -- why the body could not be read: `{ status, text }`
-  caught = false, -- what `on_file` raised, as `failure.caught` gives it
-  extras = false, -- whether there is one of the next three
+  refusal = false, -- why the body was refused: `status`, `reason`, and `raised`, the value that form.lua raised
+  upload_error = false, -- the error of `on_file`, as `handler_error.catch` returns it
+  needs_cleanup = false, -- whether one of the next three is set
   form = false,
   file = false,
-  hooks = false,
-  taken = false, -- the connection is the program's
-  gone = false, -- the peer takes no more
-  broken = false, -- the answer cannot be completed
-  events = false, -- server-sent events
-  waiting = false, -- tickets of tasks, by what they wait for
+  end_hooks = false,
+  taken_over = false, -- the program owns the connection
+  peer_closed = false, -- the peer has closed, or does not read
+  aborted = false, -- the response cannot be completed
+  event_stream = false, -- server-sent events
+  waiting = false, -- lists of tokens of tasks, by what they wait for
 }
 
--- From now on the exchanges of this server are found.
-function M.serve(serving)
-  local kind = { app = serving.app, driver = serving.driver, serving = serving, server = serving.server }
-  for name, value in pairs(Exchange) do kind[name] = value end
-  serving.kind = { __index = kind }
-  serving.exchanges = {}
-  servings[serving.server] = serving
+-- `register(app_server)`: from now on the exchanges of this server are found.
+function M.register(app_server)
+  local class = { app = app_server.app, driver = app_server.driver, app_server = app_server }
+  for name, value in pairs(Exchange) do class[name] = value end
+  app_server.exchange_class = { __index = class }
+  app_server.exchanges = {}
+  app_servers[app_server.server] = app_server
 end
 
--- The exchange of request `id`. One that is over has one that is broken.
-local function find(server, id, req)
-  local serving = servings[server]
-  local exchange = serving.exchanges[id]
-  if exchange then return exchange end
-  exchange = setmetatable({ id = id, request = req }, serving.kind)
-  if server:is_open(id) then
-    serving.exchanges[id] = exchange
+-- Creates the exchange of a request. If the request has ended, the exchange is aborted.
+local function create(req)
+  local server, id = owner(req)
+  local app_server = app_servers[server]
+  local exchange = setmetatable({ id = id, request = req }, app_server.exchange_class)
+  if native.is_open(req) then
+    app_server.exchanges[id], by_request[req] = exchange, exchange
   else
-    exchange.gone, exchange.broken = true, true
+    exchange.peer_closed, exchange.aborted = true, true
   end
   return exchange
 end
 
--- `of(res)` → the exchange of a response.
-function M.of(res) return find(res[1], res[2], res[3]) end
+-- `of(res)` returns the exchange of a response.
+function M.of(res) return by_request[res.request] or create(res.request) end
 
--- `known(res)` → the same if there is one, else nil.
-function M.known(res) return servings[res[1]].exchanges[res[2]] end
+-- `existing(res)` returns the exchange of a response if there is one, else nil.
+function M.existing(res) return by_request[res.request] end
 
--- `of_request(req)` → the exchange of a request.
-function M.of_request(req)
-  local server, id = owner(req)
-  return find(server, id, req)
+-- `of_request(req)` returns the exchange of a request.
+function M.of_request(req) return by_request[req] or create(req) end
+
+-- `remove(exchange)`: its request has ended.
+function M.remove(exchange)
+  exchange.app_server.exchanges[exchange.id], by_request[exchange.request] = nil, nil
 end
 
--- `serving(res)` → what web/connection.lua has for the server of a response.
-function M.serving(res) return servings[res[1]] end
+-- `app_server_of(res)` returns the app server of a response.
+function M.app_server_of(res) return app_servers[owner(res.request)] end
 
--- Waits until the connection may be read ("read"), or takes more ("write"). → true, "timeout" or "closed".
+-- Waiting --------------------------------------------------------------------------------------------
+
+-- Waits until the connection is readable ("read") or writable ("write"). Returns true, "timeout" or "closed".
 function Exchange:wait(what)
-  if not self.server:wait(self.id, what) then return "closed" end
-  local ticket = self.driver:new_token()
+  if not native.wait(self.request, what) then return "closed" end
+  local token = self.driver:new_token()
   local waiting = self.waiting or {}
   self.waiting = waiting
   waiting[what] = waiting[what] or {}
-  table.insert(waiting[what], ticket)
-  return self.driver:wait(ticket)
+  table.insert(waiting[what], token)
+  return self.driver:wait(token)
 end
 
--- Wakes the tasks that wait for `what`.
+-- Wakes the tasks that wait for `what`; `reason` is the result of their `wait`.
 function Exchange:wake(what, reason)
-  local tickets = self.waiting and self.waiting[what]
-  if not tickets then return end
+  local tokens = self.waiting and self.waiting[what]
+  if not tokens then return end
   self.waiting[what] = nil
-  for _, ticket in ipairs(tickets) do self.driver:wake(ticket, reason) end
+  for _, token in ipairs(tokens) do self.driver:wake(token, reason) end
 end
 
--- Sends what is queued, and `data` behind it, of which `taken` bytes are gone. → whether the peer still takes it; else
--- "closed", "timeout", or "truncated" for a file that has become shorter.
-function Exchange:send(data, taken)
-  local server, id = self.server, self.id
+-- The peer of a stream of events has closed.
+function Exchange:on_peer_close()
+  self.peer_closed, self.aborted = true, true
+  self.event_stream:finish()
+end
+
+-- Sending and reading --------------------------------------------------------------------------------
+
+-- Sends what is queued, and then `data` without its first `sent` bytes. Returns true; or false and "closed", "timeout",
+-- or "truncated" for a file that has become shorter.
+function Exchange:send(data, sent)
   local reason
-  data, taken = data or "", taken or 0
+  data, sent = data or "", sent or 0
   repeat
-    taken, reason = server:send(id, data, taken)
-    if taken == true then return true end
-    if taken then reason = self:wait "write" end
+    sent, reason = native.send(self.request, data, sent)
+    if sent == true then return true end
+    if sent then reason = self:wait "write" end
   until reason ~= true
-  self.gone, self.broken = true, true
+  self.peer_closed, self.aborted = true, true
   return false, reason
 end
 
--- `before` is called before what is queued goes out, which is before the loop waits: it may queue more.
-function Exchange:flush_later(before)
-  self.serving.unflushed[self.id] = before
+-- `f` is called before the loop waits next, just before what is queued is sent: it may queue more.
+function Exchange:before_flush(f)
+  self.app_server.unflushed[self.id] = f
 end
 
--- Goes on after a reading function of the server has given `value, status, reason`: calls it until it does not block.
--- → its results.
-function Exchange:go_on_reading(f, limit, value, status, reason)
-  local server, id = self.server, self.id
+-- Continues after `f`, a function of `http.request` that reads the body, has returned `value, status, reason`: calls
+-- it until it does not block. Returns the results of `f`.
+function Exchange:continue_reading(f, limit, value, status, reason)
   while value == false do
     local woken = self:wait "read"
     if woken ~= true then
       status, reason = 400, "closed"
       if woken == "timeout" then status, reason = 408, "the body comes in too slowly" end
-      self.problem = { status, reason }
-      server:close_after(id)
+      self.refusal = { status = status, reason = reason }
+      native.close_after(self.request)
       return nil, status, reason
     end
-    value, status, reason = f(server, id, limit)
+    value, status, reason = f(self.request, limit)
   end
-  if status then self.problem = { status, reason } end
+  if status then self.refusal = { status = status, reason = reason } end
   return value, status, reason
 end
 
--- Calls a reading function of the server until it does not block. → its results.
+-- Calls `f`, a function of `http.request` that reads the body, until it does not block. Returns its results.
 function Exchange:read(f, limit)
-  return self:go_on_reading(f, limit, f(self.server, self.id, limit))
+  return self:continue_reading(f, limit, f(self.request, limit))
 end
 
--- An answer's file ends with its request. `keep_file(f)` closes the one before; nil: only that.
+-- `keep_file(f)`: the file of the response, or nil. Closes the previous one; `f` is closed at the end of the request.
 function Exchange:keep_file(f)
   if self.file then self.file:close() end
   self.file = f or false
-  if f then self.extras = true end
+  if f then self.needs_cleanup = true end
 end
 
 return M

@@ -1,8 +1,7 @@
--- Answers that are files: `res:file`, and what web/static.lua serves. Conditions and ranges are judged by
--- `lio.http`, the bytes go out by sendfile(2), those of small files together with the head.
+-- Responses that are files: `res:file`, and those of web/static.lua. `lio.http` evaluates conditions and ranges; the
+-- bytes are sent by sendfile(2), those of small files together with the head.
 --
--- Invariant: the open file belongs to the exchange, which closes it when the request ends, however that
--- comes about.
+-- Invariant: the open file belongs to the exchange, which closes it at the end of the request, also after an error.
 
 local exchanges = require "lio.web.exchange"
 local file = require "lio.file"
@@ -10,19 +9,19 @@ local http = require "lio.http"
 local lio = require "lio"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
-local drop_body_fields <const> = require("lio.web.failure").drop_body_fields
+local sending = require "lio.web.response_sending"
+
+local native <const> = http.request
 local exchange_of <const> = exchanges.of
+local begin <const>, finish_pieces <const> = sending.begin, sending.finish_pieces
 
--- Where a response keeps its server, by which number that knows its request, and the request itself.
-local SERVER <const>, ID <const>, REQUEST <const> = 1, 2, 3
-
--- Up to so many bytes are read and sent with the head by one call; the kernel copies longer ones.
-local READ_MOST <const> = 32 * 1024
--- What a failed opening means to the client; what is not here is the server's fault.
+-- How many bytes are read, and sent with the head by one call; longer files are sent by the kernel.
+local MAX_PIECE <const> = 32 * 1024
+-- The status for an error of opening a file. Other errors are the server's.
 local STATUS <const> = {
   ["not found"] = 404, outside = 404, ["not a file"] = 404, ENOTDIR = 404, denied = 403, EMFILE = 503, ENFILE = 503,
 }
--- Seconds in which being out of descriptors is logged once.
+-- At most one log entry about descriptors is written in this time, in seconds.
 local QUIET <const> = 60
 
 local M = { STATUS = STATUS }
@@ -32,16 +31,17 @@ M.max_age = options.rule("a finite number of seconds from 0", function(value)
   return type(value) == "number" and value >= 0 and value < math.huge
 end)
 
-local complained = -math.huge
+local last_report = -math.huge
 
--- The process, or the system, is out of descriptors: the client may come again.
-function M.exhausted(req, res, message)
+-- `report_exhausted(req, res, message)`: the process or the system is out of descriptors. Logs that, and asks the
+-- client to try again.
+function M.report_exhausted(req, res, message)
   local now = lio.now()
-  if now - complained >= QUIET then
-    complained = now
+  if now - last_report >= QUIET then
+    last_report = now
     io.stderr:write("lio: ", req.method, " ", req.target, ": ", message, "; files are answered with 503\n")
   end
-  drop_body_fields(res)
+  native.drop_body_fields(res.request)
   res:header("Retry-After", 1)
 end
 
@@ -50,7 +50,7 @@ local OPTIONS <const> = {
   immutable = options.boolean, cache_control = options.string, precompressed = options.boolean,
 }
 
--- The value of `Cache-Control` that options ask for, or nil.
+-- `cache_control(opts)` returns the value of `Cache-Control` for these options, or nil.
 function M.cache_control(opts)
   if opts.cache_control then return opts.cache_control end
   if not opts.max_age then return nil end
@@ -58,15 +58,16 @@ function M.cache_control(opts)
 end
 
 local function add(res, name, value)
-  res[SERVER]:add_field(res[ID], name, value)
+  native.add_field(res.request, name, value)
 end
 
 -- Adds a field unless there is one of that name.
-local function add_new(res, name, value)
-  if not res[SERVER]:get_field(res[ID], name) then add(res, name, value) end
+local function add_missing(res, name, value)
+  if not native.get_field(res.request, name) then add(res, name, value) end
 end
 
--- The heads of the parts of several ranges, what stands behind the last, and the length of it all.
+-- Returns the parts of a body with several ranges, its length, and its content type. A part has a `head` and the range
+-- in the file, `first` and `length`; `parts.tail` follows the last part.
 local function parts_of(ranges, kind, size)
   local boundary = http.boundary()
   local parts, total = {}, 0
@@ -81,33 +82,34 @@ local function parts_of(ranges, kind, size)
   return parts, total + #parts.tail, "multipart/byteranges; boundary=" .. boundary
 end
 
-local function refuse(res, status, text)
-  res.code, res.body, res.kind = status, text, nil
+local function respond_without_file(res, status, text)
+  res.code, res.body, res.content_type = status, text, nil
   exchange_of(res):keep_file(nil)
 end
 
--- Answers with an open regular file, which is the exchange's from now on. `kind`: its media type;
--- `coding`: of its bytes, or nil; `varies`: whether another client may get other bytes; `cache`: the value
--- of `Cache-Control`, or nil.
-function M.answer(res, f, kind, coding, varies, cache)
+-- `add_vary(res)`: another client may get the file with other bytes, as it accepts other codings.
+function M.add_vary(res) add(res, "Vary", "Accept-Encoding") end
+
+-- `respond_with(res, f, kind, coding, cache)`: responds with an open regular file, which the exchange owns from now on.
+-- `kind`: its media type; `coding`: of its bytes, or nil; `cache`: the value of `Cache-Control`, or nil.
+function M.respond_with(res, f, kind, coding, cache)
   local exchange = exchange_of(res)
   exchange:keep_file(f)
-  res[SERVER]:touch(res[ID], true)
-  if varies then add(res, "Vary", "Accept-Encoding") end
-  if cache then add_new(res, "Cache-Control", cache) end
+  native.touch(res.request, true)
+  if cache then add_missing(res, "Cache-Control", cache) end
   local size = f:size()
-  local first, length
+  local first, length -- the range, or a list of ranges
   if not res.code or res.code == 200 then
     local status, tag, date
-    status, tag, date, first, length = http.select(res[REQUEST], f, coding)
-    add_new(res, "ETag", tag)
-    add_new(res, "Last-Modified", date)
-    if status == 304 then return refuse(res, 304, nil) end
-    if status == 412 then return refuse(res, 412, "Precondition Failed\n") end
+    status, tag, date, first, length = http.select(res.request, f, coding)
+    add_missing(res, "ETag", tag)
+    add_missing(res, "Last-Modified", date)
+    if status == 304 then return respond_without_file(res, 304, nil) end
+    if status == 412 then return respond_without_file(res, 412, "Precondition Failed\n") end
     add(res, "Accept-Ranges", "bytes")
     if status == 416 then
       add(res, "Content-Range", "bytes */" .. size)
-      return refuse(res, 416, "Range Not Satisfiable\n")
+      return respond_without_file(res, 416, "Range Not Satisfiable\n")
     end
     res.code = status
   end
@@ -120,33 +122,33 @@ function M.answer(res, f, kind, coding, varies, cache)
     total = length
     add(res, "Content-Range", ("bytes %d-%d/%d"):format(first, first + length - 1, size))
   end
-  add_new(res, "Content-Type", shown)
+  add_missing(res, "Content-Type", shown)
   add(res, "Content-Length", tostring(total))
-  if res[SERVER]:is_head(res[ID]) then
+  if native.is_head(res.request) then
     res.body = ""
     return exchange:keep_file(nil)
   end
-  res.body, res.parts = f, parts or { { first = first or 0, length = total } }
+  res.body, res.file_parts = f, parts or { { first = first or 0, length = total } }
 end
 
 local SHORTER <const> = "sendfile: the file has become shorter"
 
 local function fail(res, message, code)
-  exchange_of(res).broken = true
-  -- What the client does is not worth a line; a file that is cut while it is served is.
+  exchange_of(res).aborted = true
+  -- A file that becomes shorter while it is sent is logged; a client that closes is not.
   if code ~= "closed" and code ~= "timeout" then
-    local req = res[REQUEST]
+    local req = res.request
     io.stderr:write("lio: ", req.method, " ", req.target, ": ", message, "\n")
   end
 end
 
--- Sends the file by reads and writes: middleware changes the bytes on their way, or sends fields behind them.
-local function send_pieces(res, f, parts, finish_pieces)
+-- Sends the file in pieces, because middleware changes the bytes, or trailer fields follow them.
+local function send_pieces(res, f, parts)
   for _, part in ipairs(parts) do
     if part.head and not res:write(part.head) then return end
-    local first, over = part.first, part.first + part.length
-    while first < over do
-      local piece, message = f:read(first, math.min(READ_MOST, over - first))
+    local first, past = part.first, part.first + part.length
+    while first < past do
+      local piece, message = f:read(first, math.min(MAX_PIECE, past - first))
       if not piece or piece == "" then
         return fail(res, message or SHORTER)
       end
@@ -158,79 +160,90 @@ local function send_pieces(res, f, parts, finish_pieces)
   return finish_pieces(res)
 end
 
--- Sends the file that `res` was given. Called by `Response:finish`, which has the other two.
-function M.send(res, begin, finish_pieces)
-  local server, id, f, parts = res[SERVER], res[ID], res.body, res.parts
+-- `send(res)`: sends the file that is the body. Called by `Response:finish`.
+function M.send(res)
+  local req, f, parts = res.request, res.body, res.file_parts
   begin(res)
-  if res.mode == "none" then return finish_pieces(res) end
-  if res.mode ~= "length" or res.encoder then return send_pieces(res, f, parts, finish_pieces) end
-  res.left = nil
+  if res.framing == "none" then return finish_pieces(res) end
+  if res.framing ~= "length" or res.encoder then return send_pieces(res, f, parts) end
+  res.unwritten = nil
   for _, part in ipairs(parts) do
-    if part.head then server:chunk(id, part.head) end
-    if part.length <= READ_MOST and server:queued(id) <= READ_MOST then
+    if part.head then native.chunk(req, part.head) end
+    if part.length <= MAX_PIECE and native.queued(req) <= MAX_PIECE then
       local piece, message = f:read(part.first, part.length)
       if not piece or #piece < part.length then return fail(res, message or SHORTER) end
-      server:chunk(id, piece)
+      native.chunk(req, piece)
     else
-      local queued = server:push_file(id, f, part.first, part.length)
+      local queued = native.push_file(req, f, part.first, part.length)
       local ok, code = exchange_of(res):send()
       if not ok or not queued then return fail(res, SHORTER, code) end
     end
   end
-  if parts.tail then server:chunk(id, parts.tail) end
+  if parts.tail then native.chunk(req, parts.tail) end
   return finish_pieces(res)
 end
 
--- `Content-Disposition` for a download of that name (RFC 6266): the name in ASCII, and as it is.
+-- The value of `Content-Disposition` for a download of that name (RFC 6266): in ASCII, and in UTF-8.
 local function disposition(name)
   local plain = name:gsub('[^\32-\126]', "_"):gsub('["\\%%]', "_")
   if plain == name then return ('attachment; filename="%s"'):format(name) end
   return ("attachment; filename=\"%s\"; filename*=UTF-8''%s"):format(plain, http.escape(name))
 end
 
--- The folder that a path is below; nothing for a path that is the program's own.
+-- Opens the folder that a path is below, if one is given.
 local function open_root(path)
   if path then return file.folder(path) end
 end
 
--- `res:file(path [, opts])`, see there.
+-- Opens a regular file, below `folder` if there is one. Returns it, or nil, message, code.
+local function open_file(folder, path)
+  local f, message, code
+  if folder then
+    f, message, code = folder:open(path)
+  else
+    f, message, code = file.open(path)
+  end
+  if f and f:kind() ~= "file" then
+    f:close()
+    return nil, "open: a directory", "not a file"
+  end
+  return f, message, code
+end
+
+-- Responds for a file that could not be opened. Raises if that is the server's fault.
+local function refuse(res, message, code)
+  local status = STATUS[code]
+  if not status then misuse.raise("res:file: " .. message) end
+  native.touch(res.request, true)
+  if status == 503 then M.report_exhausted(res.request, res, message) end
+  res.code, res.content_type = status, nil
+  res.body = http.reason(status) .. "\n"
+  return nil, message, code
+end
+
+-- `respond(res, path, opts)`: `res:file`. Returns true, or nil, message, code.
 function M.respond(res, path, opts)
   if type(path) ~= "string" then misuse.argument("file", 1, "path", path) end
   opts = options.check("res:file", 2, opts, OPTIONS)
   local folder <close>, message, code = open_root(opts.root)
   local f
-  if folder then
-    f, message, code = folder:open(path)
-  elseif not message then
-    f, message, code = file.open(path)
-  end
-  if f and f:kind() ~= "file" then
-    f:close()
-    f, message, code = nil, "open: a directory", "not a file"
-  end
-  if not f then
-    local status = STATUS[code]
-    if not status then misuse.raise("res:file: " .. message) end
-    res[SERVER]:touch(res[ID], true)
-    if status == 503 then M.exhausted(res[REQUEST], res, message) end
-    res.code, res.kind = status, nil
-    res.body = http.reason(status) .. "\n"
-    return nil, message, code
-  end
+  if not message then f, message, code = open_file(folder, path) end
+  if not f then return refuse(res, message, code) end
   local kind, compressible = http.media_type(path)
   local varies = compressible and opts.precompressed ~= false and not res.code
+  local coding
   if varies then
-    local copy, coding = http.compressed(folder, path, f, res[REQUEST])
+    local copy
+    copy, coding = http.compressed(folder, path, f, res.request)
     if copy then
       f:close()
-      if opts.name then res:header("Content-Disposition", disposition(opts.name)) end
-      M.answer(res, copy, opts.type or kind, coding, true, M.cache_control(opts))
-      return res
+      f = copy
     end
   end
   if opts.name then res:header("Content-Disposition", disposition(opts.name)) end
-  M.answer(res, f, opts.type or kind, nil, varies, M.cache_control(opts))
-  return res
+  if varies then M.add_vary(res) end
+  M.respond_with(res, f, opts.type or kind, coding, M.cache_control(opts))
+  return true
 end
 
 return M

@@ -1,18 +1,19 @@
 -- Forms: reads the fields and files of a request's body, urlencoded or multipart (RFC 7578).
 --
--- Called by web/request.lua for `req:form`. A form belongs to its exchange, which closes it, and so the
--- temporary files, when the request has been answered. Invariant: nothing is read before it is needed, and
--- of a file no more than one piece is in memory.
+-- Called by web/request.lua for `req:form`. A form belongs to its exchange, which closes it and its temporary files at
+-- the end of the request. Invariant: nothing is read before it is needed, and at most one piece of a file is in memory.
 
-local failure = require "lio.web.failure"
+local handler_error = require "lio.web.handler_error"
 local http = require "lio.http"
 local misuse = require "lio.misuse"
-local rules = require "lio.options"
-local new_part <const> = require "lio.web.part".new
+local options = require "lio.options"
+local new_part <const> = require "lio.web.form_part".new
+
+local native <const> = http.request
 
 local M = {}
 
--- Limits of a form, all settable per call; `body` is the app's unless it is given.
+-- Limits of a form, all settable per call; so is `body`, by default the limit of the app.
 M.defaults = {
   parts = 1000, -- fields and files, or pairs of a urlencoded form
   part_headers = 8 * 1024, -- bytes of one part's headers
@@ -22,34 +23,29 @@ M.defaults = {
   files = 100,
 }
 
-local OPTIONS <const> = { body = rules.number(0), dir = rules.string, on_file = rules.callable }
-for name in pairs(M.defaults) do OPTIONS[name] = rules.number(0) end
+local OPTIONS <const> = { body = options.number(0), dir = options.string, on_file = options.callable }
+for name in pairs(M.defaults) do OPTIONS[name] = options.number(0) end
 
--- Where temporary files are made.
-local function usual_dir()
+-- The folder for temporary files.
+local function default_dir()
   local dir = os.getenv "TMPDIR"
   if dir and dir ~= "" then return dir end
-  -- The one for what may be large: /tmp often is memory.
+  -- The folder for large files: /tmp is memory on many systems.
   local probe = io.open "/var/tmp"
   if not probe then return "/tmp" end
   probe:close()
   return "/var/tmp"
 end
 
--- A count for the parser, which knows no infinity.
-local function whole(value)
-  return math.tointeger(value // 1) or math.maxinteger
-end
-
--- Checks what `req:form` was given. → a table with every limit.
+-- Checks the argument of `req:form`. Returns a table with every limit.
 local function read_options(opts, app_body)
   if type(opts) == "number" then opts = { body = opts } end
   if opts ~= nil and type(opts) ~= "table" then misuse.argument("form", 1, "table or number", opts) end
   local chosen = { body = app_body }
   for name, value in pairs(M.defaults) do chosen[name] = value end
-  for name, value in pairs(rules.check("req:form", 1, opts, OPTIONS)) do chosen[name] = value end
+  for name, value in pairs(options.check("req:form", 1, opts, OPTIONS)) do chosen[name] = value end
   for name, value in pairs(chosen) do
-    if type(value) == "number" then chosen[name] = whole(value) end
+    if type(value) == "number" then chosen[name] = options.to_integer(value) end
   end
   chosen.part_headers = math.max(1, math.min(chosen.part_headers, 1 << 30))
   return chosen
@@ -58,16 +54,17 @@ end
 local Form = {}
 Form.__index = Form
 
--- What ends the reading, as an error that `parse` turns into results.
+-- The error that ends the reading, which `multipart` returns as results.
 local Refusal = { __name = "lio.form.refusal", __tostring = function(e) return e.reason end }
 
+-- Ends the reading. `shown`: the reason for the client, if it is another one.
 local function refuse(self, status, reason, shown)
   local refusal = setmetatable({ reason = reason, status = status }, Refusal)
-  self.exchange.problem = { status, shown or reason, raised = refusal }
+  self.exchange.refusal = { status = status, reason = shown or reason, raised = refusal }
   error(refusal, 0)
 end
 
--- Has the parser take a step, with more of the body as long as it needs that. → its results.
+-- Calls `f`, a method of the parser, and feeds the parser from the body until `f` has a result. Returns its results.
 function Form:step(f, ...)
   local parser, exchange = self.parser, self.exchange
   while true do
@@ -76,24 +73,24 @@ function Form:step(f, ...)
       if a == nil and b then refuse(self, b, c, b == 500 and "the upload cannot be stored") end
       return a, b, c, d
     end
-    local ok, status, reason = exchange:read(self.pull, self.options.body)
+    local ok, status, reason = exchange:read(self.pull, self.limits.body)
     if not ok then refuse(self, status, reason) end
   end
 end
 
--- The next piece of the part that is coming in, nil at its end. Called by the part, until it is complete.
+-- The next piece of the part that is being received, nil at its end. Called by the part, until it is complete.
 function Form:piece()
-  return self:step(self.parser.piece, self.options.file)
+  return self:step(self.parser.piece, self.limits.file)
 end
 
--- Takes the part that is coming in into a temporary file. Called by the part, before any of it was read.
+-- Stores the part that is being received in a temporary file. Called by the part, before any of it was read.
 function Form:store(part)
-  part.file = http.spool(self.options.dir or usual_dir())
-  part.size = self:step(self.parser.store, part.file, self.options.file)
+  part.file = http.spool(self.dir or default_dir())
+  part.size = self:step(self.parser.store, part.file, self.limits.file)
   part.complete = true
 end
 
--- Adds a value under a name; a second one makes a list. `lists` knows which names have one.
+-- Adds a value under a name; a second one makes a list. `lists`: the names that have a list.
 local function add(values, lists, name, value)
   local known = values[name]
   if known == nil then
@@ -106,52 +103,51 @@ local function add(values, lists, name, value)
 end
 
 -- Reads a field's value into `values`.
-local function take_field(self, values, lists, name)
-  local options = self.options
-  local text = self:step(self.parser.text, options.field)
+local function read_field(self, values, lists, name)
+  local limits = self.limits
+  local text = self:step(self.parser.text, limits.field)
   self.field_bytes = self.field_bytes + #name + #text
-  if self.field_bytes > options.fields then refuse(self, 413, "the form's fields are larger than allowed") end
+  if self.field_bytes > limits.fields then refuse(self, 413, "the form's fields are larger than allowed") end
   add(values, lists, name, text)
 end
 
--- Reads a file: by `on_file`, else into a temporary file.
-local function take_file(self, name, filename, headers)
-  local options = self.options
-  -- A file input without a choice comes as an empty file without a name.
+-- Reads a file: by `on_file`, or into a temporary file.
+local function read_file(self, name, filename, headers)
+  -- A browser sends a file input without a chosen file as an empty file without a name.
   if filename == "" then
     local first = self:step(self.parser.peek)
     if not first then return end
   end
   local files = self.files
-  if #files >= options.files then refuse(self, 413, "the form has too many files") end
+  if #files >= self.limits.files then refuse(self, 413, "the form has too many files") end
   local part = new_part(self, name, filename, headers)
   files[#files + 1] = part
   add(files, self.file_lists, name, part)
-  if options.on_file then options.on_file(part) else part:keep() end
+  if self.on_file then self.on_file(part) else part:keep() end
   part.complete = true
 end
 
 local function read_parts(self)
   local values, lists = {}, {}
   while true do
-    local what, name, filename, headers = self:step(self.parser.next)
-    if not what then break end
+    local part, name, filename, headers = self:step(self.parser.next)
+    if not part then break end
     if filename then
-      take_file(self, name, filename, headers)
+      read_file(self, name, filename, headers)
     else
-      take_field(self, values, lists, name)
+      read_field(self, values, lists, name)
     end
   end
   return values, self.files
 end
 
--- The parser's food: the server, or a body that was read as a whole already.
-local function source(parser, body)
+-- Returns the function that feeds the parser: from the server, or from a body that was read as a whole before.
+local function feeder(parser, body)
   if not body then
-    return function(server, id, limit) return parser:pull(server, id, limit) end
+    return function(req, limit) return parser:pull(req, limit) end
   end
   local fed = false
-  return function(_, _, limit)
+  return function(_, limit)
     if fed then return parser:finish() end
     if #body > limit then return nil, 413, "the body is larger than allowed" end
     fed = true
@@ -160,58 +156,59 @@ local function source(parser, body)
   end
 end
 
-local function multipart(req, exchange, options, kind, body)
-  local parser, status, reason = http.multipart(kind, options.parts, options.part_headers)
+local function multipart(exchange, chosen, kind, body)
+  local parser, status, reason = http.multipart(kind, chosen.parts, chosen.part_headers)
   if not parser then
-    exchange.problem = { status, reason }
+    exchange.refusal = { status = status, reason = reason }
     return nil, reason, status
   end
   local self = setmetatable({
-    req = req,
     exchange = exchange,
     driver = exchange.driver,
-    options = options,
+    limits = chosen,
+    on_file = chosen.on_file,
+    dir = chosen.dir,
     parser = parser,
-    pull = source(parser, body),
+    pull = feeder(parser, body),
     files = {},
     file_lists = {},
     field_bytes = 0,
   }, Form)
-  exchange.form, exchange.extras = self, true
-  local ok, values, files = xpcall(read_parts, failure.caught, self)
+  exchange.form, exchange.needs_cleanup = self, true
+  local ok, values, files = xpcall(read_parts, handler_error.catch, self)
   if ok then return values, files end
   self:close()
-  values = failure.whole(values)
-  local value = values.value
+  local err = handler_error.as_caught(values)
+  local value = err.value
   if getmetatable(value) == Refusal then return nil, value.reason, value.status end
-  exchange.caught = values
+  exchange.upload_error = err
   error(value, 0)
 end
 
-local function urlencoded(req, exchange, options)
-  local body, reason, status = req:body(math.min(options.body, options.fields))
+local function urlencoded(req, exchange, chosen)
+  local body, reason, status = req:body(math.min(chosen.body, chosen.fields))
   if not body then return nil, reason, status end
-  local values = http.pairs(body, options.parts)
+  local values = http.pairs(body, chosen.parts)
   if values then return values, {} end
-  exchange.problem = { 413, "the form has too many fields" }
+  exchange.refusal = { status = 413, reason = "the form has too many fields" }
   return nil, "the form has too many fields", 413
 end
 
--- Gives the temporary files back. Called when the request is over; idempotent.
+-- Frees the temporary files. Called at the end of the request; idempotent.
 function Form:close()
   for _, part in ipairs(self.files) do part:close() end
 end
 
--- Reads the form of a request whose body is of type `kind`, `body` when that was read already. → fields,
--- files; or nil, reason, status. Raises what `on_file` raises.
+-- `read(req, exchange, opts, kind, body)` returns fields, files of the form of a request; or nil, reason, status.
+-- `kind`: the Content-Type; `body`: the body if it was read before, else nil. Raises the errors of `on_file`.
 function M.read(req, exchange, opts, kind, body)
-  local options = read_options(opts, exchange.app.settings.body)
-  exchange.server:touch(exchange.id, true)
+  local chosen = read_options(opts, exchange.app.settings.body)
+  native.touch(req, true)
   local media = kind:match("^%s*([^;%s]*)"):lower()
-  if media == "application/x-www-form-urlencoded" then return urlencoded(req, exchange, options) end
-  if media == "multipart/form-data" then return multipart(req, exchange, options, kind, body) end
+  if media == "application/x-www-form-urlencoded" then return urlencoded(req, exchange, chosen) end
+  if media == "multipart/form-data" then return multipart(exchange, chosen, kind, body) end
   local reason = "expected a form, got '" .. media .. "'"
-  exchange.problem = { 415, reason }
+  exchange.refusal = { status = 415, reason = reason }
   return nil, reason, 415
 end
 

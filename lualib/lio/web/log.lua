@@ -1,7 +1,7 @@
--- `web.log`: middleware that writes a line per request when its answer is out or its client gone.
+-- `web.log`: middleware that writes a line per request when the response is sent or the client has closed.
 --
--- Lines are kept and written together: when there are 64 KiB of them, a moment after the first, and at once
--- while the server stops. What a client sent is escaped, so that no line can be forged.
+-- Lines are kept and written together: when there are 64 KiB of them, 0.2 seconds after the first, and at once while
+-- the server stops. What a client has sent is escaped, so that it cannot forge a line.
 
 local exchanges = require "lio.web.exchange"
 local lio = require "lio"
@@ -12,14 +12,13 @@ local Log = {}
 Log.__index = Log
 Log.__name = "lio.log"
 
-
--- Bytes of lines after which they are written at once, and seconds after which they are in any case.
+-- How many bytes are kept, and for how many seconds, before they are written.
 local FULL <const> = 64 * 1024
 local DELAY <const> = 0.2
 
 local MONTHS <const> = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" }
 
--- As Apache and nginx: quotes, backslashes and what is not printable ASCII as `\xHH`.
+-- Like Apache and nginx: quotes, backslashes and bytes that are not printable ASCII as `\xHH`.
 local function escape_byte(byte)
   return ("\\x%02X"):format(byte:byte())
 end
@@ -30,13 +29,13 @@ local function quoted(text)
   return (text:gsub('[^ !#-Z%[%]^-~]', escape_byte))
 end
 
--- One field without quotes: nothing that could end it.
+-- A field without quotes: bytes that could end it are escaped.
 local function bare(text)
   if not text or text == "" then return "-" end
   return (text:gsub("[^!#-Z%[%]^-~]", escape_byte))
 end
 
--- `[21/Nov/2026:14:48:48 +0000]`, made once a second.
+-- `[21/Nov/2026:14:48:48 +0000]`, formatted once a second.
 local common_at, common_text = nil, nil
 local function common_time(seconds)
   if seconds ~= common_at then
@@ -68,7 +67,7 @@ function formats.combined(entry)
     quoted(entry.referer), quoted(entry.agent))
 end
 
--- Text that is not UTF-8 would make the whole line no JSON.
+-- A line with text that is not UTF-8 would not be JSON.
 local function utf8_text(text)
   if text and not utf8.len(text) then return (text:gsub("[\128-\255]", escape_byte)) end
   return text
@@ -92,36 +91,36 @@ function formats.json(entry)
   }, { sort = true })
 end
 
-local function complain(self, message)
+local function report(self, message)
   -- Once per cause: a full disk must not fill standard error as well.
-  if self.complained == message then return end
-  self.complained = message
+  if self.reported == message then return end
+  self.reported = message
   io.stderr:write("lio: access log: ", tostring(message), "\n")
 end
 
--- `log:flush()`: writes what is kept. → true, or nil and a message.
+-- `log:flush()`: writes the lines that are kept. Returns true, or nil and a message.
 function Log:flush()
   if self.size == 0 then return true end
   local text = table.concat(self.lines, "\n", 1, self.count) .. "\n"
   self.lines, self.count, self.size = {}, 0, 0
   local ok, done, message = pcall(self.write, text)
   if ok and done then
-    self.complained = nil
+    self.reported = nil
     return true
   end
   message = ok and message or done
-  complain(self, message)
+  report(self, message)
   return nil, message
 end
 
--- The time for what is kept has come.
+-- The timer has fired: the lines that are kept must be written.
 function Log:expired()
   self.timer = nil
   self:flush()
 end
 
--- `log:reopen()` → true, or nil and a message: opens the file by its name again, after it was moved away. On
--- failure the old one stays.
+-- `log:reopen()` returns true, or nil and a message. Opens the file by its name again, after it was moved away. If that
+-- fails, the old one stays open.
 function Log:reopen()
   self:flush()
   if not self.path then return true end
@@ -132,7 +131,7 @@ function Log:reopen()
   return true
 end
 
--- `log:close()`: writes what is kept, and closes a file that `log` opened.
+-- `log:close()`: writes the lines that are kept, and closes the file that `log` has opened.
 function Log:close()
   self:flush()
   if self.path and self.file then
@@ -143,16 +142,16 @@ end
 Log.__close = Log.close
 Log.__gc = Log.close
 
-local function add(self, line, serving)
+local function add(self, line, app_server)
   self.count = self.count + 1
   self.lines[self.count] = line
   self.size = self.size + #line + 1
-  if self.size >= FULL or serving.stopping then return self:flush() end
+  if self.size >= FULL or app_server.stopping then return self:flush() end
   if self.timer then return end
-  self.timer = serving.driver.timers:add(DELAY, self)
+  self.timer = app_server.driver.timers:add(DELAY, self)
 end
 
--- What a line is made of; also what a format function gets.
+-- The values of a line; the first argument of a format function.
 local function entry_of(req, res, began, wall)
   local status, bytes, aborted = res:sent()
   return {
@@ -177,11 +176,11 @@ end
 -- Runs around the request.
 function Log:__call(req, res, next)
   local began, wall = lio.now(), self.clock()
-  -- Nobody knows it any more once the client is gone.
+  -- It is unknown once the client has closed.
   req.log_remote = req.remote_addr
   res:on_end(function()
     local line = self.format(entry_of(req, res, began, wall), req, res)
-    if line then add(self, line, exchanges.serving(res)) end
+    if line then add(self, line, exchanges.app_server_of(res)) end
   end)
   return next()
 end
@@ -220,9 +219,9 @@ local OPTIONS <const> = {
   end),
 }
 
--- `web.log([options])` → middleware with `flush`, `reopen` and `close`. `format`: `"combined"`, `"json"`, or a
--- function of a table of what is known, the request and the response, that returns a line or nil for none;
--- `file`: a path, something with `write`, or a function; standard output when absent.
+-- `web.log([options])` returns middleware with `flush`, `reopen` and `close`. `format`: `"combined"`, `"json"`, or a
+-- function of a table of values, the request and the response, that returns a line, or nil for none; `file`: a path, an
+-- object with `write`, or a function; by default standard output.
 return function(opts)
   opts = options.check("web.log", 1, opts, OPTIONS)
   local format = opts.format or "combined"

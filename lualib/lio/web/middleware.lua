@@ -1,16 +1,17 @@
--- Middleware around a handler: what `app:use` was given, in its order. Called by web/connection.lua for the app
--- that listens, and by web/mount.lua for apps mounted in it; `req.path` is relative to the app in question.
--- webserver.lua uses `next_of` for the handlers of one route.
+-- Runs the middleware of `app:use` around a handler. Called by web/dispatch.lua for the app that listens, and by
+-- web/mount.lua for apps mounted in it; `req.path` is relative to the app in question. webserver.lua uses `next_of` for
+-- several handlers of one route.
 --
--- Invariant: `next()` does not raise what the functions inside of it raise: that is answered and logged here, so
--- the code behind `next()` runs and finds the answer in `res`.
+-- Invariant: `next()` does not raise the errors of the functions that it calls. An error is logged and answered here,
+-- so the code behind `next()` runs, and finds the response in `res`.
 
 local exchanges = require "lio.web.exchange"
-local failure = require "lio.web.failure"
-local frames = require "lio.web.frame"
+local handler_error = require "lio.web.handler_error"
+local mount_scopes = require "lio.web.mount_scope"
+local native <const> = require("lio.http").request
 
-local caught <const> = failure.caught
-local leave_to <const> = frames.leave_to
+local catch <const> = handler_error.catch
+local leave_to <const> = mount_scopes.leave_to
 local xpcall <const>, error <const> = xpcall, error
 
 local M = {}
@@ -20,44 +21,47 @@ local function is_below(path, prefix)
   return #path == #prefix or path:sub(#prefix + 1, #prefix + 1) == "/"
 end
 
-local function run(req, res, what, f, inner)
-  res:take_from(what, f, inner(req, res))
+local function run(req, res, role, f, inner)
+  res:take_from(role, f, inner(req, res))
   res:take_refusal()
 end
 
--- `next_of(req, res, what, f, inner [, frame])` → the `next` of one middleware: runs `inner` once and keeps its
--- answer, which `f` returned, a `what`. `frame` is that of the app which the middleware belongs to.
-function M.next_of(req, res, what, f, inner, frame)
+-- `next_of(res, role, f, inner [, scope])` returns the `next` of one middleware. It calls `inner` once and sets
+-- what that returns as the response. `f` is the program's function that `inner` calls, and `role` what it is, for an
+-- error in its results; `scope` is the mount scope of the middleware's app.
+function M.next_of(res, role, f, inner, scope)
   local called = false
   return function()
     if called then error("next: called twice by one middleware", 2) end
     called = true
-    -- What is set by now stays when `inner` raises.
-    res[1]:keep_fields(res[2])
-    local ok, problem = xpcall(run, caught, req, res, what, f, inner)
+    -- If `inner` raises, the fields that are set by now stay.
+    local req = res.request
+    native.keep_fields(req)
+    local ok, err = xpcall(run, catch, req, res, role, f, inner)
     if ok then return end
-    failure.answer(exchanges.of(res), req, res, problem)
-    leave_to(req, frame)
+    handler_error.respond(exchanges.of(res), req, res, err)
+    leave_to(req, scope)
   end
 end
 
--- `wrap(app, req, res, handler [, frame])` → `handler` with the app's middleware around it whose prefix fits.
-function M.wrap(app, req, res, handler, frame)
+-- `wrap(app, req, res, handler [, scope])` returns `handler` with the app's middleware for the request's path around
+-- it. `scope` is the app's mount scope.
+function M.wrap(app, req, res, handler, scope)
   local path, next_of = req.path, M.next_of
-  local what, f = "handler", nil
+  local role, f = "handler", nil
   local wrapped = handler
   for index = #app.wrappers, 1, -1 do
     local wrapper = app.wrappers[index]
     if is_below(path, wrapper.prefix) then
-      local inner, inner_what, inner_f = wrapped, what, f
+      local inner, inner_role, inner_f = wrapped, role, f
       wrapped = function()
-        return wrapper.run(req, res, next_of(req, res, inner_what, inner_f, inner, frame))
+        return wrapper.run(req, res, next_of(res, inner_role, inner_f, inner, scope))
       end
-      what, f = "middleware", wrapper.run
+      role, f = "middleware", wrapper.run
     end
   end
   if wrapped == handler then return handler end
-  return function() res:take_from(what, f, wrapped()) end
+  return function() res:take_from(role, f, wrapped()) end
 end
 
 return M

@@ -1,61 +1,60 @@
--- Apps below a prefix of another app: `app:mount(prefix, other)`.
+-- Apps below a prefix of another app: `app:mount(prefix, other)`. Called by webserver.lua and web/routing.lua.
 --
--- The routes of a mounted app are also routes of the app above, with the prefix before them, so one look-up
--- finds them and 404, 405 and OPTIONS see them all. What runs for one of them is wrapped: it makes
--- `req.path` relative, and runs the middleware of the mounted app. Called by webserver.lua,
--- web/lookup.lua and web/connection.lua.
+-- The routes of a mounted app are also routes of the outer app, with the prefix before them, so one search finds them,
+-- and 404, 405 and OPTIONS take all of them into account. The handler of such a route is wrapped: it makes `req.path`
+-- relative, and runs the middleware of the mounted app.
 
 local http = require "lio.http"
 local misuse = require "lio.misuse"
 local wrap <const> = require("lio.web.middleware").wrap
-local frames <const> = require "lio.web.frame"
+local mount_scopes <const> = require "lio.web.mount_scope"
 
-local enter <const>, leave <const> = frames.enter, frames.leave
+local enter <const>, leave <const> = mount_scopes.enter, mount_scopes.leave
 
 local M = {}
 
--- The name of the tail in the patterns that tell what lies below a prefix; no route can have it.
+-- The name of the tail in the patterns of what is below a prefix. A route cannot have it.
 local REST <const> = "lio_below"
 
--- A handler as it runs below a mount. An error leaves the request inside, so that `error_handler` finds the
--- mounted app.
+-- Returns a handler as it runs below a mount. If it raises, the request stays inside, so that the mounted app is found
+-- for `on_error`.
 local function inside(mount, handler)
   local app = mount.app
   return function(req, res)
-    local frame = enter(mount, req)
+    local scope = enter(mount, req)
     local run = handler
-    if app.wrappers[1] then run = wrap(app, req, res, handler, frame) end
+    if app.wrappers[1] then run = wrap(app, req, res, handler, scope) end
     local a, b, c = run(req, res)
-    leave(req, frame)
+    leave(req, scope)
     return a, b, c
   end
 end
 
--- Adds a route of a mounted app to the app above. Its `/` is the prefix with a slash behind it as without, and
--- so is an empty tail.
-local function carry(mount, entry, call)
+-- Adds a route of a mounted app to the outer app. The prefix without a slash is the mounted app's `/`, and its `/*tail`
+-- with an empty tail.
+local function add_to_outer(mount, entry, call)
   local handler = inside(mount, entry.handler)
-  mount.above:add_entry(entry.method, mount.prefix .. entry.pattern, handler, call, entry.origin)
+  mount.outer:add_entry(entry.method, mount.prefix .. entry.pattern, handler, call, entry.origin)
   if mount.prefix == "" then return end
   local tail = entry.pattern:match "^/%*([%w_]+)$"
   if entry.pattern ~= "/" and not tail then return end
-  mount.above:add_entry(entry.method, mount.prefix, not tail and handler or function(req, res)
+  mount.outer:add_entry(entry.method, mount.prefix, not tail and handler or function(req, res)
     req.params[tail] = ""
     return handler(req, res)
   end, call, entry.origin)
 end
 
--- Whether `app` is `other` or mounted somewhere in it.
-local function holds(other, app)
+-- Whether `app` is `other`, or is mounted in it or in an app below it.
+local function contains(other, app)
   if app == other then return true end
   for _, mount in ipairs(other.mounts) do
-    if holds(mount.app, app) then return true end
+    if contains(mount.app, app) then return true end
   end
   return false
 end
 
--- Lets an app, and those above it, know the mounts on the way to what lies below a prefix. Of two at one
--- prefix the first counts.
+-- Registers with an app, and with the apps around it, the mounts that lead to what is below a prefix. Of two mounts at
+-- one prefix the first counts.
 local function declare(app, prefix, chain)
   app.below = app.below or { routes = http.routes(), chains = {}, declared = {} }
   local below = app.below
@@ -71,31 +70,31 @@ local function declare(app, prefix, chain)
     end
   end
   for _, mount in ipairs(app.mounted_in) do
-    declare(mount.above, mount.prefix .. prefix, { mount, table.unpack(chain) })
+    declare(mount.outer, mount.prefix .. prefix, { mount, table.unpack(chain) })
   end
 end
 
--- `mount(app, prefix, other)`.
+-- `mount(app, prefix, other)`: mounts `other`.
 function M.mount(app, prefix, other)
-  if holds(other, app) then misuse.raise "app:mount: an app cannot be mounted in itself" end
+  if contains(other, app) then misuse.raise "app:mount: an app cannot be mounted in itself" end
   local _, segments = prefix:gsub("/", "")
-  local mount = { above = app, app = other, prefix = prefix, segments = segments }
+  local mount = { outer = app, app = other, prefix = prefix, segments = segments }
   declare(app, prefix, { mount })
-  for _, one in ipairs(other.below and other.below.declared or {}) do
-    declare(app, prefix .. one.prefix, { mount, table.unpack(one.chain) })
+  for _, below in ipairs(other.below and other.below.declared or {}) do
+    declare(app, prefix .. below.prefix, { mount, table.unpack(below.chain) })
   end
-  for _, entry in ipairs(other.listed) do carry(mount, entry, "mount") end
+  for _, entry in ipairs(other.listed) do add_to_outer(mount, entry, "mount") end
   table.insert(app.mounts, mount)
   table.insert(other.mounted_in, mount)
 end
 
--- A new route of an app, added by `call`, goes to the apps that it is mounted in.
+-- `spread(app, entry, call)`: adds a new route of an app to the apps that it is mounted in, on behalf of `call`.
 function M.spread(app, entry, call)
-  for _, mount in ipairs(app.mounted_in) do carry(mount, entry, call) end
+  for _, mount in ipairs(app.mounted_in) do add_to_outer(mount, entry, call) end
 end
 
--- The mounts, outermost first, that lead to where a path lies, or nil. `satisfies(routes, req, id)` tells
--- whether the constraints of a prefix hold.
+-- `chain_at(app, req, satisfies)` returns the mounts that lead to the request's path, the outermost first, or nil.
+-- `satisfies(routes, req, id)` returns whether the constraints of a prefix are satisfied.
 function M.chain_at(app, req, satisfies)
   local below = app.below
   if not below then return nil end
@@ -104,7 +103,7 @@ function M.chain_at(app, req, satisfies)
   end
 end
 
--- The `not_found` of the innermost app that has one.
+-- `not_found(chain)` returns the `not_found` of the innermost app that has one, or nil.
 function M.not_found(chain)
   for index = #chain, 1, -1 do
     local handler = chain[index].app.not_found_handler
@@ -112,7 +111,7 @@ function M.not_found(chain)
   end
 end
 
--- A handler as it runs below all mounts of a chain.
+-- `around(chain, handler)` returns a handler as it runs below all mounts of a chain.
 function M.around(chain, handler)
   for index = #chain, 1, -1 do handler = inside(chain[index], handler) end
   return handler

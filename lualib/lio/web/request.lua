@@ -1,7 +1,6 @@
--- Requests as handlers see them. Fields are made when they are first read: `method`, `path` (decoded),
--- `raw_path`, `target`, `raw_query`, `query`, `params`, `headers`, `version`, `host`, `remote_addr`,
--- `remote_port`, `is_tls`, `cookies`, `upgrade` (what the client offers to switch to, or nil). A handler
--- or middleware may set fields of its own.
+-- Requests as handlers see them. Fields are made when they are first read: `method`, `path` (decoded), `raw_path`,
+-- `target`, `raw_query`, `query`, `params`, `headers`, `version`, `host`, `remote_addr`, `remote_port`, `is_tls`,
+-- `cookies`, `upgrade` (the protocols that the client offers, or nil). Handlers and middleware may set other fields.
 
 local exchanges = require "lio.web.exchange"
 local form = require "lio.web.form"
@@ -9,7 +8,8 @@ local http = require "lio.http"
 local misuse = require "lio.misuse"
 
 local head <const> = http.head
-local owner <const>, whole_body <const> = head.owner, head.whole_body
+local native <const> = http.request
+local whole_body <const> = head.whole_body
 local body_of <const> = http.body_of
 local exchange_of <const> = exchanges.of_request
 
@@ -28,46 +28,44 @@ local getters = {
   upgrade = head.upgrade,
 }
 
--- Header values by name, case-blind; repeated ones joined.
+-- Header values by name, case-insensitive; the values of repeated fields are joined. The key of the request is a table,
+-- so that it is not the name of a header.
+local REQUEST <const> = {}
 local Headers = {}
 
 function Headers.__index(headers, name)
   if type(name) ~= "string" then return nil end
-  return head.field(headers[1], name)
+  return head.field(headers[REQUEST], name)
 end
 
 function Headers.__pairs(headers)
-  return next, head.fields(headers[1]), nil
+  return next, head.fields(headers[REQUEST]), nil
 end
 
 function getters.is_tls() return false end
 
--- These two differ from `""` and `path` in an app that is mounted in another one (web/mount.lua).
+-- In a mounted app, web/mount_scope.lua sets these two.
 function getters.base() return "" end
 function getters.original_path(req) return req.path end
 
 function getters.headers(req)
-  return setmetatable({ req }, Headers)
+  return setmetatable({ [REQUEST] = req }, Headers)
 end
 
--- Nil when the peer is gone already.
+-- Nil if the connection is closed.
 function getters.remote_addr(req)
-  local server, id = owner(req)
-  local ip, _, family = server:address(id)
+  local ip, _, family = native.address(req)
   return family == "unix" and "unix:" or ip
 end
 
 function getters.remote_port(req)
-  local server, id = owner(req)
-  local ip, port, family = server:address(id)
+  local ip, port, family = native.address(req)
   return ip and family ~= "unix" and port or nil
 end
 
--- Refuses what is no request, and what is no limit.
+-- Raises unless `req` is a request and `limit` a number of bytes, or nil.
 local function check(req, call, limit)
-  if type(req) ~= "userdata" or not pcall(head.field, req, "") then
-    misuse.raise(("req:%s: call it with a colon, as in req:%s(…)"):format(call, call))
-  end
+  if type(req) ~= "userdata" or not pcall(head.field, req, "") then misuse.no_colon("req", call) end
   if limit == nil then return end
   misuse.check(call, 1, limit, "number")
   if math.type(limit) ~= "integer" or limit < 0 then
@@ -75,49 +73,47 @@ local function check(req, call, limit)
   end
 end
 
--- The fields behind a chunked body; empty until the body was read.
+-- `req:trailers()` returns the fields behind a chunked body by lower-case name; empty until the body was read.
 function Request:trailers()
   check(self, "trailers")
-  local server, id = owner(self)
-  return server:trailers(id)
+  return native.trailers(self)
 end
 
--- `req:header(name)` → the value, several joined, or nil. Case-blind.
+-- `req:header(name)` returns the value, several joined, or nil. Case-insensitive.
 Request.header = head.field
 
--- `req:header_all(name)` → list of the values.
+-- `req:header_all(name)` returns the list of the values.
 Request.header_all = head.field_all
 
--- `req:body([limit])` → the whole body, `""` when there is none; or nil, reason, status. `limit` in
--- bytes, the app's when absent. When it is refused and the handler gives no answer of its own, the
--- refusal is the answer.
+-- `req:body([limit])` returns the whole body, `""` if there is none; or nil, reason, status. `limit` in bytes, by
+-- default the app's. If the body is refused and the handler sets no response, the refusal is the response.
 function Request:body(limit)
   if limit ~= nil or type(self) ~= "userdata" then check(self, "body", limit) end
   local body, status, reason = body_of(self, limit)
   if body then return body end
   local exchange = exchange_of(self)
   limit = limit or exchange.app.settings.body
-  body, status, reason = exchange:go_on_reading(exchange.server.body, limit, body, status, reason)
+  body, status, reason = exchange:continue_reading(native.body, limit, body, status, reason)
   if not body then return nil, reason, status end
   whole_body(self, body)
   return body
 end
 
--- `for piece in req:stream([limit]) do`: the body in pieces, as they come; the next one is read when it
--- is asked for. A body that ends early or is refused raises.
+-- `for piece in req:stream([limit]) do`: the body in pieces; each is read when the loop needs it. Raises if the body
+-- ends early or is refused.
 function Request:stream(limit)
   check(self, "stream", limit)
   local exchange = exchange_of(self)
   limit = limit or exchange.app.settings.body
   return function()
-    local piece, status, reason = exchange:read(exchange.server.piece, limit)
+    local piece, status, reason = exchange:read(native.piece, limit)
     if not piece and status then misuse.raise("request body: " .. reason) end
     return piece
   end
 end
 
--- `req:json([limit])` → the decoded body, a table; or nil, reason, status. Other values are refused, `null` first of
--- all: who indexes a body would fail. `json.decode(req:body())` takes them.
+-- `req:json([limit])` returns the decoded body, a table; or nil, reason, status. Other values are refused, so that a
+-- handler can index the result. `json.decode(req:body())` accepts them.
 function Request:json(limit)
   if limit ~= nil or type(self) ~= "userdata" then check(self, "json", limit) end
   local body, reason, status = self:body(limit)
@@ -129,37 +125,36 @@ function Request:json(limit)
   end
   if value == nil then
     local exchange = exchange_of(self)
-    exchange.server:touch(exchange.id, true)
-    exchange.problem = { 400, message }
+    native.touch(self, true)
+    exchange.refusal = { status = 400, reason = message }
     return nil, message, 400
   end
   return value
 end
 
--- `req:form([opts])` → fields, files of a urlencoded or multipart form; or nil, reason, status. Called
--- again it gives the same. See web/form.lua for `opts`; a number is a limit for the body in bytes.
+-- `req:form([opts])` returns fields, files of a urlencoded or multipart form; or nil, reason, status. Later calls
+-- return the same. See web/form.lua for `opts`; a number is a limit for the body in bytes.
 function Request:form(opts)
   check(self, "form")
   local known = self.whole_form
-  if known then return known[1], known[2] end
+  if known then return known.fields, known.files end
   local kind = head.field(self, "content-type") or ""
   local fields, files, status = form.read(self, exchange_of(self), opts, kind, whole_body(self))
-  if fields then self.whole_form = { fields, files } end
+  if fields then self.whole_form = { fields = fields, files = files } end
   return fields, files, status
 end
 
--- `req:take_over()` → the connection, with what is buffered of it; the server forgets it then, and the
--- caller has to close it; its time-outs are gone. For upgrades, tunnels, CONNECT.
+-- `req:take_over()` returns the connection, with the bytes that are buffered. The server forgets it:
+-- the caller has to close it, and it has no timeouts. For upgrades, tunnels, CONNECT.
 function Request:take_over()
   local exchange = exchange_of(self)
-  local server, id = exchange.server, exchange.id
-  if server:is_answered(id) then misuse.raise "req:take_over: the request is answered already" end
+  if native.response_has_begun(self) then misuse.raise "req:take_over: the request is answered already" end
   exchange:send()
-  exchange.taken = true
-  return exchange.driver:register(server:hand_over(id))
+  exchange.taken_over = true
+  return exchange.driver:register(native.hand_over(self))
 end
 
 http.kind(getters, Request)
 
--- What every request can do; its fields are `getters`.
+-- The methods of requests, and the functions that make their fields.
 return { Request = Request, getters = getters }

@@ -1,21 +1,23 @@
--- Server-sent events: `res:sse([opts])` → a stream with `send`, `comment`, `wait` and `close` (HTML Living
--- Standard, section 9.2).
+-- Server-sent events: `res:sse([opts])` returns a stream with `send`, `comment`, `wait` and `close` (HTML Standard,
+-- section 9.2).
 --
--- The server tells when the client goes away (`gone`), without a task that waits for it. From then on, and when
--- the server stops, every call returns nil and "closed", so a handler's loop ends by itself.
+-- The native server reports when the client has closed; no task waits for that. From then on, and when the server
+-- stops, every call returns nil and "closed", so the loop of a handler ends.
 
+local defer = require "lio.defer"
 local exchanges = require "lio.web.exchange"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
+local native <const> = require("lio.http").request
 
 local Events = {}
 Events.__index = Events
 Events.__name = "lio.events"
 
--- Seconds between comments that keep proxies from closing a silent stream.
+-- Seconds between comments, so that proxies do not close a silent stream.
 local PING <const> = 15
 
--- One field; several lines of a value become several fields.
+-- Adds a field for each line of a value.
 local function add_field(parts, name, value)
   value = value:gsub("\r\n?", "\n")
   for line in (value .. "\n"):gmatch "(.-)\n" do
@@ -42,8 +44,8 @@ local function write(self, text)
   return true
 end
 
--- `events:send(data [, event [, id [, retry]]])` → true, or nil and "closed". `data`: a string of any lines,
--- a number, or a table, which becomes JSON; nil sends the other fields alone. `retry` in milliseconds.
+-- `events:send(data [, event [, id [, retry]]])` returns true, or nil and "closed". `data`: a string of one or more
+-- lines, a number, or a table, which is sent as JSON; nil: only the other fields are sent. `retry` in milliseconds.
 function Events:send(data, event, id, retry)
   local parts = {}
   if event ~= nil then parts[#parts + 1] = "event: " .. one_line(event, "event") .. "\n" end
@@ -66,7 +68,7 @@ function Events:send(data, event, id, retry)
   return write(self, table.concat(parts))
 end
 
--- `events:comment([text])` → as `send`. Browsers ignore it.
+-- `events:comment([text])` returns the results of `send`. Browsers ignore comments.
 function Events:comment(text)
   local parts = {}
   add_field(parts, ": ", tostring(text or ""))
@@ -74,7 +76,7 @@ function Events:comment(text)
   return write(self, table.concat(parts))
 end
 
--- `events:wait([seconds])`: waits until the client is gone or the server stops, so long at most. → nil and
+-- `events:wait([seconds])`: waits until the client has closed or the server stops, at most that long. Returns nil and
 -- "closed", or false and "timeout".
 function Events:wait(seconds)
   misuse.check_optional_seconds("wait", 1, seconds)
@@ -82,50 +84,44 @@ function Events:wait(seconds)
   if self.waiting then misuse.raise "events:wait: another task waits on this stream" end
   local driver = self.driver
   self.waiting = driver:new_token()
-  -- Also when the task is killed.
-  local _ <close> = setmetatable({}, { __close = function() self.waiting = nil end })
+  -- Also if the task is killed.
+  local _ <close> = defer(function() self.waiting = nil end)
   local reason = driver:wait(self.waiting, seconds)
   if reason == "timeout" then return false, "timeout" end
   return nil, "closed"
 end
 
--- `events:is_closed()` → whether nothing can be sent any more.
+-- `events:is_closed()` returns whether the stream has ended.
 function Events:is_closed()
   return self.closed
 end
 
--- `events:close()` → true: ends the stream. The client reconnects unless it was told not to.
+-- `events:close()` returns true: ends the stream. Browsers reconnect, unless the page has closed its `EventSource`.
 function Events:close()
   self:finish()
   return true
 end
 
--- No more events: frees the timer, wakes who waits.
+-- Ends the stream: frees the timer, and wakes the task that waits.
 function Events:finish()
   if self.closed then return end
   self.closed = true
-  if self.exchange.events == self then self.exchange.events = false end
+  if self.exchange.event_stream == self then self.exchange.event_stream = false end
   if self.timer then self.driver.timers:free(self.timer) end
   if self.waiting then self.driver:wake(self.waiting, "closed") end
 end
 
--- The client is gone.
-function Events:gone()
-  self.exchange.gone, self.exchange.broken = true, true
-  self:finish()
-end
-
--- The time for a ping has come.
+-- The timer has fired: a comment is due.
 function Events:expired()
   if self.closed then return end
-  -- Who does not read what there is needs no ping on top.
+  -- A client that has not read what is queued needs no comment.
   local exchange = self.exchange
-  if exchange.server:queued(exchange.id) == 0 then self:comment() end
+  if native.queued(exchange.request) == 0 then self:comment() end
   if not self.closed then self.driver.timers:set(self.timer, self.ping) end
 end
 
 local OPTIONS <const> = {
-  ping = options.either(options.seconds, options.rule("false", function(value) return value == false end)),
+  ping = options.either(options.seconds, options.is_false),
   retry = options.integer(0),
 }
 
@@ -134,16 +130,16 @@ local function ping_of(opts)
   return opts.ping or nil
 end
 
--- `res:sse([opts])`: sends the head. `opts`: `ping` (seconds between comments, 15 when absent; false: none),
--- `retry` (milliseconds the client is to wait before it reconnects).
+-- `res:sse([opts])`: sends the head. `opts`: `ping` (seconds between comments, 15 by default; false: none), `retry`
+-- (milliseconds after which the client reconnects).
 return function(res, opts)
   opts = options.check("res:sse", 1, opts, OPTIONS)
   local ping = ping_of(opts)
   local exchange = exchanges.of(res)
-  local driver, server = exchange.driver, exchange.server
+  local driver = exchange.driver
   res:header("Content-Type", "text/event-stream")
   if not res:get_header "cache-control" then res:header("Cache-Control", "no-cache") end
-  -- nginx would hold events back.
+  -- nginx buffers events without this.
   res:header("X-Accel-Buffering", "no")
   local self = setmetatable({
     res = res,
@@ -153,12 +149,12 @@ return function(res, opts)
     closed = false,
   }, Events)
   local ok = res:flush()
-  if not ok or server:is_head(exchange.id) or exchange.serving.stopping then
+  if not ok or native.is_head(exchange.request) or exchange.app_server.stopping then
     self.closed = true
     return self
   end
-  exchange.events = self
-  if not server:wait(exchange.id, "end") then self:gone() end
+  exchange.event_stream = self
+  if not native.wait(exchange.request, "end") then exchange:on_peer_close() end
   if ping and not self.closed then
     self.timer = driver.timers:create(self)
     driver.timers:set(self.timer, ping)

@@ -1,39 +1,39 @@
--- `app:static(prefix, dir [, opts])`: serves a folder's files. Paths that leave the folder, and names that
--- begin with a dot, are as if they were not there: the app's `not_found` answers.
+-- `app:static(prefix, dir [, opts])`: serves the files of a folder. Called by webserver.lua. Invariant: a path that
+-- leaves the folder, or has a name that begins with a dot, gets the same response as one that does not exist.
+--
+-- `http.site` is the native part: it answers small files by itself. This file does the rest.
 
 local file = require "lio.file"
 local http = require "lio.http"
-local failure = require "lio.web.failure"
 local files = require "lio.web.file"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 
--- Where a response keeps its request.
-local REQUEST <const> = 3
+local native <const> = http.request
 
--- Bytes of files that are kept to be sent again, and of one of them, unless the options say otherwise.
+-- The defaults of `cache` and `cache_file`: how many bytes of files are kept in memory, and how many of one file.
 local CACHE <const>, CACHE_FILE <const> = 8 * 1024 * 1024, 64 * 1024
 
 local OPTIONS <const> = {
   list = options.boolean, index = options.string, hidden = options.boolean, max_age = files.max_age,
   immutable = options.boolean, cache_control = options.string, precompressed = options.boolean,
-  cache = options.either(options.rule("false", function(value) return value == false end), options.integer(0)),
+  cache = options.either(options.is_false, options.integer(0)),
   cache_file = options.integer(0),
 }
 
-local function not_found(app, req, res)
-  local handler = app.not_found_handler
+local function not_found(site, req, res)
+  local handler = site.app.not_found_handler
   if handler then return handler(req, res) end
-  failure.drop_body_fields(res)
+  native.drop_body_fields(res.request)
   return 404, "Not Found\n"
 end
 
--- Answers for a file that could not be opened.
-local function refuse(app, req, res, message, code)
+-- Responds for a file that could not be opened.
+local function refuse(site, req, res, message, code)
   local status = files.STATUS[code]
   if not status then error("static: " .. message, 0) end
-  if status == 404 then return not_found(app, req, res) end
-  if status == 503 then files.exhausted(req, res, message) end
+  if status == 404 then return not_found(site, req, res) end
+  if status == 503 then files.report_exhausted(req, res, message) end
   return status, http.reason(status) .. "\n"
 end
 
@@ -41,34 +41,36 @@ local function is_hidden(path)
   return path:byte(1) == 46 or path:find("/.", 1, true) ~= nil
 end
 
--- Where a directory that was asked for without a slash is: a relative reference, so that neither a host nor
--- a prefix that a proxy took away matters. It begins with a dot, so nothing of the path is read as a host.
+-- The location of a directory whose path was requested without a slash at its end: a relative reference, as the host
+-- and a prefix that a proxy removes are not known. It begins with a dot, so that no part of the path is read as a host.
 local function with_slash(req)
   local name = req.raw_path:match "[^/]*$"
   local query = req.raw_query
   return "./" .. name .. "/" .. (query and "?" .. query or "")
 end
 
--- A folder, how it is served, and its `http.site`.
+-- A folder that is served. Fields: `app`, `folder`, `native_site` (the `http.site`), and the options.
 local Site = {}
 Site.__index = Site
 
--- Answers with a regular file.
+-- Responds with a regular file.
 function Site:send(res, path, f)
   local kind, compressible = http.media_type(path)
   local varies = compressible and self.precompressed and not res.code
   if varies then
-    local copy, coding = self.native:compressed(path, f, res[REQUEST])
+    local copy, coding = self.native_site:compressed(path, f, res.request)
     if copy then
       f:close()
-      return files.answer(res, copy, kind, coding, true, self.cache)
+      files.add_vary(res)
+      return files.respond_with(res, copy, kind, coding, self.cache)
     end
   end
-  return files.answer(res, f, kind, nil, varies, self.cache)
+  if varies then files.add_vary(res) end
+  return files.respond_with(res, f, kind, nil, self.cache)
 end
 
--- Answers for a directory whose path ends in a slash or is empty: with its index, a listing, or `not_found`.
-function Site:answer_directory(app, req, res, path)
+-- Responds for a directory whose path ends in a slash or is empty: with its index, a listing, or `not_found`.
+function Site:respond_directory(req, res, path)
   local name = path .. self.index
   local f, message, code = self.folder:open(name)
   if f and f:kind() == "file" then
@@ -78,30 +80,31 @@ function Site:answer_directory(app, req, res, path)
   if f then
     f:close()
   elseif (files.STATUS[code] or 503) == 503 then
-    return refuse(app, req, res, message, code)
+    return refuse(self, req, res, message, code)
   end
-  if not self.list then return not_found(app, req, res) end
+  if not self.list then return not_found(self, req, res) end
   local entries, more
   entries, more, code = self.folder:list(path)
   if not entries then
-    if files.STATUS[code] == 503 then return refuse(app, req, res, more, code) end
-    return not_found(app, req, res)
+    if files.STATUS[code] == 503 then return refuse(self, req, res, more, code) end
+    return not_found(self, req, res)
   end
-  local page = require("lio.web.listing")
+  local listing = require("lio.web.directory_listing")
   res:header("Content-Type", "text/html; charset=utf-8")
-  return res:send(page(req.path, path, entries, more, self.hidden))
+  return res:send(listing(req.path, path, entries, more, self.hidden))
 end
 
--- Answers what `http.site` has not answered; it gives a file that it has opened already, or why it could not.
-function Site:handle(app, req, res, f, message, code)
+-- Responds to a request that `http.site` has not answered: `f` is the file that it has opened, or nil; `message` and
+-- `code` are its error.
+function Site:handle(req, res, f, message, code)
   local path = req.params.rest or ""
   if not f and not message then
-    if is_hidden(path) and not self.hidden then return not_found(app, req, res) end
+    if is_hidden(path) and not self.hidden then return not_found(self, req, res) end
     local is_slashed = path == "" or path:byte(-1) == 47
-    if is_slashed and req.raw_path:byte(-1) == 47 then return self:answer_directory(app, req, res, path) end
+    if is_slashed and req.raw_path:byte(-1) == 47 then return self:respond_directory(req, res, path) end
     f, message, code = self.folder:open(path)
   end
-  if not f then return refuse(app, req, res, message, code) end
+  if not f then return refuse(self, req, res, message, code) end
   if f:kind() == "file" then
     self:send(res, path, f)
     return res
@@ -110,7 +113,7 @@ function Site:handle(app, req, res, f, message, code)
   return res:redirect(with_slash(req), 301)
 end
 
--- Adds the routes to `app`. Raises when the folder cannot be opened.
+-- Adds the routes to the app, and returns it. Raises if the folder cannot be opened.
 return function(app, prefix, dir, opts)
   misuse.check("static", 1, prefix, "string")
   if prefix:sub(1, 1) ~= "/" or prefix:find "[:*<>]" then
@@ -121,7 +124,7 @@ return function(app, prefix, dir, opts)
   local folder, message = file.folder(dir)
   if not folder then misuse.raise(("app:static: cannot serve '%s': %s"):format(dir, message:gsub("^open: ", ""))) end
   local cache, precompressed = files.cache_control(opts), opts.precompressed ~= false
-  local native = http.site(folder, {
+  local native_site = http.site(folder, {
     hidden = opts.hidden,
     precompressed = precompressed,
     cache_control = cache,
@@ -129,8 +132,9 @@ return function(app, prefix, dir, opts)
     cache_file = opts.cache_file or CACHE_FILE,
   })
   local site = setmetatable({
+    app = app,
     folder = folder,
-    native = native,
+    native_site = native_site,
     index = opts.index or "index.html",
     list = opts.list or false,
     hidden = opts.hidden or false,
@@ -138,11 +142,11 @@ return function(app, prefix, dir, opts)
     cache = cache,
   }, Site)
   prefix = prefix:gsub("/+$", "")
-  local answer <const> = native.answer
+  local answer <const> = native_site.answer
   local function handle(req, res)
-    local done, why, code = answer(native, req)
+    local done, why, code = answer(native_site, req)
     if done == true then return res end
-    return site:handle(app, req, res, done, why, code)
+    return site:handle(req, res, done, why, code)
   end
   if prefix ~= "" then app:add_entry("GET", prefix, handle, "static") end
   app:add_entry("GET", prefix .. "/", handle, "static")

@@ -1,10 +1,10 @@
--- `res:trailer(name, value)`: fields behind a chunked body (RFC 9112 section 7.1.2), for what is known only when the
--- body has been made. Called by web/response.lua.
+-- `trailer(name, value)`: the line of a field behind a chunked body (RFC 9112 section 7.1.2), for `res:trailer`. Called
+-- by web/response.lua. Raises for a field that is not allowed there, and for bytes that could split the response.
 
 local http = require "lio.http"
 local misuse = require "lio.misuse"
 
--- RFC 9110 section 6.5.1: what a recipient needs before the body, or must not find behind it.
+-- RFC 9110 section 6.5.1: fields that a recipient needs before the body, or that must not follow it.
 local FORBIDDEN <const> = {}
 for name in ([[
   age authorization cache-control connection content-encoding content-length content-range content-type cookie date
@@ -14,22 +14,10 @@ for name in ([[
   FORBIDDEN[name] = true
 end
 
-local M = {}
-
--- `add(res, name, value)`: keeps a field. Raises for one that is not allowed there, or could split the response.
-function M.add(res, name, value)
+return function(name, value)
   if type(value) == "number" then value = tostring(value) end
   local ok, message = pcall(http.check_field, name, value)
   if not ok then misuse.raise("res:trailer: " .. message) end
   if FORBIDDEN[name:lower()] then misuse.raise("res:trailer: '" .. name .. "' is not allowed behind a body") end
-  local list = res.trailers or {}
-  res.trailers = list
-  list[#list + 1] = name .. ": " .. value .. "\r\n"
+  return name .. ": " .. value .. "\r\n"
 end
-
--- `text(res)` → the lines of the fields that were kept.
-function M.text(res)
-  return table.concat(res.trailers)
-end
-
-return M

@@ -1,42 +1,42 @@
 -- One of several workers of an app, see web/workers.lua: an exclusive service with a loop, which runs the program as
--- its main task and ends with it. When the program fails, the whole system ends with exit code 1.
+-- its main task and ends with it. If the program fails, the whole system ends with exit code 1.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
 local loop = require "lio.loop"
-local share = ...
+local assignment = ...
 
--- As the executable's own VM, so that a program does not run otherwise with several workers.
+-- The mode of the executable's own VM: a program runs in the same mode with one worker and with several.
 collectgarbage "generational"
 
 local S = core.chunk "lio.service"()
 
--- Nobody wakes it, but it is kept: a task that waits for what nothing refers to is lost, and would be killed.
-local ending <const> = {}
+-- No task wakes this token. A task that waits on a token that nothing refers to is killed: this file refers to it.
+local end_of_worker <const> = {}
 
--- Answered by the worker's end: the error that the caller gets then.
+-- The request ends, with an error, when the worker ends.
 function S.ended()
-  ltask.wait(ending)
+  ltask.wait(end_of_worker)
 end
 
--- Accepts the connections of another worker that is held up, or no longer.
-function S.cover(index, is_held)
-  require("lio.web.workers").cover(index, is_held)
+-- Another worker is blocked, or no longer.
+function S.accept_for(index, is_blocked)
+  require("lio.web.workers").accept_for(index, is_blocked)
 end
 
 local function load_program()
-  local program = share.program
+  local program = assignment.program
   if program.module then return core.chunk(program.module) end
   return loadfile(program.script)
 end
 
 ltask.fork(function()
-  require("lio.web.workers").share = share
-  local program = share.program
+  require("lio.web.workers").assignment = assignment
+  local program = assignment.program
   local name = program.script or program.module
   local ok = require("lio.service.script").run(name, load_program, table.unpack(program.args, 1, program.args.n))
   if not ok then ltask.call(1, "exit_code", 1) end
-  -- A signal may have come before the others listened to it.
+  -- A signal may have come before the other workers could receive it.
   if not ok or loop.was_signalled() then ltask.send(1, "quit_ltask") end
   ltask.quit()
 end)

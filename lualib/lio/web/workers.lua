@@ -1,50 +1,54 @@
--- Several workers for one app: `app:run(where, { workers = n })`, which calls this.
+-- Several workers for one app: `app:run(where, { workers = n })`. Called by web/listening.lua, and by web/worker.lua.
 --
 -- The VM that runs the program opens n listening sockets that share the address, and boots the scheduler with n
--- exclusive services, each with a loop of its own (web/worker.lua). In every one of them the program runs once
--- more, up to the same call of `run`, which serves from the worker's socket. Where sockets cannot share an
--- address (unix), the workers accept from one. Under `lio --watch` the program before this one may have had more
--- workers. All its sockets stay open, since a close would reset the clients that wait in one: workers have several.
--- Invariant: the sockets are this VM's until a worker takes its own.
+-- exclusive services, each with a loop (web/worker.lua). Each of them runs the program again, up to the same call of
+-- `run`, which serves from the worker's socket. If sockets cannot share an address (unix), the workers accept from one
+-- socket. Under `lio --watch` the previous program may have had more workers. All its sockets stay open, because
+-- closing one would reset the clients in its queue: then a worker has several sockets.
+-- Invariant: a socket belongs to this VM until a worker takes it.
 
--- Under `lio --watch`, which has the sockets of the program before this one and looks after a unix socket's file.
+-- Under `lio --watch`: the sockets of the previous program. `--watch` also removes the file of a unix socket.
 local watched <const> = require "lio.watched"
 
 local misuse = require "lio.misuse"
 
 local M = {}
 
--- How many calls for several workers there were in this VM. The n-th one here is the n-th one in a worker.
+-- How many calls for several workers this VM has made. The n-th one here is the n-th one in a worker.
 local calls = 0
 
--- In a worker: `index`, `count`, `call`, `descriptor` (lightuserdata), `shared`; `more`: the descriptors of the other
--- sockets that it has; `peers`: the descriptors and identities of all workers' sockets, a list by index.
-M.share = nil
+-- In a worker, which this VM has started for one call of `run`: its number `index` of `count`; `call`, the number of
+-- that call; `descriptor` (lightuserdata) of its socket, and whether all workers have that one (`shared`);
+-- `other_descriptors`, of further sockets of the worker; `sockets`: a list by worker of lists of `descriptor` and
+-- `identity`; and `program`, see `find_program`.
+M.assignment = nil
 
--- In a worker: its server, and the listeners of workers that are held up, a list by index.
+-- In a worker: its server, and the listeners that it has for blocked workers, by their number.
 local server
-local covered = {}
+local listeners_for = {}
 
--- `take()` → whether this is a worker, and the socket that is this call's, or nil when the call is none that
--- began a system.
-function M.take()
-  local share = M.share
-  if not share then return false end
+-- In a worker ----------------------------------------------------------------------------------------------
+
+-- `next_socket()` is called once by each call of `run` with several workers. Returns whether this VM is a worker, and
+-- the socket to serve from; nil if the call is not the one that the worker was started for.
+function M.next_socket()
+  local assignment = M.assignment
+  if not assignment then return false end
   calls = calls + 1
-  if calls ~= share.call then return true end
-  return true, require("lio.socket").fd(share.descriptor, share.shared)
+  if calls ~= assignment.call then return true end
+  return true, require("lio.socket").fd(assignment.descriptor, assignment.shared)
 end
 
--- In a worker: `serving` is the server of this call of `run`. It accepts from the worker's other sockets as well.
-function M.serves(serving)
-  server = serving
+-- `serve_with(app_server)`: the worker's server. It accepts from the worker's other sockets as well.
+function M.serve_with(app_server)
+  server = app_server
   local net = require("lio.net").instance
-  for _, descriptor in ipairs(M.share.more) do
+  for _, descriptor in ipairs(M.assignment.other_descriptors) do
     server:accept_from(assert(net.listen(require("lio.socket").fd(descriptor))))
   end
 end
 
--- A listener on a copy of another worker's socket; nil when that is closed already.
+-- Returns a listener on a copy of another worker's socket; nil if that is closed.
 local function open_twin(socket)
   local twin = require("lio.socket")._twin(socket.descriptor, socket.identity)
   if not twin then return nil end
@@ -57,32 +61,34 @@ local function open_twin(socket)
   return listener
 end
 
--- In a worker: accepts from the sockets of worker `index`, which is held up, or, without `is_held`, no longer. The
--- kernel gives those sockets their share of the connections all the time.
-function M.cover(index, is_held)
-  local listeners = covered[index]
-  if not is_held then
-    covered[index] = nil
+-- `accept_for(index, is_blocked)`: accepts connections for worker `index` while it is blocked, as the kernel continues
+-- to queue connections at its sockets.
+function M.accept_for(index, is_blocked)
+  local listeners = listeners_for[index]
+  if not is_blocked then
+    listeners_for[index] = nil
     for _, listener in ipairs(listeners or {}) do listener:close() end
     return
   end
-  if listeners or not (M.share and server) or server.stopping then return end
+  if listeners or not (M.assignment and server) or server.stopping then return end
   listeners = {}
-  for _, socket in ipairs(M.share.peers[index] or {}) do
+  for _, socket in ipairs(M.assignment.sockets[index] or {}) do
     local listener = socket.identity and open_twin(socket)
     if listener then
       listeners[#listeners + 1] = listener
       server:accept_from(listener)
     end
   end
-  if listeners[1] then covered[index] = listeners end
+  if listeners[1] then listeners_for[index] = listeners end
 end
 
--- Opens sockets for an address: `count` that share it, or one, or all that the program before this one had. → list,
--- or nil and a message.
-local function open_sockets(net, addr, port, opts, count)
+-- In the VM that starts the workers ------------------------------------------------------------------------
+
+-- Opens `count` sockets that share an address, or one that the workers share, or all those of the previous program.
+-- Returns a list; or nil and a message.
+local function open_sockets(addr, port, opts, count)
   if type(addr) == "userdata" then return { addr } end
-  local is_unix = addr:match "^unix:"
+  local net, is_unix = require("lio.net").instance, addr:match "^unix:"
   local shared = setmetatable({ reuseport = true }, { __index = opts })
   local first, message = net.bind(addr, port, watched and not is_unix and shared or opts)
   if not first then return nil, message end
@@ -90,7 +96,7 @@ local function open_sockets(net, addr, port, opts, count)
   local _, chosen = first:info("socket"):value()
   local sockets = { first }
   if not watched then
-    -- That it could be opened alone shows that nobody else has the port, be it with `reuseport`.
+    -- As the port could be opened without `reuseport`, no other process uses it, not even with `reuseport`.
     first:close()
     sockets[1] = nil
   end
@@ -110,63 +116,74 @@ local function open_sockets(net, addr, port, opts, count)
   return sockets
 end
 
--- What the workers run: the program's file, or the embedded one that `module` names.
-local function find_program(opts)
-  if opts.module then return { module = opts.module, args = opts.args or {} } end
+-- Returns the program that the workers run: the file `script`, or the embedded `module`; and its `args`, a list with
+-- the number `n`.
+local function find_program(module, args)
+  if module then return { module = module, args = args or {} } end
   local arg = rawget(_G, "arg")
   local script = arg and arg[0]
   if not (script and loadfile(script)) then
-    misuse.raise "app:run: several workers run the program's file, and this program is none"
+    misuse.raise "app:run: several workers run the program's file, and this program has none"
   end
   return { script = script, args = table.pack(table.unpack(arg)) }
 end
 
--- `start(where…, opts, module, count, limits, shown)`: serves with `count` workers until they have ended. `opts` are
--- those of `net.bind`; `limits`: `grace` and `watchdog`, in seconds. `shown(socket)` is called before they begin.
--- → true; nil and a message when the address cannot be listened on.
-function M.start(addr, port, opts, module, count, limits, shown)
-  local core, start = require "ltask.core", require "ltask.start"
-  local program = find_program(module)
-  local net = require("lio.net").instance
-  local sockets, message = open_sockets(net, addr, port, opts, count)
-  if not sockets then return nil, message end
-  -- A signal that comes before all workers run is for those as well.
-  local _ <close> = assert(require("lio.signal").hold("SIGINT", "SIGTERM"))
-  shown(sockets[1])
-  calls = calls + 1
-  local source, chunkname = core.embedded "lio.web.worker"
-  local keeper, keeper_name = core.embedded "lio.web.keeper"
-  local exclusive, peers = {}, {}
-  for i = 1, count do
-    local s = sockets[i] or sockets[1]
-    peers[i] = {}
-    exclusive[i] = { name = "worker" .. i, source = source, chunkname = chunkname, args = { {
-      index = i, count = count, call = calls, program = program,
-      descriptor = s:handle(), shared = #sockets == 1, more = {}, peers = peers,
+-- Returns the definitions of the worker services for `ltask.start`.
+local function worker_services(sockets, count, program)
+  local source, chunkname = require("ltask.core").embedded "lio.web.worker"
+  local services, sockets_of = {}, {}
+  for index = 1, count do
+    sockets_of[index] = {}
+    services[index] = { name = "worker" .. index, source = source, chunkname = chunkname, args = { {
+      index = index, count = count, call = calls, program = program,
+      descriptor = (sockets[index] or sockets[1]):handle(), shared = #sockets == 1,
+      other_descriptors = {}, sockets = sockets_of,
     } } }
   end
-  if #sockets > 1 then
-    for i, s in ipairs(sockets) do
-      local index, handle = (i - 1) % count + 1, s:detach()
-      table.insert(peers[index], { descriptor = handle, identity = require("lio.socket")._identity(handle) })
-      if i > count then table.insert(exclusive[index].args[1].more, handle) end
-    end
+  if #sockets == 1 then return services end
+  for i, s in ipairs(sockets) do
+    local index, descriptor = (i - 1) % count + 1, s:detach()
+    table.insert(sockets_of[index], {
+      descriptor = descriptor, identity = require("lio.socket")._identity(descriptor),
+    })
+    if i > count then table.insert(services[index].args[1].other_descriptors, descriptor) end
   end
+  return services
+end
+
+local function supervisor_service(count)
+  local source, chunkname = require("ltask.core").embedded "lio.web.worker_supervisor"
+  return { name = "worker_supervisor", source = source, chunkname = chunkname, args = { count } }
+end
+
+local function close_shared(socket, addr)
+  socket:close()
+  local path = type(addr) == "string" and addr:match "^unix:(.+)$"
+  if path and path:sub(1, 1) ~= "@" and not watched then os.remove(path) end
+end
+
+-- `start(options)`: serves with `count` workers until they have ended. Returns true; or nil and a message if it cannot
+-- listen. Options: `addr`, `port`, `listen` (options of `net.bind`), `count`, `module` and `args` of an embedded
+-- program, `grace` and `watchdog` (seconds), `on_listening(socket)`, which is called before the workers start.
+function M.start(options)
+  local program = find_program(options.module, options.args)
+  local sockets, message = open_sockets(options.addr, options.port, options.listen, options.count)
+  if not sockets then return nil, message end
+  -- A signal that arrives before all workers run is theirs as well.
+  local _ <close> = assert(require("lio.signal").hold("SIGINT", "SIGTERM"))
+  options.on_listening(sockets[1])
+  calls = calls + 1
   local folder = (program.script or ""):match "^(.*/)[^/]*$" or "./"
-  local code = start {
+  local code = require "ltask.start" {
     service_path = folder .. "?.lua;./?.lua",
     lua_path = package.path,
     lua_cpath = package.cpath,
-    grace = limits.grace + 1,
-    watchdog = limits.watchdog,
-    exclusive = exclusive,
-    bootstrap = { { name = "keeper", source = keeper, chunkname = keeper_name, args = { count } } },
+    grace = options.grace + 1,
+    watchdog = options.watchdog,
+    exclusive = worker_services(sockets, options.count, program),
+    bootstrap = { supervisor_service(options.count) },
   }
-  if #sockets == 1 then
-    sockets[1]:close()
-    local path = type(addr) == "string" and addr:match "^unix:(.+)$"
-    if path and path:sub(1, 1) ~= "@" and not watched then os.remove(path) end
-  end
+  if #sockets == 1 then close_shared(sockets[1], options.addr) end
   if code ~= 0 then misuse.raise "app:run: a worker has failed" end
   return true
 end

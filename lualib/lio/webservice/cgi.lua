@@ -1,10 +1,12 @@
--- CGI modules of `lio.webservice`: loads them, and makes handlers of them. A module is a table of functions
--- named as HTTP's methods in lower case, called `(path, query, header, body)` → code, body, headers.
--- Invariant: of a module nothing is called but a function that it has itself, under a name in METHODS.
+-- CGI modules of `lio.webservice`: loads them, and makes handlers of them. A module is a table of functions named like
+-- the methods of HTTP in lower case. They are called with path, query, header, body, and return code, body, headers.
+-- Invariant: only functions that the module itself has, under a name in METHODS, are called.
 
 local METHODS <const> = {
   GET = "get", HEAD = "head", POST = "post", PUT = "put", PATCH = "patch", DELETE = "delete", OPTIONS = "options",
 }
+
+local allow_value <const> = require "lio.web.allow"
 
 local M = {}
 
@@ -13,7 +15,7 @@ local function is_there(name)
     or package.searchpath(name, package.path) ~= nil
 end
 
--- The module that `"module|name"` stands for: `module.name`, or the field `name` of `module`.
+-- Returns the module for `"module|name"`: `module.name`, or the field `name` of `module`.
 local function find(text)
   local module, name = text:match "^([^|]+)|([^|]+)$"
   if not module then return require(text) end
@@ -28,7 +30,7 @@ local function find(text)
   return value
 end
 
--- `load(prefix, text)` → the module; raises, naming what is wrong.
+-- `load(prefix, text)` returns the module, or raises a message that names the fault.
 function M.load(prefix, text)
   local ok, module = pcall(find, text)
   if not ok then
@@ -40,7 +42,7 @@ function M.load(prefix, text)
   return module
 end
 
--- Not through a metatable, which may have an answer to every name.
+-- Not through a metatable, which may return a function for every name.
 local function exported(module, method)
   local name = METHODS[method]
   local f = name and rawget(module, name)
@@ -48,15 +50,11 @@ local function exported(module, method)
 end
 
 local function allowed(module)
-  local set = { OPTIONS = true }
+  local methods = {}
   for method in pairs(METHODS) do
-    if exported(module, method) then set[method] = true end
+    if exported(module, method) then methods[method] = true end
   end
-  if set.GET then set.HEAD = true end
-  local names = {}
-  for name in pairs(set) do names[#names + 1] = name end
-  table.sort(names)
-  return table.concat(names, ", ")
+  return allow_value(methods)
 end
 
 local function headers_of(req)
@@ -65,7 +63,7 @@ local function headers_of(req)
   return header
 end
 
--- `handler(module)` → a handler of `lio.webserver` for paths that end in `*rest`, or at the prefix itself.
+-- `handler(module)` returns a handler of `lio.webserver`, for routes that end in `*rest` or at the prefix.
 function M.handler(module)
   return function(req, res)
     local method = req.method
@@ -76,7 +74,7 @@ function M.handler(module)
       return code, text, { Allow = allowed(module) }
     end
     local body = req:body()
-    -- Refused: the refusal is the answer.
+    -- The body was refused: the refusal is the response.
     if not body then return res end
     local code, content, headers = f(req.params.rest or "", req.query, headers_of(req), body)
     local status = type(code) == "number" and math.tointeger(code)

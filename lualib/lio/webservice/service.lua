@@ -1,5 +1,5 @@
--- The file of the service `lio.webservice`, for `spawn` and `bootstrap`: owns a loop, and answers the requests
--- of lualib/lio/webservice.lua, which has all the rest. With its `quit` the service ends.
+-- The file of the service `lio.webservice`, for `spawn` and `bootstrap`: it owns a loop and answers the requests of
+-- webservice.lua. The service ends with the request `quit`.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -11,7 +11,7 @@ local webservice = require "lio.webservice"
 
 local S = {}
 
--- The requests, by name; the last three are for a tunnel.
+-- The last three are requests of a tunnel.
 for _, name in ipairs { "start", "tunnel_data", "tunnel_shutdown", "tunnel_close" } do S[name] = webservice[name] end
 
 function S.quit()

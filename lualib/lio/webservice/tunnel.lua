@@ -1,9 +1,9 @@
 -- The redirect mode of `lio.webservice`: a tunnel, which is another service, carries the bytes of clients.
 --
--- Each session has a pair of sockets: one end is served as any client's connection, so every rule and limit
--- of the server holds; what the tunnel brings is written to the other, and what the server answers is read
--- there and given to the tunnel. Invariants: bytes of a session keep their order and none is lost; a
--- session is in `sessions` until the tunnel knows that it is over, so that late bytes begin no new one.
+-- Each session has a pair of sockets. One end is served like the connection of any client, so all rules and limits of
+-- the server apply. Bytes from the tunnel are written to the other end; bytes of responses are read there and sent to
+-- the tunnel. Invariants: the bytes of a session keep their order and none is lost; a session is in `sessions` until
+-- the tunnel has been notified of its end, so that late bytes do not open a new one.
 
 local loop = require "lio.loop"
 local ltask = require "ltask"
@@ -13,10 +13,10 @@ local driver <const> = require("lio.net.driver").of(loop.net)
 
 local M = {}
 
--- Bytes of a session that may wait here when the tunnel sends without waiting for the answers.
+-- How many bytes of a session may wait here if the tunnel sends without waiting for the results.
 local BACKLOG <const> = 16 * 1024 * 1024
--- Centiseconds between two questions whether the tunnel lives, where it cannot say when it dies.
-local AGAIN <const> = 100
+-- Centiseconds between two liveness checks of a tunnel that does not report its death.
+local CHECK_INTERVAL <const> = 100
 
 local Tunnel = {}
 Tunnel.__index = Tunnel
@@ -24,8 +24,10 @@ Tunnel.__index = Tunnel
 local Session = {}
 Session.__index = Session
 
--- Asks the tunnel; it has `patience` seconds for an answer. → whether it answered, and what.
-function Session:ask(name, ...)
+-- Sessions ---------------------------------------------------------------------------------------------
+
+-- Sends a request to the tunnel, which has `patience` seconds to answer. Returns whether it answered, and its results.
+function Session:call(name, ...)
   local timers = driver.timers
   timers:set(self.alarm, self.tunnel.patience)
   local ok, result, message = pcall(ltask.call, self.tunnel.address, name, ...)
@@ -33,14 +35,14 @@ function Session:ask(name, ...)
   return ok, result, message
 end
 
--- The tunnel does not answer. Should it come back to life it learns that the session is over.
+-- The tunnel has not answered in time. If it runs again, it learns that the session has ended.
 function Session:expired()
   self:drop()
   ltask.send(self.tunnel.address, "tunnel_close", self.id)
 end
 
--- The end: nobody knows the session any more.
-function Session:forget()
+-- Ends the session and removes it.
+function Session:remove()
   local tunnel = self.tunnel
   if tunnel.sessions[self.id] ~= self then return end
   tunnel.sessions[self.id] = nil
@@ -50,34 +52,34 @@ function Session:forget()
   if tunnel.count == 0 and tunnel.drained then loop.wakeup(tunnel.drained) end
 end
 
-Session.__close = Session.forget
+Session.__close = Session.remove
 
--- Ends the session at once, also one whose task waits for the tunnel.
+-- Ends the session at once, also if its task waits for the tunnel.
 function Session:drop()
-  self.told, self.ended = true, true
+  self.is_tunnel_notified, self.ended = true, true
   loop.kill(self.task)
-  self:forget()
+  self:remove()
 end
 
--- The session's task: what the server answers goes to the tunnel, and then its end.
-local function carry(self)
-  local done <close> = self
+-- The session's task: sends the bytes of responses to the tunnel, and then notifies it of the end.
+local function forward_responses(self)
+  local session <close> = self
   local piece = self.c:recv()
   while piece do
-    local ok, taken = self:ask("tunnel_data", self.id, piece)
-    if not ok or taken == false then
-      self.told = true
+    local ok, accepted = self:call("tunnel_data", self.id, piece)
+    if not ok or accepted == false then
+      self.is_tunnel_notified = true
       break
     end
     piece = self.c:recv()
   end
   self.ended = true
   self.c:close()
-  if not self.told then self:ask("tunnel_close", self.id) end
-  return done
+  if not self.is_tunnel_notified then self:call("tunnel_close", self.id) end
+  return session
 end
 
-local function begin(tunnel, id)
+local function open_session(tunnel, id)
   local ours, theirs = socket.pair()
   if not ours then return nil, theirs end
   local net = loop.net
@@ -87,13 +89,22 @@ local function begin(tunnel, id)
     served:close()
     return nil, "too many sessions"
   end
-  local self = setmetatable({ id = id, c = c, tunnel = tunnel, waiting = 0, ended = false, told = false }, Session)
+  local self = setmetatable({
+    id = id,
+    c = c,
+    tunnel = tunnel,
+    pending_bytes = 0, -- from the tunnel, not yet written
+    ended = false,
+    is_tunnel_notified = false, -- it knows that the session has ended
+  }, Session)
   self.alarm = driver.timers:create(self)
   tunnel.sessions[id] = self
   tunnel.count = tunnel.count + 1
-  self.task = loop.fork(carry, self)
+  self.task = loop.fork(forward_responses, self)
   return self
 end
+
+-- Requests of the tunnel -------------------------------------------------------------------------------
 
 local function check_session(id, call)
   if math.type(id) ~= "integer" and type(id) ~= "string" then
@@ -101,8 +112,8 @@ local function check_session(id, call)
   end
 end
 
--- `tunnel:data(id, data)` → true when the server has taken it, or false and a message. An `id` that is not
--- known begins a session.
+-- `tunnel:data(id, data)` returns true when the server has received the data, or false and a message. An unknown `id`
+-- opens a session.
 function Tunnel:data(id, data)
   check_session(id, "tunnel_data")
   if type(data) ~= "string" then
@@ -112,22 +123,22 @@ function Tunnel:data(id, data)
   if not session then
     if self.stopping then return false, "closed" end
     local message
-    session, message = begin(self, id)
+    session, message = open_session(self, id)
     if not session then return false, message end
   end
   if session.ended then return false, "closed" end
-  session.waiting = session.waiting + #data
-  if session.waiting > BACKLOG and session.waiting > #data then
+  session.pending_bytes = session.pending_bytes + #data
+  if session.pending_bytes > BACKLOG and session.pending_bytes > #data then
     session.c:close()
     return false, "too long"
   end
   local ok = session.c:send(data)
-  session.waiting = session.waiting - #data
+  session.pending_bytes = session.pending_bytes - #data
   if not ok then return false, "closed" end
   return true
 end
 
--- `tunnel:close(id)` → whether there was such a session. What was to be answered is not.
+-- `tunnel:close(id)` returns whether the session existed. Its requests that are in progress are not answered.
 function Tunnel:close(id)
   check_session(id, "tunnel_close")
   local session = self.sessions[id]
@@ -136,7 +147,7 @@ function Tunnel:close(id)
   return true
 end
 
--- `tunnel:shutdown(id)` → whether there was such a session: its client sends no more, and reads on.
+-- `tunnel:shutdown(id)` returns whether the session existed. Its client sends no further bytes, but continues to read.
 function Tunnel:shutdown(id)
   check_session(id, "tunnel_shutdown")
   local session = self.sessions[id]
@@ -145,22 +156,24 @@ function Tunnel:shutdown(id)
   return true
 end
 
--- Whether the tunnel's service is no more, as far as a request that failed tells.
+-- The end of a tunnel ----------------------------------------------------------------------------------
+
+-- Ends every session at once, without notifying the tunnel.
+local function drop_all(self)
+  local list = {}
+  for _, session in pairs(self.sessions) do list[#list + 1] = session end
+  for _, session in ipairs(list) do session:drop() end
+end
+
+-- Whether the tunnel's service is dead, according to the results of a request to it.
 local function is_dead(self, ok, message)
   return not ok and tostring(message):find(("{service:%d} is dead"):format(self.address), 1, true) ~= nil
 end
 
--- Ends every session at once, without a word to the tunnel.
-local function drop_all(self)
-  local left = {}
-  for _, session in pairs(self.sessions) do left[#left + 1] = session end
-  for _, session in ipairs(left) do session:drop() end
-end
-
--- Waits for the death of the tunnel's service: a request that is not answered while it lives.
+-- Waits for the death of the tunnel's service, by a request that it does not answer while it runs.
 local function watch(self)
   while not is_dead(self, pcall(ltask.syscall, self.address, "watch")) do
-    ltask.sleep(AGAIN)
+    ltask.sleep(CHECK_INTERVAL)
   end
   self.stopping, self.dead = true, true
   drop_all(self)
@@ -168,7 +181,7 @@ local function watch(self)
   self.on_death()
 end
 
--- Waits until no session is left, `seconds` at most.
+-- Waits until no session is left, at most `seconds`.
 local function drain(self, seconds)
   local token = {}
   self.drained = token
@@ -178,39 +191,42 @@ local function drain(self, seconds)
   self.drained = nil
 end
 
--- `tunnel:stop(grace)`: requests in work are answered, within `grace` seconds; then every session ends.
+-- `tunnel:stop(grace)`: requests that are in progress are answered, within `grace` seconds; then every session ends.
 function Tunnel:stop(grace)
   if self.stopping then return end
   self.stopping = true
   loop.kill(self.watcher)
   local limit = loop.now() + grace
   self.server:stop(grace)
-  -- The answers are on their way to the tunnel still.
+  -- Responses may still be on their way to the tunnel.
   if self.count > 0 then drain(self, math.max(limit - loop.now(), 0)) end
   drop_all(self)
   pcall(ltask.call, self.address, "tunnel_end", self.addr, self.port)
 end
 
--- `open(app, address, addr, port, on_death)` → a tunnel through the service `address`, which is asked to carry
--- what comes for `addr` and `port`; or nil and a message. `on_death()` when that service dies.
+-- `open(app, address, addr, port, on_death)` returns a tunnel through the service `address`, which is requested to
+-- carry the connections to `addr` and `port`; or nil and a message. `url` and `public_port` are its results, if it has
+-- any. `on_death()` is called when that service has died.
 function M.open(app, address, addr, port, on_death)
   if address == ltask.self() then return nil, "the tunnel cannot be this service itself" end
-  local ok, opened, message = pcall(ltask.call, address, "tunnel_open", addr, port)
+  local ok, opened, second = pcall(ltask.call, address, "tunnel_open", addr, port)
   if not ok then return nil, ("the tunnel, service %d: %s"):format(address, tostring(opened)) end
-  if opened == false or opened == nil and message then
-    return nil, ("the tunnel, service %d, refused: %s"):format(address, tostring(message or "no reason given"))
+  if opened == false or opened == nil and second then
+    return nil, ("the tunnel, service %d, refused: %s"):format(address, tostring(second or "no reason given"))
   end
+  local has_url = opened ~= nil and opened ~= true
   local self = setmetatable({
     address = address,
     addr = addr,
     port = port,
+    url = has_url and opened or nil,
+    public_port = has_url and second or nil,
     server = app:server(),
     patience = app.settings.write_time,
     on_death = on_death,
     sessions = {},
     count = 0,
     stopping = false,
-    said = table.pack(opened, message),
   }, Tunnel)
   self.watcher = loop.fork(watch, self)
   return self

@@ -1,5 +1,5 @@
-//! Decoders. The invariant: what one write lets out is never more than its limit, however small the piece
-//! that asked for it was, and no more than a buffer of [`ROOM`] or flate2's 32 KiB beyond it is held either.
+//! Decoders. Invariant: one `write` never outputs more than its limit, however small its input is, and a decoder holds
+//! at most a buffer of [`ROOM`] bytes or flate2's 32 KiB beyond that.
 
 use super::Coding;
 use brotli::DecompressorWriter;
@@ -8,21 +8,21 @@ use std::io::{self, Write};
 
 /// The buffer of a brotli decoder, in bytes.
 const ROOM: usize = 16 * 1024;
-/// The first byte of each member of gzip (RFC 1952 section 2.3.1).
+/// The first byte of each gzip member (RFC 1952 section 2.3.1).
 const MEMBER: u8 = 0x1f;
 
-/// Why a body cannot be decoded.
+/// The reason why a body cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
-    /// Not what the coding's format allows, or bytes behind its end.
+    /// The data violates the coding's format, or bytes follow its end.
     Corrupt,
-    /// It ends before its end.
+    /// The data ends too early.
     Truncated,
-    /// One piece grew beyond the limit.
+    /// One piece decodes to more bytes than the limit.
     TooLong,
 }
 
-/// Output up to a limit.
+/// Collects output up to a limit.
 #[derive(Default)]
 struct Sink {
     out: Vec<u8>,
@@ -35,7 +35,7 @@ impl Sink {
         Sink { limit, ..Sink::default() }
     }
 
-    /// What an error of the decoder that writes here means.
+    /// Returns what an error of the decoder that writes here means.
     fn failure(&self) -> Failure {
         if self.is_over { Failure::TooLong } else { Failure::Corrupt }
     }
@@ -56,10 +56,10 @@ impl Write for Sink {
     }
 }
 
-/// The decoder of a coding, or of one member of gzip. It takes no byte behind the end.
+/// The decoder of a coding, or of one gzip member. It consumes no byte after its end.
 trait Work: Write {
     fn sink(&mut self) -> &mut Sink;
-    /// Compares what was decoded with the sum behind it, where the decoder has not done that by itself.
+    /// Verifies the checksum after the data, if the decoder has not done so itself.
     fn check(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -83,13 +83,13 @@ work!(DeflateDecoder);
 work!(DecompressorWriter);
 
 enum State {
-    /// What came first, as long as it does not tell the decoder.
+    /// The first bytes, until they determine the decoder.
     First(Vec<u8>),
     Work(Box<dyn Work>),
     Failed(Failure),
 }
 
-/// One body on its way in.
+/// The decoder of one body.
 pub(crate) struct Decoder {
     coding: Coding,
     state: State,
@@ -99,7 +99,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// `limit`: bytes that one `write` may let out, at least 1.
+    /// `limit`: the most bytes that one `write` may output, at least 1.
     pub(crate) fn new(coding: Coding, limit: usize) -> Self {
         Decoder { coding, state: State::First(Vec::new()), out: Vec::new(), limit, finished: false }
     }
@@ -108,15 +108,15 @@ impl Decoder {
         self.finished
     }
 
-    /// What came out and was not taken yet.
+    /// The output that the caller has not taken yet.
     pub(crate) fn output(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Takes a piece and lets out all it tells.
+    /// Decodes a piece. Everything that can be decoded so far is added to the output.
     ///
     /// # Errors
-    /// After a failure every piece fails the same way.
+    /// After a failure every call fails with the same failure.
     pub(crate) fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
         if data.is_empty() {
             return Ok(());
@@ -150,14 +150,14 @@ impl Decoder {
         Ok(())
     }
 
-    /// The end of the body. Nothing at all is fine as well: answers without a body name codings, too.
+    /// Ends the body. An empty body is valid, because responses without a body may name codings, too.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         self.finished = true;
         match &mut self.state {
             State::Failed(failure) => Err(*failure),
             State::First(bytes) if bytes.is_empty() => Ok(()),
             State::First(_) => Err(Failure::Truncated),
-            // At its end it takes no byte more.
+            // A finished decoder consumes no byte.
             State::Work(work) => match work.write(&[0]) {
                 Ok(0) => work.check().map_err(|_| work.sink().failure()),
                 _ => Err(Failure::Truncated),
@@ -166,14 +166,14 @@ impl Decoder {
     }
 }
 
-/// The decoder for a body that begins with these bytes, at least one; `None` when they are too few.
+/// Creates the decoder for a body that begins with the bytes `first`, at least one; `None` if more bytes are needed.
 fn begin(coding: Coding, first: &[u8], sink: Sink) -> Result<Option<Box<dyn Work>>, Failure> {
     Ok(Some(match (coding, first) {
         (Coding::Gzip, [MEMBER, ..]) => Box::new(GzDecoder::new(sink)),
         (Coding::Gzip, _) => return Err(Failure::Corrupt),
         (Coding::Brotli, _) => Box::new(DecompressorWriter::new(sink, ROOM)),
-        // The first two bytes tell zlib's format from the bare one, which some servers send
-        // (RFC 9110 section 8.4.1.2).
+        // The first two bytes distinguish zlib's format from raw deflate, which some servers send (RFC 9110 section
+        // 8.4.1.2).
         (Coding::Deflate, &[head, next, ..]) => {
             match head & 15 == 8 && u16::from_be_bytes([head, next]).is_multiple_of(31) {
                 true => Box::new(ZlibDecoder::new(sink)),
@@ -184,7 +184,7 @@ fn begin(coding: Coding, first: &[u8], sink: Sink) -> Result<Option<Box<dyn Work
     }))
 }
 
-/// Decodes all of `data`. Behind a member of gzip there may be another one.
+/// Decodes all of `data`. A gzip member may be followed by another one.
 fn decode(coding: Coding, work: &mut Box<dyn Work>, mut data: &[u8]) -> io::Result<()> {
     while let [next, ..] = data {
         match work.write(data)? {
@@ -197,6 +197,6 @@ fn decode(coding: Coding, work: &mut Box<dyn Work>, mut data: &[u8]) -> io::Resu
             taken => data = &data[taken..],
         }
     }
-    // They hold back what they have decoded already.
+    // The decoders buffer decoded bytes until a flush.
     work.flush()
 }

@@ -1,4 +1,4 @@
-//! Encoders. Each writes into a vector of its own, which the caller empties after each step.
+//! Encoders. Each writes into its own vector, which the caller empties after each step.
 
 use super::Coding;
 use brotli::CompressorWriter;
@@ -7,24 +7,24 @@ use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use std::io::{self, Write};
 
-/// Brotli's window, as a power of two: 512 KiB, beyond which bodies made on the fly gain little.
+/// Brotli's window as a power of two: 512 KiB. Bodies compressed on the fly gain little from a larger one.
 const WINDOW: i32 = 19;
-/// Brotli's own buffer, in bytes.
+/// Brotli's input buffer, in bytes.
 const BUFFER: usize = 4096;
 
 enum Work {
     Gzip(GzEncoder<Vec<u8>>),
     Deflate(ZlibEncoder<Vec<u8>>),
     Brotli(Box<CompressorWriter<Vec<u8>>>),
-    /// Finished; what came out at the end.
+    /// Finished, with the rest of the output.
     Done(Vec<u8>),
 }
 
-/// One body on its way out.
+/// The encoder of one body.
 pub(crate) struct Encoder(Work);
 
 impl Encoder {
-    /// `level` within what [`Coding::levels`] says.
+    /// `level`: within the range of [`Coding::levels`].
     pub(crate) fn new(coding: Coding, level: u32) -> Self {
         Encoder(match coding {
             Coding::Gzip => Work::Gzip(GzEncoder::new(Vec::new(), Compression::new(level))),
@@ -41,7 +41,7 @@ impl Encoder {
         matches!(self.0, Work::Done(_))
     }
 
-    /// What came out and was not taken yet.
+    /// The output that the caller has not taken yet.
     pub(crate) fn output(&mut self) -> &mut Vec<u8> {
         match &mut self.0 {
             Work::Gzip(writer) => writer.get_mut(),
@@ -51,7 +51,7 @@ impl Encoder {
         }
     }
 
-    /// Takes a piece; what comes out may lag behind.
+    /// Encodes a piece. The output may lag behind.
     pub(crate) fn write(&mut self, data: &[u8]) -> io::Result<()> {
         match &mut self.0 {
             Work::Gzip(writer) => writer.write_all(data),
@@ -61,7 +61,7 @@ impl Encoder {
         }
     }
 
-    /// Lets out all that was taken, so that the peer can decode it.
+    /// Outputs everything written so far, so that the peer can decode it.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match &mut self.0 {
             Work::Gzip(writer) => writer.flush(),

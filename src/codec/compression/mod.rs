@@ -1,6 +1,9 @@
-//! Content codings: gzip, deflate (zlib) and brotli, in pieces, both ways.
+//! Content codings, encoded and decoded in pieces: gzip, deflate (zlib) and brotli.
 //!
-//! `encode.rs`: encoders; `decode.rs`: decoders, bounded in what one piece may grow to.
+//! | file | topic |
+//! |---|---|
+//! | [`encode`] | encoders |
+//! | [`decode`] | decoders, with a limit on the output of each piece |
 
 pub(crate) mod decode;
 pub(crate) mod encode;
@@ -16,7 +19,7 @@ pub(crate) enum Coding {
 }
 
 impl Coding {
-    /// The coding of a name as fields spell it, in lower case.
+    /// Finds the coding that a header field names. `name` must be in lower case.
     pub(crate) fn of(name: &[u8]) -> Option<Coding> {
         match name {
             b"gzip" | b"x-gzip" => Some(Coding::Gzip),
@@ -26,7 +29,7 @@ impl Coding {
         }
     }
 
-    /// The lowest and the highest level, and the one that suits bodies made on the fly.
+    /// The lowest level, the highest level, and a level that suits bodies compressed on the fly.
     pub(crate) fn levels(self) -> (u32, u32, u32) {
         match self {
             Coding::Gzip | Coding::Deflate => (1, 9, 5),

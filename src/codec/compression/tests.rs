@@ -1,4 +1,4 @@
-//! Encoders and decoders against each other, in pieces of any size.
+//! Encoders and decoders tested against each other, in pieces of any size.
 
 use super::Coding;
 use super::decode::{Decoder, Failure};
@@ -27,7 +27,7 @@ fn decoded(coding: Coding, data: &[u8], piece: usize, limit: usize) -> Result<Ve
 }
 
 #[test]
-fn a_step_lets_out_its_limit_and_not_a_byte_more() {
+fn a_write_outputs_at_most_its_limit() {
     let zeros = vec![0; 100_000];
     for coding in ALL {
         let data = encoded(coding, &zeros);
@@ -38,7 +38,7 @@ fn a_step_lets_out_its_limit_and_not_a_byte_more() {
 }
 
 #[test]
-fn every_cut_of_a_body_is_found() {
+fn every_truncated_body_is_refused() {
     for coding in ALL {
         let data = encoded(coding, b"hello hello hello hello");
         for end in 1..data.len() {
@@ -48,16 +48,16 @@ fn every_cut_of_a_body_is_found() {
     }
 }
 
-/// Each member's header was copied together with all that came behind it: half a minute for these.
+/// Once each member's header was copied together with all bytes after it, which took half a minute for this body.
 #[test]
-fn a_body_of_many_tiny_members_costs_no_more_than_its_size() {
+fn a_body_of_many_tiny_members_costs_linear_time() {
     let members = encoded(Coding::Gzip, b"").repeat(200_000);
     let whole = decoded(Coding::Gzip, &members, members.len(), 100);
     assert_eq!(whole, Ok(Vec::new()));
 }
 
 #[test]
-fn a_header_with_a_name_is_read_in_pieces_of_any_size_and_has_a_longest_one() {
+fn a_header_with_a_name_may_be_split_and_its_length_is_limited() {
     let plain = encoded(Coding::Gzip, b"hello");
     let named = |length: usize| {
         let mut data = plain[..10].to_vec();
@@ -78,7 +78,7 @@ fn a_header_with_a_name_is_read_in_pieces_of_any_size_and_has_a_longest_one() {
 }
 
 #[test]
-fn bytes_behind_the_end_are_refused_but_members_of_gzip_may_follow() {
+fn bytes_after_the_end_are_refused_except_gzip_members() {
     for coding in ALL {
         let mut data = encoded(coding, b"one");
         data.push(7);
@@ -92,11 +92,11 @@ fn bytes_behind_the_end_are_refused_but_members_of_gzip_may_follow() {
 }
 
 #[test]
-fn gzip_headers_with_all_their_fields_are_read() {
+fn gzip_headers_may_have_all_optional_fields() {
     let plain = encoded(Coding::Gzip, b"body");
     let mut data = vec![0x1f, 0x8b, 8, 2 + 4 + 8 + 16, 0, 0, 0, 0, 0, 3];
     data.extend_from_slice(b"\x03\x00abcname\0comment\0");
-    // The sum of the header itself.
+    // The checksum of the header itself.
     let mut sum = flate2::Crc::new();
     sum.update(&data);
     let at = data.len();
@@ -113,7 +113,7 @@ fn gzip_headers_with_all_their_fields_are_read() {
 }
 
 #[test]
-fn what_does_not_begin_as_gzip_is_refused_however_short_it_is() {
+fn data_that_does_not_begin_as_gzip_is_refused_at_any_length() {
     for piece in [1, 100] {
         let got = decoded(Coding::Gzip, b"nonsense", piece, 100);
         assert_eq!(got, Err(Failure::Corrupt), "in pieces of {piece}");
@@ -121,7 +121,7 @@ fn what_does_not_begin_as_gzip_is_refused_however_short_it_is() {
 }
 
 #[test]
-fn a_wrong_sum_or_length_of_gzip_is_found() {
+fn a_wrong_checksum_or_length_of_gzip_is_refused() {
     let good = encoded(Coding::Gzip, b"body");
     for place in good.len() - 8..good.len() {
         let mut data = good.clone();
@@ -131,14 +131,14 @@ fn a_wrong_sum_or_length_of_gzip_is_found() {
 }
 
 #[test]
-fn a_gzip_header_without_end_is_refused() {
+fn an_endless_gzip_header_is_refused() {
     let mut data = vec![0x1f, 0x8b, 8, 8, 0, 0, 0, 0, 0, 3];
     data.resize(100_000, b'x');
     assert_eq!(decoded(Coding::Gzip, &data, 1000, 100), Err(Failure::Corrupt));
 }
 
 #[test]
-fn deflate_without_its_frame_is_read_too() {
+fn raw_deflate_is_decoded() {
     let framed = encoded(Coding::Deflate, b"hello hello");
     let bare = &framed[2..framed.len() - 4];
     for piece in 1..bare.len() {
@@ -148,7 +148,7 @@ fn deflate_without_its_frame_is_read_too() {
 }
 
 #[test]
-fn what_was_flushed_can_be_decoded() {
+fn flushed_output_can_be_decoded() {
     for coding in ALL {
         let mut encoder = Encoder::new(coding, 4);
         let mut decoder = Decoder::new(coding, 1000);
@@ -164,7 +164,7 @@ fn what_was_flushed_can_be_decoded() {
 
 proptest! {
     #[test]
-    fn what_is_encoded_decodes_to_itself(
+    fn encoded_data_decodes_to_itself(
         data in prop::collection::vec(0u8..4, 0..5000), piece in 1usize..2000
     ) {
         for coding in ALL {
@@ -174,7 +174,7 @@ proptest! {
     }
 
     #[test]
-    fn no_input_makes_a_decoder_panic_or_grow(
+    fn arbitrary_input_does_not_panic(
         mut data in prop::collection::vec(any::<u8>(), 0..300), piece in 1usize..50
     ) {
         for coding in ALL {

@@ -1,49 +1,48 @@
-//! The body of one message as it comes in, for servers and clients alike: how it is framed, and what of it is among the
-//! bytes that were read (RFC 9112 section 6).
+//! The body of a message that a server or a client receives: its framing, and which of the buffered bytes belong to it
+//! (RFC 9112 section 6).
 //!
-//! The caller keeps the bytes: it hands over what it has, uses the run of data that it is told of, drops what is
-//! consumed, and asks again. Invariant: a body is never longer than its framing says, and one with broken framing is
-//! refused again and again.
+//! The caller owns the buffer. It passes the buffered bytes, uses the reported data, removes the consumed bytes, and
+//! calls again. Invariant: a body is never longer than its framing says, and a body with broken framing stays refused.
 
 use super::chunked::Chunked;
 use super::status::Reject;
 use std::ops::Range;
 
-/// How the end of a body is told (RFC 9112 section 6.3).
+/// How the end of a body is determined (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// There is no body.
     #[default]
     None,
-    /// After so many bytes, at most `i64::MAX`.
+    /// The body has this many bytes, at most `i64::MAX`.
     Length(u64),
-    /// With the last chunk.
+    /// The body ends with the last chunk.
     Chunked,
-    /// With the connection: only of an answer.
+    /// The body ends when the connection closes; only for responses.
     UntilClose,
 }
 
-/// What is left of a body.
+/// The rest of a body.
 #[derive(Debug)]
 enum Rest {
-    /// All of it was handed out, or there is none.
+    /// All data was returned, or there is no body.
     Done,
-    /// So many bytes, at least one.
+    /// The number of bytes left, at least one.
     Length(u64),
     Chunked(Box<Chunked>),
     UntilClose,
     Broken(Box<Reject>),
 }
 
-/// What is among the bytes. Ranges and counts are from their start.
+/// The content of the buffered bytes. Ranges and counts are relative to their start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Run {
-    /// Data, at least one byte. It counts as handed out; so many bytes are to be dropped after its use.
+    /// Data, at least one byte. It counts as returned. The caller removes `consume` bytes after using it.
     Data { data: Range<usize>, consume: usize },
-    /// The body is complete; so many bytes are to be dropped. `trailers`: the trailer section with its blank line, if
-    /// there is one.
+    /// The body is complete; the caller removes `consume` bytes. `trailers`: the trailer section with its blank line;
+    /// empty if there is none.
     End { consume: usize, trailers: Range<usize> },
-    /// More bytes are needed than are left when so many are dropped.
+    /// More bytes are needed than remain after the caller has removed `consume` bytes.
     More { consume: usize },
 }
 
@@ -51,7 +50,7 @@ pub(crate) enum Run {
 #[derive(Debug)]
 pub(crate) struct Incoming {
     rest: Rest,
-    /// Bytes of data that were handed out.
+    /// Number of data bytes returned so far.
     received: u64,
 }
 
@@ -59,7 +58,7 @@ impl Incoming {
     /// No body.
     pub(crate) const NONE: Incoming = Incoming { rest: Rest::Done, received: 0 };
 
-    /// The body of a message that is framed so.
+    /// Starts a body with this framing.
     #[inline]
     pub(crate) fn new(framing: Framing) -> Self {
         let rest = match framing {
@@ -71,10 +70,10 @@ impl Incoming {
         Incoming { rest, received: 0 }
     }
 
-    /// What is at the start of `bytes`, which begin behind what was consumed before.
+    /// Examines `bytes`, which begin after the bytes consumed so far.
     ///
     /// # Errors
-    /// 400 for framing that is malformed, 431 for trailers that are too long.
+    /// 400 for malformed framing, 431 for trailers that are too long.
     pub(crate) fn next(&mut self, bytes: &[u8]) -> Result<Run, Reject> {
         let run = match &mut self.rest {
             Rest::Done => return Ok(Run::End { consume: 0, trailers: 0..0 }),
@@ -101,21 +100,22 @@ impl Incoming {
         let Rest::Chunked(decoder) = &mut self.rest else {
             return Ok(Run::More { consume: 0 });
         };
-        let step = decoder.next(bytes);
-        let step = step.inspect_err(|reject| self.rest = Rest::Broken(Box::new(*reject)))?;
-        let consume = step.consumed;
-        if let Some(data) = step.data {
+        let decoded = decoder.next(bytes);
+        let decoded = decoded.inspect_err(|reject| self.rest = Rest::Broken(Box::new(*reject)))?;
+        let consume = decoded.consumed;
+        if let Some(data) = decoded.data {
             self.received += data.len() as u64;
             return Ok(Run::Data { data, consume });
         }
-        if !step.done {
+        if !decoded.done {
             return Ok(Run::More { consume });
         }
         self.rest = Rest::Done;
-        Ok(Run::End { consume, trailers: step.trailers.unwrap_or_default() })
+        Ok(Run::End { consume, trailers: decoded.trailers.unwrap_or_default() })
     }
 
-    /// The peer has ended its side, and all that it sent was handed over before. → whether the body is complete
+    /// Ends a body whose peer has closed its sending side. All received bytes must have been passed to `next`. Returns
+    /// whether the body is complete.
     pub(crate) fn end(&mut self) -> bool {
         if matches!(self.rest, Rest::UntilClose) {
             self.rest = Rest::Done;
@@ -123,12 +123,12 @@ impl Incoming {
         self.is_done()
     }
 
-    /// Whether all of it was handed out.
+    /// Whether all data was returned.
     pub(crate) fn is_done(&self) -> bool {
         matches!(self.rest, Rest::Done)
     }
 
-    /// How many bytes of data are still to come, if that is known from the start.
+    /// The number of data bytes still to come, if the framing announces it.
     #[inline]
     pub(crate) fn left(&self) -> Option<u64> {
         match self.rest {
@@ -138,12 +138,13 @@ impl Incoming {
         }
     }
 
-    /// Bytes of data that were handed out.
+    /// Number of data bytes returned so far.
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
 
-    /// Bytes of data that were handed out or announced: what a limit is compared with, before the data has come.
+    /// Number of data bytes returned or announced. A limit is compared with it, so that a body can be refused before
+    /// its data arrives.
     pub(crate) fn announced(&self) -> u64 {
         match &self.rest {
             Rest::Length(left) => self.received.saturating_add(*left),
@@ -152,7 +153,7 @@ impl Incoming {
         }
     }
 
-    /// Refuses a body that is, or will be, longer than `limit` bytes.
+    /// Refuses a body that is, or will be, longer than `limit` bytes, with 413.
     pub(crate) fn check(&self, limit: u64) -> Result<(), Reject> {
         if self.announced() > limit { Err(Reject::new(413, "the body is larger than allowed")) } else { Ok(()) }
     }
@@ -163,10 +164,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Data, trailers, what is left.
+    /// Data, trailers, rest.
     type Fed = (Vec<u8>, Vec<u8>, Vec<u8>);
 
-    /// Feeds `bytes` cut into pieces of these lengths.
+    /// Feeds `bytes` in pieces; the lengths are `cuts`, each plus one, repeated.
     fn feed(body: &mut Incoming, bytes: &[u8], cuts: &[usize]) -> Result<Fed, Reject> {
         let (mut data, mut trailers, mut buffer) = (Vec::new(), Vec::new(), Vec::new());
         let (mut at, mut cuts) = (0, cuts.iter().cycle());
@@ -197,20 +198,20 @@ mod tests {
     }
 
     #[test]
-    fn a_length_ends_where_it_says() {
+    fn a_body_with_a_length_ends_after_that_many_bytes() {
         let mut body = Incoming::new(Framing::Length(5));
         assert_eq!((body.left(), body.announced()), (Some(5), 5));
         assert_eq!(body.check(4).map_err(|reject| reject.status), Err(413));
-        let (data, _, rest) = feed(&mut body, b"helloGET", &[1]).expect("right");
+        let (data, _, rest) = feed(&mut body, b"helloGET", &[1]).expect("well-formed");
         assert_eq!((&data[..], &rest[..]), (&b"hello"[..], &b"GET"[..]));
         assert!(body.is_done());
         assert_eq!(body.received(), 5);
     }
 
     #[test]
-    fn an_end_completes_only_what_has_no_other_end() {
+    fn the_end_of_the_stream_completes_only_a_body_without_other_framing() {
         let mut body = Incoming::new(Framing::UntilClose);
-        let (data, ..) = feed(&mut body, b"all of it", &[3]).expect("right");
+        let (data, ..) = feed(&mut body, b"all of it", &[3]).expect("well-formed");
         assert_eq!(data, b"all of it");
         assert!(!body.is_done() && body.end());
         assert!(!Incoming::new(Framing::Length(1)).end());
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_counts_before_its_data_has_come() {
+    fn a_chunk_is_counted_before_its_data_arrives() {
         let mut body = Incoming::new(Framing::Chunked);
         assert_eq!(body.next(b"a\r\n"), Ok(Run::More { consume: 3 }));
         assert_eq!((body.received(), body.announced()), (0, 10));
@@ -235,7 +236,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_gives_the_same(
+        fn any_split_gives_the_same_result(
             chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 0..6),
             cuts in prop::collection::vec(0usize..40, 1..8),
             trailer in any::<bool>(),
@@ -249,7 +250,7 @@ mod tests {
             bytes.extend_from_slice(section);
             bytes.extend_from_slice(b"GET / HTTP");
             let mut body = Incoming::new(Framing::Chunked);
-            let (data, trailers, rest) = feed(&mut body, &bytes, &cuts).expect("right");
+            let (data, trailers, rest) = feed(&mut body, &bytes, &cuts).expect("well-formed");
             prop_assert_eq!(data, chunks.concat());
             prop_assert_eq!(&trailers[..], section);
             prop_assert_eq!(&rest[..], b"GET / HTTP");

@@ -1,16 +1,15 @@
-//! Field lines (`Name: value`) as strictly as RFC 9112 section 5 allows, for heads and trailers.
+//! Field lines (`Name: value`) of heads, trailers and parts of forms, parsed as strictly as RFC 9112 section 5 allows.
 //!
-//! Called by `head` and `body`; the tokenising is httparse's, this file adds what httparse is
-//! lenient about: a line ends with CRLF, never with LF alone. Invariant: every span handed out
-//! lies within the slice that was parsed, and its name is a non-empty token.
+//! The crate httparse does the tokenizing. This file adds a check that httparse lacks: a line ends with CRLF, never
+//! with LF alone. Invariant: every returned span is within the parsed slice, and every name is a non-empty token.
 
 use super::status::Reject;
 use crate::codec::byte_table;
 
-/// The most fields a head or trailer section can have, whatever the limit says.
+/// The most fields of a head or trailer section, whatever the configured limit is.
 pub(crate) const MAX_FIELDS: usize = 256;
 
-/// How many fields the usual, cheap attempt has room for.
+/// The number of fields that the first, cheap attempt can hold.
 const USUAL_FIELDS: usize = 32;
 
 /// A part of the parsed slice, as byte offsets `start..end`.
@@ -18,7 +17,7 @@ const USUAL_FIELDS: usize = 32;
 pub(crate) struct Span {
     /// Offset of the first byte.
     pub(crate) start: u32,
-    /// Offset behind the last byte.
+    /// Offset after the last byte.
     pub(crate) end: u32,
 }
 
@@ -30,7 +29,7 @@ impl Span {
         Self { start: start as u32, end: end as u32 }
     }
 
-    /// Moves it by `by` bytes, modulo 2³².
+    /// Moves the span by `by` bytes, modulo 2³².
     #[inline]
     pub(super) fn shift(&mut self, by: u32) {
         self.start = self.start.wrapping_add(by);
@@ -43,7 +42,7 @@ impl Span {
     }
 }
 
-/// One field: its name as sent, its value without the white space around it.
+/// One field: its name as sent, and its value without surrounding white space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Field {
     /// The name, in the sender's case.
@@ -52,24 +51,24 @@ pub(crate) struct Field {
     pub(crate) value: Span,
 }
 
-/// A fixed table of fields, for one head at a time; keep one per loop, not one per connection.
+/// A table of fields for one head at a time. Keep one per event loop, not one per connection.
 pub(crate) type Fields = [Field; MAX_FIELDS];
 
 /// An empty table.
 pub(crate) const NO_FIELDS: Fields =
     [Field { name: Span { start: 0, end: 0 }, value: Span { start: 0, end: 0 } }; MAX_FIELDS];
 
-/// How far a section of field lines got.
+/// The state of a section of field lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
-    /// The blank line is there: the section ends at offset `end`, and has `count` fields.
+    /// The section is complete.
     Complete {
-        /// Offset behind the blank line.
+        /// Offset after the blank line.
         end: usize,
         /// Number of fields written to the table.
         count: usize,
     },
-    /// All that is there is right so far.
+    /// The section is incomplete, and valid so far.
     Partial,
 }
 
@@ -87,8 +86,8 @@ const TOKEN: [bool; 256] = byte_table!(|b| b.is_ascii_alphanumeric()
     || matches!(b, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^')
     || matches!(b, b'_' | b'`' | b'|' | b'~'));
 
-/// Whether the bytes from offset `from` on bring something that makes a parse worth while: the
-/// end of a blank line, or a line feed that no line may end with.
+/// Whether the bytes from offset `from` on justify a parse: they contain the end of a blank line, or a line feed
+/// without a carriage return.
 pub(crate) fn is_worth_parsing(buf: &[u8], from: usize) -> bool {
     memchr::memchr_iter(b'\n', &buf[from..]).any(|found| {
         let line = &buf[..from + found];
@@ -96,13 +95,13 @@ pub(crate) fn is_worth_parsing(buf: &[u8], from: usize) -> bool {
     })
 }
 
-/// Parses the field lines of `buf[at..]` up to and with the blank line.
+/// Parses the field lines of `buf[at..]` up to and including the blank line.
 ///
-/// `limit` is the most bytes the section may have, `max` the most fields (at most
-/// [`MAX_FIELDS`] and `out.len()`). Spans count from the start of `buf`.
+/// `limit`: the most bytes of the section. `max`: the most fields, at most [`MAX_FIELDS`] and `out.len()`. Spans are
+/// relative to the start of `buf`.
 ///
 /// # Errors
-/// 431 when either limit is passed, also before the blank line has come; else 400.
+/// 431 if either limit is exceeded, even before the blank line arrives; otherwise 400.
 pub(crate) fn parse_section(
     buf: &[u8], at: usize, limit: usize, max: usize, out: &mut [Field],
 ) -> Result<Section, Reject> {
@@ -113,7 +112,7 @@ pub(crate) fn parse_section(
     let parsed = httparse::parse_headers(&buf[at..], &mut usual[..max.min(USUAL_FIELDS)]);
     let section = match parsed {
         Err(httparse::Error::TooManyHeaders) if max > USUAL_FIELDS => parse_many(buf, at, max, out)?,
-        other => settle(buf, at, max, other, out)?,
+        other => finish_section(buf, at, max, other, out)?,
     };
     if section == Section::Partial && buf.len() < whole {
         return Err(Reject::new(431, "header section too large"));
@@ -121,7 +120,8 @@ pub(crate) fn parse_section(
     Ok(section)
 }
 
-/// As [`parse_section`] of a section that is all of `text`, whose first `searched` bytes brought nothing worth a parse.
+/// Like [`parse_section`], for a section that is all of `text` and whose first `searched` bytes did not justify a
+/// parse.
 pub(crate) fn parse_grown(
     text: &[u8], searched: usize, limit: usize, max: usize, out: &mut [Field],
 ) -> Result<Section, Reject> {
@@ -131,20 +131,22 @@ pub(crate) fn parse_grown(
 
 const BARE_LF: Reject = Reject::bad("line feed without carriage return");
 
-/// The second attempt, for sections with more fields than usual: the big table costs more to
-/// clear than a usual head costs to parse.
+/// The second attempt, for sections with many fields. The first attempt does not use the large table, because clearing
+/// it costs more than parsing a usual head.
 #[cold]
 #[inline(never)]
 fn parse_many(buf: &[u8], at: usize, max: usize, out: &mut [Field]) -> Result<Section, Reject> {
     let mut many = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let parsed = httparse::parse_headers(&buf[at..], &mut many[..max]);
-    settle(buf, at, max, parsed, out)
+    finish_section(buf, at, max, parsed, out)
 }
 
 type Parsed<'h, 'b> = httparse::Result<(usize, &'h [httparse::Header<'b>])>;
 
 #[inline]
-fn settle(buf: &[u8], at: usize, max: usize, parsed: Parsed<'_, '_>, out: &mut [Field]) -> Result<Section, Reject> {
+fn finish_section(
+    buf: &[u8], at: usize, max: usize, parsed: Parsed<'_, '_>, out: &mut [Field],
+) -> Result<Section, Reject> {
     let Ok(httparse::Status::Complete((length, headers))) = parsed else {
         return unfinished(&buf[at..], max, parsed);
     };
@@ -165,16 +167,16 @@ fn settle(buf: &[u8], at: usize, max: usize, parsed: Parsed<'_, '_>, out: &mut [
     Ok(Section::Complete { end, count: headers.len() })
 }
 
-/// Whether what follows a trimmed value is white space and a carriage return; httparse has
-/// already seen to it that a line feed follows that.
+/// Whether the bytes after a trimmed value are white space and a carriage return. httparse has already verified that a
+/// line feed follows.
 #[inline]
 fn ends_with_crlf(behind: &[u8]) -> bool {
     let first = behind.iter().find(|b| !matches!(b, b' ' | b'\t'));
     first == Some(&b'\r')
 }
 
-/// The section has no end yet, or a fault. The fault that comes first decides, so that the
-/// answer does not depend on how the bytes were split.
+/// Handles a section that is incomplete or malformed. The first fault decides, so that the result does not depend on
+/// how the bytes were split.
 #[cold]
 fn unfinished(text: &[u8], max: usize, parsed: Parsed<'_, '_>) -> Result<Section, Reject> {
     let too_many = parsed == Err(httparse::Error::TooManyHeaders);

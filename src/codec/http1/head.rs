@@ -1,9 +1,9 @@
-//! A request head: from the bytes at the start of a connection's read buffer to plain data.
+//! Parser of request heads at the start of a connection's read buffer.
 //!
-//! The HTTP glue calls [`Parser::parse`] whenever bytes came in and no head is complete. Most heads arrive
-//! whole, so the first call parses at once; later ones first look for the blank line in the new
-//! bytes only. Invariant: the outcome does not depend on how the bytes were split, and bytes that
-//! trickle in one by one cost O(n) in total. Nothing is allocated.
+//! The HTTP server calls [`Parser::parse`] whenever bytes have arrived and no head is complete. Most heads arrive
+//! whole, so the first call parses at once; later calls first search the new bytes for the blank line. Invariant: the
+//! result does not depend on how the bytes were split, and bytes that arrive one by one cost O(n) in total. No call
+//! allocates memory, except for a copy of the last section.
 
 mod framing;
 mod line;
@@ -16,24 +16,24 @@ use super::status::Reject;
 use line::Line;
 use target::Target;
 
-pub(crate) use framing::{Coding, Message};
+pub(crate) use framing::{Coding, MessageFields};
 pub(crate) use line::Method;
 pub(crate) use target::TargetForm;
 
-/// Empty lines before a request line that are skipped (RFC 9112 section 2.2 asks for one).
+/// The number of empty lines before a request line that are skipped (RFC 9112 section 2.2 requires at least one).
 const MAX_LEADING_CRLF: usize = 2;
 
-/// Limits are clamped to this, so that offsets fit a [`Span`].
+/// Limits are clamped to this value, so that offsets fit into a [`Span`].
 const MAX_LIMIT: usize = 1 << 30;
 
-/// How large a head may be.
+/// The size limits of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Bytes of the request line without its CRLF; beyond it 414.
+    /// Bytes of the request line without its CRLF; 414 if exceeded.
     pub(crate) request_line: usize,
-    /// Bytes of the header section with the blank line; beyond it 431.
+    /// Bytes of the header section including its blank line; 431 if exceeded.
     pub(crate) headers: usize,
-    /// Number of fields, at most [`fields::MAX_FIELDS`]; beyond it 431.
+    /// Number of fields, at most [`fields::MAX_FIELDS`]; 431 if exceeded.
     pub(crate) fields: usize,
 }
 
@@ -43,19 +43,19 @@ impl Default for Limits {
     }
 }
 
-/// What is known about a head that is still coming in. Start each head with the default.
+/// The state of a head that is still arriving. Start each head with the default.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
-    /// Up to here the buffer was searched for the blank line.
+    /// The buffer was searched for the blank line up to this offset.
     searched: usize,
-    /// From this buffered length on a parse is due, blank line or not.
+    /// From this buffer length on the head is parsed even without a blank line.
     due: usize,
-    /// Whether the first line is there, and right.
+    /// Whether the first line is complete and valid.
     pub(super) has_line: bool,
 }
 
 impl Progress {
-    /// Whether a parse of `buf` may tell more than the last one did.
+    /// Whether parsing `buf` may find more than the last attempt did.
     #[inline]
     pub(super) fn is_due(&mut self, buf: &[u8]) -> bool {
         let from = std::mem::replace(&mut self.searched, buf.len()).min(buf.len());
@@ -66,7 +66,7 @@ impl Progress {
             }
     }
 
-    /// Puts the next parse off until the buffer has doubled or passes a limit at `limit_at`.
+    /// Postpones the next parse until the buffer has doubled or exceeds the limit at offset `limit_at`.
     pub(super) fn put_off(&mut self, buffered: usize, limit_at: usize) {
         self.due = (buffered * 2).min(limit_at + 1).max(buffered + 1);
     }
@@ -77,27 +77,27 @@ impl Progress {
 pub(crate) struct Head {
     /// The method as sent.
     pub(crate) method: Span,
-    /// Which of the standard methods it is.
+    /// The standard method of that name, or `Other`.
     pub(crate) method_id: Method,
     /// The request target as sent.
     pub(crate) target: Span,
     /// The form of the target.
     pub(crate) target_form: TargetForm,
-    /// The raw path; empty for authority form, and for `http://host`: see [`Head::path`].
+    /// The raw path; empty for authority form and for `http://host`, see [`Head::path`].
     pub(crate) path: Span,
-    /// The raw query behind the `?`, if there is a `?`.
+    /// The raw query after the `?`, if there is a `?`.
     pub(crate) query: Option<Span>,
-    /// `host[:port]`: from the target if it has one, else from `Host`, which may be empty.
+    /// `host[:port]`: from the target if it has one, otherwise from `Host`, which may be empty.
     pub(crate) host: Option<Span>,
     /// 10 for HTTP/1.0, 11 for HTTP/1.1.
     pub(crate) version: u8,
     /// Number of fields written to the table.
     pub(crate) field_count: usize,
-    /// Bytes up to and with the blank line, skipped empty lines included.
+    /// Number of bytes up to and including the blank line; skipped empty lines are counted.
     pub(crate) head_len: usize,
-    /// How the body ends.
+    /// How the end of the body is determined.
     pub(crate) framing: Framing,
-    /// Whether the client lets the connection persist after the answer.
+    /// Whether the client allows keep-alive after the response.
     pub(crate) keep_alive: bool,
     /// Whether the client waits for `100 Continue` before it sends its body.
     pub(crate) expect_continue: bool,
@@ -106,8 +106,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// The raw path in `buf`, never empty but for authority form: `/` for `http://host`,
-    /// `*` for asterisk form.
+    /// Returns the raw path in `buf`: `/` for `http://host`, `*` for asterisk form. It is empty only for authority
+    /// form.
     pub(crate) fn path<'b>(&self, buf: &'b [u8]) -> &'b [u8] {
         match self.target_form {
             TargetForm::Asterisk => b"*",
@@ -116,7 +116,7 @@ impl Head {
         }
     }
 
-    /// The raw path that routes are looked up by; CONNECT, which has none, counts as `/`.
+    /// Returns the raw path that the router matches. CONNECT has no path and counts as `/`.
     #[inline]
     pub(crate) fn route_path<'b>(&self, buf: &'b [u8]) -> &'b [u8] {
         match self.target_form {
@@ -126,7 +126,7 @@ impl Head {
     }
 }
 
-/// [`Parser::parse`] without a memory, which finds the same.
+/// Calls [`Parser::parse`] of a new parser, which has the same result as that of a used one.
 #[cfg(test)]
 pub(crate) fn parse(
     buf: &[u8], limits: &Limits, progress: &mut Progress, fields: &mut Fields,
@@ -137,7 +137,7 @@ pub(crate) fn parse(
     Ok(head)
 }
 
-/// The request line and its target, if they are there and a parse is due.
+/// Parses the request line and its target, if a parse is due; `None` if more bytes are needed.
 #[inline]
 fn parse_line(buf: &[u8], limits: &Limits, progress: &mut Progress) -> Result<Option<(Line, Target)>, Reject> {
     if !progress.is_due(buf) {
@@ -154,20 +154,20 @@ fn parse_line(buf: &[u8], limits: &Limits, progress: &mut Progress) -> Result<Op
     Ok(Some((line, target)))
 }
 
-/// A longer header section is not remembered.
+/// The longest header section that a parser caches, in bytes.
 const REMEMBERED: usize = 2048;
 
-/// A parser with the head that it parsed last, and its fields. Clients repeat their fields: a section with the bytes of
-/// the one before is known, and only compared.
+/// A parser that keeps the last head and its fields. Clients repeat their header sections: a section with the same
+/// bytes as the last one is compared and not parsed.
 pub(crate) struct Parser {
     fields: Box<Fields>,
     head: Head,
-    /// The section that the fields are of, with its blank line; empty: none. It began at `start`.
+    /// The section that `fields` describes, including its blank line; empty: none. It began at offset `start`.
     section: Vec<u8>,
     start: usize,
-    /// The value of `Host` in it.
+    /// The value of `Host` in the section.
     host: Option<Span>,
-    /// What it was parsed within.
+    /// The limits that it was parsed with.
     limits: Limits,
 }
 
@@ -194,15 +194,15 @@ impl Parser {
         &self.head
     }
 
-    /// Parses the request head at the start of `buf`; `None` when more bytes are needed.
+    /// Parses the request head at the start of `buf`; `None` if more bytes are needed.
     ///
-    /// `progress` is the default at the first call for a head and then belongs to it; `buf` may move
-    /// but only grow meanwhile. After `Some`, reset `progress` and consume `head_len` bytes.
+    /// `progress` is the default at the first call for a head, and is kept for its further calls. Meanwhile `buf` may
+    /// move and grow, but not shrink. After `Some`, reset `progress` and consume `head_len` bytes.
     ///
     /// # Errors
-    /// The status to answer with before closing: 400, 414, 417, 431, 501 or 505. Faults in the
-    /// request line, bare line feeds and passed limits are found before the head is complete; other
-    /// malformed fields when the buffer has doubled since the last look, or at the blank line.
+    /// The status to respond with before closing: 400, 414, 417, 431, 501 or 505. Faults in the request line, bare line
+    /// feeds and exceeded limits are found before the head is complete; other malformed fields are found when the
+    /// buffer has doubled since the last attempt, or at the blank line.
     #[inline]
     pub(crate) fn parse(
         &mut self, buf: &[u8], limits: &Limits, progress: &mut Progress,
@@ -228,7 +228,7 @@ impl Parser {
         Ok(Some(head))
     }
 
-    /// Parses the header section behind a request line. → whether it is complete
+    /// Parses the header section after a request line. Returns whether it is complete.
     fn parse_section(
         &mut self, buf: &[u8], line: &Line, limits: &Limits, progress: &mut Progress,
     ) -> Result<bool, Reject> {
@@ -251,7 +251,7 @@ impl Parser {
         Ok(true)
     }
 
-    /// The section begins at `start` now.
+    /// Adapts all offsets to a section that now begins at `start`.
     fn move_to(&mut self, start: usize) {
         let moved = start.wrapping_sub(self.start) as u32;
         for field in &mut self.fields[..self.head.field_count] {
@@ -266,8 +266,8 @@ impl Parser {
     }
 }
 
-/// The offset of the request line. A robust server skips the odd CRLF that old clients send
-/// after a body, but no more than that.
+/// Returns the offset of the request line. Some old clients send an extra CRLF after a body: it is skipped, but only
+/// [`MAX_LEADING_CRLF`] of them.
 #[inline]
 fn skip_empty_lines(buf: &[u8]) -> Result<usize, Reject> {
     let mut start = 0;

@@ -1,10 +1,10 @@
-//! A request's head and its bytes, read by name.
+//! Access to a request head: its method, path, query and fields.
 
 use super::head::{Head, Method};
 use super::section;
 use std::borrow::Cow;
 
-/// A head, and the bytes that its places are in.
+/// A head together with the bytes that its spans refer to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestHead<'b> {
     pub(crate) head: &'b Head,
@@ -12,7 +12,7 @@ pub(crate) struct RequestHead<'b> {
 }
 
 impl<'b> RequestHead<'b> {
-    /// The fields as they were sent.
+    /// The header section as sent.
     pub(crate) fn section(self) -> &'b [u8] {
         let behind = &self.bytes[..self.head.head_len][self.head.target.end as usize..];
         match memchr::memchr(b'\n', behind) {
@@ -21,12 +21,12 @@ impl<'b> RequestHead<'b> {
         }
     }
 
-    /// The value of a field, several joined; names are case-blind.
+    /// Returns the value of a field, with several values joined. Names are case-insensitive.
     pub(crate) fn joined(self, name: &[u8]) -> Option<Cow<'b, [u8]>> {
         section::joined(self.section(), name)
     }
 
-    /// Whether there may be a field that asks for less than the whole: a condition, or a range.
+    /// Whether the request may have a field that asks for less than the whole representation: a condition or a range.
     pub(crate) fn has_conditions(self) -> bool {
         section::lines(self.section()).any(|line| match line {
             [b'i' | b'I', b'f' | b'F', b'-', ..] => true,
@@ -43,7 +43,7 @@ impl<'b> RequestHead<'b> {
         self.head.path(self.bytes)
     }
 
-    /// The raw path that routes are looked up by, see [`Head::route_path`].
+    /// Returns the raw path that the router matches, see [`Head::route_path`].
     pub(crate) fn route_path(self) -> &'b [u8] {
         self.head.route_path(self.bytes)
     }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_those_of_the_head_alone() {
+    fn fields_come_only_from_the_head() {
         let bytes = b"\r\nGET /a?b HTTP/1.1\r\nHost: h\r\nX: 1\r\nx: 2\r\n\r\nX: body";
         with_head(bytes, |head| {
             assert_eq!(head.joined(b"X").as_deref(), Some(&b"1, 2"[..]));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_and_ranges_are_told_by_their_names() {
+    fn conditions_and_ranges_are_recognized_by_name() {
         for (field, has) in [
             ("If-None-Match: *", true),
             ("iF-Modified-Since: x", true),

@@ -1,21 +1,20 @@
-//! The head of an answer: from the bytes at the start of a stream's buffer to plain data.
+//! Parser of response heads at the start of a connection's read buffer.
 //!
-//! Called by `http/client` whenever bytes came in. Invariant: the outcome does not depend on how the bytes
-//! were split, and two readers that follow RFC 9112 section 6.3 cannot disagree with us on where the body
-//! ends.
+//! Called by `http/client` whenever bytes arrive. Invariants: the result does not depend on how the bytes were split,
+//! and two readers that follow RFC 9112 section 6.3 cannot disagree on where the body ends.
 
 use super::body::Framing;
 use super::fields::{self, Fields, Section, Span};
-use super::head::{Coding, Message, Progress};
+use super::head::{Coding, MessageFields, Progress};
 use super::status::Reject;
 
 /// The most bytes of a status line.
 const MAX_LINE: usize = 8192;
 
-/// What counts of the request for the answer's framing.
+/// The property of the request that affects the framing of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
-    /// HEAD: no answer has a body.
+pub(crate) enum RequestKind {
+    /// HEAD: the response has no body.
     Head,
     /// Any other method.
     Other,
@@ -26,27 +25,27 @@ pub(crate) enum Asked {
 pub(crate) struct Head {
     /// 100 to 999.
     pub(crate) status: u16,
-    /// May be empty.
+    /// The reason phrase; may be empty.
     pub(crate) reason: Span,
     /// 10 or 11.
     pub(crate) version: u8,
     /// Number of fields written to the table.
     pub(crate) field_count: usize,
-    /// Bytes up to and with the blank line.
+    /// Number of bytes up to and including the blank line.
     pub(crate) head_len: usize,
-    /// How the body ends.
+    /// How the end of the body is determined.
     pub(crate) framing: Framing,
-    /// Whether another request may follow on the connection.
+    /// Whether another request may be sent on the connection.
     pub(crate) keep_alive: bool,
 }
 
-/// Parses the head at the start of `buf`; `None` when more bytes are needed. `limit`: bytes of the header
-/// section; `max`: number of fields.
+/// Parses the head at the start of `buf`; `None` if more bytes are needed. `limit`: the most bytes of the header
+/// section; `max`: the most fields.
 ///
 /// # Errors
-/// Why the answer cannot be read; the status tells a passed limit (431) from a malformed head.
+/// The reason why the response cannot be read. The status distinguishes an exceeded limit (431) from a malformed head.
 pub(crate) fn parse(
-    buf: &[u8], asked: Asked, (limit, max): (usize, usize), progress: &mut Progress, table: &mut Fields,
+    buf: &[u8], request: RequestKind, (limit, max): (usize, usize), progress: &mut Progress, table: &mut Fields,
 ) -> Result<Option<Head>, Reject> {
     if !progress.is_due(buf) {
         return Ok(None);
@@ -61,11 +60,11 @@ pub(crate) fn parse(
         progress.put_off(buf.len(), line.end + limit);
         return Ok(None);
     };
-    let mut facts = Message::default();
+    let mut message = MessageFields::default();
     for field in &table[..count] {
-        facts.note(field.name.of(buf), field.value.of(buf))?;
+        message.read(field.name.of(buf), field.value.of(buf))?;
     }
-    let framing = facts.framing(asked, &line)?;
+    let framing = message.framing(request, &line)?;
     Ok(Some(Head {
         status: line.status,
         reason: line.reason,
@@ -73,7 +72,7 @@ pub(crate) fn parse(
         field_count: count,
         head_len: end,
         framing,
-        keep_alive: facts.persists(&line, framing),
+        keep_alive: message.persists(&line, framing),
     }))
 }
 
@@ -85,8 +84,8 @@ struct Line {
     end: usize,
 }
 
-/// `HTTP/1.x NNN reason`. The space behind the status may be missing when there is no reason: many
-/// servers send that, and it can be read in one way only.
+/// Parses `HTTP/1.x NNN reason`. The space after the status may be missing if there is no reason phrase: many servers
+/// send such lines, and they are not ambiguous.
 fn parse_line(buf: &[u8]) -> Result<Option<Line>, Reject> {
     let bad = Err(Reject::bad("malformed status line"));
     let start = b"HTTP/1.";
@@ -124,21 +123,21 @@ fn parse_line(buf: &[u8]) -> Result<Option<Line>, Reject> {
     }))
 }
 
-impl Message {
-    /// RFC 9112 section 6.3.
-    fn framing(&self, asked: Asked, line: &Line) -> Result<Framing, Reject> {
+impl MessageFields {
+    /// Decides the framing of the body (RFC 9112 section 6.3).
+    fn framing(&self, request: RequestKind, line: &Line) -> Result<Framing, Reject> {
         if self.coding != Coding::Absent {
             if self.length.is_some() {
                 return Err(Reject::bad("Content-Length with Transfer-Encoding"));
             }
             if line.version == 10 {
-                return Err(Reject::bad("Transfer-Encoding in an HTTP/1.0 answer"));
+                return Err(Reject::bad("Transfer-Encoding in an HTTP/1.0 response"));
             }
             if self.coding != Coding::Chunked {
                 return Err(Reject::bad("unknown transfer coding"));
             }
         }
-        let is_bare = asked == Asked::Head || matches!(line.status, 100..=199 | 204 | 304);
+        let is_bare = request == RequestKind::Head || matches!(line.status, 100..=199 | 204 | 304);
         Ok(match (is_bare, self.coding, self.length) {
             (true, _, _) => Framing::None,
             (false, Coding::Chunked, _) => Framing::Chunked,
@@ -149,10 +148,10 @@ impl Message {
     }
 
     fn persists(&self, line: &Line, framing: Framing) -> bool {
-        // A 204 that announces a body comes from somebody who may send it, too.
-        let is_odd =
+        // A server that announces a body in a 204 response may also send it.
+        let announces_body =
             line.status == 204 && (self.coding != Coding::Absent || self.length.is_some_and(|length| length > 0));
         let persists = line.version == 11 || self.is_keep_alive;
-        persists && !self.is_close && framing != Framing::UntilClose && !is_odd
+        persists && !self.is_close && framing != Framing::UntilClose && !announces_body
     }
 }

@@ -1,9 +1,9 @@
-//! The fields of a section that was parsed before and is kept as its bytes: read by line, without a table.
+//! Access to the fields of a stored section that was parsed before. It is read line by line, without a table.
 
 use std::borrow::Cow;
 
-/// The lines with what ends them but the line feed, the blank one too. `section` was accepted by
-/// [`super::fields::parse_section`]; it may lack its blank line.
+/// Returns the lines, including the blank one, each with its carriage return but without its line feed. `section` was
+/// accepted by [`super::fields::parse_section`]; it may lack its blank line.
 pub(crate) fn lines(section: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     let mut rest = section;
     std::iter::from_fn(move || {
@@ -17,7 +17,7 @@ pub(crate) fn lines(section: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     })
 }
 
-/// Names and values in order, as sent.
+/// Returns the names and values in order, as sent.
 pub(crate) fn fields(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
     lines(section).filter_map(|line| {
         let colon = memchr::memchr(b':', line)?;
@@ -25,7 +25,7 @@ pub(crate) fn fields(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> + C
     })
 }
 
-/// The values of a field, in order; names are case-blind.
+/// Returns the values of a field in order. Names are case-insensitive.
 pub(crate) fn values<'s>(section: &'s [u8], name: &[u8]) -> impl Iterator<Item = &'s [u8]> + Clone {
     lines(section).filter_map(move |line| {
         let is_named = line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name);
@@ -33,7 +33,7 @@ pub(crate) fn values<'s>(section: &'s [u8], name: &[u8]) -> impl Iterator<Item =
     })
 }
 
-/// All values of a field as one, separated by commas (`Cookie`: semicolons); `None` when it is not there.
+/// Returns all values of a field as one, separated by commas (`Cookie`: by semicolons); `None` if the field is missing.
 pub(crate) fn joined<'s>(section: &'s [u8], name: &[u8]) -> Option<Cow<'s, [u8]>> {
     let mut values = values(section, name);
     let mut all = Cow::Borrowed(values.next()?);
@@ -52,7 +52,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn values_are_found_by_any_case_and_joined() {
+    fn values_are_found_in_any_case_and_joined() {
         let section = b"A: 1\r\nb:\t2 \r\na:  3:4\r\nEmpty:\r\n\r\n";
         let all: Vec<_> = values(section, b"a").collect();
         assert_eq!(all, [&b"1"[..], b"3:4"]);
@@ -66,7 +66,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_what_the_parser_found(
+        fn the_fields_are_those_that_the_parser_finds(
             lines in prop::collection::vec("[A-Za-z-]{1,9}:[ \t]{0,2}[!-~\u{80}-\u{ff} \t:]{0,12}[ \t]{0,2}", 0..6)
         ) {
             let mut section = lines.iter().map(|line| format!("{line}\r\n")).collect::<String>();

@@ -1,32 +1,32 @@
-//! Status codes: their reason phrases, and the value that says why a request is refused.
+//! Status codes: their reason phrases, and the reason why a request is refused.
 //!
-//! Called by the response writer for every status line that is not preformatted, and by all
-//! parsers. Invariant: a reason phrase is printable ASCII, so that it can go on the wire as it is.
+//! Used by the response writer for every status line that is not preformatted, and by all parsers. Invariant: a reason
+//! phrase is printable ASCII, so that it can be sent without a check.
 
-/// Why a request is refused: the status to answer with before the connection is closed.
+/// A refusal of a request: the status to respond with before the connection is closed.
 ///
-/// Only the status is part of the contract; the text is for the log and for the answer's body.
+/// Only the status is part of the contract; the text is for the log and for the body of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reject {
-    /// The status code to answer with, 400..=599.
+    /// The status code of the response, 400..=599.
     pub(crate) status: u16,
-    /// What is wrong, in a few words.
+    /// The fault in a few words.
     pub(crate) reason: &'static str,
 }
 
 impl Reject {
-    /// A refusal with the given status code (400..=599).
+    /// Returns a refusal with this status code (400..=599).
     pub(crate) const fn new(status: u16, reason: &'static str) -> Self {
         Self { status, reason }
     }
 
-    /// A malformed request: 400.
+    /// Returns a refusal with 400, for a malformed request.
     pub(crate) const fn bad(reason: &'static str) -> Self {
         Self::new(400, reason)
     }
 }
 
-/// The reason phrase that IANA's registry lists for `status`, or `"Unknown"`.
+/// Returns the reason phrase for `status` in IANA's registry, or `"Unknown"`.
 pub(crate) const fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listed_codes_have_their_phrase_and_others_are_unknown() {
+    fn registered_codes_have_their_phrase_and_others_are_unknown() {
         assert_eq!(reason(200), "OK");
         assert_eq!(reason(404), "Not Found");
         assert_eq!(reason(431), "Request Header Fields Too Large");

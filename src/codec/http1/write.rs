@@ -1,44 +1,44 @@
-//! Writes response heads and chunks straight into a connection's write buffer.
+//! Writer of response heads and chunks, into a connection's write buffer.
 //!
-//! [`ResponseHead`] writes a head with the fields that a handler has set; [`plain`] one without any, at once. Invariant:
-//! no name or value that comes from outside reaches the buffer before it was checked, so that no response can be split
-//! in two.
+//! [`ResponseHead`] writes a head with fields that a handler has set; [`plain`] writes a head without such fields in
+//! one go. Invariant: every name and value from outside is checked before it reaches the buffer, so that no response
+//! can be split in two.
 
 use super::body::Framing;
 use super::fields::is_token;
 use super::status;
 use std::io::Write;
 
-/// The interim answer that makes a waiting client send its body (RFC 9110 section 10.1.1).
+/// The interim response after which a waiting client sends its body (RFC 9110 section 10.1.1).
 pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// A field that cannot be sent.
+/// The reason why a field cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadField {
     /// The name is not a token (RFC 9110 section 5.1).
     Name,
-    /// The value has a CR, an LF or a NUL.
+    /// The value contains a CR, an LF or a NUL.
     Value,
-    /// Transfer-Encoding is the sender's own.
+    /// Only the server sets Transfer-Encoding.
     Forbidden,
 }
 
-/// What a field that a handler sets is to the server.
+/// How the server treats a field that a handler sets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     Plain,
     ContentType,
     Date,
-    /// Never sent as it is: the server says itself whether the connection persists. `close` ends it.
+    /// Never copied to the response: the server decides about keep-alive. The value `close` ends the connection.
     Connection,
-    /// Counts only where there is no body to measure.
+    /// Used only if the body is not available to measure.
     ContentLength,
-    /// The server's own.
+    /// Set by the server alone.
     TransferEncoding,
 }
 
 impl Role {
-    /// That of the field called `name`.
+    /// Returns the role of the field `name`.
     #[inline]
     pub(crate) fn of(name: &[u8]) -> Role {
         match name.len() {
@@ -52,21 +52,21 @@ impl Role {
     }
 }
 
-/// What the fields that a handler set tell.
+/// The properties of a response that the handler's fields determine.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct HandlerFields {
     pub(crate) content_type: bool,
     pub(crate) date: bool,
-    /// The connection is to end with this answer.
+    /// The connection ends with this response.
     pub(crate) close: bool,
-    /// A Content-Length, where it is a number that Lua can count.
+    /// The Content-Length, if it is a number in the range of Lua integers.
     pub(crate) length: Option<u64>,
 }
 
-impl Seen {
-    /// Notes a field. → whether it is to be sent
+impl HandlerFields {
+    /// Records a field. Returns whether it is to be sent.
     #[inline]
-    pub(crate) fn note(&mut self, role: Role, value: &[u8]) -> bool {
+    pub(crate) fn record(&mut self, role: Role, value: &[u8]) -> bool {
         match role {
             Role::Plain => {}
             Role::ContentType => self.content_type = true,
@@ -88,8 +88,8 @@ impl Seen {
 }
 
 impl Framing {
-    /// That of a whole body of `length` bytes. `set`: the Content-Length that a handler set, which an answer to HEAD
-    /// tells where it has no body to measure.
+    /// Returns the framing of a whole body of `length` bytes. `set`: the Content-Length that a handler set; a response
+    /// to HEAD sends it if there is no body to measure.
     pub(crate) fn of_whole(status: u16, is_head: bool, length: usize, set: Option<u64>) -> Self {
         match status {
             _ if !body_allowed(status) => Framing::None,
@@ -99,7 +99,8 @@ impl Framing {
         }
     }
 
-    /// That of a body that comes in pieces, for a request of `version` 10 or 11. `set` as for [`Framing::of_whole`].
+    /// Returns the framing of a body that is sent in pieces, for a request of `version` 10 or 11. `set` as for
+    /// [`Framing::of_whole`].
     pub(crate) fn of_pieces(status: u16, is_head: bool, version: u8, set: Option<u64>) -> Self {
         match (set, version) {
             _ if !body_allowed(status) => Framing::None,
@@ -112,28 +113,28 @@ impl Framing {
     }
 }
 
-/// The head of an answer with fields that a handler has set.
+/// A response head with fields that a handler has set.
 pub(crate) struct ResponseHead<'h> {
-    /// As for [`start`].
+    /// As in [`start`].
     pub(crate) status: u16,
-    /// Field lines that were checked and are right to send.
+    /// Field lines that were checked with [`check_field`].
     pub(crate) lines: &'h [u8],
-    /// What those and the fields tell that are not sent.
-    pub(crate) seen: Seen,
-    /// The media type of the body, unless a field named one.
+    /// The properties that `lines` and the omitted fields determine.
+    pub(crate) fields: HandlerFields,
+    /// The media type of the body; ignored if a field sets it.
     pub(crate) kind: Option<&'h [u8]>,
     pub(crate) framing: Framing,
     pub(crate) persists: Persistence,
-    /// Unless a field set it.
+    /// The date of the response; ignored if a field sets it.
     pub(crate) date: &'h [u8; 29],
 }
 
 impl ResponseHead<'_> {
-    /// Appends it, the blank line too.
+    /// Appends the head including its blank line.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         start(out, self.status);
         out.extend_from_slice(self.lines);
-        if let Some(kind) = self.kind.filter(|_| !self.seen.content_type) {
+        if let Some(kind) = self.kind.filter(|_| !self.fields.content_type) {
             content_type(out, kind);
         }
         match self.framing {
@@ -141,7 +142,7 @@ impl ResponseHead<'_> {
             Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
             Framing::UntilClose | Framing::None => {}
         }
-        if !self.seen.date {
+        if !self.fields.date {
             date(out, self.date);
         }
         connection(out, self.persists);
@@ -149,10 +150,10 @@ impl ResponseHead<'_> {
     }
 }
 
-/// Whether a field can be sent.
+/// Checks whether a field can be sent.
 ///
 /// # Errors
-/// [`BadField`] says what is wrong with it.
+/// [`BadField`] is the reason if it cannot.
 #[inline]
 pub(crate) fn check_field(name: &[u8], value: &[u8]) -> Result<(), BadField> {
     if !is_token(name) {
@@ -164,8 +165,8 @@ pub(crate) fn check_field(name: &[u8], value: &[u8]) -> Result<(), BadField> {
     }
 }
 
-/// Appends the status line. It says HTTP/1.1 to every client: the version is the server's
-/// highest, not an echo (RFC 9110 section 2.5). `status` has three digits: 100..=999.
+/// Appends the status line. The version is HTTP/1.1 for every client: it is the server's highest version, not an echo
+/// (RFC 9110 section 2.5). `status`: 100..=999.
 #[inline]
 pub(crate) fn start(out: &mut Vec<u8>, status: u16) {
     let line: &[u8] = match status {
@@ -188,7 +189,7 @@ pub(crate) fn start(out: &mut Vec<u8>, status: u16) {
     out.extend_from_slice(line);
 }
 
-/// Appends `Content-Type`; `kind` was checked, or is the server's own.
+/// Appends `Content-Type`. `kind` must be checked or a constant.
 pub(crate) fn content_type(out: &mut Vec<u8>, kind: &[u8]) {
     out.extend_from_slice(b"Content-Type: ");
     out.extend_from_slice(kind);
@@ -224,8 +225,8 @@ pub(crate) fn date(out: &mut Vec<u8>, date: &[u8; 29]) {
     out.extend_from_slice(&line);
 }
 
-/// Appends `Connection` where the client would assume otherwise: `close` when the connection
-/// ends here, `keep-alive` when it persists for a client of HTTP/1.0.
+/// Appends `Connection` if the client would assume otherwise: `close` if the connection ends here, `keep-alive` if it
+/// persists for an HTTP/1.0 client.
 #[inline]
 pub(crate) fn connection(out: &mut Vec<u8>, persists: Persistence) {
     match (persists.keep_alive, persists.version) {
@@ -240,7 +241,7 @@ pub(crate) fn finish(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// How an answer of its own ends the connection, or does not.
+/// Whether the connection persists after a response.
 #[derive(Clone, Copy)]
 pub(crate) struct Persistence {
     pub(crate) keep_alive: bool,
@@ -248,11 +249,10 @@ pub(crate) struct Persistence {
     pub(crate) version: u8,
 }
 
-/// Appends the head of an answer 200 as [`start`], [`content_type`] (not for an empty body), [`content_length`],
-/// [`date`], [`connection`] and [`finish`] do together, and makes room for the body behind it. `kind` is the server's
-/// own.
+/// Appends the head of a response 200 as [`start`], [`content_type`] (not for an empty body), [`content_length`],
+/// [`date`], [`connection`] and [`finish`] do together, and reserves memory for the body after it.
 #[inline]
-pub(crate) fn plain(out: &mut Vec<u8>, kind: Kind, length: usize, persists: Persistence, date: &[u8; 29]) {
+pub(crate) fn plain(out: &mut Vec<u8>, kind: DefaultType, length: usize, persists: Persistence, date: &[u8; 29]) {
     let begin = match length {
         0 => EMPTY,
         _ => kind.head(),
@@ -271,9 +271,9 @@ pub(crate) fn plain(out: &mut Vec<u8>, kind: Kind, length: usize, persists: Pers
 
 const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: ";
 
-/// What a handler's return is sent as, unless it says otherwise.
+/// The default media type of a value that a handler returns.
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum DefaultType {
     Text,
     Json,
 }
@@ -284,16 +284,16 @@ macro_rules! head_with {
     };
 }
 
-impl Kind {
-    /// The head of an answer up to its length.
+impl DefaultType {
+    /// Returns the response head up to its length.
     fn head(self) -> &'static [u8] {
         match self {
-            Kind::Text => head_with!("text/plain; charset=utf-8"),
-            Kind::Json => head_with!("application/json"),
+            DefaultType::Text => head_with!("text/plain; charset=utf-8"),
+            DefaultType::Json => head_with!("application/json"),
         }
     }
 
-    /// The media type.
+    /// Returns the media type.
     pub(crate) fn name(self) -> &'static [u8] {
         let head = self.head();
         let end = head.len() - b"\r\nContent-Length: ".len();
@@ -301,31 +301,31 @@ impl Kind {
     }
 }
 
-/// Whether a response with this status may have a body: not 1xx, 204 and 304 (RFC 9112 section
-/// 6.3). An answer to HEAD has none either, which only the caller knows.
+/// Whether a response with this status may have a body: not 1xx, 204 and 304 (RFC 9112 section 6.3). A response to HEAD
+/// has no body either; the caller checks that.
 pub(crate) const fn body_allowed(status: u16) -> bool {
     !matches!(status, 100..=199 | 204 | 304)
 }
 
-/// Whether an answer with this status has an empty body, and says so by its length (RFC 9110 section 15.3.6).
+/// Whether a response with this status has an empty body and a length of 0 (RFC 9110 section 15.3.6).
 pub(crate) const fn body_is_empty(status: u16) -> bool {
     status == 205
 }
 
-/// Appends a whole chunk; nothing for empty data, which would end the body.
+/// Appends one chunk. Empty data appends nothing, because an empty chunk would end the body.
 pub(crate) fn chunk(out: &mut Vec<u8>, data: &[u8]) {
     if data.is_empty() {
         return;
     }
-    // A vector takes all.
+    // Writing to a vector cannot fail.
     let _ = write!(out, "{:x}\r\n", data.len());
     out.extend_from_slice(data);
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a whole plain-text answer, for errors that no handler sees: `message` and a line feed
-/// as its body, if the status may have one. Returns where in `out` the body starts: cut it off
-/// there for HEAD.
+/// Appends a complete plain-text response, for errors that no handler receives. The body is `message` and a line feed,
+/// if the status may have a body. Returns the offset in `out` at which the body starts; for HEAD the caller truncates
+/// `out` there.
 pub(crate) fn simple(out: &mut Vec<u8>, status: u16, message: &str, persists: Persistence, now: &[u8; 29]) -> usize {
     start(out, status);
     date(out, now);

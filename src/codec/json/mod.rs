@@ -1,4 +1,4 @@
-//! JSON (RFC 8259): the text of single values, and texts to the nodes that they are made of.
+//! JSON (RFC 8259): writing strings and numbers, and parsing texts into nodes.
 
 mod read;
 mod write;
@@ -6,5 +6,6 @@ mod write;
 pub(crate) use read::{Node, Nodes, parse};
 pub(crate) use write::{NotUtf8, put_float, put_integer, put_string};
 
-/// How many arrays and objects may lie inside one another: what is read, so that all that is written can be read back.
+/// The most arrays and objects inside one another. The limit is the same for parsing and for writing, so that every
+/// written text can be parsed.
 pub(crate) const DEPTH: u32 = 127;

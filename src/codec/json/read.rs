@@ -1,29 +1,29 @@
-//! A text to nodes, one behind the other.
+//! Parser of JSON texts into a flat list of nodes.
 
 use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// Why a text is not JSON.
+/// The reason why a text is not JSON.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Bad {
-    /// What was expected, with line and column, both from 1, the latter in bytes.
+    /// The message with line and column, both from 1; the column is in bytes.
     pub(crate) message: String,
-    /// Short word for programs: `truncated` when the text ends too early, else `invalid`.
+    /// A short code for programs: `truncated` if the text ends too early, otherwise `invalid`.
     pub(crate) code: &'static str,
 }
 
-/// A value, or the begin of one.
+/// A value, or the start of one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Node {
     Null,
     Boolean(bool),
     Integer(i64),
     Float(f64),
-    /// A string: the next so many bytes.
+    /// A string with this number of bytes, the next ones of [`Nodes::bytes`].
     String(usize),
-    /// So many values follow.
+    /// An array; this number of values follow.
     Array(usize),
-    /// So many keys, each with its value, and [`Node::End`] follow.
+    /// An object; this number of keys follow, each with its value, then [`Node::End`].
     Object(usize),
     End,
 }
@@ -35,8 +35,8 @@ pub(crate) struct Nodes {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Parses a whole text as RFC 8259 has it: one value, UTF-8, no byte order mark, no lone surrogates, at most
-/// [`DEPTH`](super::DEPTH) arrays and objects inside one another, no number beyond a double's range.
+/// Parses a whole text according to RFC 8259: one value, UTF-8, no byte order mark, no lone surrogates, no number
+/// beyond a double's range, and at most [`DEPTH`](super::DEPTH) arrays and objects inside one another.
 pub(crate) fn parse(text: &[u8]) -> Result<Nodes, Bad> {
     let mut nodes = Nodes::default();
     let mut reader = serde_json::Deserializer::from_slice(text);
@@ -127,8 +127,8 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn a_text_becomes_its_nodes_in_order() {
-        let read = parse(br#" {"a":[1,2.5,null],"b\n":{},"a":true} "#).expect("it is JSON");
+    fn nodes_are_in_the_order_of_the_text() {
+        let read = parse(br#" {"a":[1,2.5,null],"b\n":{},"a":true} "#).expect("valid JSON");
         let wanted = [
             Object(3),
             String(1),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused_with_its_place() {
+    fn invalid_text_is_refused_with_line_and_column() {
         for (text, message, code) in [
             ("", "EOF while parsing a value at line 1 column 0", "truncated"),
             ("[1,", "EOF while parsing a value at line 1 column 3", "truncated"),
@@ -163,12 +163,12 @@ mod tests {
         assert!(parse(deep(super::super::DEPTH as usize + 1).as_bytes()).is_err());
     }
 
-    /// The value that begins here, as `serde_json` has it.
+    /// Converts the value at the current node for comparison with `serde_json`.
     fn value(nodes: &mut std::slice::Iter<'_, Node>, bytes: &mut &[u8]) -> Option<Value> {
         let mut string = |size: usize| {
             let (string, rest) = bytes.split_at(size);
             *bytes = rest;
-            std::string::String::from_utf8(string.to_vec()).expect("it is UTF-8")
+            std::string::String::from_utf8(string.to_vec()).expect("valid UTF-8")
         };
         Some(match *nodes.next().expect("a node") {
             Null => Value::Null,
@@ -209,8 +209,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nodes_are_what_serde_json_reads(wanted in json()) {
-            let read = parse(wanted.to_string().as_bytes()).expect("it is JSON");
+        fn nodes_have_the_values_that_serde_json_parses(wanted in json()) {
+            let read = parse(wanted.to_string().as_bytes()).expect("valid JSON");
             let mut nodes = read.nodes.iter();
             let mut bytes = &read.bytes[..];
             prop_assert_eq!(value(&mut nodes, &mut bytes), Some(wanted));
@@ -218,7 +218,7 @@ mod tests {
         }
 
         #[test]
-        fn random_text_is_read_as_serde_json_does(text in "[\\[\\]{}\",:0-9a-z\\\\ .eE+-]{0,40}") {
+        fn random_text_is_parsed_like_by_serde_json(text in "[\\[\\]{}\",:0-9a-z\\\\ .eE+-]{0,40}") {
             let wanted = serde_json::from_str::<Value>(&text);
             match (parse(text.as_bytes()), wanted) {
                 (Ok(_), Ok(_)) => {}

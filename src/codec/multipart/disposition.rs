@@ -1,7 +1,7 @@
-//! The parameters of `Content-Type` and of a part's `Content-Disposition` (RFC 7578 section 4.2).
+//! Parser of the parameters of `Content-Type` and of a part's `Content-Disposition` (RFC 7578 section 4.2).
 //!
-//! Called by `multipart`. Invariant: a value is read in one way only, or refused: a parameter that comes
-//! twice, or text that is no parameter, is 400, since others may read it differently.
+//! Invariant: ambiguous values are refused. A repeated parameter and text that is not a parameter are 400, because
+//! other readers may interpret them differently.
 
 use crate::codec::http1::fields::is_token_byte;
 use crate::codec::http1::status::Reject;
@@ -11,12 +11,12 @@ use std::borrow::Cow;
 /// The longest boundary (RFC 2046 section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
 
-/// What a part's `Content-Disposition` says.
+/// The content of a part's `Content-Disposition`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Disposition {
     /// The form field's name, decoded; may be empty.
     pub(crate) name: Vec<u8>,
-    /// The file's name as the client gave it, decoded: never to be used as a path.
+    /// The file's name as sent by the client, decoded. It must never be used as a path.
     pub(crate) filename: Option<Vec<u8>>,
 }
 
@@ -39,7 +39,8 @@ fn take_token(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// The inside of the quoted string behind an opening quote, and what follows the closing one.
+/// Splits `text`, which follows an opening quote, into the inside of the quoted string and the rest after the closing
+/// quote.
 fn take_quoted(text: &[u8]) -> Result<(&[u8], &[u8]), Reject> {
     let mut at = 0;
     loop {
@@ -52,7 +53,8 @@ fn take_quoted(text: &[u8]) -> Result<(&[u8], &[u8]), Reject> {
     }
 }
 
-/// The parameter at the start of `text`, which is what stands behind a first word or another parameter; and what follows.
+/// Splits `text` into its first parameter and the rest; `None` if there is no parameter. `text` follows a first word or
+/// another parameter.
 fn take_parameter(text: &[u8]) -> Result<Option<(Parameter<'_>, &[u8])>, Reject> {
     let text = match skip_space(text) {
         [] => return Ok(None),
@@ -74,29 +76,29 @@ fn take_parameter(text: &[u8]) -> Result<Option<(Parameter<'_>, &[u8])>, Reject>
     Ok(Some((Parameter { name, value, quoted }, rest)))
 }
 
-/// The parameters with these names, each of which may come once, behind a first word.
+/// Finds the parameters with these names, each at most once, in the text after a first word.
 fn parameters<'a, const N: usize>(mut text: &'a [u8], names: [&[u8]; N]) -> Result<[Option<Parameter<'a>>; N], Reject> {
     let mut found = [const { None }; N];
     while let Some((parameter, rest)) = take_parameter(text)? {
         text = rest;
         let place = names.iter().position(|name| parameter.name.eq_ignore_ascii_case(name));
         if place.is_some_and(|place| found[place].replace(parameter).is_some()) {
-            return Err(Reject::bad("a header parameter is there twice"));
+            return Err(Reject::bad("duplicate header parameter"));
         }
     }
     Ok(found)
 }
 
-/// Whether `boundary` is one (RFC 2046 section 5.1.1).
+/// Whether `boundary` is valid (RFC 2046 section 5.1.1).
 fn is_boundary(boundary: &[u8]) -> bool {
     let is_allowed = |b: &u8| b.is_ascii_alphanumeric() || b"'()+_,-./:=? ".contains(b);
     (1..=MAX_BOUNDARY).contains(&boundary.len()) && boundary.iter().all(is_allowed) && !boundary.ends_with(b" ")
 }
 
-/// The boundary that the value of `Content-Type` names.
+/// Returns the boundary that the value of `Content-Type` names.
 ///
 /// # Errors
-/// 415 for anything but `multipart/form-data`; 400 without a proper boundary.
+/// 415 if the type is not `multipart/form-data`; 400 without a valid boundary.
 pub(crate) fn boundary(content_type: &[u8]) -> Result<Cow<'_, [u8]>, Reject> {
     let end = content_type.iter().position(|b| matches!(b, b';' | b' ' | b'\t')).unwrap_or(content_type.len());
     let (kind, rest) = content_type.split_at(end);
@@ -110,7 +112,7 @@ pub(crate) fn boundary(content_type: &[u8]) -> Result<Cow<'_, [u8]>, Reject> {
     if is_boundary(&value) { Ok(value) } else { Err(Reject::bad("malformed boundary")) }
 }
 
-/// A text byte by byte: `take` gives what begins with a byte, and what is behind that.
+/// Decodes a text byte by byte: `take` gets a byte and the bytes after it, and returns the decoded byte and the rest.
 fn decoded(mut rest: &[u8], take: impl Fn(u8, &[u8]) -> (u8, &[u8])) -> Vec<u8> {
     let mut out = Vec::with_capacity(rest.len());
     while let [first, behind @ ..] = rest {
@@ -121,7 +123,7 @@ fn decoded(mut rest: &[u8], take: impl Fn(u8, &[u8]) -> (u8, &[u8])) -> Vec<u8> 
     out
 }
 
-/// A quoted string's text (RFC 9110 section 5.6.4).
+/// Decodes the text of a quoted string (RFC 9110 section 5.6.4).
 fn unquote(value: &[u8]) -> Vec<u8> {
     decoded(value, |first, behind| match (first, behind) {
         (b'\\', [escaped, behind @ ..]) => (*escaped, behind),
@@ -129,9 +131,9 @@ fn unquote(value: &[u8]) -> Vec<u8> {
     })
 }
 
-/// A name or file name as browsers and curl write it. A backslash escapes a quote or itself and is else
-/// part of the name, as in the paths that old browsers send; `%22`, `%0D` and `%0A` are what browsers
-/// write for a quote and for line ends, and no other `%` means anything.
+/// Decodes a name or file name as browsers and curl write it. A backslash escapes a quote or a backslash; otherwise it
+/// is part of the name, as in the paths that old browsers send. Browsers write `%22`, `%0D` and `%0A` for a quote and
+/// for line ends; any other `%` is an ordinary character.
 fn form_text(value: &[u8]) -> Vec<u8> {
     decoded(value, |first, behind| match (first, behind) {
         (b'\\', [escaped @ (b'"' | b'\\'), behind @ ..]) => (*escaped, behind),
@@ -142,7 +144,7 @@ fn form_text(value: &[u8]) -> Vec<u8> {
     })
 }
 
-/// The text of `filename*`: `charset'language'percent-encoded` (RFC 5987 section 3.2), in UTF-8.
+/// Decodes the value of `filename*`: `charset'language'percent-encoded` (RFC 5987 section 3.2). Returns UTF-8.
 fn extended_text(value: &[u8]) -> Result<Vec<u8>, Reject> {
     const BAD: Reject = Reject::bad("malformed filename*");
     let mut parts = value.splitn(3, |&b| b == b'\'');
@@ -161,15 +163,15 @@ fn extended_text(value: &[u8]) -> Result<Vec<u8>, Reject> {
     Err(BAD)
 }
 
-/// Reads the value of a part's `Content-Disposition`. `filename*` counts before `filename`; parameters
-/// that are not known are passed over.
+/// Parses the value of a part's `Content-Disposition`. `filename*` has precedence over `filename`; unknown parameters
+/// are skipped.
 ///
 /// # Errors
-/// 400 for what is not `form-data`, has no name, or is malformed.
+/// 400 if the value is malformed, is not `form-data`, or has no name.
 pub(crate) fn disposition(value: &[u8]) -> Result<Disposition, Reject> {
     let (kind, rest) = take_token(value);
     if !kind.eq_ignore_ascii_case(b"form-data") {
-        return Err(Reject::bad("a part that is not form-data"));
+        return Err(Reject::bad("a part of the form is not form-data"));
     }
     let [name, plain, extended] = parameters(rest, [b"name", b"filename", b"filename*"])?;
     let text = |parameter: Parameter<'_>| match parameter.quoted {
@@ -177,7 +179,7 @@ pub(crate) fn disposition(value: &[u8]) -> Result<Disposition, Reject> {
         false => parameter.value.to_vec(),
     };
     let Some(name) = name.map(text) else {
-        return Err(Reject::bad("a part without a name"));
+        return Err(Reject::bad("a part of the form has no name"));
     };
     let filename = match extended {
         Some(Parameter { quoted: true, .. }) => return Err(Reject::bad("malformed filename*")),

@@ -1,41 +1,41 @@
-//! Reading a form part by part: what of a part was read, its limits, and what refused the form.
+//! Reader of a form, part by part: it stores the values of fields, checks the sizes of parts, and remembers a refusal.
 //!
-//! Invariant: after a refusal every step is refused alike; each byte of a part is given out once. Errors are those of
-//! [`Multipart`], and 413 for a part that is too large.
+//! Invariants: after a refusal every call is refused with the same [`Reject`]; each byte of a part is returned once.
+//! Errors are those of [`Multipart`], and 413 for a part that is too large.
 
 use super::{Event, Limits, Multipart, Part};
 use crate::codec::http1::status::Reject;
 use std::ops::Range;
 
-/// A form on its way in.
+/// A form that is being received.
 pub(crate) struct Form {
     parser: Multipart,
-    /// A field's value as far as it has come.
+    /// The bytes of a field's value received so far.
     collected: Vec<u8>,
-    /// Bytes of the current part that were given out.
+    /// The number of bytes of the current part returned so far.
     taken: u64,
     /// Whether a part has begun and not ended.
     within: bool,
-    /// Data that [`Form::peek`] has found.
+    /// The data that [`Form::peek`] has found.
     ahead: Option<Range<usize>>,
     refused: Option<Reject>,
 }
 
-/// What a step came to.
+/// The result of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
-    /// More of the body must come: [`Form::feed`].
-    Hungry,
+pub(crate) enum FormEvent {
+    /// More of the body is needed: [`Form::feed`].
+    More,
     /// A part begins: [`Form::part`].
     Part,
-    /// Data of the current part: [`Form::bytes`] has it until the next step.
+    /// Data of the current part: [`Form::bytes`] contains it until the next call.
     Data(Range<usize>),
     /// The current part, or the whole form, is complete.
     End,
 }
 
 impl Form {
-    /// A form in a body whose `Content-Type` is this.
+    /// Returns the reader of a body with this `Content-Type`.
     pub(crate) fn new(content_type: &[u8], limits: Limits) -> Result<Self, Reject> {
         Ok(Self {
             parser: Multipart::new(content_type, limits)?,
@@ -56,47 +56,47 @@ impl Form {
         event
     }
 
-    /// Takes the next bytes of the body, in the place of what was not read of the last ones.
+    /// Adds the next bytes of the body. Unread data of the last ones is discarded.
     pub(crate) fn feed(&mut self, piece: &[u8]) {
         self.ahead = None;
         self.parser.feed(piece);
     }
 
-    /// The next part; what is left of the current one is skipped.
-    pub(crate) fn next(&mut self) -> Result<Step, Reject> {
+    /// Advances to the next part. The rest of the current part is skipped.
+    pub(crate) fn next(&mut self) -> Result<FormEvent, Reject> {
         self.ahead = None;
         loop {
             match self.event()? {
-                Event::Hungry => return Ok(Step::Hungry),
+                Event::More => return Ok(FormEvent::More),
                 Event::Part => {
                     self.within = true;
                     self.taken = 0;
                     self.collected.clear();
-                    return Ok(Step::Part);
+                    return Ok(FormEvent::Part);
                 }
                 Event::Data(_) => {}
                 Event::PartEnd => self.within = false,
-                Event::Done => return Ok(Step::End),
+                Event::Done => return Ok(FormEvent::End),
             }
         }
     }
 
-    /// The next data of the current part, which may have `limit` bytes in all.
+    /// Returns the next data of the current part, which may have `limit` bytes in all.
     ///
     /// # Errors
-    /// As [`Form::next`], and 413 when the part is larger.
-    pub(crate) fn piece(&mut self, limit: u64) -> Result<Step, Reject> {
+    /// As [`Form::next`], and 413 if the part is larger.
+    pub(crate) fn piece(&mut self, limit: u64) -> Result<FormEvent, Reject> {
         if !self.within {
-            return Ok(Step::End);
+            return Ok(FormEvent::End);
         }
         let data = match self.ahead.take() {
             Some(data) => data,
             None => match self.event()? {
-                Event::Hungry => return Ok(Step::Hungry),
+                Event::More => return Ok(FormEvent::More),
                 Event::Data(data) => data,
                 _ => {
                     self.within = false;
-                    return Ok(Step::End);
+                    return Ok(FormEvent::End);
                 }
             },
         };
@@ -106,49 +106,47 @@ impl Form {
             self.refused = Some(reject);
             return Err(reject);
         }
-        Ok(Step::Data(data))
+        Ok(FormEvent::Data(data))
     }
 
-    /// Whether the current part has data, which stays to be read.
-    pub(crate) fn peek(&mut self) -> Result<Step, Reject> {
-        let step = self.piece(u64::MAX)?;
-        if let Step::Data(data) = &step {
+    /// Returns the next data of the current part without consuming it.
+    pub(crate) fn peek(&mut self) -> Result<FormEvent, Reject> {
+        let event = self.piece(u64::MAX)?;
+        if let FormEvent::Data(data) = &event {
             self.taken -= data.len() as u64;
             self.ahead = Some(data.clone());
         }
-        Ok(step)
+        Ok(event)
     }
 
-    /// Gives what has come of the current part to `take`; then it is complete, or hungry.
-    ///
-    /// # Errors
-    /// As [`Form::piece`], and those of `take`.
+    /// Passes the available data of the current part to `take`. Then the part is complete, or more of the body is
+    /// needed.
     pub(crate) fn drain<E: From<Reject>>(
         &mut self, limit: u64, mut take: impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<Step, E> {
+    ) -> Result<FormEvent, E> {
         loop {
             match self.piece(limit)? {
-                Step::Data(data) => take(&self.parser.bytes()[data])?,
-                step => return Ok(step),
+                FormEvent::Data(data) => take(&self.parser.bytes()[data])?,
+                event => return Ok(event),
             }
         }
     }
 
-    /// Collects what has come of the current part: [`Form::text`] has it once it is complete.
-    pub(crate) fn collect(&mut self, limit: u64) -> Result<Step, Reject> {
+    /// Collects the available data of the current part. Once the part is complete, [`Form::text`] returns it.
+    pub(crate) fn collect(&mut self, limit: u64) -> Result<FormEvent, Reject> {
         let mut collected = std::mem::take(&mut self.collected);
-        let step = self.drain(limit, |data| {
+        let event = self.drain(limit, |data| {
             collected.extend_from_slice(data);
             Ok(())
         });
         self.collected = collected;
-        step
+        event
     }
 
-    /// Tells that the body is at its end.
+    /// Ends the body.
     ///
     /// # Errors
-    /// What refused the form before, or as [`Multipart::finish`].
+    /// The earlier refusal of the form, or as [`Multipart::finish`].
     pub(crate) fn finish(&mut self) -> Result<(), Reject> {
         match self.refused {
             Some(reject) => Err(reject),
@@ -156,17 +154,17 @@ impl Form {
         }
     }
 
-    /// The part that began last.
+    /// The part that began most recently.
     pub(crate) fn part(&self) -> &Part {
         self.parser.part()
     }
 
-    /// The buffer that [`Step::Data`] points into.
+    /// The buffer that [`FormEvent::Data`] points into.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.parser.bytes()
     }
 
-    /// What [`Form::collect`] has put together.
+    /// The value that [`Form::collect`] has collected.
     pub(crate) fn text(&self) -> &[u8] {
         &self.collected
     }

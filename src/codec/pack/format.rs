@@ -1,22 +1,22 @@
-//! The bytes of a packed value: one tag, then what the tag says. Read by `decode`, written by `encode`.
+//! The format of packed values: each value is one tag, followed by the data of that tag.
 //!
-//! Both ends are one process, so numbers are in the machine's byte order. A message is its values one
-//! behind the other, then a `BODY` for each `LATER` in them, in order.
+//! Both sides are in one process, so numbers are in the machine's byte order. A message is a sequence of values,
+//! followed by a `BODY` for each `LATER` in them, in order.
 //!
-//! A table is `TABLE`, a shape byte, the array count in the width that the shape names, the array's
-//! values, then key, value … `NIL` when the shape says that there are such. Nesting deeper than
-//! [`MAX_DEPTH`] is cut: the inner table is a `LATER`, so neither end needs a stack as deep as the data.
+//! A table is `TABLE`, a shape byte, the array count in the width that the shape names, the values of the array, and,
+//! if the shape says so, key, value … `NIL`. Nesting deeper than [`MAX_DEPTH`] is cut: the inner table is a `LATER`, so
+//! neither side needs a stack as deep as the data.
 
-/// How many tables may be open at once, in a message and in each `BODY`.
+/// The most tables open at once, in a message and in each `BODY`.
 pub(super) const MAX_DEPTH: u32 = 48;
 
-/// Tags below this are the integers from `-INTEGER_BIAS` up.
+/// Tags below this value are the integers from `-INTEGER_BIAS` up.
 pub(super) const INTEGER_END: u8 = 0x80;
-/// What to subtract from such a tag.
+/// The value to subtract from such a tag.
 pub(super) const INTEGER_BIAS: i64 = 16;
-/// Tags from here are strings of up to 63 bytes, the length in the low six bits.
+/// Tags from this value on are strings of up to 63 bytes, with the length in the low six bits.
 pub(super) const STRING: u8 = 0x80;
-/// Length of the first string that needs a length of its own.
+/// The shortest length that is written separately.
 pub(super) const STRING_END: usize = 0x40;
 
 pub(super) const NIL: u8 = 0xc0;
@@ -33,19 +33,19 @@ pub(super) const STRING_64: u8 = 0xca;
 pub(super) const POINTER: u8 = 0xcb;
 pub(super) const FUNCTION: u8 = 0xcc;
 pub(super) const TABLE: u8 = 0xcd;
-/// A `TABLE` that a `REFERENCE` names.
+/// A `TABLE` to which a `REFERENCE` refers.
 pub(super) const TABLE_SHARED: u8 = 0xce;
-/// A table whose content is in a `BODY` further on.
+/// A table whose content follows in a `BODY`.
 pub(super) const LATER: u8 = 0xcf;
-/// A `LATER` that a `REFERENCE` names.
+/// A `LATER` to which a `REFERENCE` refers.
 pub(super) const LATER_SHARED: u8 = 0xd0;
 /// The content of the first `LATER` that has none yet: shape, count and values as in a `TABLE`.
 pub(super) const BODY: u8 = 0xd1;
-/// The table whose tag stands at the offset that follows, an integer.
+/// The table whose tag is at the offset that follows, an integer.
 pub(super) const REFERENCE: u8 = 0xd2;
 
-/// Low bits of the shape: 0 is no keys, else 1 + the binary logarithm of their count, rounded up as
-/// Lua rounds the size of a table's hash part.
+/// Low bits of the shape: 0 without keys; otherwise 1 + the binary logarithm of their number, rounded up as Lua rounds
+/// the size of a table's hash part.
 pub(super) const SHAPE_KEYS: u8 = 0x3f;
 /// High bits of the shape: the width of the array count.
 pub(super) const SHAPE_WIDTH: u8 = 0xc0;
@@ -53,11 +53,11 @@ pub(super) const WIDTH_8: u8 = 0x40;
 pub(super) const WIDTH_32: u8 = 0x80;
 pub(super) const WIDTH_64: u8 = 0xc0;
 
-/// The shape's low bits for so many keys.
+/// Returns the low bits of the shape for `count` keys.
 pub(super) fn keys_class(count: u64) -> u8 {
     match count {
         0 => 0,
-        // At most 65.
+        // The result is at most 65.
         _ => 65 - (count - 1).leading_zeros() as u8,
     }
 }

@@ -1,11 +1,18 @@
-//! Packed values: what Lua values are on their way from one VM to another, in one process.
+//! Packed values: the form in which Lua values are sent between VMs of one process.
 //!
-//! [`Writer`] takes values and the content of tables one by one, [`Reader`] gives them back as items. Tables that come twice
-//! are written once, and nesting of any depth needs no deep stack at either end: see `format`.
+//! [`Writer`] takes values and the contents of tables one by one; [`Reader`] returns them as items. Each table is
+//! written once, even if it occurs several times, and neither side needs a deep stack for deep nesting: see `format`.
+//!
+//! | file | topic |
+//! |---|---|
+//! | `format` | the bytes |
+//! | [`write`] | values to bytes |
+//! | [`read`] | bytes to values |
+//! | `table_offsets` | the tables that were written |
 
 mod format;
 mod read;
-mod seen;
+mod table_offsets;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -13,4 +20,4 @@ mod write;
 #[cfg(test)]
 use read::Corrupt;
 pub(crate) use read::{Item, Origin, Reader, Shape};
-pub(crate) use write::{Exhausted, Found, Value, Writer};
+pub(crate) use write::{Exhausted, TableState, Value, Writer};

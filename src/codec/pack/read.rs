@@ -1,11 +1,12 @@
-//! Bytes to values.
+//! Reader of packed values.
 //!
-//! Trusts nothing: every read is checked against the end, and all tables together are made no larger than the bytes could
-//! fill. What it cannot check is what a pointer points to: hence a string, which anybody may have made, holds none.
+//! It does not trust its input: every read is checked against the end, and all preallocated tables together are no
+//! larger than the bytes could fill. The reader cannot check the target of a pointer. A string can come from any
+//! source, so pointers in strings are refused.
 
 use super::format::*;
 
-/// What is wrong with the bytes.
+/// The reason why bytes cannot be unpacked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Corrupt {
     Tag,
@@ -27,27 +28,27 @@ impl Corrupt {
             Corrupt::Integer => "integer expected",
             Corrupt::Reference => "reference to nothing",
             Corrupt::Content => "content without a table",
-            Corrupt::ForeignFunction => "a string with a C function in it; only a pointer and a size may hold one",
-            Corrupt::ForeignPointer => "a string with a light userdata in it; only a pointer and a size may hold one",
+            Corrupt::ForeignFunction => "a string cannot contain a C function; a message by pointer and size can",
+            Corrupt::ForeignPointer => "a string cannot contain a light userdata; a message by pointer and size can",
         }
     }
 }
 
 type Result<T> = std::result::Result<T, Corrupt>;
 
-/// Where the bytes come from.
+/// The source of the bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Origin {
-    /// A writer, in this process: addresses are what they were.
+    /// A writer in this process: addresses are valid.
     Message,
-    /// Anybody: no item may hold an address.
+    /// Any source: addresses are refused.
     Text,
 }
 
-/// A value, or what is to be done next.
+/// A value, or an instruction for building tables.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Item<'b> {
-    /// As a key: the table has no further pair.
+    /// Nil; as a key it ends the pairs of the table.
     Nil,
     Boolean(bool),
     Integer(i64),
@@ -57,24 +58,25 @@ pub(crate) enum Item<'b> {
     Pointer(usize),
     /// A C function, by its number.
     Function(u64),
-    /// A table, whose content follows. If it has a name, a [`Item::Known`] may ask for it.
+    /// A table whose content follows. If it has a name, [`Item::Known`] may refer to it.
     Table(Shape, Option<i64>),
-    /// A table, whose content comes with this number; named like one above.
+    /// A table whose content follows as [`Item::Body`] with this number. The name is as in [`Item::Table`].
     Later(i64, Option<i64>),
-    /// The content of a table that was announced by [`Item::Later`].
+    /// The content of the table that [`Item::Later`] announced with this number.
     Body(i64, Shape),
-    /// The table of this name.
+    /// The table with this name.
     Known(i64),
-    /// There is no further value.
+    /// The end of the values.
     End,
 }
 
-/// What is in a table: `items` values, of which some may be nil; then, if `pairs`, keys and values until a key is nil.
+/// The content of a table: `items` values, of which some may be nil; then, if `pairs`, keys and values until a key is
+/// nil.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Shape {
     pub(crate) items: u64,
     pub(crate) pairs: bool,
-    /// For how many items and pairs room is made.
+    /// The numbers of items and pairs to preallocate.
     pub(crate) room: (u32, u32),
 }
 
@@ -84,8 +86,8 @@ pub(crate) struct Reader<B> {
     at: usize,
     later: i64,
     bodies: i64,
-    /// For so many entries more tables may be made beforehand. An entry takes a byte at least, one with a key two,
-    /// and the hint of keys is less than twice their number: what a writer made never runs out of it.
+    /// The number of entries that may still be preallocated. An entry takes at least one byte, one with a key two, and
+    /// the hint for keys is less than twice their number, so messages of a writer never exceed it.
     spare: u64,
     origin: Origin,
 }
@@ -96,7 +98,7 @@ impl<B: AsRef<[u8]>> Reader<B> {
         Reader { bytes, at: 0, later: 0, bodies: 0, spare, origin }
     }
 
-    /// The next item, which `depth` tables are around: 0 outside of all.
+    /// Returns the next item. `depth`: the number of open tables, 0 outside of all.
     #[inline(always)]
     pub(crate) fn next(&mut self, depth: u32) -> Result<Item<'_>> {
         let Some(&tag) = self.bytes.as_ref().get(self.at) else { return self.end(depth) };
@@ -171,7 +173,7 @@ impl<B: AsRef<[u8]>> Reader<B> {
         })
     }
 
-    /// The next bytes, whose number the compiler knows.
+    /// Reads the next `N` bytes.
     #[inline(always)]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let rest = self.bytes.as_ref().get(self.at..);
@@ -222,7 +224,7 @@ impl<B: AsRef<[u8]>> Reader<B> {
         Ok(Shape { items, pairs: pairs != 0, room: (self.grant(items), self.grant(pairs)) })
     }
 
-    /// For how many of the promised entries room is made. More come into a table as it grows.
+    /// Returns the number of entries to preallocate out of `promised`. A table grows if more follow.
     #[inline(always)]
     fn grant(&mut self, promised: u64) -> u32 {
         if promised > self.spare.min(1 << 26) {

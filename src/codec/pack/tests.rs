@@ -27,12 +27,12 @@ fn write(writer: &mut Writer, tree: &Tree, depth: u32, later: &mut Vec<Tree>) {
         Tree::Table(..) => {
             let identity = writer.bytes().len();
             match writer.table(identity, depth).expect("memory") {
-                Found::New => content(writer, tree, depth + 1, later),
-                Found::Later(number) => {
+                TableState::New => content(writer, tree, depth + 1, later),
+                TableState::Later(number) => {
                     later.push(tree.clone());
                     assert_eq!(later.len() as i64, number);
                 }
-                Found::Known => panic!("a tree has no table twice"),
+                TableState::Known => panic!("a tree contains each table once"),
             }
             return;
         }
@@ -70,7 +70,7 @@ fn packed(values: &[Tree]) -> Vec<u8> {
     writer.bytes().to_vec()
 }
 
-/// What a reader gives, as text; or what is wrong. As deep as the reader lets it.
+/// Returns the values that a reader returns, nested as deep as the reader allows, or its error.
 fn read(bytes: &[u8], origin: Origin) -> Result<Vec<Tree>, Corrupt> {
     let mut reader = Reader::new(bytes, origin);
     let mut values = Vec::new();
@@ -88,7 +88,7 @@ fn read(bytes: &[u8], origin: Origin) -> Result<Vec<Tree>, Corrupt> {
     Ok(values.iter().map(|tree| joined(tree, &bodies)).collect())
 }
 
-/// The tree with what came later in its place.
+/// Inserts postponed contents into the tree.
 fn joined(tree: &Tree, bodies: &[Tree]) -> Tree {
     match tree {
         Tree::Pointer(number @ LATER_FROM..) => match bodies.get(number - LATER_FROM) {
@@ -105,7 +105,7 @@ fn joined(tree: &Tree, bodies: &[Tree]) -> Tree {
     }
 }
 
-/// Stands for a table whose content comes later.
+/// A pointer from this address on is a placeholder for a postponed table.
 const LATER_FROM: usize = usize::MAX / 2;
 
 enum Read {
@@ -180,24 +180,24 @@ fn nested(depth: usize) -> Tree {
 }
 
 #[test]
-fn tables_of_any_depth_come_back() {
+fn tables_of_any_depth_are_read_back() {
     for depth in [1, 47, 48, 49, 50, 97, 300] {
         let values = [nested(depth), Tree::Integer(1), nested(depth)];
-        let read = read(&packed(&values), Origin::Message).expect("it was written");
+        let read = read(&packed(&values), Origin::Message).expect("a written message");
         assert_eq!(read, values, "{depth}");
     }
 }
 
 #[test]
-fn a_table_that_comes_again_is_known_by_its_first_place() {
+fn a_repeated_table_refers_to_its_first_offset() {
     let mut writer = Writer::default();
     for (identity, depth) in [(10, 0), (20, MAX_DEPTH), (10, 0), (20, 3), (20, 0)] {
-        if let Found::New = writer.table(identity, depth).expect("memory") {
+        if let TableState::New = writer.table(identity, depth).expect("memory") {
             let array = writer.array(0).expect("memory");
             writer.end(array, 0).expect("memory");
         }
     }
-    writer.body(0).expect("memory").expect("one came later");
+    writer.body(0).expect("memory").expect("one was postponed");
     let array = writer.array(0).expect("memory");
     writer.end(array, 0).expect("memory");
     assert_eq!(writer.body(1), Ok(None));
@@ -213,12 +213,12 @@ fn a_table_that_comes_again_is_known_by_its_first_place() {
 }
 
 #[test]
-fn many_tables_are_told_apart() {
+fn many_tables_are_distinguished() {
     let mut writer = Writer::default();
     for round in 0..2 {
         for identity in 1..3000 {
             let found = writer.table(identity, 0).expect("memory");
-            assert_eq!(matches!(found, Found::Known), round == 1, "{identity}");
+            assert_eq!(matches!(found, TableState::Known), round == 1, "{identity}");
             if round == 0 {
                 let array = writer.array(0).expect("memory");
                 writer.end(array, 0).expect("memory");
@@ -226,7 +226,7 @@ fn many_tables_are_told_apart() {
         }
     }
     writer.clear();
-    assert!(matches!(writer.table(1, 0), Ok(Found::New)));
+    assert!(matches!(writer.table(1, 0), Ok(TableState::New)));
 }
 
 #[test]
@@ -243,18 +243,18 @@ fn small_gaps_in_an_array_become_nil() {
     writer.end_items(&array);
     writer.end(array, 0).expect("memory");
     let items = [Tree::Integer(1), Tree::Nil, Tree::Nil, Tree::Integer(4)];
-    let read = read(writer.bytes(), Origin::Text).expect("it was written");
+    let read = read(writer.bytes(), Origin::Text).expect("a written message");
     assert_eq!(read, [Tree::Table(items.to_vec(), Vec::new())]);
 }
 
 #[test]
-fn the_classes_of_key_counts_round_up() {
+fn classes_of_key_counts_are_rounded_up() {
     let classes: Vec<u8> = [0, 1, 2, 3, 4, 5, 8, 9, 1 << 40, u64::MAX].map(keys_class).to_vec();
     assert_eq!(classes, [0, 1, 2, 3, 3, 4, 4, 5, 41, 65]);
 }
 
 #[test]
-fn room_is_made_for_no_more_than_the_bytes_could_fill() {
+fn preallocation_is_limited_by_the_number_of_bytes() {
     let mut counted = vec![TABLE, WIDTH_64];
     counted.extend((1u64 << 40).to_ne_bytes());
     let mut reader = Reader::new(&counted[..], Origin::Text);
@@ -273,7 +273,7 @@ fn room_is_made_for_no_more_than_the_bytes_could_fill() {
 }
 
 #[test]
-fn text_holds_no_address() {
+fn text_with_an_address_is_refused() {
     for (value, refused) in [(Tree::Pointer(0), Corrupt::ForeignPointer), (Tree::Function(1), Corrupt::ForeignFunction)]
     {
         let bytes = packed(&[Tree::Table(vec![value], Vec::new())]);
@@ -284,12 +284,12 @@ fn text_holds_no_address() {
 
 proptest! {
     #[test]
-    fn values_come_back_as_they_were(values in prop::collection::vec(tree(), 0..4)) {
+    fn values_are_read_back_unchanged(values in prop::collection::vec(tree(), 0..4)) {
         prop_assert_eq!(read(&packed(&values), Origin::Message), Ok(values));
     }
 
     #[test]
-    fn a_message_that_is_cut_off_is_refused_or_shorter(values in prop::collection::vec(tree(), 1..3)) {
+    fn a_truncated_message_is_refused_or_shorter(values in prop::collection::vec(tree(), 1..3)) {
         let bytes = packed(&values);
         for length in 0..bytes.len() {
             if let Ok(read) = read(&bytes[..length], Origin::Message) {
@@ -299,13 +299,13 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_do_no_harm(bytes in prop::collection::vec(byte(), 0..200)) {
+    fn random_bytes_do_not_panic(bytes in prop::collection::vec(byte(), 0..200)) {
         let _ = read(&bytes, Origin::Text);
         let _ = read(&bytes, Origin::Message);
     }
 }
 
-/// Any byte, tags more often.
+/// Generates bytes, with tags more often than others.
 fn byte() -> impl Strategy<Value = u8> {
     prop_oneof![any::<u8>(), NIL..=REFERENCE + 1]
 }

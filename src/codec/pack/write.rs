@@ -1,15 +1,15 @@
-//! Values to bytes.
+//! Writer of packed values.
 
 use super::format::*;
-use super::seen::Seen;
+use super::table_offsets::TableOffsets;
 
-/// No memory for a message.
+/// There is not enough memory for the message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Exhausted;
 
 type Result<T = ()> = std::result::Result<T, Exhausted>;
 
-/// A value that is no table.
+/// A value other than a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
     Nil,
@@ -19,63 +19,64 @@ pub(crate) enum Value<'a> {
     String(&'a [u8]),
     /// A light userdata.
     Pointer(usize),
-    /// A C function, by a number from 1 that both ends know.
+    /// A C function, as a number from 1 that both sides know.
     Function(u64),
 }
 
-/// Writes one message after the other. The content of a table is written when [`Writer::table`] asks for it.
+/// A writer of messages, one after another. The caller writes the content of a table if [`Writer::table`] requests it.
 #[derive(Default)]
 pub(crate) struct Writer {
-    /// The first `length` bytes are the message; behind them is room.
+    /// The first `length` bytes are the message; the rest is spare.
     bytes: Vec<u8>,
     length: usize,
-    seen: Seen,
+    tables: TableOffsets,
     later: i64,
 }
 
-/// What the writer makes of a table.
-pub(crate) enum Found {
-    /// Its content comes now, from [`Writer::array`] to [`Writer::end`].
+/// How the caller continues after [`Writer::table`].
+pub(crate) enum TableState {
+    /// The caller writes its content now, from [`Writer::array`] to [`Writer::end`].
     New,
-    /// It has been written before.
+    /// The table was written before.
     Known,
-    /// Its content comes later: after the values, in the order of these numbers from 1, each after [`Writer::body`].
+    /// The caller writes its content after the values, in the order of these numbers from 1, each after
+    /// [`Writer::body`].
     Later(i64),
 }
 
-/// An array that is being written: what comes first in a table.
+/// The array of a table that is being written, which precedes its pairs.
 pub(crate) struct Array {
     shape: usize,
     width: u8,
-    /// The length that the table pretends to have.
+    /// The length that Lua reports for the table.
     length: u64,
     count: u64,
 }
 
 const FIRST: usize = 512;
-/// How many bytes are kept for the next message.
+/// The most bytes of capacity kept for the next message.
 const KEPT: usize = 64 * 1024;
-/// How far apart two keys may be that both go into the array.
+/// The largest distance of two consecutive keys in the array.
 const GAP: u64 = 64;
 
 impl Writer {
-    /// The message so far.
+    /// The bytes of the message so far.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    /// Begins another message.
+    /// Begins a new message.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.length = 0;
         self.later = 0;
-        self.seen.clear();
+        self.tables.clear();
         if self.bytes.len() > KEPT {
             self.bytes = Vec::new();
         }
     }
 
-    /// The next `count` bytes, to be written.
+    /// Returns the next `count` bytes, to be overwritten.
     #[inline(always)]
     fn next(&mut self, count: usize) -> Result<&mut [u8]> {
         let (start, end) = (self.length, self.length + count);
@@ -102,7 +103,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A tag and a number behind it.
+    /// Writes a tag and a number after it.
     #[inline(always)]
     fn tagged<const N: usize>(&mut self, tag: u8, bytes: [u8; N]) -> Result {
         let next = self.next(N + 1)?;
@@ -167,10 +168,10 @@ impl Writer {
         }
     }
 
-    /// Writes a table that `depth` others are around; no two tables of a message have the same identity.
-    pub(crate) fn table(&mut self, identity: usize, depth: u32) -> Result<Found> {
+    /// Writes a table inside `depth` others. `identity` must be unique among the tables of a message.
+    pub(crate) fn table(&mut self, identity: usize, depth: u32) -> Result<TableState> {
         let offset = self.length;
-        if let Some(first) = self.seen.enter(identity, offset) {
+        if let Some(first) = self.tables.enter(identity, offset) {
             let tag = &mut self.bytes[first];
             *tag = match *tag {
                 TABLE => TABLE_SHARED,
@@ -179,18 +180,18 @@ impl Writer {
             };
             self.byte(REFERENCE)?;
             self.integer(first as i64)?;
-            return Ok(Found::Known);
+            return Ok(TableState::Known);
         }
         if depth < MAX_DEPTH {
             self.byte(TABLE)?;
-            return Ok(Found::New);
+            return Ok(TableState::New);
         }
         self.byte(LATER)?;
         self.later += 1;
-        Ok(Found::Later(self.later))
+        Ok(TableState::Later(self.later))
     }
 
-    /// Begins the content of the next table that comes later; `None` when there is no further one. → its number
+    /// Begins the content of the next postponed table after `done` ones. Returns its number, or `None` if all are done.
     pub(crate) fn body(&mut self, done: i64) -> Result<Option<i64>> {
         if done == self.later {
             return Ok(None);
@@ -199,7 +200,7 @@ impl Writer {
         Ok(Some(done + 1))
     }
 
-    /// Begins the content of a table, whose length, as Lua tells it, is `length`: 0 if it has no array.
+    /// Begins the content of a table. `length`: the length that Lua reports; 0 without an array.
     pub(crate) fn array(&mut self, length: u64) -> Result<Array> {
         let shape = self.length;
         let (width, size) = match length {
@@ -212,8 +213,9 @@ impl Writer {
         Ok(Array { shape, width, length, count: 0 })
     }
 
-    /// Whether the value of this key, which follows those before it, is the array's next one. Small gaps become nil, where
-    /// they are within the table's length. That may be any border: a few values can pretend to be an array of 2^40.
+    /// Returns whether the value of `key`, which follows the previous keys, is the next one of the array. Small gaps
+    /// are filled with nil, but only within the table's length. That length may be any border: a table with a few
+    /// values can report a length of 2^40.
     #[inline(always)]
     pub(crate) fn item(&mut self, array: &mut Array, key: i64) -> Result<bool> {
         let next = key as u64;
@@ -234,12 +236,12 @@ impl Writer {
         Ok(true)
     }
 
-    /// Ends the items of an array. From here on come keys and values.
+    /// Ends the items of an array. Keys and values follow.
     pub(crate) fn end_items(&mut self, array: &Array) {
         let at = array.shape + 1;
         match array.width {
             0 => {}
-            // At most the length that the width was chosen for.
+            // The count is at most the length that determined the width.
             WIDTH_8 => self.bytes[at] = array.count as u8,
             WIDTH_32 => {
                 self.bytes[at..at + 4].copy_from_slice(&(array.count as u32).to_ne_bytes());
@@ -248,7 +250,7 @@ impl Writer {
         }
     }
 
-    /// Ends the content of a table with this many pairs behind its array.
+    /// Ends the content of a table with this number of pairs after its array.
     pub(crate) fn end(&mut self, array: Array, pairs: u64) -> Result {
         self.bytes[array.shape] = array.width | keys_class(pairs);
         match pairs {
@@ -258,7 +260,7 @@ impl Writer {
     }
 }
 
-/// Copies few bytes without a call: most strings are names. Both are as long.
+/// Copies a few bytes without a function call, because most strings are names. Both slices have the same length.
 #[inline(always)]
 fn copy_short(to: &mut [u8], from: &[u8]) {
     if from.len() > 16 {
@@ -270,7 +272,7 @@ fn copy_short(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Copies `N` to `2 * N` bytes as two words that overlap.
+/// Copies `N` to `2 * N` bytes as two words that overlap. Returns false for shorter slices.
 #[inline(always)]
 fn overlap<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
     let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else {

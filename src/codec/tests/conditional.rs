@@ -1,4 +1,4 @@
-//! Conditions, RFC 9110 section 13, field by field and in their order.
+//! Conditional requests (RFC 9110 section 13): each field, and their order.
 
 use super::super::conditional::{Conditions, Validators, Verdict, allows_range, judge};
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ fn range(field: &str) -> bool {
 }
 
 #[test]
-fn without_conditions_it_is_sent() {
+fn without_conditions_the_representation_is_sent() {
     assert_eq!(verdict(&[]), Verdict::Send);
 }
 
@@ -60,7 +60,7 @@ fn if_none_match_compares_weakly_in_lists_and_with_an_asterisk() {
 }
 
 #[test]
-fn if_modified_since_counts_only_without_if_none_match() {
+fn if_modified_since_is_ignored_with_if_none_match() {
     assert_eq!(verdict(&[("if-modified-since", THEN)]), Verdict::NotModified);
     assert_eq!(verdict(&[("if-modified-since", AFTER)]), Verdict::NotModified);
     assert_eq!(verdict(&[("if-modified-since", BEFORE)]), Verdict::Send);
@@ -69,7 +69,7 @@ fn if_modified_since_counts_only_without_if_none_match() {
 }
 
 #[test]
-fn all_three_forms_of_dates_are_read_and_anything_else_is_ignored() {
+fn all_three_forms_of_dates_are_parsed_and_other_text_is_ignored() {
     for field in ["Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
         assert_eq!(verdict(&[("if-modified-since", field)]), Verdict::NotModified, "{field}");
     }
@@ -90,7 +90,7 @@ fn if_match_compares_strongly_and_fails_when_it_does_not_match() {
 }
 
 #[test]
-fn if_unmodified_since_counts_only_without_if_match() {
+fn if_unmodified_since_is_ignored_with_if_match() {
     assert_eq!(verdict(&[("if-unmodified-since", THEN)]), Verdict::Send);
     assert_eq!(verdict(&[("if-unmodified-since", BEFORE)]), Verdict::Failed);
     assert_eq!(verdict(&[("if-unmodified-since", BEFORE), ("if-match", TAG)]), Verdict::Send);
@@ -103,7 +103,7 @@ fn a_failed_condition_comes_before_304() {
 }
 
 #[test]
-fn if_range_takes_the_very_same_tag_or_date() {
+fn if_range_requires_exactly_the_same_tag_or_date() {
     assert!(range(TAG) && range(THEN));
     for field in ["W/\"abc-1\"", "\"x\"", BEFORE, AFTER, "*", "", "\"abc-1\", \"x\"", "nonsense"] {
         assert!(!range(field), "{field}");
@@ -111,7 +111,7 @@ fn if_range_takes_the_very_same_tag_or_date() {
 }
 
 #[test]
-fn a_date_of_this_second_is_no_reason_to_send_a_part() {
+fn if_range_with_a_date_of_the_current_second_does_not_match() {
     let conditions = Conditions { if_range: Some(THEN.as_bytes()), ..Conditions::default() };
     let fresh = Validators { now: MODIFIED, ..known() };
     assert!(!allows_range(&conditions, &fresh));
@@ -119,7 +119,7 @@ fn a_date_of_this_second_is_no_reason_to_send_a_part() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_judged(field in prop::collection::vec(any::<u8>(), 0..60)) {
+    fn arbitrary_bytes_do_not_panic(field in prop::collection::vec(any::<u8>(), 0..60)) {
         let one = Some(field.as_slice());
         let conditions = Conditions {
             if_match: None,
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn a_tag_is_found_wherever_it_stands_in_a_list(
+    fn a_tag_is_found_at_any_place_in_a_list(
         before in prop::collection::vec("(W/)?\"[a-z,]{0,5}\"", 0..5),
         after in prop::collection::vec("(W/)?\"[a-z,]{0,5}\"", 0..5),
         comma in "[ \t]{0,2},[ \t,]{0,3}",

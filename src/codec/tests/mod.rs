@@ -1,4 +1,4 @@
-//! Tests of the codec, one file per topic; each test is one rule, named for the behaviour.
+//! Tests of the codecs, one file per topic.
 
 mod conditional;
 mod multipart;

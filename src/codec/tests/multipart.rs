@@ -1,4 +1,4 @@
-//! Forms with files: framing, part headers, and what is refused, however the bytes are split.
+//! Forms with files: framing, part headers and refusals, with bytes split at every place.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ const TYPE: &[u8] = b"multipart/form-data; boundary=B";
 
 const LIMITS: Limits = Limits { parts: 1000, headers: 8192 };
 
-/// One part as it came out: name, file name, data.
+/// One parsed part: name, file name, data.
 type Part = (Vec<u8>, Option<Vec<u8>>, Vec<u8>);
 
 /// Parses `wire` fed in pieces that end at `cuts`.
@@ -22,7 +22,7 @@ fn parse_in(kind: &[u8], limits: Limits, wire: &[u8], cuts: &[usize]) -> Result<
     let mut cuts = cuts.iter().copied().chain([wire.len()]);
     loop {
         match parser.next()? {
-            Event::Hungry => match cuts.next() {
+            Event::More => match cuts.next() {
                 Some(end) => {
                     parser.feed(&wire[start..end]);
                     start = end;
@@ -34,7 +34,7 @@ fn parse_in(kind: &[u8], limits: Limits, wire: &[u8], cuts: &[usize]) -> Result<
                 }
             },
             Event::Part => {
-                assert_eq!(ended, parts.len(), "a part begins when the last has ended");
+                assert_eq!(ended, parts.len(), "a part begins after the last has ended");
                 let read = &parser.part().disposition;
                 parts.push((read.name.clone(), read.filename.clone(), Vec::new()));
             }
@@ -60,7 +60,7 @@ fn refuse(wire: impl AsRef<[u8]>) -> u16 {
     let status = parse(wire).expect_err("refused").status;
     let each: Vec<usize> = (1..wire.len()).collect();
     let split = parse_in(TYPE, LIMITS, wire, &each).expect_err("refused");
-    assert_eq!(split.status, status, "byte by byte as at once");
+    assert_eq!(split.status, status, "the same status byte by byte");
     status
 }
 
@@ -69,7 +69,7 @@ fn text(parts: &[Part]) -> Vec<(String, Option<String>, String)> {
     parts.iter().map(|(name, filename, data)| (read(name), filename.as_ref().map(read), read(data))).collect()
 }
 
-/// The body with these parts, as browsers write it.
+/// Writes a body with these parts, in the form that browsers send.
 fn write(parts: &[Part], boundary: &str) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, filename, data) in parts {
@@ -95,8 +95,8 @@ const SAMPLE: &str = "--B\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\no
     two\r\n--b\r\n-\r\n\r\n--B--\r\n";
 
 #[test]
-fn a_form_comes_out_the_same_wherever_it_is_split() {
-    let whole = parse(SAMPLE).expect("right");
+fn a_form_gives_the_same_parts_wherever_it_is_split() {
+    let whole = parse(SAMPLE).expect("well-formed");
     let want = [("a".into(), None, "one".into()), ("f".into(), Some("x.txt".into()), "two\r\n--b\r\n-\r\n".into())];
     assert_eq!(text(&whole), want);
     for cut in 0..=SAMPLE.len() {
@@ -108,8 +108,8 @@ fn a_form_comes_out_the_same_wherever_it_is_split() {
 }
 
 #[test]
-fn a_part_tells_its_headers_in_order() {
-    let mut parser = Multipart::new(TYPE, LIMITS).expect("right");
+fn a_part_has_its_headers_in_order() {
+    let mut parser = Multipart::new(TYPE, LIMITS).expect("well-formed");
     parser.feed(b"--B\r\nX-One: 1\r\nContent-Disposition: form-data; name=x\r\nx-two:  2 \r\n\r\n");
     assert_eq!(parser.next(), Ok(Event::Part));
     let fields: Vec<_> = parser.part().fields().collect();
@@ -118,24 +118,24 @@ fn a_part_tells_its_headers_in_order() {
 }
 
 #[test]
-fn parts_may_be_empty_and_there_may_be_none() {
+fn parts_may_be_empty_and_a_form_may_have_none() {
     let head = "Content-Disposition: form-data; name=x\r\n";
     let none: &[(String, Option<String>, String)] = &[];
-    assert_eq!(text(&parse("--B--\r\n").expect("right")), none);
+    assert_eq!(text(&parse("--B--\r\n").expect("well-formed")), none);
     assert_eq!(text(&parse("--B--").expect("without a line's end")), none);
     let empty = [("x".into(), None, String::new())];
     let usual = format!("--B\r\n{head}\r\n\r\n--B--\r\n");
-    assert_eq!(text(&parse(usual).expect("right")), empty);
-    // RFC 2046: a part may end with its headers; their last CRLF is then the boundary's.
+    assert_eq!(text(&parse(usual).expect("well-formed")), empty);
+    // RFC 2046: a part may end with its headers. Their last CRLF then belongs to the boundary.
     let bare = format!("--B\r\n{head}\r\n--B--\r\n");
-    assert_eq!(text(&parse(&bare).expect("right")), empty);
+    assert_eq!(text(&parse(&bare).expect("well-formed")), empty);
     let each: Vec<usize> = (1..bare.len()).collect();
     let split = parse_in(TYPE, LIMITS, bare.as_bytes(), &each);
-    assert_eq!(text(&split.expect("right")), empty);
+    assert_eq!(text(&split.expect("well-formed")), empty);
 }
 
 #[test]
-fn what_stands_before_and_behind_the_parts_means_nothing() {
+fn text_before_and_after_the_parts_is_ignored() {
     let around = format!("hello --B\r\nthere\r\n{SAMPLE}good\r\n--B\r\nbye");
     assert_eq!(parse(around), parse(SAMPLE));
     assert_eq!(parse(format!("\r\n{SAMPLE}")), parse(SAMPLE));
@@ -170,10 +170,10 @@ fn malformed_framing_is_400() {
     for rest in ["", "data", "data\r\n", "data\r\n--B", "data\r\n--B\r\n"] {
         assert_eq!(refuse(format!("--B\r\n{head}{rest}")), 400, "{rest:?}");
     }
-    // Lines that end with LF alone are no lines.
+    // Lines that end with LF alone are refused.
     assert_eq!(refuse(SAMPLE.replace("\r\n", "\n")), 400);
     assert_eq!(refuse(format!("--B\r\n{head}data\n--B--\n")), 400);
-    // A boundary's beginning counts as the boundary, whatever follows (RFC 2046 section 5.1.1).
+    // A line that begins with the boundary counts as a boundary, whatever follows (RFC 2046 section 5.1.1).
     assert_eq!(refuse(format!("--B\r\n{head}data\r\n--BC\r\n--B--")), 400);
 }
 
@@ -207,7 +207,7 @@ fn malformed_part_headers_are_400() {
 }
 
 #[test]
-fn limits_are_413() {
+fn exceeded_limits_are_413() {
     let two = Limits { parts: 1, ..LIMITS };
     let status = |limits, wire: &str| {
         let refused = parse_in(TYPE, limits, wire.as_bytes(), &[]).expect_err("refused");
@@ -222,9 +222,9 @@ fn limits_are_413() {
 }
 
 #[test]
-fn names_are_read_as_browsers_and_curl_write_them() {
+fn names_are_decoded_as_browsers_and_curl_encode_them() {
     let read = |value: &str| {
-        let read = disposition(value.as_bytes()).expect("right");
+        let read = disposition(value.as_bytes()).expect("well-formed");
         let filename = read.filename.expect("a file name");
         String::from_utf8(filename).expect("UTF-8")
     };
@@ -242,12 +242,12 @@ fn names_are_read_as_browsers_and_curl_write_them() {
     assert_eq!(read(extended), "Größe");
     assert_eq!(read("form-data; name=f; FileName*=iso-8859-1''%e9t%E9"), "été");
     assert_eq!(read("FORM-DATA ;NAME=f ;other=\"x;\\\"y\"; filename=bare;"), "bare");
-    let named = disposition(b"form-data; name=\"a\\\"%22;b\"").expect("right");
+    let named = disposition(b"form-data; name=\"a\\\"%22;b\"").expect("well-formed");
     assert_eq!((&named.name[..], named.filename), (&b"a\"\";b"[..], None));
 }
 
 #[test]
-fn the_boundary_is_read_or_refused() {
+fn valid_boundaries_are_accepted_and_others_refused() {
     let read = |kind: &str| boundary(kind.as_bytes()).map(|found| found.into_owned());
     assert_eq!(read("multipart/form-data; boundary=----WebKitFormBoundary7"), Ok(b"----WebKitFormBoundary7".to_vec()));
     assert_eq!(read("Multipart/Form-Data; charset=utf-8; Boundary=\"a b:c\""), Ok(b"a b:c".to_vec()));
@@ -270,12 +270,12 @@ fn the_boundary_is_read_or_refused() {
 }
 
 #[test]
-fn what_is_kept_does_not_grow_with_a_part() {
-    let mut parser = Multipart::new(TYPE, LIMITS).expect("right");
+fn the_buffer_does_not_grow_with_a_part() {
+    let mut parser = Multipart::new(TYPE, LIMITS).expect("well-formed");
     parser.feed(b"--B\r\nContent-Disposition: form-data; name=x\r\n\r\n");
     assert_eq!(parser.next(), Ok(Event::Part));
     for _ in 0..10_000 {
-        assert_eq!(parser.next(), Ok(Event::Hungry));
+        assert_eq!(parser.next(), Ok(Event::More));
         parser.feed(b"12345678\r\n--12345678");
         while let Ok(Event::Data(_)) = parser.next() {}
         assert!(parser.bytes().len() < 100);
@@ -283,30 +283,30 @@ fn what_is_kept_does_not_grow_with_a_part() {
 }
 
 #[test]
-fn the_work_is_linear_in_what_was_fed() {
+fn the_work_is_linear_in_the_bytes_fed() {
     let nearly = "\r\n--".to_owned() + &"b".repeat(69);
     let kind = format!("multipart/form-data; boundary={}", "b".repeat(70));
-    // A step looks at what is buffered, at most.
+    // A call examines at most the buffered bytes.
     let work = |count: usize| {
-        let mut parser = Multipart::new(kind.as_bytes(), LIMITS).expect("right");
-        let mut looked_at = 0;
+        let mut parser = Multipart::new(kind.as_bytes(), LIMITS).expect("well-formed");
+        let mut examined = 0;
         for byte in nearly.repeat(count).as_bytes() {
             loop {
-                looked_at += parser.bytes().len();
-                if parser.next() == Ok(Event::Hungry) {
+                examined += parser.bytes().len();
+                if parser.next() == Ok(Event::More) {
                     break;
                 }
             }
             parser.feed(std::slice::from_ref(byte));
         }
-        looked_at
+        examined
     };
     let one = work(2) - work(1);
     assert_eq!(work(800) - work(1), one * 799);
     assert!(one < 73 * 200, "{one} for 73 bytes");
 }
 
-/// Data in which boundaries nearly occur.
+/// Generates data with text that is similar to boundaries.
 fn data() -> impl Strategy<Value = Vec<u8>> {
     let bits = prop_oneof![
         Just(b"\r\n".to_vec()),
@@ -326,7 +326,7 @@ fn contains(text: &[u8], what: &[u8]) -> bool {
 
 proptest! {
     #[test]
-    fn what_was_written_comes_out(
+    fn a_written_form_is_parsed_to_the_same_parts(
         parts in prop::collection::vec(
             ("[a-z ;=]{0,8}", prop::option::of("[a-z.]{0,8}"), data()), 0..6),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
@@ -345,7 +345,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_parsed_or_refused_the_same_however_they_are_split(
+    fn any_bytes_give_the_same_result_however_they_are_split(
         noise in data(),
         at in any::<prop::sample::Index>(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40),

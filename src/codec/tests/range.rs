@@ -1,9 +1,9 @@
-//! Range fields, RFC 9110 section 14, and a model that asks for each byte.
+//! `Range` fields (RFC 9110 section 14), and a model that counts each requested byte.
 
-use super::super::range::{MOST, select};
+use super::super::range::{MAX_RANGES, select};
 use proptest::prelude::*;
 
-/// What a field selects of `size` bytes: `None` for the whole, else first and length of each part.
+/// The ranges that a field selects of `size` bytes, as first byte and length; `None` for the whole representation.
 fn parts(field: &str, size: u64) -> Option<Vec<(u64, u64)>> {
     let list = select(field.as_bytes(), size)?;
     Some(list.iter().map(|span| (span.first, span.length)).collect())
@@ -23,7 +23,7 @@ fn the_three_forms() {
 }
 
 #[test]
-fn ends_beyond_the_size_are_cut() {
+fn ranges_are_cut_at_the_size() {
     check("bytes=8-100", &[(8, 2)]);
     check("bytes=-100", &[(0, 10)]);
     check("bytes=0-99999999999999999999999999", &[(0, 10)]);
@@ -31,14 +31,14 @@ fn ends_beyond_the_size_are_cut() {
 }
 
 #[test]
-fn several_come_in_the_order_they_are_asked_for_and_what_is_not_there_is_left_out() {
+fn ranges_keep_the_requested_order_and_those_outside_are_left_out() {
     check("bytes=5-6,0-1", &[(5, 2), (0, 2)]);
     check("bytes=0-1,20-30, -1", &[(0, 2), (9, 1)]);
     check("bytes=,0-1,,", &[(0, 2)]);
 }
 
 #[test]
-fn what_is_not_there_at_all_is_nothing() {
+fn only_ranges_outside_give_an_empty_list() {
     for field in ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=10-11,30-", "bytes=99999999999999999999-"] {
         check(field, &[]);
     }
@@ -46,7 +46,7 @@ fn what_is_not_there_at_all_is_nothing() {
 }
 
 #[test]
-fn what_is_malformed_asks_for_the_whole() {
+fn malformed_fields_are_ignored() {
     let fields = [
         "",
         "bytes",
@@ -74,7 +74,7 @@ fn what_is_malformed_asks_for_the_whole() {
 }
 
 #[test]
-fn overlapping_ranges_ask_for_the_whole() {
+fn overlapping_ranges_are_ignored() {
     for field in ["bytes=0-5,5-6", "bytes=0-,0-", "bytes=-5,0-5", "bytes=0-0,1-1,0-1"] {
         assert_eq!(parts(field, 10), None, "{field}");
     }
@@ -82,22 +82,22 @@ fn overlapping_ranges_ask_for_the_whole() {
 }
 
 #[test]
-fn an_absurd_number_of_ranges_asks_for_the_whole() {
+fn too_many_ranges_are_ignored() {
     let list = |count: usize| {
         let each: Vec<String> = (0..count).map(|at| format!("{}-{}", at * 2, at * 2)).collect();
         format!("bytes={}", each.join(","))
     };
-    assert_eq!(parts(&list(MOST), 1000).map(|list| list.len()), Some(MOST));
-    assert_eq!(parts(&list(MOST + 1), 1000), None);
-    assert_eq!(parts(&list(MOST + 1), 1), None, "also when few are there");
+    assert_eq!(parts(&list(MAX_RANGES), 1000).map(|list| list.len()), Some(MAX_RANGES));
+    assert_eq!(parts(&list(MAX_RANGES + 1), 1000), None);
+    assert_eq!(parts(&list(MAX_RANGES + 1), 1), None, "even if most are outside");
 }
 
 #[test]
-fn the_end_of_nothing_is_all_of_it() {
+fn a_suffix_range_of_an_empty_file_is_ignored() {
     assert_eq!(parts("bytes=-5", 0), None);
 }
 
-/// Which bytes a well-formed set asks for, counted one by one.
+/// Counts for each byte how many ranges of a well-formed set contain it.
 fn asked(list: &[(Option<u64>, Option<u64>)], size: u64) -> Vec<u32> {
     let mut counts = vec![0; size as usize];
     for (first, last) in list {
@@ -116,7 +116,7 @@ fn asked(list: &[(Option<u64>, Option<u64>)], size: u64) -> Vec<u32> {
 
 proptest! {
     #[test]
-    fn any_bytes_give_parts_within_the_file(
+    fn any_bytes_give_ranges_within_the_file(
         field in prop::collection::vec(any::<u8>(), 0..60),
         size in any::<u64>(),
     ) {
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn well_formed_sets_select_the_bytes_they_ask_for(
+    fn well_formed_sets_select_the_requested_bytes(
         list in prop::collection::vec((0u64..25, 0u64..8, 0u8..3), 1..6),
         size in 0u64..30,
     ) {

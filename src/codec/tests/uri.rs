@@ -34,19 +34,19 @@ fn malformed_escapes_are_errors() {
 }
 
 #[test]
-fn plus_is_a_space_only_where_asked_for() {
+fn plus_is_a_space_only_on_request() {
     assert_eq!(decoded("a+b%2B", false).unwrap(), b"a+b+");
     assert_eq!(decoded("a+b%2B", true).unwrap(), b"a b+");
 }
 
 #[test]
-fn decoding_is_skipped_only_where_it_copies() {
+fn decoding_is_skipped_only_if_it_would_copy() {
     assert!(needs_decode(b"a%41", false) && needs_decode(b"a+b", true));
     assert!(!needs_decode(b"a+b", false) && !needs_decode(b"abc", true));
 }
 
 #[test]
-fn encoding_leaves_unreserved_characters_only() {
+fn encoding_escapes_all_but_unreserved_characters() {
     let mut out = Vec::new();
     percent_encode("a-Z_0.~ /+%&=\u{e9}\n".as_bytes(), &mut out);
     assert_eq!(out, b"a-Z_0.~%20%2F%2B%25%26%3D%C3%A9%0A");
@@ -57,9 +57,9 @@ fn pairs_keep_order_and_repeats() {
     assert_eq!(pairs("a=1&b=2&a=3"), [(&b"a"[..], Some(&b"1"[..])), (b"b", Some(b"2")), (b"a", Some(b"3"))]);
 }
 
-/// ant's server let a key without `=` swallow the pair behind it.
+/// In ant's server a key without `=` consumed the next pair as well.
 #[test]
-fn a_key_without_equals_does_not_swallow_the_next_pair() {
+fn a_key_without_equals_does_not_consume_the_next_pair() {
     assert_eq!(pairs("a&b=2"), [(&b"a"[..], None), (b"b", Some(&b"2"[..]))]);
 }
 
@@ -77,7 +77,7 @@ fn empty_pairs_are_skipped() {
 }
 
 #[test]
-fn paths_get_one_spelling() {
+fn equivalent_paths_have_one_normal_form() {
     assert_eq!(normal(b"/%61%2d%7E%41").unwrap(), "/a-~A");
     assert_eq!(normal(b"/a%2fb%3f%00").unwrap(), "/a%2Fb%3F%00");
     assert_eq!(normal(b"/caf\xc3\xa9 +\x7f").unwrap(), "/caf%C3%A9%20+%7F");
@@ -91,7 +91,7 @@ fn dot_segments_become_visible_but_stay() {
 
 proptest! {
     #[test]
-    fn what_was_encoded_decodes_to_itself(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+    fn encoded_bytes_decode_to_themselves(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
         let mut encoded = Vec::new();
         percent_encode(&bytes, &mut encoded);
         let mut out = Vec::new();

@@ -1,11 +1,13 @@
-//! The program's side of `lio --watch`: reports to the supervisor which files it loads, and gets its listening sockets
-//! from the process that it replaces.
+//! The program's side of `lio --watch`: it reports the files that it loads to the supervisor, and gets its listening
+//! sockets from the process that it replaces.
 //!
-//! - `wire.rs`: frames between the two, used by both sides
-//! - `fingerprint.rs`: what tells that a file has changed, used by both sides
+//! | file | topic |
+//! |---|---|
+//! | [`wire`] | frames between the two, used by both sides |
+//! | `fingerprint` | the state of a file, used by both sides |
 //!
-//! Without a supervisor nothing here costs anything: `is_watched` is read once, when a module loads. If the supervisor
-//! has died, the program goes on as without.
+//! Without a supervisor this costs nothing: `is_watched` is read once, when a module loads. If the supervisor dies, the
+//! program continues without it.
 
 mod fingerprint;
 pub(crate) mod wire;
@@ -25,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use wire::Frame;
 
-/// The way to the supervisor, for all VMs of the process.
+/// The connection to the supervisor, for all VMs of the process.
 struct Link {
     socket: UnixStream,
     reported: HashSet<PathBuf>,
@@ -33,11 +35,12 @@ struct Link {
 
 static LINK: OnceLock<Mutex<Link>> = OnceLock::new();
 
-/// Takes over the socket `number` to the process `supervisor`, which has started this one, and ends with it from now on,
-/// also when it is killed. The processes that this one starts do not have the socket.
+/// Takes ownership of the socket `number`, which leads to the process `supervisor`, the parent of this one. From now on
+/// this process ends when the supervisor ends, even if that is killed. Children of this process do not inherit the
+/// socket.
 ///
 /// # Errors
-/// When the supervisor is gone already, or there is no such descriptor.
+/// The supervisor has already ended, or there is no such descriptor.
 pub(crate) fn join(number: RawFd, supervisor: Pid) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
@@ -61,12 +64,12 @@ fn link() -> Option<MutexGuard<'static, Link>> {
 }
 
 /// Reports that the file at `path` is about to be loaded. Does nothing without a supervisor.
-pub(crate) fn loads(path: &[u8]) {
+pub(crate) fn report_load(path: &[u8]) {
     report(path, Fingerprint::of);
 }
 
-/// Reports that there was no file at `path`, which was needed: it counts as changed as soon as there is one.
-pub(crate) fn misses(path: &[u8]) {
+/// Reports that there is no file at `path`, which is needed. It counts as changed as soon as it exists.
+pub(crate) fn report_missing(path: &[u8]) {
     report(path, |_| Fingerprint::default());
 }
 
@@ -82,37 +85,37 @@ fn report(path: &[u8], fingerprint: impl FnOnce(&Path) -> Fingerprint) {
     link.reported.insert(path);
 }
 
-/// Asks, and waits for the answer; `None` when the supervisor is gone.
-fn ask(kind: u8, text: &[u8]) -> Option<Frame> {
+/// Sends a request and waits for the response; `None` if the supervisor has ended.
+fn request(kind: u8, text: &[u8]) -> Option<Frame> {
     let link = link()?;
     wire::send(&link.socket, kind, text, None).ok()?;
     wire::receive(&link.socket).ok()?
 }
 
-/// The listening socket of this key that the process before this one has used, once for each.
-pub(crate) fn wants(key: &[u8]) -> Option<OwnedFd> {
-    ask(wire::WANTS, key)?.descriptor
+/// Requests the listening socket of this key that the previous process has used. Each key can be requested once.
+pub(crate) fn request_socket(key: &[u8]) -> Option<OwnedFd> {
+    request(wire::WANTS, key)?.descriptor
 }
 
-/// Whether another process is made to leave the address of this key, so that it may become free.
-pub(crate) fn is_taken(key: &[u8]) -> bool {
-    ask(wire::TAKEN, key).is_some_and(|frame| frame.kind == wire::YES)
+/// Whether another process is being ended that uses the address of this key, so that the address may become free.
+pub(crate) fn may_become_free(key: &[u8]) -> bool {
+    request(wire::TAKEN, key).is_some_and(|frame| frame.kind == wire::YES)
 }
 
-/// Whether another process has taken this one's place.
+/// Whether another process has replaced this one.
 pub(crate) fn is_replaced() -> bool {
-    ask(wire::REPLACED, b"").is_some_and(|frame| frame.kind == wire::YES)
+    request(wire::REPLACED, b"").is_some_and(|frame| frame.kind == wire::YES)
 }
 
-/// Hands a socket that was made to the supervisor, which keeps it open when this process ends.
-pub(crate) fn made(key: &[u8], descriptor: BorrowedFd<'_>) {
+/// Sends a new socket to the supervisor, which keeps it open when this process ends.
+pub(crate) fn report_socket(key: &[u8], descriptor: BorrowedFd<'_>) {
     if let Some(link) = link() {
         let _ = wire::send(&link.socket, wire::MADE, key, Some(descriptor));
     }
 }
 
 /// Reports that a socket of this key was closed.
-pub(crate) fn closed(key: &[u8]) {
+pub(crate) fn report_closed(key: &[u8]) {
     if let Some(link) = link() {
         let _ = wire::send(&link.socket, wire::CLOSED, key, None);
     }

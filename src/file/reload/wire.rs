@@ -1,8 +1,8 @@
-//! What a program and the `lio --watch` that runs it send each other: frames on a pair of unix stream sockets, with a
-//! descriptor beside a frame where one is passed (unix(7), SCM_RIGHTS).
+//! The protocol between a program and the `lio --watch` that runs it: frames on a pair of unix stream sockets. A frame
+//! may carry a descriptor (unix(7), SCM_RIGHTS).
 //!
-//! A frame is its kind, the length of its text (4 bytes, little endian), and the text. The descriptor travels with the
-//! first byte, so that it belongs to the frame that is being read.
+//! A frame is its kind, the length of its text (4 bytes, little endian), and the text. The descriptor is sent with the
+//! first byte, so that it belongs to the frame that is being received.
 
 use rustix::io::{FdFlags, fcntl_setfd, retry_on_intr};
 use rustix::net::{
@@ -16,46 +16,46 @@ use std::os::unix::net::UnixStream;
 
 /// From the program: it loads a file. Text: a [`Fingerprint`](super::Fingerprint), then the absolute path.
 pub(crate) const LOADS: u8 = b'F';
-/// From the program: it wants a socket, by its key. Answered by [`HERE`] or [`NO`].
+/// From the program: it requests a socket. Text: its key. The response is [`HERE`] or [`NO`].
 pub(crate) const WANTS: u8 = b'W';
-/// From the program: it has made a socket, which comes along. Text: its key.
+/// From the program: it has created a socket, which the frame carries. Text: its key.
 pub(crate) const MADE: u8 = b'M';
-/// From the program: it has closed a socket that it wanted or made. Text: its key.
+/// From the program: it has closed a socket that it requested or created. Text: its key.
 pub(crate) const CLOSED: u8 = b'C';
-/// From the program: the address of this key is taken. Answered by [`YES`] while it may become free.
+/// From the program: the address of a key is in use. The response is [`YES`] while it may become free.
 pub(crate) const TAKEN: u8 = b'T';
-/// From the program: does another one take its place? Answered by [`YES`] or [`NO`].
+/// From the program: whether another process replaces it. The response is [`YES`] or [`NO`].
 pub(crate) const REPLACED: u8 = b'R';
 /// To the program: yes.
 pub(crate) const YES: u8 = b'y';
 /// To the program: no.
 pub(crate) const NO: u8 = b'n';
-/// To the program: the socket that it wants comes along.
+/// To the program: the requested socket, which the frame carries.
 pub(crate) const HERE: u8 = b'h';
 
 const HEAD: usize = 5;
-/// No text is longer: paths and keys are short.
-const MOST: usize = 64 * 1024;
+/// The most bytes of a text; paths and keys are shorter.
+const MAX_TEXT: usize = 64 * 1024;
 
-/// Room for one descriptor beside the bytes.
+/// The size of the control data for one descriptor.
 const ROOM: usize = rustix::cmsg_space!(ScmRights(1));
 
-/// One message.
+/// A message.
 pub(crate) struct Frame {
-    /// Which one; see the constants.
+    /// The kind: one of the constants.
     pub(crate) kind: u8,
     pub(crate) text: Vec<u8>,
     pub(crate) descriptor: Option<OwnedFd>,
 }
 
-/// Sends a frame. Blocks while the other side is behind.
+/// Sends a frame. Blocks while the other side's buffer is full.
 ///
 /// # Errors
-/// Those of sendmsg(2); the other side may be gone.
+/// Those of sendmsg(2), for instance if the other side has closed.
 pub(crate) fn send(
     mut socket: &UnixStream, kind: u8, text: &[u8], descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
-    if text.len() > MOST {
+    if text.len() > MAX_TEXT {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut frame = Vec::with_capacity(HEAD + text.len());
@@ -72,10 +72,10 @@ pub(crate) fn send(
     socket.write_all(&frame[sent..])
 }
 
-/// Waits for a frame; `None` at the end.
+/// Waits for a frame; `None` if the other side has closed.
 ///
 /// # Errors
-/// Those of recvmsg(2), and a frame that is none.
+/// Those of recvmsg(2), and an invalid frame.
 pub(crate) fn receive(mut socket: &UnixStream) -> io::Result<Option<Frame>> {
     let mut head = [0; HEAD];
     let mut room = [MaybeUninit::uninit(); ROOM];
@@ -98,7 +98,7 @@ pub(crate) fn receive(mut socket: &UnixStream) -> io::Result<Option<Frame>> {
     }
     socket.read_exact(&mut head[count..])?;
     let length = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;
-    if length > MOST {
+    if length > MAX_TEXT {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut text = vec![0; length];
@@ -136,7 +136,7 @@ mod tests {
     fn a_text_that_is_too_long_is_neither_sent_nor_received() {
         let (mut near, far) = UnixStream::pair().unwrap();
         let kind = |result: io::Result<()>| result.err().map(|error| error.kind());
-        let long = vec![0; MOST + 1];
+        let long = vec![0; MAX_TEXT + 1];
         let refused = send(&near, LOADS, &long, None);
         assert_eq!(kind(refused), Some(io::ErrorKind::InvalidInput));
         near.write_all(&[LOADS, 1, 0, 1, 0]).unwrap();

@@ -1,8 +1,8 @@
-//! The client's side of HTTP, a state machine without Lua: the responses that come in on one connection, in turn. Heads
-//! are `codec::http1::response_head`'s, bodies `codec::http1::body`'s.
+//! The client's side of HTTP as a state machine without Lua: the responses that arrive on one connection, one after
+//! another. `codec::http1::response_head` parses heads, `codec::http1::body` parses bodies.
 //!
-//! Nothing here waits: each call does what can be done now. Invariant: the next head is looked for only when the body
-//! before is complete, and after anything doubtful no request may follow.
+//! No call waits; each does what is possible now. Invariant: the next head is parsed only after the previous body is
+//! complete, and after anything ambiguous no request may follow.
 
 #[cfg(test)]
 mod tests;
@@ -10,21 +10,21 @@ mod tests;
 use crate::codec::http1::body::{self, Run};
 use crate::codec::http1::fields::Fields;
 use crate::codec::http1::head::Progress;
-use crate::codec::http1::response_head::{self, Asked, Head};
+use crate::codec::http1::response_head::{self, Head, RequestKind};
 use crate::codec::http1::status::Reject;
 use crate::stream::{Filled, Stream};
 use std::io;
 use std::ops::Range;
 
-/// What responses are read from.
+/// The source of responses.
 pub(crate) trait Input {
     /// The bytes that were read and not consumed.
     fn buffered(&self) -> &[u8];
-    /// Drops the first `count` of them.
+    /// Removes the first `count` of them.
     fn consume(&mut self, count: usize);
-    /// Reads once, with room for at least `want` bytes.
+    /// Reads once, into free space for at least `want` bytes.
     fn fill(&mut self, want: usize) -> io::Result<Filled>;
-    /// Whether more can come: neither side has closed.
+    /// Whether more bytes can arrive: neither side has closed.
     fn is_open(&self) -> bool;
 }
 
@@ -43,62 +43,62 @@ impl Input for Stream {
     }
 }
 
-/// The least room that reading a whole body makes.
+/// The least free space for reading a whole body, in bytes.
 const ROOM: usize = 16 * 1024;
 
-/// What reading came to.
+/// The result of a read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Found<T> {
-    There(T),
+pub(crate) enum ResponseRead<T> {
+    Ready(T),
     /// The body is complete.
     End,
-    /// Armed for reading.
+    /// The call would block; the input is armed for reading.
     WouldBlock,
-    /// The peer ended before the response did.
+    /// The peer has closed before the end of the response.
     Truncated,
-    /// The response is malformed, or over a limit.
+    /// The response is malformed or exceeds a limit.
     Refused(Reject),
 }
 
-/// A run of body data among the buffered bytes, of which `consume` are to be dropped afterwards.
+/// A run of body data among the buffered bytes. The caller removes `consume` bytes after using it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Data {
     pub(crate) data: Range<usize>,
     pub(crate) consume: usize,
 }
 
-/// A head that was read.
+/// A response head.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ResponseHead {
     pub(crate) status: u16,
     /// 10 or 11.
     pub(crate) version: u8,
-    /// The reason phrase and its CRLF, and the header section behind them.
+    /// The reason phrase with its CRLF, followed by the header section.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The state of one connection's responses.
+/// The state of the responses of one connection.
 pub(crate) struct Responses {
     limits: (usize, usize),
-    asked: Asked,
+    request: RequestKind,
     progress: Progress,
     body: body::Incoming,
-    /// Whether bytes of a response have come since the last request.
+    /// Whether bytes of a response have arrived since the last request.
     begun: bool,
-    /// Whether another request may follow, as far as is known.
+    /// Whether another request may follow, as far as known.
     keep_alive: bool,
-    /// Between a request and its final head.
+    /// Whether the final head of the current response has not arrived yet.
     awaits_head: bool,
     collected: Vec<u8>,
     trailers: Vec<u8>,
 }
 
 impl Responses {
-    /// `limits`: bytes of a header section, number of its fields.
+    /// Creates the state. `limits`: the most bytes of a header section, and the most fields.
     pub(crate) fn new(limits: (usize, usize)) -> Self {
         Responses {
             limits,
-            asked: Asked::Other,
+            request: RequestKind::Other,
             progress: Progress::default(),
             body: body::Incoming::NONE,
             begun: false,
@@ -109,40 +109,42 @@ impl Responses {
         }
     }
 
-    /// A request goes out.
-    pub(crate) fn expect(&mut self, asked: Asked) {
-        *self = Responses { asked, keep_alive: self.keep_alive, awaits_head: true, ..Responses::new(self.limits) };
+    /// Begins a new request.
+    pub(crate) fn expect(&mut self, request: RequestKind) {
+        *self = Responses { request, keep_alive: self.keep_alive, awaits_head: true, ..Responses::new(self.limits) };
     }
 
-    /// Reads the next head, of an interim response or of the final one; `table` is used meanwhile.
+    /// Reads the next head, of an interim response or of the final one. `table` is used temporarily.
     ///
     /// # Errors
-    /// What the system says of the connection.
-    pub(crate) fn head(&mut self, input: &mut impl Input, table: &mut Fields) -> io::Result<Found<ResponseHead>> {
+    /// Those of the connection.
+    pub(crate) fn head(
+        &mut self, input: &mut impl Input, table: &mut Fields,
+    ) -> io::Result<ResponseRead<ResponseHead>> {
         loop {
             let buffered = input.buffered();
             if !buffered.is_empty() {
                 self.begun = true;
                 let (progress, limits) = (&mut self.progress, self.limits);
-                match response_head::parse(buffered, self.asked, limits, progress, table) {
-                    Ok(Some(head)) => return Ok(Found::There(self.take(input, &head))),
+                match response_head::parse(buffered, self.request, limits, progress, table) {
+                    Ok(Some(head)) => return Ok(ResponseRead::Ready(self.take_head(input, &head))),
                     Ok(None) => {}
                     Err(reject) => return Ok(self.refuse(reject)),
                 }
             }
             match input.fill(0)? {
                 Filled::Some => {}
-                Filled::WouldBlock => return Ok(Found::WouldBlock),
+                Filled::WouldBlock => return Ok(ResponseRead::WouldBlock),
                 Filled::End => {
                     self.keep_alive = false;
-                    return Ok(Found::Truncated);
+                    return Ok(ResponseRead::Truncated);
                 }
             }
         }
     }
 
-    /// Takes a head off the buffered bytes.
-    fn take(&mut self, input: &mut impl Input, head: &Head) -> ResponseHead {
+    /// Removes a head from the buffered bytes and returns it.
+    fn take_head(&mut self, input: &mut impl Input, head: &Head) -> ResponseHead {
         let bytes = &input.buffered()[head.reason.start as usize..head.head_len];
         let taken = ResponseHead { status: head.status, version: head.version, bytes: bytes.to_vec() };
         input.consume(head.head_len);
@@ -155,10 +157,13 @@ impl Responses {
         taken
     }
 
-    /// The next piece of the body; `limit`: bytes that the whole body may have.
-    pub(crate) fn piece(&mut self, input: &mut impl Input, limit: u64) -> io::Result<Found<Data>> {
+    /// Reads the next piece of the body. `limit`: the most bytes of the whole body.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub(crate) fn piece(&mut self, input: &mut impl Input, limit: u64) -> io::Result<ResponseRead<Data>> {
         loop {
-            let found = self.look(input, limit);
+            let found = self.buffered_piece(input, limit);
             match found {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) => {}
@@ -166,28 +171,28 @@ impl Responses {
             }
             match input.fill(0)? {
                 Filled::Some => {}
-                Filled::WouldBlock => return Ok(Found::WouldBlock),
+                Filled::WouldBlock => return Ok(ResponseRead::WouldBlock),
                 Filled::End => return Ok(self.end()),
             }
         }
     }
 
-    /// What the buffered bytes tell of the body; `None` when more must be read.
-    fn look(&mut self, input: &mut impl Input, limit: u64) -> Result<Option<Found<Data>>, Reject> {
+    /// Examines the buffered bytes of the body; `None` if more must be read.
+    fn buffered_piece(&mut self, input: &mut impl Input, limit: u64) -> Result<Option<ResponseRead<Data>>, Reject> {
         self.body.check(limit)?;
         loop {
             let run = self.body.next(input.buffered())?;
-            // A chunk's size may have been among what was read.
+            // The bytes may contain a chunk's size without its data.
             self.body.check(limit)?;
             match run {
-                Run::Data { data, consume } => return Ok(Some(Found::There(Data { data, consume }))),
+                Run::Data { data, consume } => return Ok(Some(ResponseRead::Ready(Data { data, consume }))),
                 Run::End { consume, trailers } => {
-                    // More than the blank line.
+                    // The section has fields, and not only the blank line.
                     if trailers.len() > 2 {
                         self.trailers = input.buffered()[trailers].to_vec();
                     }
                     input.consume(consume);
-                    return Ok(Some(Found::End));
+                    return Ok(Some(ResponseRead::End));
                 }
                 Run::More { consume } => {
                     input.consume(consume);
@@ -199,31 +204,34 @@ impl Responses {
         }
     }
 
-    /// The peer has ended its side.
-    fn end<T>(&mut self) -> Found<T> {
+    /// Ends the response after the peer has closed.
+    fn end<T>(&mut self) -> ResponseRead<T> {
         self.keep_alive = false;
-        if self.body.end() { Found::End } else { Found::Truncated }
+        if self.body.end() { ResponseRead::End } else { ResponseRead::Truncated }
     }
 
-    fn refuse<T>(&mut self, reject: Reject) -> Found<T> {
+    fn refuse<T>(&mut self, reject: Reject) -> ResponseRead<T> {
         self.keep_alive = false;
-        Found::Refused(reject)
+        ResponseRead::Refused(reject)
     }
 
-    /// Reads the rest of the body as a whole: `There` when it is among the buffered bytes, at the end else, when
-    /// [`Responses::take_collected`] has it.
-    pub(crate) fn whole(&mut self, input: &mut impl Input, limit: u64) -> io::Result<Found<Data>> {
+    /// Reads the rest of the body as a whole. `Ready`: it is among the buffered bytes. `End`:
+    /// [`Responses::take_collected`] returns it.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub(crate) fn whole(&mut self, input: &mut impl Input, limit: u64) -> io::Result<ResponseRead<Data>> {
         if let (Some(left @ 1..), true) = (self.body.left(), self.collected.is_empty()) {
             if let Err(reject) = self.body.check(limit) {
                 return Ok(self.refuse(reject));
             }
             let want = left as usize;
             while input.buffered().len() < want {
-                // What the peer only announced costs no memory: the room doubles with what came.
+                // Only received data costs memory: the free space grows with the buffered bytes.
                 let there = input.buffered().len();
                 match input.fill((want - there).min(there.max(ROOM)))? {
                     Filled::Some => {}
-                    Filled::WouldBlock => return Ok(Found::WouldBlock),
+                    Filled::WouldBlock => return Ok(ResponseRead::WouldBlock),
                     Filled::End => return Ok(self.end()),
                 }
             }
@@ -231,7 +239,7 @@ impl Responses {
         }
         loop {
             match self.piece(input, limit)? {
-                Found::There(Data { data, consume }) => {
+                ResponseRead::Ready(Data { data, consume }) => {
                     self.collected.extend_from_slice(&input.buffered()[data]);
                     input.consume(consume);
                 }
@@ -240,28 +248,27 @@ impl Responses {
         }
     }
 
-    /// What [`Responses::whole`] has put together.
+    /// Returns the bytes that [`Responses::whole`] has collected.
     pub(crate) fn take_collected(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.collected)
     }
 
-    /// Whether bytes of a response to the current request have come.
+    /// Whether bytes of a response to the current request have arrived.
     pub(crate) fn has_begun(&self, input: &impl Input) -> bool {
         self.begun || !input.buffered().is_empty()
     }
 
-    /// Whether the body was read to its end.
+    /// Whether the body was read completely.
     pub(crate) fn is_complete(&self) -> bool {
         !self.awaits_head && self.body.is_done()
     }
 
-    /// Whether another request may be sent now: nothing is left of this response, and nothing came that was not
-    /// asked for.
+    /// Whether another request may be sent now: the response is complete, and no unexpected bytes have arrived.
     pub(crate) fn is_reusable(&self, input: &impl Input) -> bool {
         self.keep_alive && self.is_complete() && input.buffered().is_empty() && input.is_open()
     }
 
-    /// The fields behind the current chunked body, once that was read.
+    /// Returns the trailer section of the current chunked body after it was read.
     pub(crate) fn trailers(&self) -> &[u8] {
         &self.trailers
     }

@@ -1,15 +1,15 @@
-//! Responses from bytes that come in any pieces.
+//! Tests with responses that arrive in pieces of any size.
 
-use super::{Found, Input, Responses};
+use super::{Input, ResponseRead, Responses};
 use crate::codec::http1::fields::NO_FIELDS;
-use crate::codec::http1::response_head::Asked;
+use crate::codec::http1::response_head::RequestKind;
 use crate::codec::http1::section;
 use crate::stream::Filled;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::io;
 
-/// A connection whose peer has sent these pieces, and then ended its side or not.
+/// A connection whose peer has sent these pieces, and has closed if `ends`.
 struct Pieces {
     buffered: Vec<u8>,
     coming: VecDeque<Vec<u8>>,
@@ -46,25 +46,25 @@ impl Input for Pieces {
 
 const LIMITS: (usize, usize) = (1000, 10);
 
-/// Reads heads until the final one, and the body as a whole. → statuses, body, and what the body ended in when that
-/// was no success.
+/// Reads heads up to the final one, and the body as a whole. Returns the statuses, and the body or the reason why it
+/// could not be read.
 fn read(input: &mut Pieces, limit: u64) -> (Vec<u16>, Result<Vec<u8>, String>, Responses) {
     let mut responses = Responses::new(LIMITS);
-    responses.expect(Asked::Other);
+    responses.expect(RequestKind::Other);
     let (mut statuses, mut table) = (Vec::new(), NO_FIELDS);
     while statuses.last().is_none_or(|&status| status < 200) {
         match responses.head(input, &mut table).expect("no error") {
-            Found::There(head) => statuses.push(head.status),
+            ResponseRead::Ready(head) => statuses.push(head.status),
             other => return (statuses, Err(format!("{other:?}")), responses),
         }
     }
     let body = match responses.whole(input, limit).expect("no error") {
-        Found::There(data) => {
+        ResponseRead::Ready(data) => {
             let body = input.buffered()[data.data].to_vec();
             input.consume(data.consume);
             Ok(body)
         }
-        Found::End => Ok(responses.take_collected()),
+        ResponseRead::End => Ok(responses.take_collected()),
         other => Err(format!("{other:?}")),
     };
     (statuses, body, responses)
@@ -74,7 +74,7 @@ const CHUNKED: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfe
     5\r\nhello\r\n1\r\n \r\n5;a=b\r\nworld\r\n0\r\nA: b\r\nC: d\r\n\r\n";
 
 #[test]
-fn a_chunked_body_is_read_from_pieces_of_any_size_with_its_trailers() {
+fn a_chunked_body_with_trailers_is_read_from_pieces_of_any_size() {
     for size in 1..CHUNKED.len() {
         let mut input = Pieces::new(CHUNKED, size, false);
         let (statuses, body, responses) = read(&mut input, 100);
@@ -87,7 +87,7 @@ fn a_chunked_body_is_read_from_pieces_of_any_size_with_its_trailers() {
 }
 
 #[test]
-fn a_length_is_kept_to_and_what_follows_makes_the_connection_useless() {
+fn bytes_after_the_announced_length_prevent_further_requests() {
     for size in 1..50 {
         let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloX";
         let mut input = Pieces::new(bytes, size, false);
@@ -99,7 +99,7 @@ fn a_length_is_kept_to_and_what_follows_makes_the_connection_useless() {
 }
 
 #[test]
-fn the_end_of_the_connection_ends_only_a_body_that_has_no_other_end() {
+fn the_end_of_the_connection_completes_only_a_body_without_other_framing() {
     let read = |bytes: &[u8]| read(&mut Pieces::new(bytes, 7, true), 100).1;
     assert_eq!(read(b"HTTP/1.0 200 OK\r\n\r\nall"), Ok(b"all".to_vec()));
     let cut = Err("Truncated".to_string());
@@ -109,7 +109,7 @@ fn the_end_of_the_connection_ends_only_a_body_that_has_no_other_end() {
 }
 
 #[test]
-fn a_body_over_the_limit_is_refused_before_it_has_come() {
+fn a_body_over_the_limit_is_refused_before_it_arrives() {
     for bytes in [
         &b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n"[..],
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n",
@@ -124,7 +124,7 @@ fn a_body_over_the_limit_is_refused_before_it_has_come() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic_or_loop(
+    fn arbitrary_bytes_cause_no_panic_and_no_endless_loop(
         start in 0..CHUNKED.len(),
         bytes in prop::collection::vec(any::<u8>(), 0..60),
         size in 1usize..20,

@@ -1,76 +1,75 @@
-//! The content of small files, kept to be sent again. An entry counts only as long as the file's facts are those that it
-//! was read with.
+//! A cache of the content of small files. An entry is valid only while the file's metadata is unchanged.
 
-use crate::file::Facts;
+use crate::file::Metadata;
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A content is kept only when the file was left alone for so many seconds before: a change in the same tick of the
-/// system's clock would not be noticed.
+/// The content of a file is cached only if the file has not changed for this number of seconds: a later change in the
+/// same tick of the system's clock would not be noticed.
 const SETTLED: i64 = 2;
 
-/// What an entry takes besides its path and content, about.
+/// The approximate size of an entry without its path and content, in bytes.
 const OVERHEAD: usize = 256;
 
-/// What is known of files by their paths. When there is too much, what was not used lately is dropped.
+/// The cache of files by path. If it is too large, entries that were not used recently are removed.
 pub(crate) struct Cache {
-    /// Bytes in all, and of one file.
+    /// The most bytes in all, and of one file.
     most: usize,
     file_most: usize,
     size: usize,
     entries: FxHashMap<Rc<[u8]>, Entry>,
-    /// The paths, in the order in which they are looked at to make room.
+    /// The paths, in the order in which they are checked for removal.
     queue: VecDeque<Rc<[u8]>>,
 }
 
 struct Entry {
-    facts: Facts,
-    /// `None`: only the facts are known.
+    metadata: Metadata,
+    /// `None`: only the metadata is known.
     content: Option<Bytes>,
-    /// Whether it was used since it was last looked at.
+    /// Whether it was used since its last check.
     is_used: bool,
 }
 
 impl Cache {
-    /// Keeps up to `most` bytes, and of one file up to `file_most`; 0: nothing.
+    /// Creates a cache of up to `most` bytes, with files of up to `file_most` bytes; 0: nothing is cached.
     pub(crate) fn new(most: usize, file_most: usize) -> Cache {
         Cache { most, file_most, size: 0, entries: FxHashMap::default(), queue: VecDeque::new() }
     }
 
-    /// Whether a file with these facts may be kept; `now` in seconds since the epoch.
-    pub(crate) fn takes(&self, facts: &Facts, now: u64) -> bool {
-        let last = facts.seconds.max(facts.changed.0);
-        facts.size <= self.file_most as u64
-            && facts.size + (OVERHEAD as u64) < self.most as u64
+    /// Whether a file with this metadata may be cached. `now`: seconds since the Unix epoch.
+    pub(crate) fn accepts(&self, metadata: &Metadata, now: u64) -> bool {
+        let last = metadata.seconds.max(metadata.changed.0);
+        metadata.size <= self.file_most as u64
+            && metadata.size + (OVERHEAD as u64) < self.most as u64
             && last.saturating_add(SETTLED) < i64::try_from(now).unwrap_or(i64::MAX)
     }
 
-    /// The facts that a file was last seen with, if it is known: to be compared with what they are now.
-    pub(crate) fn facts(&self, path: &[u8]) -> Option<&Facts> {
-        self.entries.get(path).map(|entry| &entry.facts)
+    /// Returns the cached metadata of a file. The caller compares it with the current metadata.
+    pub(crate) fn metadata(&self, path: &[u8]) -> Option<&Metadata> {
+        self.entries.get(path).map(|entry| &entry.metadata)
     }
 
-    /// The content of a file whose facts are those that are kept.
+    /// Returns the content of a file whose metadata is unchanged.
     pub(crate) fn content(&mut self, path: &[u8]) -> Option<Bytes> {
         let entry = self.entries.get_mut(path)?;
         entry.is_used = true;
         entry.content.clone()
     }
 
-    /// Keeps the facts of a file that was found, and its content if it was read; see [`Cache::takes`].
-    pub(crate) fn put(&mut self, path: &[u8], facts: &Facts, content: Option<Bytes>) {
+    /// Caches the metadata of a file, and its content if it was read; see [`Cache::accepts`].
+    pub(crate) fn put(&mut self, path: &[u8], metadata: &Metadata, content: Option<Bytes>) {
         self.remove(path);
         let path: Rc<[u8]> = path.into();
         self.size += weight(&path, content.as_ref());
-        let entry = Entry { facts: *facts, content, is_used: false };
+        let entry = Entry { metadata: *metadata, content, is_used: false };
         self.queue.push_back(path.clone());
         self.entries.insert(path, entry);
         self.make_room();
     }
 
-    /// Forgets a file.
+    /// Removes a file.
     pub(crate) fn remove(&mut self, path: &[u8]) {
         if let Some((path, entry)) = self.entries.remove_entry(path) {
             self.size -= weight(&path, entry.content.as_ref());

@@ -1,13 +1,13 @@
-//! Files as answers: which file a path names, which of its copies a client gets, and what of it.
+//! Files as responses: the file that a path names, which of its copies a client gets, and which part of it.
 //!
 //! | file | topic |
 //! |---|---|
-//! | `site` | a folder that is served |
+//! | `site` | a served folder |
 //! | `validators` | entity tag and date; conditions and ranges of a request |
 //! | `copies` | compressed copies beside a file, `.br` and `.gz` |
 //! | `cache` | the content of small files |
 //!
-//! Nothing here waits but on the disk, knows a connection, or reads a clock.
+//! This folder waits only for the disk. It uses no connection and reads no clock.
 
 #![forbid(unsafe_code)]
 

@@ -1,48 +1,49 @@
-//! A folder that is served. For each request the file is opened, or at least looked up: so an answer's bytes, length and
-//! validators are of one moment.
+//! A folder that is served. Each request opens the file, or at least reads its metadata, so the bytes, length and
+//! validators of a response belong to the same state of the file.
 
 use super::cache::Cache;
-use super::copies::{Absent, Accepted, find_copy, is_copy, path_of};
+use super::copies::{Accepted, MissingCopies, find_copy, is_copy, path_of};
 use super::validators::{Choice, Validators};
 use crate::codec::{media, uri};
 use crate::file::folder::Folder;
-use crate::file::{Facts, Kind, OpenFile, Refusal, read_at};
+use crate::file::{Kind, Metadata, OpenFile, Refusal, read_at};
 use crate::http::server::Clock;
 use bytes::Bytes;
 
-/// Up to so many bytes of a file are read at once; the system sends longer ones. lualib/lio/web/file.lua has the same.
-const READ_MOST: u64 = 32 * 1024;
+/// The most bytes of a file that are read at once; the kernel sends longer ones. lualib/lio/web/file.lua has the same
+/// value.
+const MAX_READ: u64 = 32 * 1024;
 
-/// How a folder is served.
+/// The options of a served folder.
 #[derive(Default)]
 pub(crate) struct Options {
     /// Whether names that begin with a dot are served.
     pub(crate) hidden: bool,
-    /// Whether compressed copies are.
+    /// Whether compressed copies are served.
     pub(crate) precompressed: bool,
     /// The value of `Cache-Control`.
     pub(crate) cache_control: Option<Box<[u8]>>,
-    /// How many bytes are kept in all, and of one file; 0: none.
+    /// The most bytes cached in all, and of one file; 0: none.
     pub(crate) cache: usize,
     pub(crate) cache_file: usize,
 }
 
-/// A folder's options, and what is known of its files.
+/// The options of a folder, and the cached state of its files.
 pub(crate) struct Site {
     options: Options,
-    absent: Absent,
+    missing: MissingCopies,
     cache: Cache,
 }
 
-/// What is sent for a file: itself, or a copy of it.
+/// The representation of a file: the file itself, or a copy of it.
 pub(crate) struct Representation {
     path: Vec<u8>,
-    pub(crate) facts: Facts,
+    pub(crate) metadata: Metadata,
     pub(crate) content: Content,
     /// The media type, without a charset.
     kind: &'static str,
     coding: Option<&'static str>,
-    /// Whether another client may get other bytes.
+    /// Whether another client may get a different representation.
     varies: bool,
 }
 
@@ -53,10 +54,11 @@ pub(crate) enum Content {
 
 impl Site {
     pub(crate) fn new(options: Options) -> Site {
-        Site { absent: Absent::default(), cache: Cache::new(options.cache, options.cache_file), options }
+        Site { missing: MissingCopies::default(), cache: Cache::new(options.cache, options.cache_file), options }
     }
 
-    /// The path below the folder that the raw tail of a request's path names; `None` when that is no file's, or hidden.
+    /// Returns the path below the folder for the raw tail of a request's path; `None` if it cannot name a file, or is
+    /// hidden.
     pub(crate) fn path(&self, tail: &[u8]) -> Option<Vec<u8>> {
         let mut path = Vec::new();
         uri::percent_decode(tail, false, &mut path).ok()?;
@@ -65,89 +67,93 @@ impl Site {
         is_served.then_some(path)
     }
 
-    /// What is sent for the file at `path` to a client that takes these codings.
+    /// Finds the representation of the file at `path` for a client that accepts these codings.
     ///
     /// # Errors
-    /// What hinders the opening of the file. A directory is given as its error.
+    /// The reason why the file cannot be opened. A directory is returned as an error, opened.
     pub(crate) fn find(
         &mut self, folder: &mut Folder, path: Vec<u8>, accepted: Accepted, clock: Clock,
     ) -> Result<Representation, Result<OpenFile, Refusal>> {
-        let (facts, content) = self.get(folder, &path).map_err(Err)?;
+        let (metadata, content) = self.get(folder, &path).map_err(Err)?;
         let content = match content {
-            Some(Content::File(directory)) if facts.kind != Kind::File => return Err(Ok(directory)),
+            Some(Content::File(directory)) if metadata.kind != Kind::File => return Err(Ok(directory)),
             content => content,
         };
         let kind = media::of(&path);
         let varies = self.options.precompressed && media::is_compressible(kind);
-        if varies && let Some((path, facts, content, coding)) = self.find_copy(folder, &path, &facts, accepted, clock) {
-            return Ok(Representation { path, facts, content, kind, coding: Some(coding), varies });
+        if varies
+            && let Some((path, metadata, content, coding)) = self.find_copy(folder, &path, &metadata, accepted, clock)
+        {
+            return Ok(Representation { path, metadata, content, kind, coding: Some(coding), varies });
         }
-        let (facts, content) = match content {
-            Some(content) => (facts, content),
+        let (metadata, content) = match content {
+            Some(content) => (metadata, content),
             None => {
                 let file = folder.open_beneath(&path).map_err(Err)?;
-                (*file.facts(), Content::File(file))
+                (*file.metadata(), Content::File(file))
             }
         };
-        Ok(Representation { path, facts, content, kind, coding: None, varies })
+        Ok(Representation { path, metadata, content, kind, coding: None, varies })
     }
 
-    /// The facts of what is at a path, and its content; `None` where only the facts are kept.
-    fn get(&mut self, folder: &mut Folder, path: &[u8]) -> Result<(Facts, Option<Content>), Refusal> {
-        if let Some(known) = self.cache.facts(path) {
-            match folder.look_up(path) {
-                Ok(facts) if facts == *known => return Ok((facts, self.cache.content(path).map(Content::Bytes))),
+    /// Returns the metadata of the file at a path, and its content; `None` if only the metadata is cached.
+    fn get(&mut self, folder: &mut Folder, path: &[u8]) -> Result<(Metadata, Option<Content>), Refusal> {
+        if let Some(known) = self.cache.metadata(path) {
+            match folder.metadata_beneath(path) {
+                Ok(metadata) if metadata == *known => {
+                    return Ok((metadata, self.cache.content(path).map(Content::Bytes)));
+                }
                 _ => self.cache.remove(path),
             }
         }
         let file = folder.open_beneath(path)?;
-        Ok((*file.facts(), Some(Content::File(file))))
+        Ok((*file.metadata(), Some(Content::File(file))))
     }
 
-    /// The compressed copy of a file that the client likes best: its path, facts, content and coding.
+    /// Returns the compressed copy of a file that the client prefers: its path, metadata, content and coding.
     fn find_copy(
-        &mut self, folder: &mut Folder, path: &[u8], original: &Facts, accepted: Accepted, clock: Clock,
-    ) -> Option<(Vec<u8>, Facts, Content, &'static str)> {
-        if accepted == [None; 2] || self.absent.has(path, clock.now) {
+        &mut self, folder: &mut Folder, path: &[u8], original: &Metadata, accepted: Accepted, clock: Clock,
+    ) -> Option<(Vec<u8>, Metadata, Content, &'static str)> {
+        if accepted == [None; 2] || self.missing.contains(path, clock.now) {
             return None;
         }
         for coding in accepted.into_iter().flatten() {
             let name = path_of(path, coding);
-            let Ok((facts, Some(content))) = self.get(folder, &name) else {
+            let Ok((metadata, Some(content))) = self.get(folder, &name) else {
                 continue;
             };
-            if is_copy(&facts, original) {
-                // So that the file need not be opened to compare it with its copy.
-                if self.cache.takes(original, clock.unix) && self.cache.facts(path).is_none() {
+            if is_copy(&metadata, original) {
+                // This way the file need not be opened to compare it with its copy.
+                if self.cache.accepts(original, clock.unix) && self.cache.metadata(path).is_none() {
                     self.cache.put(path, original, None);
                 }
-                return Some((name, facts, content, coding));
+                return Some((name, metadata, content, coding));
             }
         }
-        self.absent.note(path, clock.now);
+        self.missing.insert(path, clock.now);
         None
     }
 
-    /// The compressed copy of a file that the client likes best, opened, and its coding; `now` in nanoseconds.
+    /// Opens the compressed copy of a file that the client prefers, and returns it with its coding. `now`: nanoseconds.
     pub(crate) fn open_copy(
-        &mut self, folder: &mut Folder, path: &[u8], original: &Facts, accepted: Accepted, now: u64,
+        &mut self, folder: &mut Folder, path: &[u8], original: &Metadata, accepted: Accepted, now: u64,
     ) -> Option<(OpenFile, &'static str)> {
-        if accepted == [None; 2] || self.absent.has(path, now) {
+        if accepted == [None; 2] || self.missing.contains(path, now) {
             return None;
         }
         let open = |name: &[u8]| folder.open_beneath(name);
         let found = find_copy(open, path, original, accepted);
         if found.is_none() {
-            self.absent.note(path, now);
+            self.missing.insert(path, now);
         }
         found
     }
 
-    /// The bytes of a representation that answer a request, when they are few: its content, or one part; `None` when they
-    /// are not, or cannot be read.
+    /// Returns the bytes of a representation that a request gets, if they are few: its content, or one range. `None` if
+    /// they are not few, or cannot be read.
     pub(crate) fn load(&mut self, found: &Representation, choice: &Choice, clock: Clock) -> Option<Bytes> {
         let (first, length) = match choice {
-            Choice::Whole => (0, found.facts.size),
+            Choice::Whole => (0, found.metadata.size),
             Choice::Parts(parts) => match parts[..] {
                 [part] => (part.first, part.length),
                 _ => return None,
@@ -159,15 +165,15 @@ impl Site {
             Content::Bytes(bytes) => return Some(bytes.slice(first as usize..(first + length) as usize)),
             Content::File(file) => file,
         };
-        if self.cache.takes(&found.facts, clock.unix) {
-            let whole = read(file, 0, found.facts.size)?;
-            self.cache.put(&found.path, &found.facts, Some(whole.clone()));
+        if self.cache.accepts(&found.metadata, clock.unix) {
+            let whole = read(file, 0, found.metadata.size)?;
+            self.cache.put(&found.path, &found.metadata, Some(whole.clone()));
             return Some(whole.slice(first as usize..(first + length) as usize));
         }
-        if length <= READ_MOST { read(file, first, length) } else { None }
+        if length <= MAX_READ { read(file, first, length) } else { None }
     }
 
-    /// Hands over the fields of an answer but its length.
+    /// Passes the fields of the response to `add`, without its length.
     pub(crate) fn each_field(
         &self, found: &Representation, validators: &Validators, choice: &Choice,
         mut add: impl FnMut(&'static [u8], &[u8]),
@@ -190,7 +196,7 @@ impl Site {
         if let Choice::Parts(parts) = choice
             && let [part] = parts[..]
         {
-            let (last, size) = (part.first + part.length - 1, found.facts.size);
+            let (last, size) = (part.first + part.length - 1, found.metadata.size);
             let value = format!("bytes {}-{last}/{size}", part.first);
             add(b"Content-Range", value.as_bytes());
         }
@@ -199,12 +205,12 @@ impl Site {
 }
 
 impl Representation {
-    /// Its validators; `now` in seconds since the epoch.
+    /// Returns its validators. `now`: seconds since the Unix epoch.
     pub(crate) fn validators(&self, now: u64) -> Validators {
-        Validators::of(&self.facts, self.coding, now)
+        Validators::of(&self.metadata, self.coding, now)
     }
 
-    /// The file that the client has asked for, if it was opened to be sent.
+    /// Returns the requested file itself, if it was opened for sending.
     pub(crate) fn into_original(self) -> Option<OpenFile> {
         match self {
             Representation { content: Content::File(file), coding: None, .. } => Some(file),
@@ -213,7 +219,7 @@ impl Representation {
     }
 }
 
-/// A part of a file; `None` when it is not there as a whole.
+/// Reads a part of a file; `None` if it cannot be read completely.
 fn read(file: &OpenFile, first: u64, length: u64) -> Option<Bytes> {
     let length = usize::try_from(length).ok()?;
     let mut bytes = Vec::new();

@@ -1,14 +1,14 @@
-//! Sites and the cache, on folders of their own.
+//! Tests of sites and the cache, in temporary folders.
 
 use super::cache::Cache;
-use super::copies::Absent;
+use super::copies::MissingCopies;
 use super::site::{Content, Options, Representation, Site};
 use super::validators::{Choice, Validators};
 use crate::codec::http1::head::{Limits, Parser, Progress};
 use crate::codec::http1::request::RequestHead;
 use crate::codec::range::Span;
 use crate::file::folder::Folder;
-use crate::file::{Facts, Kind};
+use crate::file::{Kind, Metadata};
 use crate::http::server::Clock;
 use bytes::Bytes;
 use std::fs;
@@ -17,11 +17,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-fn facts(size: u64) -> Facts {
-    Facts { kind: Kind::File, size, seconds: 1000, nanoseconds: 5, changed: (1000, 0), inode: 1, device: 1 }
+fn metadata(size: u64) -> Metadata {
+    Metadata { kind: Kind::File, size, seconds: 1000, nanoseconds: 5, changed: (1000, 0), inode: 1, device: 1 }
 }
 
-/// A folder that is removed in the end, and what serves it.
+/// A folder with its site. It is removed at the end.
 struct Served {
     root: PathBuf,
     folder: Folder,
@@ -50,7 +50,7 @@ impl Served {
         self.site.find(&mut self.folder, path, accepted, later()).ok()
     }
 
-    /// The text of a file, and whether it came from the cache.
+    /// Returns the text of a file, and whether it was cached.
     fn get(&mut self, path: &str, accepted: [Option<&'static str>; 2]) -> Option<(String, bool)> {
         let found = self.find(path, accepted)?;
         let was_cached = matches!(found.content, Content::Bytes(_));
@@ -65,7 +65,7 @@ impl Drop for Served {
     }
 }
 
-/// A time at which files that were written just now have been left alone for long.
+/// Returns a time long after the last changes of the test's files.
 fn later() -> Clock {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     Clock { now: 0, unix: now.unwrap_or(Duration::ZERO).as_secs() + 100 }
@@ -80,15 +80,15 @@ fn a_file_is_read_once_until_it_changes() {
     served.write("a.txt", "one");
     assert_eq!(served.get("a.txt", NONE), Some(("one".into(), false)));
     assert_eq!(served.get("a.txt", NONE), Some(("one".into(), true)));
-    // The same size, and by a new inode.
+    // The new file has the same size and another inode.
     served.write("b.txt", "two");
     fs::rename(served.root.join("b.txt"), served.root.join("a.txt")).expect("renamed");
     assert_eq!(served.get("a.txt", NONE), Some(("two".into(), false)));
-    // The same inode and size, and the time of the change set back.
-    let metadata = |served: &Served| fs::metadata(served.root.join("a.txt")).expect("there");
-    let before = metadata(&served);
-    // Until the system's clock has gone on.
-    while metadata(&served).ctime_nsec() == before.ctime_nsec() {
+    // The file keeps its inode and size, and its modification time is set back.
+    let stat = |served: &Served| fs::metadata(served.root.join("a.txt")).expect("metadata");
+    let before = stat(&served);
+    // The loop ends when the system's clock has advanced.
+    while stat(&served).ctime_nsec() == before.ctime_nsec() {
         served.write("a.txt", "xxx");
     }
     let file = fs::File::options().write(true).open(served.root.join("a.txt"));
@@ -101,7 +101,7 @@ fn a_file_is_read_once_until_it_changes() {
 }
 
 #[test]
-fn a_file_that_was_changed_just_now_is_not_kept() {
+fn a_file_that_has_just_changed_is_not_cached() {
     let mut served = Served::cached("fresh");
     served.write("a.txt", "one");
     let now = Clock { unix: later().unix - 100, now: 0 };
@@ -114,7 +114,7 @@ fn a_file_that_was_changed_just_now_is_not_kept() {
 }
 
 #[test]
-fn long_files_are_not_kept_and_beyond_a_limit_not_read() {
+fn large_files_are_not_cached_and_beyond_a_limit_not_read() {
     let mut served = Served::cached("long");
     served.write("a.txt", &"x".repeat(2001));
     served.write("b.txt", &"x".repeat(40_000));
@@ -130,7 +130,7 @@ fn long_files_are_not_kept_and_beyond_a_limit_not_read() {
 }
 
 #[test]
-fn nothing_is_kept_without_a_cache() {
+fn nothing_is_cached_if_the_cache_is_disabled() {
     let mut served = Served::new("off", Options::default());
     served.write("a.txt", "one");
     for _ in 0..2 {
@@ -139,7 +139,7 @@ fn nothing_is_kept_without_a_cache() {
 }
 
 #[test]
-fn copies_are_kept_beside_their_files_and_must_not_be_older() {
+fn copies_are_cached_and_must_not_be_older_than_their_files() {
     let mut served = Served::cached("copies");
     let brotli = [Some("br"), Some("gzip")];
     served.write("a.txt", "plain");
@@ -148,11 +148,11 @@ fn copies_are_kept_beside_their_files_and_must_not_be_older() {
     assert_eq!(served.get("a.txt", brotli), Some(("small".into(), true)));
     assert_eq!(served.get("a.txt", NONE), Some(("plain".into(), false)));
     assert_eq!(served.get("a.txt", NONE), Some(("plain".into(), true)));
-    // A picture has none.
+    // An image has no copy.
     served.write("a.png", "plain");
     served.write("a.png.br", "small");
     assert_eq!(served.get("a.png", brotli), Some(("plain".into(), false)));
-    // Now older than its file.
+    // The copy is now older than its file.
     let copy = fs::File::options().write(true).open(served.root.join("a.txt.br"));
     let set = copy.and_then(|file| file.set_modified(UNIX_EPOCH));
     set.expect("the time is set");
@@ -160,7 +160,7 @@ fn copies_are_kept_beside_their_files_and_must_not_be_older() {
 }
 
 #[test]
-fn a_link_that_leads_out_is_not_served_from_the_cache() {
+fn a_link_to_the_outside_is_not_served_from_the_cache() {
     let mut served = Served::cached("link");
     served.write("a.txt", "one");
     assert_eq!(served.get("a.txt", NONE), Some(("one".into(), false)));
@@ -170,7 +170,7 @@ fn a_link_that_leads_out_is_not_served_from_the_cache() {
 }
 
 #[test]
-fn paths_name_files_that_are_not_hidden() {
+fn hidden_files_are_not_served() {
     let shown = Site::new(Options::default());
     let path = |tail: &str| shown.path(tail.as_bytes());
     assert_eq!(path("a/b%20c").as_deref(), Some(&b"a/b c"[..]));
@@ -182,40 +182,40 @@ fn paths_name_files_that_are_not_hidden() {
 }
 
 #[test]
-fn the_cache_stays_within_its_bounds_and_keeps_what_is_used() {
+fn the_cache_stays_within_its_limits_and_keeps_used_entries() {
     let mut cache = Cache::new(10_000, 1000);
     let body = |byte: u8| Some(Bytes::from(vec![byte; 500]));
     for round in 0..100u8 {
-        cache.put(&[round], &facts(500), body(round));
+        cache.put(&[round], &metadata(500), body(round));
         assert!(cache.content(&[0]).is_some(), "{round}");
         let (count, size) = cache.size();
         assert!(size <= 10_000 && count <= 14, "{count} {size}");
     }
     assert!(cache.content(&[1]).is_none() && cache.content(&[99]).is_some());
-    cache.put(&[99], &facts(500), None);
-    assert!(cache.content(&[99]).is_none() && cache.facts(&[99]).is_some());
+    cache.put(&[99], &metadata(500), None);
+    assert!(cache.content(&[99]).is_none() && cache.metadata(&[99]).is_some());
     for round in 0..100u8 {
         cache.remove(&[round]);
     }
     assert_eq!(cache.size(), (0, 0));
-    assert!(!cache.takes(&facts(1001), 5000) && cache.takes(&facts(1000), 5000));
-    assert!(!cache.takes(&facts(10), 1002) && cache.takes(&facts(10), 1003));
-    assert!(!Cache::new(0, 0).takes(&facts(0), 5000));
+    assert!(!cache.accepts(&metadata(1001), 5000) && cache.accepts(&metadata(1000), 5000));
+    assert!(!cache.accepts(&metadata(10), 1002) && cache.accepts(&metadata(10), 1003));
+    assert!(!Cache::new(0, 0).accepts(&metadata(0), 5000));
 }
 
 #[test]
-fn that_a_copy_is_absent_is_believed_for_a_moment() {
-    let mut absent = Absent::default();
-    absent.note(b"a", 1000);
-    assert!(absent.has(b"a", 2_000_000_999) && !absent.has(b"a", 2_000_001_000));
-    assert!(!absent.has(b"b", 1000));
+fn a_missing_copy_is_cached_for_a_short_time() {
+    let mut missing = MissingCopies::default();
+    missing.insert(b"a", 1000);
+    assert!(missing.contains(b"a", 2_000_000_999) && !missing.contains(b"a", 2_000_001_000));
+    assert!(!missing.contains(b"b", 1000));
 }
 
 #[test]
-fn conditions_and_ranges_choose_what_is_sent() {
-    let known = Validators::of(&facts(100), None, 2000);
+fn conditions_and_ranges_determine_the_response() {
+    let known = Validators::of(&metadata(100), None, 2000);
     assert_eq!(known.tag(), b"\"64-3e8.5\"");
-    assert_eq!(Validators::of(&facts(100), Some("br"), 2000).tag(), b"\"64-3e8.5-br\"");
+    assert_eq!(Validators::of(&metadata(100), Some("br"), 2000).tag(), b"\"64-3e8.5-br\"");
     let choose = |method: &str, fields: &str| {
         let bytes = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         let bytes = bytes.as_bytes();

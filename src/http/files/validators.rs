@@ -1,43 +1,43 @@
-//! What of a file answers a request: conditions and ranges put together.
+//! The validators of a file, and the part of it that a request gets: conditions and ranges together.
 
 use crate::codec::conditional::{self, Conditions, Validators as Known, Verdict};
 use crate::codec::date;
 use crate::codec::http1::head::Method;
 use crate::codec::http1::request::RequestHead;
 use crate::codec::range::{self, Span};
-use crate::file::Facts;
+use crate::file::Metadata;
 
-/// Room for a tag: three hexadecimal numbers, what separates them, and a coding.
-const TAG_MOST: usize = 96;
-/// Bytes that the name of a coding may have.
-const CODING_MOST: usize = 16;
+/// The most bytes of a tag: three hexadecimal numbers, separators, and a coding.
+const MAX_TAG: usize = 96;
+/// The most bytes in the name of a coding.
+const MAX_CODING: usize = 16;
 
-/// What a representation is told by: plain data.
+/// The validators of a representation.
 #[derive(Clone, Copy)]
 pub(crate) struct Validators {
-    tag: [u8; TAG_MOST],
+    tag: [u8; MAX_TAG],
     tag_length: usize,
     date: [u8; date::LENGTH],
-    /// Seconds since the epoch.
+    /// Seconds since the Unix epoch.
     modified: u64,
     now: u64,
 }
 
-/// What of a representation answers a request.
+/// The part of a representation that a request gets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
     Whole,
-    /// One or more.
+    /// One or more ranges.
     Parts(Vec<Span>),
     NotModified,
-    /// A condition of the client does not hold.
+    /// A condition of the client is not met.
     Failed,
-    /// No part that was asked for is there.
+    /// None of the requested ranges exists.
     Unsatisfiable,
 }
 
 impl Choice {
-    /// The status of the answer.
+    /// Returns the status of the response.
     pub(crate) fn status(&self) -> u16 {
         match self {
             Choice::Whole => 200,
@@ -50,22 +50,22 @@ impl Choice {
 }
 
 impl Validators {
-    /// Those of a file whose bytes go out with a coding, whose name is short; `now` in seconds since the epoch. The entity
-    /// tag is strong: another content or another coding has another one. It is the same on every machine that has the file
-    /// with its time, and tells no inode.
-    pub(crate) fn of(facts: &Facts, coding: Option<&str>, now: u64) -> Validators {
-        // A date that is still to come would be wrong (RFC 9110 section 8.8.2.1).
-        let modified = u64::try_from(facts.seconds).unwrap_or(0);
+    /// Returns the validators of a file that is sent with a coding, whose name is short. `now`: seconds since the Unix
+    /// epoch. The entity tag is strong: it differs for different content or another coding. It is the same on every
+    /// machine that has the file with the same time, and does not reveal the inode.
+    pub(crate) fn of(metadata: &Metadata, coding: Option<&str>, now: u64) -> Validators {
+        // A date in the future would be invalid (RFC 9110 section 8.8.2.1).
+        let modified = u64::try_from(metadata.seconds).unwrap_or(0);
         let modified = modified.min(now).min(date::LAST_SECOND);
-        let mut made = Validators { tag: [0; TAG_MOST], tag_length: 0, date: date::format(modified), modified, now };
+        let mut made = Validators { tag: [0; MAX_TAG], tag_length: 0, date: date::format(modified), modified, now };
         made.put(b"\"");
-        made.put_hexadecimal(facts.size);
+        made.put_hexadecimal(metadata.size);
         made.put(b"-");
-        // As two's complement, for what is older than the epoch.
-        made.put_hexadecimal(facts.seconds as u64);
+        // Times before the epoch are written as two's complement.
+        made.put_hexadecimal(metadata.seconds as u64);
         made.put(b".");
-        made.put_hexadecimal(u64::from(facts.nanoseconds));
-        if let Some(coding) = coding.filter(|coding| coding.len() <= CODING_MOST) {
+        made.put_hexadecimal(u64::from(metadata.nanoseconds));
+        if let Some(coding) = coding.filter(|coding| coding.len() <= MAX_CODING) {
             made.put(b"-");
             made.put(coding.as_bytes());
         }
@@ -98,7 +98,7 @@ impl Validators {
         }
     }
 
-    /// How a request is answered by a representation of that size.
+    /// Decides about the response to a request for a representation of `size` bytes.
     pub(crate) fn choose(&self, request: RequestHead<'_>, size: u64) -> Choice {
         if !request.has_conditions() {
             return Choice::Whole;
@@ -114,7 +114,7 @@ impl Validators {
             Verdict::Failed => return Choice::Failed,
             Verdict::Send => {}
         }
-        // Ranges are defined for GET alone (RFC 9110 section 14.2).
+        // Ranges are defined only for GET (RFC 9110 section 14.2).
         let asked = request.joined(b"range").filter(|_| request.method() == Method::Get);
         let Some(asked) = asked.filter(|_| conditional::allows_range(&conditions, &known)) else {
             return Choice::Whole;

@@ -1,8 +1,14 @@
-//! Compiled routes: patterns in, route numbers and parameter values out.
+//! The router: it finds the routes that match a path, and the values of their parameters.
 //!
-//! The web server's glue adds routes when the application starts and looks up each request's
-//! normalised path. Invariant: the shape found first is the most specific one: segment by segment
-//! from the left, literal text beats a parameter, and a parameter beats a tail.
+//! | file | topic |
+//! |---|---|
+//! | `pattern` | parsing of patterns |
+//! | `tree` | the shapes of all patterns |
+//! | [`routes`] | the routes of an app |
+//!
+//! The web server adds routes when the app starts, and matches the normalised path of each request. Invariant: the most
+//! specific shape is found first. Segment by segment from the left, literal text precedes a parameter, and a parameter
+//! precedes a tail.
 
 mod pattern;
 pub(crate) mod routes;
@@ -16,24 +22,24 @@ use std::collections::HashMap;
 use pattern::{Pattern, Segment};
 use tree::Tree;
 
-/// What a route was made from.
+/// The method and the pattern of a route.
 #[derive(Debug)]
 pub(crate) struct Route {
-    /// Empty for any.
+    /// The method; empty for any.
     pub(crate) method: Box<[u8]>,
     pub(crate) pattern: Pattern,
 }
 
-/// A route that a path leads to, if its method and its constraints agree.
+/// A route that matches a path, if its method and its constraints match as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// The route's number.
     pub(crate) route: usize,
     /// The method, empty for any.
     pub(crate) method: Box<[u8]>,
-    /// Which of the standard methods that is.
+    /// The standard method of that name, or `Other`.
     method_id: Method,
-    /// Whether there are constraints to test.
+    /// Whether it has constraints to test.
     pub(crate) has_constraints: bool,
 }
 
@@ -47,22 +53,22 @@ impl Candidate {
 #[derive(Default)]
 pub(crate) struct Router {
     routes: Vec<Route>,
-    /// The routes of each shape, that is: whose patterns differ in names and constraints only.
+    /// The routes of each shape. The patterns of one shape differ only in names and constraints.
     shapes: Vec<Vec<Candidate>>,
     by_segments: HashMap<Vec<Segment>, usize>,
     tree: Tree,
 }
 
 impl Router {
-    /// Adds a route and returns its number, counted from 0. `method` is empty for any method.
+    /// Adds a route and returns its number, counted from 0. An empty `method` means any method.
     ///
-    /// Segments of `pattern` are literal text, `:name`, `:name<constraint>`, and at its end
-    /// `*name`. A constraint ends at the first `>` that a `/` or the pattern's end follows.
-    /// Literal text is brought into the normal form of paths ([`crate::codec::uri::normalize_path`]).
+    /// Segments of `pattern` are literal text, `:name`, `:name<constraint>`, and at its end `*name`. A constraint ends
+    /// at the first `>` before a `/` or the end of the pattern. Literal text is converted to the normal form of paths
+    /// ([`crate::codec::uri::normalize_path`]).
     ///
     /// # Errors
-    /// A message for the programmer, who gave a malformed pattern, or one that is there already
-    /// for the same method with the same constraints.
+    /// A message for the programmer, if the pattern is malformed, or exists already for the same method with the same
+    /// constraints.
     pub(crate) fn add(&mut self, method: &[u8], pattern: &str) -> Result<usize, String> {
         let parsed = pattern::parse(pattern)?;
         let shape = *self.by_segments.entry(parsed.segments.clone()).or_insert_with(|| {
@@ -78,7 +84,7 @@ impl Router {
                 b"" => "any method".into(),
                 method => String::from_utf8_lossy(method),
             };
-            return Err(format!("there is a route for {method} '{pattern}' already"));
+            return Err(format!("a route for {method} '{pattern}' exists already"));
         }
         let route = Route { method: method.into(), pattern: parsed };
         let id = self.routes.len();
@@ -92,19 +98,19 @@ impl Router {
         Ok(id)
     }
 
-    /// The route with this number, as [`Router::add`] gave it.
+    /// Returns the route with this number, as returned by [`Router::add`].
     pub(crate) fn route(&self, id: usize) -> Option<&Route> {
         self.routes.get(id)
     }
 
-    /// Calls `found` with the routes of each shape that matches a normalised path, in order of registration, and what the
-    /// path has in the place of their parameters, in the order of [`Pattern::names`]: from the most to the least specific
-    /// shape, until it returns true.
+    /// Calls `found` for each shape that matches a normalised path, from the most to the least specific, until it
+    /// returns true. Its arguments are the routes of the shape in order of registration, and the values of their
+    /// parameters in the order of [`Pattern::names`].
     pub(crate) fn each<'r, 'p>(&'r self, path: &'p [u8], mut found: impl FnMut(&'r [Candidate], &[&'p [u8]]) -> bool) {
         self.tree.walk(path, &mut |shape, values| found(&self.shapes[shape], values));
     }
 
-    /// The routes of the most specific shape.
+    /// Returns the routes of the most specific matching shape.
     #[inline]
     pub(crate) fn candidates(&self, path: &[u8]) -> Option<&[Candidate]> {
         let mut first = None;

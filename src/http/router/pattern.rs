@@ -1,35 +1,35 @@
-//! Route patterns: taken apart, with their names and constraints.
+//! Parser of route patterns, with parameter names and constraints.
 //!
-//! Called by `router` only. Invariant: a pattern that parsed has at most one tail, at its end,
-//! and distinct parameter names; its segments are its shape, without names and constraints.
+//! Invariant: a parsed pattern has at most one tail, at its end, and distinct parameter names. Its segments are its
+//! shape, without names and constraints.
 
 use crate::codec::uri;
 
-/// The most parameters, tail included, that a pattern can have.
+/// The most parameters of a pattern, including the tail.
 pub(crate) const MAX_PARAMETERS: usize = 16;
 
-/// One segment of a shape. The order is that of precedence.
+/// One segment of a shape. Segments are ordered by precedence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Segment {
-    /// Text in the normal form of paths; may be empty.
+    /// Text in the normal form of paths. It may be empty.
     Literal(String),
-    /// One segment of the path, not empty.
+    /// One segment of the path, which must not be empty.
     Parameter,
-    /// The rest of the path, slashes included; may be empty.
+    /// The rest of the path, including slashes. It may be empty.
     Tail,
 }
 
-/// A pattern taken apart.
+/// A parsed pattern.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     pub(super) segments: Vec<Segment>,
-    /// Names of the parameters in their order, the tail's last.
+    /// The names of the parameters in order; the tail's name is the last.
     pub(crate) names: Vec<String>,
-    /// Text of each parameter's constraint, in the order of the names.
+    /// The constraint of each parameter, in the order of the names.
     pub(crate) constraints: Vec<Option<String>>,
 }
 
-/// Takes a pattern apart; see `Router::add`.
+/// Parses a pattern; see `Router::add`.
 pub(super) fn parse(text: &str) -> Result<Pattern, String> {
     let error = |what: &str| format!("route pattern '{text}' {what}");
     let fail = |what: &str| Err(error(what));
@@ -61,7 +61,7 @@ struct Parsed<'t> {
     segment: Segment,
     name: Option<String>,
     constraint: Option<String>,
-    /// What follows the slash behind the segment, if there is one.
+    /// The text after the slash that follows the segment, if there is one.
     behind: Option<&'t str>,
 }
 
@@ -77,8 +77,8 @@ fn parse_segment(rest: &str) -> Result<Parsed<'_>, String> {
     if name.is_empty() {
         return Err("has a parameter without a name".into());
     }
-    if let Some(odd) = name.chars().find(|c| !(c.is_alphanumeric() || *c == '_')) {
-        return Err(format!("has '{odd}' in the parameter name '{name}'"));
+    if let Some(invalid) = name.chars().find(|c| !(c.is_alphanumeric() || *c == '_')) {
+        return Err(format!("has '{invalid}' in the parameter name '{name}'"));
     }
     let (constraint, behind) = match behind.strip_prefix('<') {
         None => (None, behind),
@@ -99,7 +99,7 @@ fn parse_segment(rest: &str) -> Result<Parsed<'_>, String> {
     })
 }
 
-/// A `>` within a constraint is text, unless the segment could end there.
+/// Returns the offset of the `>` that ends a constraint. A `>` before other text is part of the constraint.
 fn constraint_end(text: &str) -> Option<usize> {
     text.match_indices('>').map(|(at, _)| at).find(|at| matches!(text.as_bytes().get(at + 1), None | Some(b'/')))
 }

@@ -1,21 +1,21 @@
-//! The routes of an app, and what a server has to know of each.
+//! The routes of an app, and the properties of each that the server needs.
 
 use super::{Candidate, Route, Router};
 use crate::codec::http1::head::Method;
 use std::num::NonZeroU32;
 
-/// A route; they are counted from 1.
+/// Identifies a route by its number, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RouteId(NonZeroU32);
 
 impl RouteId {
-    /// That of the route which the router knows by `index`.
+    /// Returns the identifier of the route with the router's number `index`.
     fn of(index: usize) -> Option<Self> {
         let number = u32::try_from(index + 1).ok()?;
         NonZeroU32::new(number).map(RouteId)
     }
 
-    /// The route with this number, if that can be one.
+    /// Returns the identifier with this number, if the number is valid.
     pub(crate) fn from_number(number: i64) -> Option<Self> {
         let number = u32::try_from(number).ok()?;
         NonZeroU32::new(number).map(RouteId)
@@ -30,7 +30,7 @@ impl RouteId {
     }
 }
 
-/// What a handler is called with.
+/// The arguments with which a handler is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Takes {
     Nothing,
@@ -42,20 +42,20 @@ pub(crate) enum Takes {
 #[derive(Default)]
 pub(crate) struct Routes {
     router: Router,
-    /// By route, as far as that was said.
+    /// The arguments by route, as far as they were set.
     takes: Vec<Takes>,
-    wrapped: bool,
+    has_middleware: bool,
 }
 
 impl Routes {
-    /// Adds a route. `method` is empty for any.
+    /// Adds a route. An empty `method` means any method.
     pub(crate) fn add(&mut self, method: &[u8], pattern: &str) -> Result<RouteId, String> {
         let index = self.router.add(method, pattern)?;
         RouteId::of(index).ok_or_else(|| "too many routes".to_string())
     }
 
-    /// The route for a request, when that can be told without testing constraints. A method's own route comes before one
-    /// for any method; HEAD falls back to GET.
+    /// Returns the route for a request, if it can be determined without testing constraints. A route for the request's
+    /// method precedes one for any method; HEAD falls back to GET.
     #[inline]
     pub(crate) fn find(&self, method: Method, name: &[u8], path: &[u8]) -> Option<RouteId> {
         let candidates = self.router.candidates(path)?;
@@ -64,18 +64,18 @@ impl Routes {
             (None, Method::Head) => candidates.iter().find(|c| c.method_id == Method::Get),
             (own, _) => own,
         };
-        // Nobody means a tunnel by "any method".
+        // A route for any method is not meant for tunnels.
         let any = |c: &&Candidate| c.method.is_empty() && method != Method::Connect;
         let candidate = chosen.or_else(|| candidates.iter().find(any))?;
         if candidate.has_constraints { None } else { RouteId::of(candidate.route) }
     }
 
-    /// What the handler of a route is called with.
+    /// Returns the arguments for the handler of a route.
     pub(crate) fn takes(&self, id: RouteId) -> Takes {
         self.takes.get(id.index()).copied().unwrap_or(Takes::Both)
     }
 
-    /// Says what the handler of a route is called with.
+    /// Sets the arguments for the handler of a route.
     pub(crate) fn set_takes(&mut self, id: RouteId, takes: Takes) {
         let index = id.index();
         if self.takes.len() <= index {
@@ -84,24 +84,25 @@ impl Routes {
         self.takes[index] = takes;
     }
 
-    /// From now on a request is made for a route though its handler takes none: what comes behind it does.
+    /// From now on creates a request object for a route even if its handler takes none, because code after the handler
+    /// needs it.
     pub(crate) fn needs_request(&mut self, id: RouteId) {
         if self.takes(id) == Takes::Nothing {
             self.set_takes(id, Takes::Request);
         }
     }
 
-    /// There is middleware, so that a route does not tell which handler is called.
-    pub(crate) fn wrap(&mut self) {
-        self.wrapped = true;
+    /// Records that there is middleware, so that the route does not determine which handler is called.
+    pub(crate) fn add_middleware(&mut self) {
+        self.has_middleware = true;
     }
 
-    pub(crate) fn is_wrapped(&self) -> bool {
-        self.wrapped
+    pub(crate) fn has_middleware(&self) -> bool {
+        self.has_middleware
     }
 
-    /// Gives `read` what `path` has in the place of the parameters of a route, in their order. → what it makes of them;
-    /// `None` when the route does not match
+    /// Calls `read` with the values of a route's parameters in `path`, in their order, and returns its result; `None`
+    /// if the route does not match.
     pub(crate) fn with_values<'p, T>(
         &self, path: &'p [u8], id: RouteId, read: impl FnOnce(&[&'p [u8]]) -> T,
     ) -> Option<T> {
@@ -116,7 +117,7 @@ impl Routes {
         result
     }
 
-    /// What `path` has in the place of a route's parameter; of several with the name the last.
+    /// Returns the value of a route's parameter in `path`; if several have the name, that of the last.
     pub(crate) fn value_of<'p>(&self, path: &'p [u8], id: RouteId, name: &str) -> Option<&'p [u8]> {
         self.with_values(path, id, |values| {
             let mut named = values.iter().enumerate().rev();
@@ -125,17 +126,18 @@ impl Routes {
         })?
     }
 
-    /// What a route was made from.
+    /// Returns the method and the pattern of a route.
     pub(crate) fn route(&self, id: RouteId) -> Option<&Route> {
         self.router.route(id.index())
     }
 
-    /// The name of a route's parameter.
+    /// Returns the name of a route's parameter.
     pub(crate) fn name_of(&self, id: RouteId, index: usize) -> Option<&str> {
         self.route(id)?.pattern.names.get(index).map(String::as_str)
     }
 
-    /// Puts the numbers of all routes that match into `out`, the most specific first; 0 behind those of one shape.
+    /// Appends the numbers of all matching routes to `out`, the most specific first, with a 0 after the routes of each
+    /// shape.
     pub(crate) fn all(&self, path: &[u8], out: &mut Vec<i64>) {
         self.router.each(path, |candidates, _| {
             out.extend(candidates.iter().map(|c| c.route as i64 + 1));

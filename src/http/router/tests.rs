@@ -1,4 +1,4 @@
-//! Routes: patterns, precedence, parameters, messages.
+//! Tests of the router: patterns, precedence, parameters, error messages.
 
 use proptest::prelude::*;
 
@@ -12,12 +12,12 @@ fn router(patterns: &[&str]) -> Router {
     router
 }
 
-/// The numbers of the routes that match first, and the values.
+/// Returns the numbers of the routes that match first, and the values.
 fn first(router: &Router, path: &str) -> Option<(Vec<usize>, Vec<String>)> {
     all(router, path).into_iter().next()
 }
 
-/// The same of all shapes that match.
+/// Returns the same for all matching shapes.
 fn all(router: &Router, path: &str) -> Vec<(Vec<usize>, Vec<String>)> {
     let mut all = Vec::<(Vec<usize>, Vec<String>)>::new();
     router.each(path.as_bytes(), |candidates, values| {
@@ -32,14 +32,14 @@ fn all(router: &Router, path: &str) -> Vec<(Vec<usize>, Vec<String>)> {
     all
 }
 
-/// The pattern of the first candidate for `path`, with the values.
+/// Returns the pattern of the first candidate for `path`, with the values.
 fn find<'a>(patterns: &[&'a str], path: &'a str) -> Option<(&'a str, Vec<String>)> {
     let (routes, values) = first(&router(patterns), path)?;
     Some((patterns[routes[0]], values))
 }
 
 fn found<'a>(patterns: &[&'a str], path: &'a str) -> (&'a str, Vec<String>) {
-    find(patterns, path).unwrap_or_else(|| panic!("nothing for {path}"))
+    find(patterns, path).unwrap_or_else(|| panic!("no route for {path}"))
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn literal_paths_match_exactly() {
 }
 
 #[test]
-fn parameters_take_one_segment_that_is_not_empty() {
+fn parameters_match_one_segment_that_is_not_empty() {
     let patterns = ["/u/:id", "/u/:id/posts/:post"];
     assert_eq!(found(&patterns, "/u/7"), ("/u/:id", vec!["7".into()]));
     assert_eq!(found(&patterns, "/u/7/posts/x.y"), ("/u/:id/posts/:post", vec!["7".into(), "x.y".into()]));
@@ -64,7 +64,7 @@ fn parameters_take_one_segment_that_is_not_empty() {
 }
 
 #[test]
-fn tails_take_the_rest_and_may_be_empty() {
+fn tails_match_the_rest_and_may_be_empty() {
     let patterns = ["/files/*rest"];
     assert_eq!(found(&patterns, "/files/a/b/").1, ["a/b/"]);
     assert_eq!(found(&patterns, "/files/").1, [""]);
@@ -76,7 +76,7 @@ fn tails_take_the_rest_and_may_be_empty() {
 }
 
 #[test]
-fn literal_beats_parameter_beats_tail_from_the_left() {
+fn literals_precede_parameters_and_tails_from_the_left() {
     let patterns = ["/*all", "/:a/*r", "/:a/:b", "/:a", "/f/*r", "/f/:b", "/f/x", "/f/"];
     for (path, winner) in [
         ("/f/x", "/f/x"),
@@ -111,14 +111,14 @@ fn braces_and_other_signs_are_literal_text() {
 }
 
 #[test]
-fn literal_text_is_brought_into_the_form_of_paths() {
+fn literal_text_is_converted_to_the_normal_form() {
     assert!(find(&["/caf\u{e9}"], "/caf%C3%A9").is_some());
     assert!(find(&["/%7euser"], "/~user").is_some());
     assert!(find(&["/a b"], "/a%20b").is_some());
 }
 
 #[test]
-fn names_and_constraints_are_kept_in_order() {
+fn names_and_constraints_stay_in_order() {
     let mut router = Router::default();
     let id = router.add(b"PUT", "/:a<%d+>/x/:b/*c<[^>]+/?>").unwrap();
     let route = router.route(id).unwrap();
@@ -129,7 +129,7 @@ fn names_and_constraints_are_kept_in_order() {
 }
 
 #[test]
-fn routes_of_one_shape_share_a_node_in_order_of_registration() {
+fn routes_of_one_shape_are_in_order_of_registration() {
     let mut router = Router::default();
     for (method, pattern) in [("GET", "/u/:id<%d+>"), ("GET", "/u/:name"), ("", "/u/:x"), ("POST", "/u/:id")] {
         router.add(method.as_bytes(), pattern).unwrap();
@@ -143,7 +143,7 @@ fn routes_of_one_shape_share_a_node_in_order_of_registration() {
 }
 
 #[test]
-fn all_matches_come_from_most_to_least_specific() {
+fn all_matches_are_sorted_from_most_to_least_specific() {
     let patterns = ["/*all", "/u/:id<%d+>", "/:a/:b", "/u/*r", "/u/7", "/v"];
     let router = router(&patterns);
     let order = all(&router, "/u/7").into_iter().map(|(routes, values)| (patterns[routes[0]], values.join(",")));
@@ -153,7 +153,7 @@ fn all_matches_come_from_most_to_least_specific() {
 }
 
 #[test]
-fn malformed_patterns_are_explained() {
+fn malformed_patterns_are_refused_with_a_message() {
     let long: String = (0..17).map(|i| format!("/:p{i}")).collect();
     for (pattern, part) in [
         ("", "must begin with '/'"),
@@ -179,7 +179,7 @@ fn malformed_patterns_are_explained() {
 }
 
 #[test]
-fn a_route_that_is_there_already_is_refused() {
+fn a_duplicate_route_is_refused() {
     let mut router = router(&["/u/:id", "/f/*r"]);
     for pattern in ["/u/:id", "/u/:name", "/f/*rest"] {
         let message = router.add(b"GET", pattern).unwrap_err();
@@ -192,7 +192,7 @@ fn a_route_that_is_there_already_is_refused() {
 }
 
 #[test]
-fn ten_thousand_routes_are_told_apart() {
+fn ten_thousand_routes_are_distinguished() {
     let mut router = Router::default();
     for i in 0..10_000 {
         router.add(b"GET", &format!("/group{}/item{i}/:id", i % 100)).unwrap();
@@ -203,7 +203,7 @@ fn ten_thousand_routes_are_told_apart() {
     }
 }
 
-/// How specific a pattern is and what it has in the place of the parameters, if it matches.
+/// Returns how specific a pattern is and the values of its parameters, if it matches.
 fn scan(pattern: &str, path: &str) -> Option<(Vec<u8>, Vec<String>)> {
     let (mut rank, mut values) = (Vec::new(), Vec::new());
     let mut rest = Some(path.strip_prefix('/')?);
@@ -230,15 +230,15 @@ fn scan(pattern: &str, path: &str) -> Option<(Vec<u8>, Vec<String>)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// The tree and the plain scan of all patterns are two implementations of one rule.
+    /// The tree and a simple scan of all patterns implement the same rule.
     #[test]
-    fn the_tree_finds_what_a_scan_finds(
+    fn the_tree_gives_the_same_result_as_a_scan(
         patterns in prop::collection::vec("(/(a|b|ab|\\{|:x|)){1,4}(/\\*r)?", 1..12),
         paths in prop::collection::vec("(/(a|b|ab|aba|\\{|c|)){1,5}", 1..12),
     ) {
         let mut router = Router::default();
         for (i, pattern) in patterns.iter().enumerate() {
-            // Names must differ within a pattern; duplicates of a shape are refused, rightly.
+            // Names must differ within a pattern, and duplicates of a shape are refused.
             let mut parts = pattern.split(":x");
             let mut text = parts.next().unwrap_or_default().to_string();
             for (n, part) in parts.enumerate() {

@@ -1,37 +1,37 @@
-//! The shapes of all routes by their segments.
+//! The shapes of all routes as a tree of segments.
 //!
-//! Invariant: a walk goes on only where patterns exist, so its cost depends on how many of them look alike, not on how
-//! many there are.
+//! Invariant: a walk follows only existing branches, so its cost depends on the number of similar patterns and not on
+//! the number of all patterns.
 
 use super::pattern::{MAX_PARAMETERS, Segment};
 use crate::codec::uri::find_byte;
 use rustc_hash::FxHashMap;
 
-/// What can follow one place in the patterns.
+/// The segments that can follow at one point of the patterns.
 #[derive(Debug, Default)]
 struct Branch {
     literals: FxHashMap<Box<[u8]>, usize>,
     parameter: Option<usize>,
     /// The shape of the pattern that ends here.
     end: Option<usize>,
-    /// The shape of the pattern with a tail from here on.
+    /// The shape of the pattern whose tail begins here.
     tail: Option<usize>,
 }
 
-/// The tree; the first branch is where paths begin.
+/// The tree. Paths begin at its first branch.
 #[derive(Debug)]
 pub(super) struct Tree {
     branches: Vec<Branch>,
 }
 
-/// What a path has in the place of the parameters so far; patterns with more than [`MAX_PARAMETERS`] were refused.
+/// The values of the parameters so far. Patterns with more than [`MAX_PARAMETERS`] are refused.
 struct Values<'p> {
     values: [&'p [u8]; MAX_PARAMETERS],
     count: usize,
 }
 
 impl<'p> Values<'p> {
-    /// Has `use_them` use these with one more.
+    /// Calls `use_them` with one more value, which is removed afterwards.
     #[inline]
     fn with(&mut self, value: &'p [u8], use_them: impl FnOnce(&mut Self) -> bool) -> bool {
         self.values[self.count] = value;
@@ -75,17 +75,17 @@ impl Tree {
     }
 
     /// Calls `found` with each shape that matches a normalised path and the values of its parameters, from the most to
-    /// the least specific, until it returns true. → whether it did
+    /// the least specific, until it returns true. Returns whether it did.
     #[inline]
     pub(super) fn walk<'p>(&self, path: &'p [u8], found: &mut impl FnMut(usize, &[&'p [u8]]) -> bool) -> bool {
         let [b'/', rest @ ..] = path else {
             return false;
         };
-        self.go_on(0, Some(rest), &mut Values { values: [&[]; MAX_PARAMETERS], count: 0 }, found)
+        self.follow(0, Some(rest), &mut Values { values: [&[]; MAX_PARAMETERS], count: 0 }, found)
     }
 
-    /// Goes on at branch `at` with the segments in `rest`; `None` when the path has no more.
-    fn go_on<'p>(
+    /// Continues at branch `at` with the segments in `rest`; `None` at the end of the path.
+    fn follow<'p>(
         &self, at: usize, rest: Option<&'p [u8]>, values: &mut Values<'p>,
         found: &mut impl FnMut(usize, &[&'p [u8]]) -> bool,
     ) -> bool {
@@ -98,13 +98,13 @@ impl Tree {
             None => (text, None),
         };
         if let Some(&next) = branch.literals.get(part)
-            && self.go_on(next, behind, values, found)
+            && self.follow(next, behind, values, found)
         {
             return true;
         }
         if let Some(next) = branch.parameter
             && !part.is_empty()
-            && values.with(part, |values| self.go_on(next, behind, values, found))
+            && values.with(part, |values| self.follow(next, behind, values, found))
         {
             return true;
         }

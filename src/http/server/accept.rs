@@ -1,20 +1,20 @@
-//! How connections come, and how some make room for others.
+//! New connections, and closing idle ones to make room.
 
 use super::connection::{Connection, State};
-use super::id::MOST_CONNECTIONS;
-use super::settings::{Clock, SHED_AFTER, SHED_MOST};
+use super::id::MAX_CONNECTIONS;
+use super::settings::{Clock, MAX_SHED, SHED_AFTER};
 use super::{ConnectionId, Server, Transport};
 
 impl<T: Transport> Server<T> {
-    /// Whether there are as many connections as may be.
+    /// Whether the limit of connections is reached.
     pub(crate) fn is_full(&self) -> bool {
-        self.connections.len() >= self.settings.connections.min(MOST_CONNECTIONS)
+        self.connections.len() >= self.settings.connections.min(MAX_CONNECTIONS)
     }
 
-    /// Takes a connection in, also when the server is full: it is read by the next call of [`Server::next`]. `None` when
-    /// there are more than the server can name; then it is closed.
+    /// Adds a connection, even if the server is full; the next call of [`Server::next`] reads it. `None` if the server
+    /// has no identifier left; the connection is then closed.
     pub(crate) fn accept(&mut self, mut transport: T) -> Option<ConnectionId> {
-        if self.connections.len() >= MOST_CONNECTIONS {
+        if self.connections.len() >= MAX_CONNECTIONS {
             transport.close();
             return None;
         }
@@ -24,7 +24,8 @@ impl<T: Transport> Server<T> {
         Some(self.connections[slot].id(slot))
     }
 
-    /// The same for a connection handed over by another server: with what was read and not used, and what is to be sent first.
+    /// Like [`Server::accept`], for a connection from another server with its unread bytes, and the bytes to send
+    /// first.
     pub(crate) fn adopt(&mut self, transport: T, input: &[u8], output: &[u8]) -> Option<ConnectionId> {
         let id = self.accept(transport)?;
         self.connections[id.slot()].input.extend_from_slice(input);
@@ -34,25 +35,25 @@ impl<T: Transport> Server<T> {
         Some(id)
     }
 
-    /// Closes a few connections that have had an answer and have been idle for a while. → how many
+    /// Closes a few connections that have had a response and have been idle for a while. Returns their number.
     pub(crate) fn shed(&mut self, clock: Clock) -> usize {
         let idle_by = clock.now.saturating_sub(SHED_AFTER);
         let is_spare = |connection: &Connection<T>| {
-            let since = connection.deadline.due.checked_sub(self.settings.keep_alive_time);
+            let since = connection.deadline.at.checked_sub(self.settings.keep_alive_time);
             matches!(connection.state, State::Idle)
                 && connection.requests > 0
                 && since.is_some_and(|since| since < idle_by)
         };
         let found = self.connections.iter().filter(|(_, one)| is_spare(one));
-        let slots: Vec<usize> = found.map(|(slot, _)| slot).take(SHED_MOST).collect();
+        let slots: Vec<usize> = found.map(|(slot, _)| slot).take(MAX_SHED).collect();
         for slot in &slots {
             self.close(*slot);
         }
         slots.len()
     }
 
-    /// When the next connection leaves, [`Server::next`] tells of it.
-    pub(crate) fn watch(&mut self) {
-        self.awaited = true;
+    /// Requests that [`Server::next`] reports the next connection that closes.
+    pub(crate) fn notify_next_close(&mut self) {
+        self.close_awaited = true;
     }
 }

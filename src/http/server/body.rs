@@ -1,4 +1,4 @@
-//! Bodies of requests as handlers read them: whole, or in pieces.
+//! Bodies of requests, read by handlers as a whole or in pieces.
 
 use super::connection::{Expects, NextRequest, State};
 use super::work::Filled;
@@ -7,60 +7,60 @@ use crate::codec::http1::body::Run;
 use crate::codec::http1::status::Reject;
 use crate::codec::http1::write;
 
-/// How much of a body is read.
+/// The part of a body to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum How {
-    /// All that is left of it.
+pub(crate) enum ReadMode {
+    /// The rest of the body.
     Whole,
-    /// What has come.
+    /// The data that has arrived.
     Piece,
 }
 
-/// What reading a body came to.
+/// The result of reading a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Read {
-    /// Bytes of it are in the caller's buffer: all that was left, or at least one.
+pub(crate) enum BodyRead {
+    /// The caller's buffer has the rest of the body, or at least one byte of it.
     Data,
-    /// There is no more.
+    /// The body is complete.
     End,
-    /// More has to come, which the connection is armed for.
+    /// More data is needed; the connection is armed for reading.
     Pending,
-    /// The peer ended before the body did.
+    /// The peer has closed before the end of the body.
     Truncated,
-    /// The framing is broken, or the body is over the limit.
+    /// The framing is malformed, or the body exceeds the limit.
     Refused(Reject),
     Failed,
-    /// The request is over.
+    /// The request has ended.
     Late,
 }
 
 impl<T: Transport> Server<T> {
-    /// Reads the body of a request into `out`, whose bytes are replaced; `limit`: how many bytes the whole body may have.
-    pub(crate) fn read_body(&mut self, id: RequestId, limit: u64, how: How, out: &mut Vec<u8>) -> Read {
+    /// Reads the body of a request into `out`, whose bytes are replaced. `limit`: the most bytes of the whole body.
+    pub(crate) fn read_body(&mut self, id: RequestId, limit: u64, mode: ReadMode, out: &mut Vec<u8>) -> BodyRead {
         out.clear();
-        if self.in_work(id).is_none() {
-            return Read::Late;
+        if self.handling_connection(id).is_none() {
+            return BodyRead::Late;
         }
         self.take_head(id);
         let slot = id.slot();
         loop {
-            let failure = match self.read_there(slot, limit, how, out) {
+            let failure = match self.read_available(slot, limit, mode, out) {
                 Ok(Some(read)) => return read,
                 Ok(None) => match self.fill(slot) {
                     Filled::Some => continue,
-                    Filled::WouldBlock => return Read::Pending,
-                    Filled::End => Read::Truncated,
-                    Filled::Failed => Read::Failed,
+                    Filled::WouldBlock => return BodyRead::Pending,
+                    Filled::End => BodyRead::Truncated,
+                    Filled::Failed => BodyRead::Failed,
                 },
-                Err(reject) => Read::Refused(reject),
+                Err(reject) => BodyRead::Refused(reject),
             };
-            self.close_behind(slot);
+            self.end_keep_alive(slot);
             return failure;
         }
     }
 
-    /// No request follows on the connection.
-    fn close_behind(&mut self, slot: usize) {
+    /// Closes the connection after this request.
+    fn end_keep_alive(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.next = NextRequest::None;
         if let Some(handling) = connection.handling() {
@@ -68,79 +68,82 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Reads what is there; `None` when that is not enough.
-    fn read_there(&mut self, slot: usize, limit: u64, how: How, out: &mut Vec<u8>) -> Result<Option<Read>, Reject> {
+    /// Reads the available data; `None` if that is not enough.
+    fn read_available(
+        &mut self, slot: usize, limit: u64, mode: ReadMode, out: &mut Vec<u8>,
+    ) -> Result<Option<BodyRead>, Reject> {
         if let Some(handling) = self.connections[slot].handling() {
             handling.body.check(limit)?;
         }
-        self.invite(slot);
+        self.send_continue(slot);
         let connection = &mut self.connections[slot];
         let State::Handling(handling) = &mut connection.state else {
-            return Ok(Some(Read::Late));
+            return Ok(Some(BodyRead::Late));
         };
         loop {
-            let bytes = self.landing.bytes(slot, &connection.input);
-            // One that is announced comes as a whole, or not yet.
-            if how == How::Whole
+            let bytes = self.read_buffer.bytes(slot, &connection.input);
+            // A body with an announced length is returned as a whole, or not yet.
+            if mode == ReadMode::Whole
                 && let Some(left) = handling.body.left()
                 && left > bytes.len() as u64
             {
                 return Ok(None);
             }
             let run = handling.body.next(bytes);
-            // A chunk's size may be among what came, without any of its data.
+            // The bytes may contain a chunk's size without any of its data.
             handling.body.check(limit)?;
             let consume = match run? {
                 Run::Data { data, consume } => {
-                    let has_none = handling.has_rare().is_none_or(|rare| rare.collected.is_empty());
+                    let has_none = handling.extras_ref().is_none_or(|extras| extras.collected.is_empty());
                     let is_whole = handling.body.is_done() && has_none;
-                    let is_part = how == How::Whole && !is_whole;
-                    let to = if is_part { &mut handling.rare().collected } else { &mut *out };
+                    let is_part = mode == ReadMode::Whole && !is_whole;
+                    let to = if is_part { &mut handling.extras().collected } else { &mut *out };
                     to.extend_from_slice(&bytes[data]);
-                    self.landing.consume(slot, &mut connection.input, consume);
-                    if how == How::Piece || is_whole {
-                        return Ok(Some(Read::Data));
+                    self.read_buffer.consume(slot, &mut connection.input, consume);
+                    if mode == ReadMode::Piece || is_whole {
+                        return Ok(Some(BodyRead::Data));
                     }
                     continue;
                 }
                 Run::End { consume, trailers } => {
                     if trailers.len() > 2 {
-                        handling.rare().trailers = bytes[trailers].to_vec();
+                        handling.extras().trailers = bytes[trailers].to_vec();
                     }
-                    self.landing.consume(slot, &mut connection.input, consume);
-                    return Ok(Some(match how {
-                        How::Piece => Read::End,
-                        How::Whole => {
-                            if handling.has_rare().is_some() {
-                                *out = std::mem::take(&mut handling.rare().collected);
+                    self.read_buffer.consume(slot, &mut connection.input, consume);
+                    return Ok(Some(match mode {
+                        ReadMode::Piece => BodyRead::End,
+                        ReadMode::Whole => {
+                            if handling.extras_ref().is_some() {
+                                *out = std::mem::take(&mut handling.extras().collected);
                             }
-                            Read::Data
+                            BodyRead::Data
                         }
                     }));
                 }
                 Run::More { consume } => consume,
             };
-            self.landing.consume(slot, &mut connection.input, consume);
+            self.read_buffer.consume(slot, &mut connection.input, consume);
             return Ok(None);
         }
     }
 
-    /// Lets a client that waits for `100 Continue` go on, if nothing of the body has come (RFC 9110 section 10.1.1).
-    fn invite(&mut self, slot: usize) {
+    /// Sends `100 Continue` to a client that waits for it, unless bytes of the body have arrived (RFC 9110 section
+    /// 10.1.1).
+    fn send_continue(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
+        let is_empty = self.read_buffer.bytes(slot, &connection.input).is_empty();
         let Some(handling) = connection.handling() else {
             return;
         };
         let expects = std::mem::replace(&mut handling.expects, Expects::Nothing);
-        if expects == Expects::Continue && is_empty && handling.answer.is_open() {
+        if expects == Expects::Continue && is_empty && handling.response_state.is_open() {
             self.queue(slot).append(|out| out.extend_from_slice(write::CONTINUE));
             self.flush_handled(slot);
         }
     }
 
-    /// The section of fields behind the chunked body of a request, once that was read; empty when there is none.
+    /// Returns the trailer section of a request's chunked body after it was read; empty if there is none.
     pub(crate) fn trailers(&mut self, id: RequestId) -> &[u8] {
-        self.handling(id).and_then(|handling| handling.has_rare()).map_or(&[], |rare| &rare.trailers)
+        self.handling(id).and_then(|handling| handling.extras_ref()).map_or(&[], |extras| &extras.trailers)
     }
 }

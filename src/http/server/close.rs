@@ -1,34 +1,34 @@
-//! How requests and connections end; a stop.
+//! The end of requests and connections; stopping the server.
 
-use super::connection::{Answer, Client, NextRequest, Peer, State, Waits};
+use super::connection::{Client, NextRequest, Peer, ResponseState, State, Waits};
 use super::settings::{Clock, LINGER};
-use super::work::{Filled, Why, Work};
+use super::work::{Filled, ResumeReason, Work};
 use super::{Phase, RequestId, Server, Transport};
 use crate::codec::http1::body::Incoming;
 
-/// What becomes of a connection when a request of it is over.
+/// How a request ends, which decides about its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
-    /// It goes on, if the answer did not say otherwise.
-    Kept,
-    /// The answer was cut short: it closes when what is queued has gone out.
+pub(crate) enum RequestEnd {
+    /// It persists, unless the response has announced its end.
+    Complete,
+    /// The response was cut short: the connection closes after the queue is sent.
     Cut,
 }
 
-/// A connection that was handed over.
-pub(crate) struct HandedOver<T> {
+/// A connection that was detached from the server.
+pub(crate) struct Detached<T> {
     pub(crate) transport: T,
-    /// What was read and not used.
+    /// The unread bytes.
     pub(crate) input: Vec<u8>,
-    /// What is still to be sent.
+    /// The unsent bytes.
     pub(crate) output: Vec<u8>,
 }
 
 impl<T: Transport> Server<T> {
-    /// The request is over. [`Server::next`] goes on with its connection.
+    /// Ends a request. [`Server::next`] continues with its connection.
     #[inline]
-    pub(crate) fn end(&mut self, id: RequestId, how: End) {
-        if self.in_work(id).is_none() {
+    pub(crate) fn end(&mut self, id: RequestId, end: RequestEnd) {
+        if self.handling_connection(id).is_none() {
             return;
         }
         let slot = id.slot();
@@ -37,15 +37,15 @@ impl<T: Transport> Server<T> {
             return;
         };
         if handling.head_left > 0 {
-            self.landing.consume(slot, &mut connection.input, handling.head_left as usize);
+            self.read_buffer.consume(slot, &mut connection.input, handling.head_left as usize);
         }
-        if how == End::Cut || !matches!(handling.answer, Answer::Whole) {
+        if end == RequestEnd::Cut || !matches!(handling.response_state, ResponseState::Whole) {
             connection.next = NextRequest::None;
         }
         let body = std::mem::replace(&mut handling.body, Incoming::NONE);
         connection.state = State::after(body);
-        if how == End::Cut {
-            self.forget_input(slot);
+        if end == RequestEnd::Cut {
+            self.discard_input(slot);
         }
         let connection = &mut self.connections[slot];
         if connection.peer == Peer::Failed {
@@ -58,16 +58,16 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// What the client has sent, and may send, does not count any more.
+    /// Discards the bytes that the client has sent, and ignores further ones.
     #[cold]
-    fn forget_input(&mut self, slot: usize) {
+    fn discard_input(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.state = State::Idle;
-        connection.client = Client::SendsNoMore;
-        self.landing.consume(slot, &mut connection.input, usize::MAX);
+        connection.client = Client::Finished;
+        self.read_buffer.consume(slot, &mut connection.input, usize::MAX);
     }
 
-    /// Closes a connection, once no handler works on it; the tasks that wait on one are told.
+    /// Closes a connection, after its handler has ended. Tasks that wait on it are resumed.
     pub(super) fn close(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         let id = connection.request(slot);
@@ -76,58 +76,58 @@ impl<T: Transport> Server<T> {
         };
         let waits = handling.waits();
         if waits.read.is_some() || waits.write.is_some() || waits.end {
-            handling.rare().waits = Waits::default();
-            self.told.push_back(Work::Resume { id, why: Why::Closed });
+            handling.extras().waits = Waits::default();
+            self.notifications.push_back(Work::Resume { id, reason: ResumeReason::Closed });
         }
         connection.transport.close();
         self.fail(slot);
     }
 
-    /// The connection leaves.
+    /// Closes a connection and removes it.
     pub(super) fn remove(&mut self, slot: usize) {
-        let mut connection = self.take_out(slot);
+        let mut connection = self.unregister(slot);
         connection.transport.close();
         if let Some(mut queue) = connection.output.take() {
             queue.clear();
-            self.spare_queue(queue);
+            self.recycle_queue(queue);
         }
     }
 
-    /// Takes a connection out of the books.
-    fn take_out(&mut self, slot: usize) -> super::Connection<T> {
+    /// Removes a connection from the server's tables.
+    fn unregister(&mut self, slot: usize) -> super::Connection<T> {
         self.free_timer(slot);
-        self.landing.forget(slot);
+        self.read_buffer.discard(slot);
         let connection = self.connections.remove(slot);
-        if std::mem::take(&mut self.awaited) {
-            self.told.push_back(Work::Room);
+        if std::mem::take(&mut self.close_awaited) {
+            self.notifications.push_back(Work::ConnectionClosed);
         }
         connection
     }
 
-    /// No request is to follow, and all is sent. Where the client may still be sending, closing at once would reset the
-    /// connection under the answer (RFC 9112 section 9.6): what comes is read and dropped for a moment.
+    /// Closes a connection without a further request, after everything is sent. If the client may still be sending, an
+    /// immediate close would reset the connection before the client has read the response (RFC 9112 section 9.6).
+    /// Therefore received bytes are read and discarded for a short time.
     pub(super) fn close_gently(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
-        let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
-        let sends_no_more =
-            connection.client == Client::SendsNoMore && matches!(connection.state, State::Idle) && is_empty;
+        let is_empty = self.read_buffer.bytes(slot, &connection.input).is_empty();
+        let is_finished = connection.client == Client::Finished && matches!(connection.state, State::Idle) && is_empty;
         if connection.peer != Peer::Open
-            || sends_no_more
+            || is_finished
             || connection.transport.end_sending().is_err()
-            || !connection.transport.is_watched()
+            || !connection.transport.is_registered()
         {
             return self.close(slot);
         }
         connection.state = State::Lingering;
-        self.act_by(slot, clock.now.saturating_add(LINGER));
+        self.set_deadline(slot, clock.now.saturating_add(LINGER));
         self.discard_rest(slot);
     }
 
-    /// Drops what a client still sends.
+    /// Discards the bytes that a client still sends.
     pub(super) fn discard_rest(&mut self, slot: usize) {
         loop {
             let connection = &mut self.connections[slot];
-            self.landing.consume(slot, &mut connection.input, usize::MAX);
+            self.read_buffer.consume(slot, &mut connection.input, usize::MAX);
             match self.fill(slot) {
                 Filled::Some => {}
                 Filled::WouldBlock => return,
@@ -136,37 +136,38 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// The connection of a request is the caller's from now on.
-    pub(crate) fn hand_over(&mut self, id: RequestId) -> Option<HandedOver<T>> {
+    /// Detaches the connection of a request from the server and gives it to the caller.
+    pub(crate) fn detach(&mut self, id: RequestId) -> Option<Detached<T>> {
         self.take_head(id);
-        self.in_work(id)?;
+        self.handling_connection(id)?;
         let slot = id.slot();
         let connection = &self.connections[slot];
-        let input = self.landing.bytes(slot, &connection.input).to_vec();
+        let input = self.read_buffer.bytes(slot, &connection.input).to_vec();
         let output = connection.output.as_ref().and_then(|queue| queue.copy());
-        let transport = self.take_out(slot).transport;
-        Some(HandedOver { transport, input, output: output.unwrap_or_default() })
+        let transport = self.unregister(slot).transport;
+        Some(Detached { transport, input, output: output.unwrap_or_default() })
     }
 
-    /// The task that handled a request was killed: its client would wait for ever.
+    /// Closes the connection of a request whose task was killed; otherwise its client would wait forever.
     pub(crate) fn abandon(&mut self, id: RequestId) {
-        if self.in_work(id).is_some() {
+        if self.handling_connection(id).is_some() {
             self.remove(id.slot());
         }
     }
 
-    /// A stop begins: what has arrived is answered, and the last answer of a connection says that it closes.
+    /// Begins to stop: requests that have arrived are handled, and the last response of each connection announces its
+    /// end.
     pub(crate) fn stop(&mut self) {
         self.phase = self.phase.max(Phase::Stopping);
     }
 
-    /// Connections that are idle close, and others when they would fall idle.
-    pub(crate) fn settle_down(&mut self) {
-        self.phase = Phase::Settled;
+    /// Closes idle connections, and others as soon as they would become idle.
+    pub(crate) fn drain(&mut self) {
+        self.phase = Phase::Draining;
         self.close_where(|state| matches!(state, State::Idle));
     }
 
-    /// All connections close; tasks that wait on one are told.
+    /// Closes all connections. Tasks that wait on them are resumed.
     pub(crate) fn close_all(&mut self) {
         self.close_where(|_| true);
     }
@@ -179,12 +180,12 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// The answer to a request that is being dispatched during a stop says that the connection closes, if nothing has come
-    /// behind it. Behind a body the end shows when the connection falls idle.
+    /// Announces the end of the connection in the response to a request that is dispatched during a stop, if no bytes
+    /// have arrived after it. After a body, the connection is closed when it becomes idle.
     #[cold]
-    pub(super) fn end_with_last(&mut self, slot: usize) {
+    pub(super) fn announce_end(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        let there = self.landing.bytes(slot, &connection.input).len();
+        let there = self.read_buffer.bytes(slot, &connection.input).len();
         let State::Handling(handling) = &mut connection.state else {
             return;
         };

@@ -1,4 +1,4 @@
-//! One connection of a server: plain data. Exactly one state at a time, which holds what only that state has.
+//! One connection of a server, as plain data. It is in exactly one state, which contains the data of that state.
 
 use super::draft::Draft;
 use super::id::{ConnectionId, RequestId};
@@ -11,60 +11,62 @@ use crate::http::router::routes::RouteId;
 use crate::stream::queue::{Queue, Sink};
 use bytes::BytesMut;
 
-/// Queues that are kept to be used again.
-#[allow(clippy::vec_box)] // They go to connections and come back in their boxes.
+/// Queues for reuse.
+#[allow(clippy::vec_box)] // Queues are moved between connections and this list in their boxes.
 pub(super) type Spare<T> = Vec<Box<Queue<<T as Sink>::File>>>;
 
 pub(super) struct Connection<T: Transport> {
-    /// The stamp of its name, and of its latest request's; that of its own before the first.
-    pub(super) born: u64,
-    pub(super) current: u64,
+    /// The stamp of its own identifier, and that of its latest request's; before the first request, both are equal.
+    pub(super) stamp: u64,
+    pub(super) request_stamp: u64,
     pub(super) transport: T,
-    /// What was read and not consumed, unless the landing buffer has it.
+    /// The bytes that were read and not consumed, unless the read buffer has them.
     pub(super) input: BytesMut,
-    /// What is to be sent; `None` when that is nothing.
+    /// The output queue; `None` if nothing is to be sent.
     pub(super) output: Option<Box<Queue<T::File>>>,
-    /// Bytes that the transport took, in all.
+    /// The total number of bytes that the transport has accepted.
     pub(super) sent: u64,
-    /// Where the body of the latest answer begins, counted likewise.
+    /// The offset at which the body of the latest response begins, counted likewise.
     pub(super) body_from: Option<u64>,
     pub(super) state: State,
     pub(super) deadline: Deadline,
     pub(super) peer: Peer,
     pub(super) client: Client,
     pub(super) next: NextRequest,
-    /// Whether it stands in the queue of those that have something to do.
-    pub(super) place: Place,
-    /// Whether it is in the list of those whose queue goes out before the loop waits.
-    pub(super) flush: Flush,
-    /// Requests since it last waited, long bodies counted several times; at most [`super::settings::BURST`].
-    pub(super) burst: u8,
-    /// Reads since the last that would have blocked.
-    pub(super) reads: u8,
-    /// Requests that it has had.
+    /// Whether it is in the ready queue.
+    pub(super) queue_state: QueueState,
+    /// Whether it is in the list of connections to flush before the loop waits.
+    pub(super) flush: FlushMark,
+    /// The number of requests since it last waited; long bodies count several times. At most
+    /// [`super::settings::REQUEST_BUDGET`].
+    pub(super) requests_in_turn: u8,
+    /// The number of reads since the last one that would block.
+    pub(super) reads_in_turn: u8,
+    /// The number of requests so far.
     pub(super) requests: u64,
 }
 
-/// What a connection is doing.
+/// The state of a connection.
 pub(super) enum State {
-    /// Between requests; nothing of the next one has come.
+    /// Between requests; no byte of the next one has arrived.
     Idle,
-    /// Part of a head has come, since that time.
+    /// A part of a head has arrived; `since`: the time of its first byte.
     Head { progress: Progress, since: Time },
-    /// A handler works on a request, or waits.
+    /// A request is being handled.
     Handling(Handling),
-    /// The request is answered, and the rest of its body is read and dropped, since that time if it waits for it.
+    /// The response is queued, and the rest of the request's body is read and discarded. `since`: the time from which
+    /// it waits for more of it.
     Discarding { body: Incoming, since: Option<Time> },
-    /// The peer does not take what is queued, or others have their turn. `body` is what is left of the body of a request
-    /// that is answered.
+    /// The peer does not receive, or other connections have their turn. `body`: the unread rest of the last request's
+    /// body.
     Blocked { body: Incoming },
-    /// Our side is ended; what comes is dropped.
+    /// This side has closed its sending side; received bytes are discarded.
     Lingering,
 }
 
-/// A request whose handler works, or waits.
+/// A request that is being handled.
 pub(super) struct Handling {
-    /// Bytes of its head that are still at the start of what was read.
+    /// The number of bytes of its head that are still at the start of the input.
     pub(super) head_left: u32,
     pub(super) route: Option<RouteId>,
     pub(super) method: Method,
@@ -72,70 +74,70 @@ pub(super) struct Handling {
     pub(super) version: u8,
     /// Whether the client waits for `100 Continue`.
     pub(super) expects: Expects,
-    /// Whether the connection may persist after the answer, as far as is known.
+    /// Whether the connection may persist after the response, as far as known.
     pub(super) next: NextRequest,
     pub(super) body: Incoming,
-    pub(super) answer: Answer,
-    rare: Option<Box<Rare>>,
+    pub(super) response_state: ResponseState,
+    extras: Option<Box<Extras>>,
 }
 
-/// What only some requests have.
+/// Data that only few requests have.
 #[derive(Default)]
-pub(super) struct Rare {
-    /// A body that is read as a whole, as far as it has come.
+pub(super) struct Extras {
+    /// The part of a body that was read so far, if it is requested as a whole.
     pub(super) collected: Vec<u8>,
-    /// The fields behind a chunked body.
+    /// The trailer section of a chunked body.
     pub(super) trailers: Vec<u8>,
     pub(super) waits: Waits,
-    /// How long the client was waited for while it sent the body.
+    /// The total time of waiting for the client to send the body.
     pub(super) waited: Span,
 }
 
-/// How far the answer to a request is.
-pub(super) enum Answer {
-    /// Nothing of it is queued.
+/// The progress of a response.
+pub(super) enum ResponseState {
+    /// No byte of it is queued.
     Open { intent: Intent, draft: Option<Box<Draft>> },
-    /// Its head is queued; its body comes in pieces.
+    /// Its head is queued; its body follows in pieces.
     Pieces(Framing),
-    /// All of it is queued, or is being sent.
+    /// All of it is queued or being sent.
     Whole,
 }
 
-/// What a handler has done besides returning; it only grows.
+/// What a handler has done besides returning. It never decreases.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Intent {
     Plain,
-    /// It has set status, fields or type.
+    /// It has set the status, fields or the media type.
     Set,
-    /// It has done what only its own side knows how to conclude.
+    /// It has done something that only Lua code can complete.
     Special,
 }
 
-/// What a handler waits for: several tasks of it may wait at once.
+/// The waits of the tasks of a handler; several tasks may wait at once.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Waits {
-    /// To read, since that time.
+    /// To read, since this time.
     pub(super) read: Option<Time>,
-    /// To write, until that time.
+    /// To write, until this time.
     pub(super) write: Option<Time>,
-    /// For the peer's end.
+    /// For the peer to close its sending side.
     pub(super) end: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Peer {
     Open,
-    /// It sends no more.
+    /// It has closed its sending side.
     Ended,
-    /// It takes no more, or the transport is closed.
+    /// It receives nothing, or the transport is closed.
     Failed,
 }
 
-/// What the client has said of further requests.
+/// The client's announcement about further requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Client {
-    MayGoOn,
-    SendsNoMore,
+    MaySend,
+    Finished,
 }
 
 /// Whether a request may follow the current one.
@@ -152,71 +154,72 @@ pub(super) enum Expects {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
-    Waiting,
-    Due,
+pub(super) enum QueueState {
+    Outside,
+    Queued,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Flush {
-    AsItComes,
-    Noted,
+pub(super) enum FlushMark {
+    Unmarked,
+    Marked,
 }
 
-/// When a connection is acted on, whatever it does. Its timer is moved only when it would fire too late.
+/// The deadline of a connection. Its timer is moved only if it would fire too late.
 pub(super) struct Deadline {
-    pub(super) due: Time,
-    pub(super) fires: Time,
+    pub(super) at: Time,
+    /// The time at which the timer fires; `Time::MAX` if it is not set.
+    pub(super) timer_at: Time,
     pub(super) timer: Option<timers::Id>,
 }
 
 impl<T: Transport> Connection<T> {
     pub(super) fn new(stamp: u64, transport: T) -> Self {
         Connection {
-            born: stamp,
-            current: stamp,
+            stamp,
+            request_stamp: stamp,
             transport,
             input: BytesMut::new(),
             output: None,
             sent: 0,
             body_from: None,
             state: State::Idle,
-            deadline: Deadline { due: Time::MAX, fires: Time::MAX, timer: None },
+            deadline: Deadline { at: Time::MAX, timer_at: Time::MAX, timer: None },
             peer: Peer::Open,
-            client: Client::MayGoOn,
+            client: Client::MaySend,
             next: NextRequest::Follows,
-            place: Place::Waiting,
-            flush: Flush::AsItComes,
-            burst: 0,
-            reads: 0,
+            queue_state: QueueState::Outside,
+            flush: FlushMark::Unmarked,
+            requests_in_turn: 0,
+            reads_in_turn: 0,
             requests: 0,
         }
     }
 
     pub(super) fn id(&self, slot: usize) -> ConnectionId {
-        ConnectionId::new(slot, self.born)
+        ConnectionId::new(slot, self.stamp)
     }
 
     pub(super) fn request(&self, slot: usize) -> RequestId {
-        RequestId::new(slot, self.current)
+        RequestId::new(slot, self.request_stamp)
     }
 
-    /// Its queue; one of those that are `spare` when it has none.
+    /// Returns its queue; takes one out of `spare` if it has none.
     pub(super) fn queue(&mut self, spare: &mut Spare<T>) -> &mut Queue<T::File> {
         self.output.get_or_insert_with(|| spare.pop().unwrap_or_default())
     }
 
-    /// Bytes of memory that are queued.
+    /// The number of unsent bytes in memory.
     pub(super) fn queued(&self) -> usize {
         self.output.as_ref().map_or(0, |queue| queue.queued())
     }
 
-    /// Whether nothing at all is queued.
+    /// Whether nothing is queued.
     pub(super) fn is_flushed(&self) -> bool {
         self.output.as_ref().is_none_or(|queue| queue.is_empty())
     }
 
-    /// The request that a handler works on.
+    /// Returns the request that is being handled.
     #[inline]
     pub(super) fn handling(&mut self) -> Option<&mut Handling> {
         match &mut self.state {
@@ -225,21 +228,21 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// A long body counts as several requests in a row.
-    pub(super) fn weigh(&mut self, length: usize) {
-        use super::settings::{BURST, QUANTUM};
-        let more = u8::try_from(length / QUANTUM).unwrap_or(BURST);
-        self.burst = self.burst.saturating_add(more).min(BURST);
+    /// Counts a long body as several requests in a row.
+    pub(super) fn count_body(&mut self, length: usize) {
+        use super::settings::{BYTES_PER_REQUEST, REQUEST_BUDGET};
+        let more = u8::try_from(length / BYTES_PER_REQUEST).unwrap_or(REQUEST_BUDGET);
+        self.requests_in_turn = self.requests_in_turn.saturating_add(more).min(REQUEST_BUDGET);
     }
 }
 
 impl Handling {
-    /// The request with this head, which is at the start of what was read.
+    /// Returns the request with this head, which is at the start of the input.
     #[inline]
     pub(super) fn of(head: &Head, route: Option<RouteId>) -> Handling {
         let body = Incoming::new(head.framing);
         let expects = if head.expect_continue && !body.is_done() { Expects::Continue } else { Expects::Nothing };
-        // What follows CONNECT is no request, whatever the answer to it is.
+        // No request follows CONNECT, whatever the response to it is.
         let may_follow = head.keep_alive && head.method_id != Method::Connect;
         let next = if may_follow { NextRequest::Follows } else { NextRequest::None };
         Handling {
@@ -250,47 +253,48 @@ impl Handling {
             expects,
             next,
             body,
-            answer: Answer::OPEN,
-            rare: None,
+            response_state: ResponseState::OPEN,
+            extras: None,
         }
     }
 
-    pub(super) fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    /// Returns the extras, which are created at the first use.
+    pub(super) fn extras(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
     }
 
-    /// The same, if it has any of that.
-    pub(super) fn has_rare(&self) -> Option<&Rare> {
-        self.rare.as_deref()
+    /// Returns the extras if there are any.
+    pub(super) fn extras_ref(&self) -> Option<&Extras> {
+        self.extras.as_deref()
     }
 
-    /// What tasks of its handler wait for.
+    /// Returns the waits of the tasks of its handler.
     pub(super) fn waits(&self) -> Waits {
-        self.rare.as_ref().map(|rare| rare.waits).unwrap_or_default()
+        self.extras.as_ref().map(|extras| extras.waits).unwrap_or_default()
     }
 
-    /// The client is not waited for any more.
+    /// Ends the wait for the client.
     pub(super) fn end_read_wait(&mut self, now: Time) {
-        if let Some(rare) = &mut self.rare
-            && let Some(since) = rare.waits.read.take()
+        if let Some(extras) = &mut self.extras
+            && let Some(since) = extras.waits.read.take()
         {
-            rare.waited += now.saturating_sub(since);
+            extras.waited += now.saturating_sub(since);
         }
     }
 }
 
-impl Answer {
-    pub(super) const OPEN: Answer = Answer::Open { intent: Intent::Plain, draft: None };
+impl ResponseState {
+    pub(super) const OPEN: ResponseState = ResponseState::Open { intent: Intent::Plain, draft: None };
 
     pub(super) fn is_open(&self) -> bool {
-        matches!(self, Answer::Open { .. })
+        matches!(self, ResponseState::Open { .. })
     }
 
-    /// What a handler has set of it, if that can still be changed.
+    /// Returns the fields that a handler has set, if they can still be changed.
     #[inline]
     pub(super) fn draft(&mut self) -> Option<&mut Option<Box<Draft>>> {
         match self {
-            Answer::Open { draft, .. } => Some(draft),
+            ResponseState::Open { draft, .. } => Some(draft),
             _ => None,
         }
     }

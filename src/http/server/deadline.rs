@@ -1,41 +1,41 @@
-//! When a connection is acted on, whatever it does. Its timer is moved only when it would fire too late, and set again
-//! when it has fired too early: so a connection that goes from request to request makes no call of the timer queue.
+//! The deadlines of connections. A connection's timer is moved only if it would fire too late, and set again if it has
+//! fired too early. So a connection that gets one request after another does not call the timer queue.
 
 use super::connection::State;
 use super::settings::{Clock, Time};
-use super::work::{Why, Work};
+use super::work::{ResumeReason, Work};
 use super::{Server, Transport};
 use crate::codec::http1::status::Reject;
 use crate::event::timers::Queue;
 
 impl<T: Transport> Server<T> {
-    /// The connection is acted on at `due`.
+    /// Sets the deadline of a connection to `at`.
     #[inline]
-    pub(super) fn act_by(&mut self, slot: usize, due: Time) {
+    pub(super) fn set_deadline(&mut self, slot: usize, at: Time) {
         let deadline = &mut self.connections[slot].deadline;
-        deadline.due = due;
-        if due < deadline.fires {
-            self.move_timer(slot, due);
+        deadline.at = at;
+        if at < deadline.timer_at {
+            self.move_timer(slot, at);
         }
     }
 
-    fn move_timer(&mut self, slot: usize, due: Time) {
+    fn move_timer(&mut self, slot: usize, at: Time) {
         let deadline = &mut self.connections[slot].deadline;
         let timer = match deadline.timer {
             Some(timer) => timer,
             None => {
                 let timer = self.deadlines.create(false);
-                let place = Queue::slot(timer);
-                if self.timed.len() <= place {
-                    self.timed.resize(place + 1, usize::MAX);
+                let timer_slot = Queue::slot(timer);
+                if self.timed.len() <= timer_slot {
+                    self.timed.resize(timer_slot + 1, usize::MAX);
                 }
-                self.timed[place] = slot;
+                self.timed[timer_slot] = slot;
                 deadline.timer = Some(timer);
                 timer
             }
         };
-        deadline.fires = due;
-        self.deadlines.set(timer, due);
+        deadline.timer_at = at;
+        self.deadlines.set(timer, at);
     }
 
     pub(super) fn free_timer(&mut self, slot: usize) {
@@ -44,48 +44,48 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// When [`Server::expire`] is to be called; `None`: never, as things stand.
+    /// Returns the time at which [`Server::expire`] is to be called; `None` if there is no deadline.
     pub(crate) fn next_deadline(&mut self) -> Option<Time> {
         self.deadlines.next_due()
     }
 
-    /// Acts on the connections whose time is over. What is to be done for others [`Server::next`] tells.
+    /// Handles connections whose deadline has passed. The resulting work for others is returned by [`Server::next`].
     pub(crate) fn expire(&mut self, clock: Clock) {
         while let Some((timer, _)) = self.deadlines.expire(clock.now) {
             let slot = self.timed[Queue::slot(timer)];
             let Some(connection) = self.connections.get_mut(slot) else {
                 continue;
             };
-            connection.deadline.fires = Time::MAX;
-            let due = connection.deadline.due;
-            match due <= clock.now {
+            connection.deadline.timer_at = Time::MAX;
+            let at = connection.deadline.at;
+            match at <= clock.now {
                 true => self.time_out(slot, clock),
-                false if due < Time::MAX => self.move_timer(slot, due),
+                false if at < Time::MAX => self.move_timer(slot, at),
                 false => {}
             }
         }
     }
 
     fn time_out(&mut self, slot: usize, clock: Clock) {
-        let read_due = self.body_due(slot);
+        let read_deadline = self.body_deadline(slot);
         let connection = &mut self.connections[slot];
-        connection.deadline.due = Time::MAX;
+        connection.deadline.at = Time::MAX;
         let id = connection.request(slot);
         match &mut connection.state {
             State::Handling(handling) => {
-                let late = |due: Option<Time>| due.is_some_and(|due| due <= clock.now);
-                if late(read_due) {
+                let has_passed = |deadline: Option<Time>| deadline.is_some_and(|at| at <= clock.now);
+                if has_passed(read_deadline) {
                     handling.end_read_wait(clock.now);
-                    self.told.push_back(Work::Resume { id, why: Why::ReadTimeOut });
+                    self.notifications.push_back(Work::Resume { id, reason: ResumeReason::ReadTimeOut });
                 }
-                if late(handling.waits().write) {
-                    handling.rare().waits.write = None;
-                    self.told.push_back(Work::Resume { id, why: Why::WriteTimeOut });
+                if has_passed(handling.waits().write) {
+                    handling.extras().waits.write = None;
+                    self.notifications.push_back(Work::Resume { id, reason: ResumeReason::WriteTimeOut });
                 }
                 self.set_wait_deadline(slot);
             }
             State::Head { .. } => {
-                let reject = Reject::new(408, "the request comes in too slowly");
+                let reject = Reject::new(408, "the request arrives too slowly");
                 self.refuse(slot, reject, clock);
                 self.enqueue(slot);
             }
@@ -95,28 +95,28 @@ impl<T: Transport> Server<T> {
 
     /// Sets the deadline of a connection whose handler waits.
     pub(super) fn set_wait_deadline(&mut self, slot: usize) {
-        let read = self.body_due(slot);
+        let read = self.body_deadline(slot);
         if let State::Handling(handling) = &self.connections[slot].state {
-            let due = read.into_iter().chain(handling.waits().write).min();
-            self.act_by(slot, due.unwrap_or(Time::MAX));
+            let at = read.into_iter().chain(handling.waits().write).min();
+            self.set_deadline(slot, at.unwrap_or(Time::MAX));
         }
     }
 
-    /// Until when a body has to come that a handler waits for: a while, and longer for each byte that came, counting
-    /// only the time that was spent waiting.
-    fn body_due(&self, slot: usize) -> Option<Time> {
+    /// Returns the deadline of a body for which a handler waits: a fixed time, extended for each byte received. Only
+    /// the time spent waiting counts.
+    fn body_deadline(&self, slot: usize) -> Option<Time> {
         let connection = &self.connections[slot];
         let State::Handling(handling) = &connection.state else {
             return None;
         };
-        let rare = handling.has_rare()?;
-        let since = rare.waits.read?;
-        let there = self.landing.bytes(slot, &connection.input).len();
+        let extras = handling.extras_ref()?;
+        let since = extras.waits.read?;
+        let there = self.read_buffer.bytes(slot, &connection.input).len();
         let received = handling.body.received() + there as u64;
         let earned = received as f64 / self.settings.body_rate * 1e9;
-        // A rate of 0 asks for nothing.
+        // A rate of 0 sets no limit.
         let earned = if earned.is_nan() { Time::MAX } else { earned as Time };
         let span = self.settings.body_time.saturating_add(earned);
-        Some(since.saturating_add(span.saturating_sub(rare.waited)))
+        Some(since.saturating_add(span.saturating_sub(extras.waited)))
     }
 }

@@ -1,26 +1,26 @@
-//! What a handler has set of a response's head before that goes out.
+//! The fields that a handler has set before its response.
 
-use crate::codec::http1::write::{BadField, Role, Seen, check_field};
+use crate::codec::http1::write::{BadField, HandlerFields, Role, check_field};
 
-/// Fields in the order in which they were set: lines that were checked, ready to be sent.
+/// Fields in the order in which they were set, as checked lines that are ready to be sent.
 #[derive(Default, Debug)]
 pub(crate) struct Draft {
     text: Vec<u8>,
     lines: Vec<Line>,
-    /// What middleware has set, which an error does not forget.
-    kept: Option<Box<(Vec<u8>, Vec<Line>)>>,
+    /// The fields set by middleware, which an error response keeps.
+    saved: Option<Box<(Vec<u8>, Vec<Line>)>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Line {
     start: u32,
-    /// Offset behind the name, and behind the line's CRLF.
+    /// Offset after the name, and after the line's CRLF.
     colon: u32,
     end: u32,
     role: Role,
 }
 
-/// The fields that describe a body, lower case and sorted: an error's answer has another.
+/// The fields that describe a body, in lower case and sorted. An error response has a different body.
 const OF_BODY: [&[u8]; 13] = [
     b"accept-ranges",
     b"cache-control",
@@ -41,13 +41,16 @@ impl Draft {
     /// Adds a field.
     ///
     /// # Errors
-    /// For one that cannot be sent; then nothing has changed.
+    /// The field cannot be sent; the draft is unchanged.
     pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadField> {
         self.append(name, value, check(name, value)?);
         Ok(())
     }
 
-    /// Sets a field, in the place of all of that name; it comes last.
+    /// Sets a field. It replaces all fields with that name, and becomes the last one.
+    ///
+    /// # Errors
+    /// As [`Draft::add`].
     pub(crate) fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadField> {
         let role = check(name, value)?;
         if !self.lines.is_empty() {
@@ -80,7 +83,7 @@ impl Draft {
         &self.text[line.colon as usize + 2..line.end as usize - 2]
     }
 
-    /// Keeps the lines that `stays` says.
+    /// Keeps the lines for which `stays` returns true.
     fn retain(&mut self, stays: impl Fn(&Self, Line) -> bool) {
         if self.lines.iter().all(|line| stays(self, *line)) {
             return;
@@ -94,12 +97,12 @@ impl Draft {
         (self.text, self.lines) = (rest.text, rest.lines);
     }
 
-    /// Removes all fields of a name.
+    /// Removes all fields with this name.
     pub(crate) fn remove(&mut self, name: &[u8]) {
         self.retain(|draft, line| !draft.name(line).eq_ignore_ascii_case(name));
     }
 
-    /// The value of the first field of a name.
+    /// Returns the value of the first field with this name.
     pub(crate) fn get(&self, name: &[u8]) -> Option<&[u8]> {
         let found = self.lines.iter().find(|line| self.name(**line).eq_ignore_ascii_case(name));
         found.map(|line| self.value(*line))
@@ -113,41 +116,41 @@ impl Draft {
         });
     }
 
-    /// Remembers what is set now, in the place of what was remembered before.
-    pub(crate) fn keep(&mut self) {
-        self.kept = Some(Box::new((self.text.clone(), self.lines.clone())));
+    /// Saves the current fields; they replace those saved before.
+    pub(crate) fn save(&mut self) {
+        self.saved = Some(Box::new((self.text.clone(), self.lines.clone())));
     }
 
-    /// Only what was remembered is set from now on.
+    /// Restores the saved fields.
     pub(crate) fn restore(&mut self) {
-        (self.text, self.lines) = self.kept.as_deref().cloned().unwrap_or_default();
+        (self.text, self.lines) = self.saved.as_deref().cloned().unwrap_or_default();
     }
 
-    /// Forgets all but what was kept.
-    pub(crate) fn forget(&mut self) {
+    /// Removes all fields except the saved ones.
+    pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.lines.clear();
     }
 
-    /// Forgets all.
-    pub(crate) fn clear(&mut self) {
-        self.forget();
-        self.kept = None;
+    /// Removes all fields, including the saved ones.
+    pub(crate) fn reset(&mut self) {
+        self.clear();
+        self.saved = None;
     }
 
-    /// Writes the lines that are to be sent to `out`. → what all of them tell
-    pub(super) fn write(&self, out: &mut Vec<u8>) -> Seen {
-        let mut seen = Seen::default();
+    /// Writes the lines to be sent to `out`. Returns the properties of all lines.
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> HandlerFields {
+        let mut fields = HandlerFields::default();
         if self.lines.iter().all(|line| line.role == Role::Plain) {
             out.extend_from_slice(&self.text);
-            return seen;
+            return fields;
         }
         for line in &self.lines {
-            if seen.note(line.role, self.value(*line)) {
+            if fields.record(line.role, self.value(*line)) {
                 out.extend_from_slice(&self.text[line.start as usize..line.end as usize]);
             }
         }
-        seen
+        fields
     }
 }
 
@@ -170,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_set_again_comes_last() {
+    fn a_field_that_is_set_again_becomes_the_last() {
         let mut draft = Draft::default();
         draft.add(b"A", b"1").unwrap();
         draft.add(b"B", b"2").unwrap();
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_changes_nothing() {
+    fn a_field_that_cannot_be_sent_changes_nothing() {
         let mut draft = Draft::default();
         draft.set(b"A", b"1").unwrap();
         assert_eq!(draft.set(b"A", b"1\r\nB: 2"), Err(BadField::Value));
@@ -196,23 +199,23 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_says_itself_is_noted_and_left_out() {
+    fn fields_that_the_server_sets_are_recorded_and_left_out() {
         let mut draft = Draft::default();
         draft.add(b"Connection", b"close").unwrap();
         draft.add(b"Content-Length", b"12").unwrap();
         draft.add(b"Content-Type", b"a/b").unwrap();
         assert_eq!(draft.get(b"connection"), Some(&b"close"[..]));
         let mut out = Vec::new();
-        let seen = draft.write(&mut out);
+        let fields = draft.write(&mut out);
         assert_eq!(out, b"Content-Type: a/b\r\n");
-        assert!(seen.close && seen.content_type && seen.length == Some(12));
+        assert!(fields.close && fields.content_type && fields.length == Some(12));
     }
 
     #[test]
-    fn an_error_forgets_all_but_what_was_kept() {
+    fn restoring_keeps_only_the_saved_fields() {
         let mut draft = Draft::default();
         draft.add(b"X-Trace", b"1").unwrap();
-        draft.keep();
+        draft.save();
         draft.add(b"Set-Cookie", b"a=b").unwrap();
         draft.restore();
         assert_eq!(text(&draft), "X-Trace: 1\r\n");
@@ -220,7 +223,7 @@ mod tests {
         draft.add(b"Content-Type", b"a/b").unwrap();
         draft.remove_body_fields();
         assert_eq!(text(&draft), "X-Trace: 1\r\n");
-        draft.clear();
+        draft.reset();
         draft.restore();
         assert_eq!(text(&draft), "");
         assert!(OF_BODY.is_sorted());

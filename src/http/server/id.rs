@@ -1,17 +1,17 @@
-//! Names of connections and requests. A name is a slot of the server and a stamp, which is never given twice: so a late
-//! use of one is noticed, whoever has the slot by then.
+//! Identifiers of connections and requests. An identifier is a slot of the server and a stamp, which is never used
+//! twice. So an outdated identifier is detected even if its slot is used again.
 
-/// How many bits of a name are its slot.
+/// The number of bits of an identifier for the slot.
 const SLOT_BITS: u32 = 20;
 
 /// The most connections that a server can have.
-pub(crate) const MOST_CONNECTIONS: usize = 1 << SLOT_BITS;
+pub(crate) const MAX_CONNECTIONS: usize = 1 << SLOT_BITS;
 
-/// A connection, for as long as it is open.
+/// Identifies a connection while it is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ConnectionId(u64);
 
-/// A request, until the next one of its connection is dispatched.
+/// Identifies a request until the next request of its connection is dispatched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RequestId(u64);
 
@@ -28,19 +28,19 @@ macro_rules! id {
             }
 
             pub(crate) fn slot(self) -> usize {
-                (self.0 & (MOST_CONNECTIONS as u64 - 1)) as usize
+                (self.0 & (MAX_CONNECTIONS as u64 - 1)) as usize
             }
 
             pub(super) fn stamp(self) -> u64 {
                 self.0 >> SLOT_BITS
             }
 
-            /// The number by which others know it; never 0.
+            /// Returns the number for Lua code; never 0.
             pub(crate) fn number(self) -> u64 {
                 self.0
             }
 
-            /// The name with this number; `None` for a number that no name has.
+            /// Returns the identifier with this number; `None` if the number is invalid.
             pub(crate) fn from_number(number: u64) -> Option<Self> {
                 (number >> SLOT_BITS != 0).then_some($name(number))
             }

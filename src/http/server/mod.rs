@@ -1,40 +1,40 @@
-//! An HTTP server as a state machine: connections, requests, answers, deadlines.
+//! An HTTP server as a state machine: connections, requests, responses, deadlines.
 //!
-//! It waits for nothing and reads no clock; it knows sockets only as [`Transport`], handlers not at all. Whoever drives
-//! it tells of events ([`Server::ready`]) and of the time ([`Server::expire`]), asks what is to be done
-//! ([`Server::next`]), and answers ([`Server::respond`], [`Server::end`]).
+//! It never waits and reads no clock. It accesses sockets only through [`Transport`], and does not call handlers. Its
+//! driver reports events ([`Server::ready`]) and the time ([`Server::expire`]), asks for the next work
+//! ([`Server::next`]), and responds ([`Server::respond`], [`Server::end`]).
 //!
 //! | file | topic |
 //! |---|---|
-//! | `work` | what is to be done next; events |
-//! | `accept` | how connections come, and make room for others |
+//! | `work` | the next work; events |
+//! | `accept` | new connections; closing idle ones to make room |
 //! | `request` | from bytes to a request |
-//! | `body` | bodies of requests, read, put together, dropped |
-//! | `respond` | answers, whole or in pieces |
-//! | `answer` | how far an answer is |
-//! | `draft` | what a handler has set before its answer |
-//! | `send` | what is queued goes out |
-//! | `deadline` | when a connection is acted on, whatever it does |
-//! | `close` | how connections end; a stop |
-//! | `connection`, `id`, `settings`, `landing`, `transport` | the data |
+//! | `body` | bodies of requests: read, collected, discarded |
+//! | `respond` | responses, whole or in pieces |
+//! | `response_state` | the progress of a response |
+//! | [`draft`] | fields that a handler has set before its response |
+//! | `send` | sending the queue |
+//! | `deadline` | the deadline of each connection |
+//! | `close` | the end of connections; stopping the server |
+//! | `connection`, [`id`], [`settings`], `read_buffer`, [`transport`] | the data |
 //!
-//! Invariants: a connection has one request at a time, whose head is parsed when the answer before is queued and its own
-//! body consumed: so answers leave in order. After anything that makes the framing doubtful the connection closes. A
-//! connection that waits has a deadline.
+//! Invariants: a connection has one request at a time. The head of the next request is parsed after the previous
+//! response is queued and the previous body consumed, so responses are sent in order. After ambiguous framing the
+//! connection closes. A connection that waits has a deadline.
 
 #![forbid(unsafe_code)]
 
 mod accept;
-mod answer;
 mod body;
 mod close;
 mod connection;
 mod deadline;
 pub(crate) mod draft;
 pub(crate) mod id;
-mod landing;
+mod read_buffer;
 mod request;
 mod respond;
+mod response_state;
 mod send;
 pub(crate) mod settings;
 #[cfg(test)]
@@ -42,14 +42,14 @@ mod tests;
 pub(crate) mod transport;
 mod work;
 
-pub(crate) use body::{How, Read};
-pub(crate) use close::End;
+pub(crate) use body::{BodyRead, ReadMode};
+pub(crate) use close::RequestEnd;
 pub(crate) use connection::Intent;
 pub(crate) use id::{ConnectionId, RequestId};
 pub(crate) use respond::{Body, Kind, Queued, Responded, Response};
-pub(crate) use settings::{AT_ONCE, Clock, Settings};
+pub(crate) use settings::{Clock, MAX_QUEUED_BODY, Settings};
 pub(crate) use transport::{Interest, Readiness, Transport};
-pub(crate) use work::{Plan, Why, Work};
+pub(crate) use work::{Plan, ResumeReason, Work};
 
 use crate::codec::date::DateCache;
 use crate::codec::http1::head::Parser;
@@ -57,89 +57,91 @@ use crate::event::timers;
 use crate::http::router::routes::Routes;
 use connection::{Connection, Handling, Spare};
 use draft::Draft;
-use landing::Landing;
+use read_buffer::ReadBuffer;
 use slab::Slab;
 use std::cell::{Ref, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Queues and drafts that are kept to be used again.
+/// The most queues and drafts kept for reuse.
 const SPARE: usize = 64;
 
-/// One server.
+/// A web server.
 pub(crate) struct Server<T: Transport> {
     settings: Settings,
     routes: Rc<RefCell<Routes>>,
     connections: Slab<Connection<T>>,
-    /// The last stamp that was given.
+    /// The last stamp.
     serial: u64,
-    /// The slots of connections with something to do.
-    due: VecDeque<usize>,
-    /// The one whose answer was given last: it is gone on with first.
+    /// The slots of connections that have work.
+    ready_queue: VecDeque<usize>,
+    /// The connection with the latest response; it continues first.
     current: Option<usize>,
-    /// Those with queued answers while a handler works.
+    /// Connections with queued responses while a handler runs.
     unflushed: Vec<usize>,
-    /// What others are to be told first.
-    told: VecDeque<Work>,
+    /// Work for waiting tasks and for the driver, which is returned first.
+    notifications: VecDeque<Work>,
     deadlines: timers::Queue,
-    /// The connections' slots by those of their timers.
+    /// The slots of connections, by the slots of their timers.
     timed: Vec<usize>,
-    landing: Landing,
+    read_buffer: ReadBuffer,
     parser: Parser,
-    /// Whose head it parsed last.
+    /// The request whose head `parser` has parsed last.
     parsed: Option<RequestId>,
     date: DateCache,
-    /// Paths in their normal form.
+    /// Memory for paths in their normal form.
     scratch: Vec<u8>,
-    queues: Spare<T>,
-    #[allow(clippy::vec_box)] // As for `queues`.
-    drafts: Vec<Box<Draft>>,
+    spare_queues: Spare<T>,
+    #[allow(clippy::vec_box)] // As for `spare_queues`: they are moved in their boxes.
+    spare_drafts: Vec<Box<Draft>>,
     phase: Phase,
-    /// Whether somebody waits for a connection to leave.
-    awaited: bool,
+    /// Whether the driver waits for a connection to close.
+    close_awaited: bool,
 }
 
-/// The connection of a request that a handler works on.
+/// Returns the connection of a request that is being handled.
 #[inline]
-fn in_work<T: Transport>(connections: &mut Slab<Connection<T>>, id: RequestId) -> Option<&mut Connection<T>> {
+fn handling_connection<T: Transport>(
+    connections: &mut Slab<Connection<T>>, id: RequestId,
+) -> Option<&mut Connection<T>> {
     let connection = connections.get_mut(id.slot())?;
-    let is_current = connection.current == id.stamp();
+    let is_current = connection.request_stamp == id.stamp();
     (is_current && matches!(connection.state, connection::State::Handling(_))).then_some(connection)
 }
 
-/// How far a stop has come.
+/// The phase of the server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Phase {
     Serving,
-    /// What has arrived is answered.
+    /// Requests that have arrived are still handled.
     Stopping,
-    /// A connection ends where it would fall idle.
-    Settled,
+    /// A connection closes instead of becoming idle.
+    Draining,
 }
 
 impl<T: Transport> Server<T> {
-    /// A server without connections. `routes` may get more routes later.
+    /// Creates a server without connections. Routes may be added to `routes` later.
     pub(crate) fn new(settings: Settings, routes: Rc<RefCell<Routes>>) -> Self {
         Server {
             settings,
             routes,
             connections: Slab::new(),
             serial: 0,
-            due: VecDeque::new(),
+            ready_queue: VecDeque::new(),
             current: None,
             unflushed: Vec::new(),
-            told: VecDeque::new(),
+            notifications: VecDeque::new(),
             deadlines: timers::Queue::default(),
             timed: Vec::new(),
-            landing: Landing::new(),
+            read_buffer: ReadBuffer::new(),
             parser: Parser::new(),
             parsed: None,
             date: DateCache::new(),
             scratch: Vec::new(),
-            queues: Vec::new(),
-            drafts: Vec::new(),
+            spare_queues: Vec::new(),
+            spare_drafts: Vec::new(),
             phase: Phase::Serving,
-            awaited: false,
+            close_awaited: false,
         }
     }
 
@@ -148,29 +150,29 @@ impl<T: Transport> Server<T> {
         self.routes.borrow()
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub(crate) fn count(&self) -> usize {
         self.connections.len()
     }
 
-    /// The connection of a request that a handler works on.
-    fn in_work(&mut self, id: RequestId) -> Option<&mut Connection<T>> {
-        in_work(&mut self.connections, id)
+    /// Returns the connection of a request that is being handled.
+    fn handling_connection(&mut self, id: RequestId) -> Option<&mut Connection<T>> {
+        handling_connection(&mut self.connections, id)
     }
 
-    /// A request that a handler works on.
+    /// Returns a request that is being handled.
     fn handling(&mut self, id: RequestId) -> Option<&mut Handling> {
-        self.in_work(id)?.handling()
+        self.handling_connection(id)?.handling()
     }
 
-    /// What the connection of a request stands on, as long as that is open.
+    /// Returns the transport of the connection of a request, as long as the connection is open.
     pub(crate) fn transport(&self, id: RequestId) -> Option<&T> {
         let connection = self.connections.get(id.slot())?;
-        let is_same = (connection.born..=connection.current).contains(&id.stamp());
+        let is_same = (connection.stamp..=connection.request_stamp).contains(&id.stamp());
         is_same.then_some(&connection.transport)
     }
 
-    /// A stamp that was not given before.
+    /// Returns a new stamp.
     #[inline]
     fn stamp(&mut self) -> u64 {
         self.serial += 1;

@@ -1,8 +1,8 @@
-//! From what was read to the next request.
+//! From the bytes read to the next request.
 
 use super::connection::{Client, Handling, State};
-use super::settings::{Clock, DISCARD_MOST};
-use super::{RequestId, Server, Transport, in_work};
+use super::settings::{Clock, MAX_DISCARDED};
+use super::{RequestId, Server, Transport, handling_connection};
 use crate::codec::http1::body::Run;
 use crate::codec::http1::head::Progress;
 use crate::codec::http1::request::RequestHead;
@@ -10,30 +10,30 @@ use crate::codec::http1::status::Reject;
 use crate::codec::uri;
 use crate::http::router::routes::RouteId;
 
-/// What is among the bytes that were read.
-pub(super) enum Look {
-    /// The head of a request, with its route when that tells by itself.
+/// The content of the bytes read so far.
+pub(super) enum Parsed {
+    /// The head of a request, with its route if that is known without testing constraints.
     Request(Option<RouteId>),
     Refused(Reject),
-    /// No request is to follow.
-    Over,
-    /// More has to be read.
+    /// No request follows.
+    End,
+    /// More bytes are needed.
     More,
 }
 
 impl<T: Transport> Server<T> {
-    /// Looks for the next request of a connection that no handler works on.
+    /// Searches for the next request of a connection without a handler.
     #[inline]
-    pub(super) fn look(&mut self, slot: usize, clock: Clock) -> Look {
+    pub(super) fn parse_next(&mut self, slot: usize, clock: Clock) -> Parsed {
         if matches!(self.connections[slot].state, State::Discarding { .. })
-            && let Some(look) = self.discard_body(slot)
+            && let Some(parsed) = self.discard_body(slot)
         {
-            return look;
+            return parsed;
         }
         let connection = &mut self.connections[slot];
-        let bytes = self.landing.bytes(slot, &connection.input);
+        let bytes = self.read_buffer.bytes(slot, &connection.input);
         if bytes.is_empty() {
-            return Look::More;
+            return Parsed::More;
         }
         let mut first = Progress::default();
         let progress = match &mut connection.state {
@@ -47,72 +47,72 @@ impl<T: Transport> Server<T> {
                     return self.refuse_path(slot);
                 };
                 let method = head.method.of(bytes);
-                Look::Request(self.routes.borrow().find(head.method_id, method, path))
+                Parsed::Request(self.routes.borrow().find(head.method_id, method, path))
             }
             Ok(None) => {
                 if !matches!(connection.state, State::Head { .. }) {
                     connection.state = State::Head { progress: first, since: clock.now };
                 }
-                Look::More
+                Parsed::More
             }
             Err(reject) => {
-                // Nothing is known of this request, and the one before it does not count.
-                connection.client = Client::MayGoOn;
+                // This request is unknown, and the settings of the previous one do not apply.
+                connection.client = Client::MaySend;
                 connection.state = State::Idle;
-                Look::Refused(reject)
+                Parsed::Refused(reject)
             }
         }
     }
 
-    /// The path has escapes that mean nothing. All else of the request is known, so that the refusal suits it.
+    /// Refuses a path with malformed escapes. The rest of the request is valid, so the refusal takes it into account.
     #[cold]
-    fn refuse_path(&mut self, slot: usize) -> Look {
+    fn refuse_path(&mut self, slot: usize) -> Parsed {
         let stamp = self.stamp();
         let head = self.parser.head();
         let connection = &mut self.connections[slot];
-        connection.current = stamp;
-        connection.client = if head.keep_alive { Client::MayGoOn } else { Client::SendsNoMore };
+        connection.request_stamp = stamp;
+        connection.client = if head.keep_alive { Client::MaySend } else { Client::Finished };
         connection.state = State::Handling(Handling::of(head, None));
         self.take_head(RequestId::new(slot, stamp));
-        Look::Refused(Reject::bad("malformed percent-encoding in the path"))
+        Parsed::Refused(Reject::bad("malformed percent-encoding in the path"))
     }
 
-    /// Drops what has come of the body of an answered request. → `None` when nothing of it is left
+    /// Discards the received part of the body of the last request. Returns `None` if the body is complete.
     #[cold]
-    fn discard_body(&mut self, slot: usize) -> Option<Look> {
+    fn discard_body(&mut self, slot: usize) -> Option<Parsed> {
         let connection = &mut self.connections[slot];
         let State::Discarding { body, .. } = &mut connection.state else {
             return None;
         };
         loop {
-            let bytes = self.landing.bytes(slot, &connection.input);
-            if body.received() > DISCARD_MOST && !body.is_done() {
-                return Some(Look::Over);
+            let bytes = self.read_buffer.bytes(slot, &connection.input);
+            if body.received() > MAX_DISCARDED && !body.is_done() {
+                return Some(Parsed::End);
             }
             let consume = match body.next(bytes) {
                 Ok(Run::Data { consume, .. } | Run::More { consume }) => consume,
                 Ok(Run::End { consume, .. }) => {
-                    self.landing.consume(slot, &mut connection.input, consume);
+                    self.read_buffer.consume(slot, &mut connection.input, consume);
                     connection.state = State::Idle;
                     return None;
                 }
-                Err(_) => return Some(Look::Over),
+                Err(_) => return Some(Parsed::End),
             };
-            self.landing.consume(slot, &mut connection.input, consume);
-            let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
+            self.read_buffer.consume(slot, &mut connection.input, consume);
+            let is_empty = self.read_buffer.bytes(slot, &connection.input).is_empty();
             if !body.is_done() && (consume == 0 || is_empty) {
-                return Some(if body.received() > DISCARD_MOST { Look::Over } else { Look::More });
+                return Some(if body.received() > MAX_DISCARDED { Parsed::End } else { Parsed::More });
             }
         }
     }
 
-    /// The head of a request that is still where it was read; `None` when it was taken.
+    /// Returns the head of a request that is still in the input; `None` if it was taken.
     pub(crate) fn head(&mut self, id: RequestId) -> Option<RequestHead<'_>> {
-        let connection = in_work(&mut self.connections, id)?;
+        let connection = handling_connection(&mut self.connections, id)?;
         if connection.handling()?.head_left == 0 {
             return None;
         }
-        let bytes = self.landing.bytes(id.slot(), &connection.input);
+        let bytes = self.read_buffer.bytes(id.slot(), &connection.input);
         if self.parsed != Some(id) {
             let limits = &self.settings.head;
             self.parser.parse(bytes, limits, &mut Progress::default()).ok()??;
@@ -122,24 +122,25 @@ impl<T: Transport> Server<T> {
         Some(RequestHead { head, bytes: &bytes[..head.head_len] })
     }
 
-    /// The head of a request was copied, and is dropped here.
+    /// Removes the head of a request from the input, after it was copied.
     pub(crate) fn take_head(&mut self, id: RequestId) {
-        if let Some(connection) = in_work(&mut self.connections, id)
+        if let Some(connection) = handling_connection(&mut self.connections, id)
             && let Some(handling) = connection.handling()
         {
             let count = std::mem::take(&mut handling.head_left) as usize;
-            self.landing.consume(id.slot(), &mut connection.input, count);
+            self.read_buffer.consume(id.slot(), &mut connection.input, count);
         }
     }
 
-    /// The route of a request is to have one made from now on, whatever its handler takes: somebody else needed it.
+    /// From now on creates a request object for the route of this request, even if its handler takes none, because
+    /// other code needed it.
     pub(crate) fn needs_request(&mut self, id: RequestId) {
         if let Some(route) = self.route(id) {
             self.routes.borrow_mut().needs_request(route);
         }
     }
 
-    /// The route of a request; `None` when that does not tell by itself.
+    /// Returns the route of a request; `None` if Lua code has to determine it.
     pub(crate) fn route(&mut self, id: RequestId) -> Option<RouteId> {
         self.handling(id)?.route
     }

@@ -1,19 +1,20 @@
-//! Answers: as a whole, or in pieces behind their head. Length, date and persistence are right by themselves.
+//! Responses: as a whole, or as a head followed by pieces of the body. Length, date and keep-alive are set
+//! automatically.
 
-use super::connection::{Answer, Connection, Expects, NextRequest, State};
+use super::connection::{Connection, Expects, NextRequest, ResponseState, State};
 use super::draft::Draft;
-use super::landing::Landing;
-use super::settings::{AT_ONCE, Clock, DISCARD_MOST, INLINE};
-use super::{RequestId, SPARE, Server, Transport, in_work};
+use super::read_buffer::ReadBuffer;
+use super::settings::{Clock, MAX_COPIED_BODY, MAX_DISCARDED, MAX_QUEUED_BODY};
+use super::{RequestId, SPARE, Server, Transport, handling_connection};
 use crate::codec::http1::body::Framing;
 use crate::codec::http1::head::Method;
 use crate::codec::http1::status::Reject;
-use crate::codec::http1::write::{self, Persistence, ResponseHead, Seen};
+use crate::codec::http1::write::{self, HandlerFields, Persistence, ResponseHead};
 use crate::stream::queue::Sent;
 use bytes::Bytes;
 use slab::Slab;
 
-/// An answer as a whole, beside what its draft has.
+/// A whole response, in addition to the fields of its draft.
 #[derive(Debug)]
 pub(crate) struct Response<'a> {
     /// 200 to 599.
@@ -22,7 +23,7 @@ pub(crate) struct Response<'a> {
     pub(crate) body: Body<'a>,
 }
 
-/// The media type of a body, unless a field names one.
+/// The media type of a body; ignored if a field sets it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind<'a> {
     Text,
@@ -35,32 +36,32 @@ pub(crate) enum Kind<'a> {
 pub(crate) enum Body<'a> {
     None,
     Bytes(&'a [u8]),
-    /// Bytes that stand in many queues.
+    /// Bytes that many queues share.
     Shared(Bytes),
 }
 
-/// What answering came to.
+/// The result of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Responded {
-    /// All of it is queued.
+    /// The whole response is queued.
     Done,
-    /// The body is long. So many bytes of it are gone; the caller sends the rest, see [`Server::send`].
+    /// The body is long, and this number of its bytes are sent. The caller sends the rest, see [`Server::send`].
     Rest(usize),
-    /// An answer was begun before, or the request is over: nothing happened.
+    /// A response was begun before, or the request has ended; the call has no effect.
     Late,
 }
 
-/// What is queued after a piece was.
+/// The state of the queue after a piece was added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Queued {
     pub(crate) bytes: usize,
-    /// The peer takes no more.
+    /// The peer receives nothing from now on.
     pub(crate) failed: bool,
 }
 
 #[cfg(test)]
 impl<'a> Response<'a> {
-    /// An answer 200 with a text.
+    /// A response 200 with a text.
     pub(crate) const fn text(body: &'a [u8]) -> Self {
         Response { status: 200, kind: Kind::Text, body: Body::Bytes(body) }
     }
@@ -79,8 +80,8 @@ impl Body<'_> {
 impl<'a> Kind<'a> {
     fn name(self) -> Option<&'a [u8]> {
         match self {
-            Kind::Text => Some(write::Kind::Text.name()),
-            Kind::Json => Some(write::Kind::Json.name()),
+            Kind::Text => Some(write::DefaultType::Text.name()),
+            Kind::Json => Some(write::DefaultType::Json.name()),
             Kind::Given(name) => Some(name),
             Kind::None => None,
         }
@@ -88,19 +89,19 @@ impl<'a> Kind<'a> {
 }
 
 impl<T: Transport> Connection<T> {
-    /// Decides whether it stays open after the answer whose head is being written. It cannot when the client holds back
-    /// a body that nobody asked for, or when too much of one is left.
+    /// Decides about keep-alive after the response whose head is being written. The connection closes if the client
+    /// still waits to send an unread body, or if the unread rest of a body is too long.
     #[inline]
-    fn settle(&mut self, landing: &Landing, slot: usize, close: bool) -> Persistence {
+    fn decide_keep_alive(&mut self, read_buffer: &ReadBuffer, slot: usize, close: bool) -> Persistence {
         let State::Handling(handling) = &mut self.state else {
             self.next = NextRequest::None;
             return Persistence { keep_alive: false, version: 11 };
         };
         if !handling.body.is_done() {
-            let there = landing.bytes(slot, &self.input).len().saturating_sub(handling.head_left as usize);
+            let there = read_buffer.bytes(slot, &self.input).len().saturating_sub(handling.head_left as usize);
             let left = handling.body.left().unwrap_or(0).saturating_sub(there as u64);
             let held_back = handling.expects == Expects::Continue && there == 0;
-            if held_back || left > 0 && left + handling.body.received() > DISCARD_MOST {
+            if held_back || left > 0 && left + handling.body.received() > MAX_DISCARDED {
                 handling.next = NextRequest::None;
             }
         }
@@ -111,30 +112,30 @@ impl<T: Transport> Connection<T> {
         Persistence { keep_alive: self.next == NextRequest::Follows, version: handling.version }
     }
 
-    /// The head of a whole answer is queued. → whether a body follows
+    /// Records that the head of a whole response is queued. Returns whether a body follows.
     #[inline]
     fn end_head(&mut self) -> bool {
         self.body_from = Some(self.sent + self.queued() as u64);
         let State::Handling(handling) = &mut self.state else {
             return false;
         };
-        handling.answer = Answer::Whole;
+        handling.response_state = ResponseState::Whole;
         handling.method != Method::Head
     }
 }
 
-/// The connection of a request whose answer is open, and its draft, if it has one.
+/// Returns the connection of a request without a response so far, and its draft, if it has one.
 #[inline]
 fn open<T: Transport>(
     connections: &mut Slab<Connection<T>>, id: RequestId,
 ) -> Option<(&mut Connection<T>, Option<Box<Draft>>)> {
-    let connection = in_work(connections, id)?;
-    let draft = connection.handling()?.answer.draft()?.take();
+    let connection = handling_connection(connections, id)?;
+    let draft = connection.handling()?.response_state.draft()?.take();
     Some((connection, draft))
 }
 
 impl<T: Transport> Server<T> {
-    /// Queues the answer to a request.
+    /// Queues the response to a request.
     #[inline]
     pub(crate) fn respond(&mut self, id: RequestId, response: Response<'_>, clock: Clock) -> Responded {
         let Some((connection, draft)) = open(&mut self.connections, id) else {
@@ -142,37 +143,37 @@ impl<T: Transport> Server<T> {
         };
         let slot = id.slot();
         let plain = match (&response, &draft) {
-            (Response { status: 200, kind: Kind::Text, .. }, None) => Some(write::Kind::Text),
-            (Response { status: 200, kind: Kind::Json, .. }, None) => Some(write::Kind::Json),
+            (Response { status: 200, kind: Kind::Text, .. }, None) => Some(write::DefaultType::Text),
+            (Response { status: 200, kind: Kind::Json, .. }, None) => Some(write::DefaultType::Json),
             _ => None,
         };
         let (Some(kind), Body::Bytes(body)) = (plain, &response.body) else {
             return self.respond_set(slot, response, draft, clock);
         };
-        let persists = connection.settle(&self.landing, slot, false);
+        let persists = connection.decide_keep_alive(&self.read_buffer, slot, false);
         let date = self.date.get(clock.unix);
-        let queue = connection.queue(&mut self.queues);
+        let queue = connection.queue(&mut self.spare_queues);
         queue.append(|out| write::plain(out, kind, body.len(), persists, date));
         match connection.end_head() {
             false => Responded::Done,
-            true if body.len() <= INLINE => {
-                connection.weigh(body.len());
-                connection.queue(&mut self.queues).append(|out| out.extend_from_slice(body));
+            true if body.len() <= MAX_COPIED_BODY => {
+                connection.count_body(body.len());
+                connection.queue(&mut self.spare_queues).append(|out| out.extend_from_slice(body));
                 Responded::Done
             }
             true => self.queue_body(slot, response.body),
         }
     }
 
-    /// An answer with a status, fields or a type of its own.
+    /// Queues a response with its own status, fields or media type.
     fn respond_set(
         &mut self, slot: usize, response: Response<'_>, draft: Option<Box<Draft>>, clock: Clock,
     ) -> Responded {
         let (status, length, kind) = (response.status, response.body.length(), response.kind.name());
         let handling = self.connections[slot].handling();
         let is_head = handling.is_some_and(|handling| handling.method == Method::Head);
-        self.write_head(slot, status, draft, clock, |seen| {
-            let framing = Framing::of_whole(status, is_head, length, seen.length);
+        self.write_head(slot, status, draft, clock, |fields| {
+            let framing = Framing::of_whole(status, is_head, length, fields.length);
             let bodied = framing != Framing::None && length > 0 && !write::body_is_empty(status);
             (framing, kind.filter(|_| bodied))
         });
@@ -182,33 +183,34 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Writes a head with the fields of `draft`, which is kept to be used again. `frame` says how its body is framed, and
-    /// of which type it is.
+    /// Writes a head with the fields of `draft`, which is then reused. `frame` returns the framing and the media type
+    /// of the body.
     fn write_head<'k>(
         &mut self, slot: usize, status: u16, draft: Option<Box<Draft>>, clock: Clock,
-        frame: impl FnOnce(&Seen) -> (Framing, Option<&'k [u8]>),
+        frame: impl FnOnce(&HandlerFields) -> (Framing, Option<&'k [u8]>),
     ) -> Framing {
-        // What has to be known of the fields before the head's end is written.
+        // The properties of the fields must be known before the end of the head is written.
         let mut lines = std::mem::take(&mut self.scratch);
         lines.clear();
-        let seen = draft.as_ref().map_or_else(Seen::default, |draft| draft.write(&mut lines));
+        let fields = draft.as_ref().map_or_else(HandlerFields::default, |draft| draft.write(&mut lines));
         if let Some(draft) = draft {
-            self.spare_draft(draft);
+            self.recycle_draft(draft);
         }
-        let (framing, kind) = frame(&seen);
+        let (framing, kind) = frame(&fields);
         let connection = &mut self.connections[slot];
-        let persists = connection.settle(&self.landing, slot, seen.close || framing == Framing::UntilClose);
+        let persists =
+            connection.decide_keep_alive(&self.read_buffer, slot, fields.close || framing == Framing::UntilClose);
         let date = self.date.get(clock.unix);
-        let head = ResponseHead { status, lines: &lines, seen, kind, framing, persists, date };
-        connection.queue(&mut self.queues).append(|out| head.write(out));
+        let head = ResponseHead { status, lines: &lines, fields, kind, framing, persists, date };
+        connection.queue(&mut self.spare_queues).append(|out| head.write(out));
         self.scratch = lines;
         framing
     }
 
-    pub(super) fn spare_draft(&mut self, mut draft: Box<Draft>) {
-        if self.drafts.len() < SPARE {
-            draft.clear();
-            self.drafts.push(draft);
+    pub(super) fn recycle_draft(&mut self, mut draft: Box<Draft>) {
+        if self.spare_drafts.len() < SPARE {
+            draft.reset();
+            self.spare_drafts.push(draft);
         }
     }
 
@@ -217,26 +219,27 @@ impl<T: Transport> Server<T> {
         let connection = &mut self.connections[slot];
         match body {
             Body::None => {}
-            Body::Bytes(bytes) if bytes.len() <= INLINE => {
-                connection.weigh(bytes.len());
-                connection.queue(&mut self.queues).append(|out| out.extend_from_slice(bytes));
+            Body::Bytes(bytes) if bytes.len() <= MAX_COPIED_BODY => {
+                connection.count_body(bytes.len());
+                connection.queue(&mut self.spare_queues).append(|out| out.extend_from_slice(bytes));
             }
             Body::Bytes(bytes) => return self.send_long(slot, bytes),
             Body::Shared(bytes) => {
-                connection.weigh(bytes.len());
-                connection.queue(&mut self.queues).push_shared(bytes);
+                connection.count_body(bytes.len());
+                connection.queue(&mut self.spare_queues).push_shared(bytes);
             }
         }
         Responded::Done
     }
 
-    /// A long body is sent from where it is. Of one that is not too long what the system does not take is copied.
+    /// Sends a long body without a copy. If it is at most [`MAX_QUEUED_BODY`] bytes long, the part that the system does not
+    /// accept is copied.
     fn send_long(&mut self, slot: usize, body: &[u8]) -> Responded {
         let mut taken = 0;
-        self.connections[slot].weigh(body.len());
+        self.connections[slot].count_body(body.len());
         match self.send_queue(slot, body, &mut taken) {
             Ok(Sent::All) => Responded::Done,
-            Ok(_) if body.len() <= AT_ONCE => {
+            Ok(_) if body.len() <= MAX_QUEUED_BODY => {
                 self.queue(slot).append(|out| out.extend_from_slice(&body[taken..]));
                 Responded::Done
             }
@@ -248,8 +251,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Queues the head of an answer whose body follows in pieces. → how these are framed; `None` when an answer was begun
-    /// before, or the request is over
+    /// Queues the head of a response whose body follows in pieces. Returns the framing of the pieces; `None` if a
+    /// response was begun before, or the request has ended.
     pub(crate) fn start(&mut self, id: RequestId, status: u16, kind: Kind<'_>, clock: Clock) -> Option<Framing> {
         let (connection, draft) = open(&mut self.connections, id)?;
         let handling = connection.handling()?;
@@ -257,21 +260,21 @@ impl<T: Transport> Server<T> {
         let slot = id.slot();
         let bodied = write::body_allowed(status) && !write::body_is_empty(status);
         let kind = kind.name().filter(|_| bodied);
-        let frame = |seen: &Seen| (Framing::of_pieces(status, is_head, version, seen.length), kind);
+        let frame = |fields: &HandlerFields| (Framing::of_pieces(status, is_head, version, fields.length), kind);
         let framing = self.write_head(slot, status, draft, clock, frame);
         let pieces = if is_head || !bodied { Framing::None } else { framing };
         let connection = &mut self.connections[slot];
         connection.body_from = Some(connection.sent + connection.queued() as u64);
-        connection.handling()?.answer = Answer::Pieces(pieces);
-        self.note_unflushed(slot);
+        connection.handling()?.response_state = ResponseState::Pieces(pieces);
+        self.mark_unflushed(slot);
         Some(pieces)
     }
 
-    /// Queues a piece of a body that was started; `None` when there is none. How much of it is to be sent is the caller's to
-    /// count.
+    /// Queues a piece of a body that was started; `None` if there is no such body. The caller ensures that the total
+    /// length is right.
     pub(crate) fn chunk(&mut self, id: RequestId, data: &[u8]) -> Option<Queued> {
         let handling = self.handling(id)?;
-        let Answer::Pieces(pieces) = handling.answer else {
+        let ResponseState::Pieces(pieces) = handling.response_state else {
             return None;
         };
         match pieces {
@@ -282,13 +285,13 @@ impl<T: Transport> Server<T> {
         self.queued(id)
     }
 
-    /// The body that was started is complete. `trailers`: field lines behind it, where it is chunked.
+    /// Completes the body that was started. `trailers`: field lines after it, if it is chunked.
     pub(crate) fn finish(&mut self, id: RequestId, trailers: &[u8]) -> Option<Queued> {
         let handling = self.handling(id)?;
-        let Answer::Pieces(pieces) = handling.answer else {
+        let ResponseState::Pieces(pieces) = handling.response_state else {
             return None;
         };
-        handling.answer = Answer::Whole;
+        handling.response_state = ResponseState::Whole;
         if pieces == Framing::Chunked {
             self.append(id.slot(), |out| {
                 out.extend_from_slice(b"0\r\n");
@@ -299,25 +302,25 @@ impl<T: Transport> Server<T> {
         self.queued(id)
     }
 
-    /// Appends to a queue that somebody else flushes, unless the peer takes nothing.
+    /// Appends to a queue that is flushed later, unless the peer has failed.
     fn append(&mut self, slot: usize, write: impl FnOnce(&mut Vec<u8>)) {
         if self.connections[slot].peer != super::connection::Peer::Failed {
             self.queue(slot).append(write);
-            self.note_unflushed(slot);
+            self.mark_unflushed(slot);
         }
     }
 
-    /// Queues a range of a file behind the head of an answer in pieces; false when there is none.
+    /// Queues a range of a file as a piece of a body that was started. Returns false if there is no such body.
     pub(crate) fn push_file(&mut self, id: RequestId, file: T::File, offset: u64, length: u64) -> bool {
-        let answer = self.handling(id).map(|handling| &handling.answer);
-        let is_begun = matches!(answer, Some(Answer::Pieces(Framing::Length(_) | Framing::UntilClose)));
+        let response_state = self.handling(id).map(|handling| &handling.response_state);
+        let is_begun = matches!(response_state, Some(ResponseState::Pieces(Framing::Length(_) | Framing::UntilClose)));
         if is_begun {
             self.queue(id.slot()).push_file(file, offset, length);
         }
         is_begun
     }
 
-    /// Queues an answer that refuses what the connection asked for; the connection closes behind it.
+    /// Queues a response that refuses the request; the connection closes after it.
     #[cold]
     pub(super) fn refuse(&mut self, slot: usize, reject: Reject, clock: Clock) {
         let connection = &mut self.connections[slot];

@@ -1,6 +1,6 @@
-//! What is queued goes out; waits of handlers for their connection.
+//! Sending the queue; waits of handlers for their connection.
 
-use super::connection::{Flush, Peer, State};
+use super::connection::{FlushMark, Peer, State};
 use super::settings::Clock;
 use super::{Interest, RequestId, SPARE, Server, Transport};
 use crate::stream::queue::{Queue, Sent};
@@ -9,15 +9,15 @@ use std::io;
 impl<T: Transport> Server<T> {
     /// The queue of a connection.
     pub(super) fn queue(&mut self, slot: usize) -> &mut Queue<T::File> {
-        self.connections[slot].queue(&mut self.queues)
+        self.connections[slot].queue(&mut self.spare_queues)
     }
 
-    /// Sends what is queued.
+    /// Sends the queue.
     pub(super) fn flush_queue(&mut self, slot: usize) -> io::Result<Sent> {
         self.send_queue(slot, &[], &mut 0)
     }
 
-    /// Sends what is queued and then `borrowed`, of which `taken` bytes are gone.
+    /// Sends the queue and then `borrowed`, of which `taken` bytes were sent before.
     #[inline]
     pub(super) fn send_queue(&mut self, slot: usize, borrowed: &[u8], taken: &mut usize) -> io::Result<Sent> {
         if !borrowed.is_empty() {
@@ -35,43 +35,43 @@ impl<T: Transport> Server<T> {
         if matches!(sent, Ok(Sent::All))
             && let Some(queue) = connection.output.take()
         {
-            self.spare_queue(queue);
+            self.recycle_queue(queue);
         }
         sent
     }
 
-    /// Keeps a queue that is empty.
+    /// Keeps an empty queue for reuse.
     #[inline]
-    pub(super) fn spare_queue(&mut self, queue: Box<Queue<T::File>>) {
-        if self.queues.len() < SPARE {
-            self.queues.push(queue);
+    pub(super) fn recycle_queue(&mut self, queue: Box<Queue<T::File>>) {
+        if self.spare_queues.len() < SPARE {
+            self.spare_queues.push(queue);
         }
     }
 
-    /// The connection's queue goes out before the loop waits, whatever its handler does.
+    /// Marks a connection, so that its queue is sent before the loop waits, whatever its handler does.
     #[inline]
-    pub(super) fn note_unflushed(&mut self, slot: usize) {
+    pub(super) fn mark_unflushed(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        if connection.flush == Flush::AsItComes {
-            connection.flush = Flush::Noted;
+        if connection.flush == FlushMark::Unmarked {
+            connection.flush = FlushMark::Marked;
             self.unflushed.push(slot);
         }
     }
 
-    /// Sends what is queued of connections whose handlers work. To be called before the loop waits.
+    /// Sends the queues of connections whose requests are being handled. Must be called before the loop waits.
     pub(crate) fn flush(&mut self) {
         while let Some(slot) = self.unflushed.pop() {
             let Some(connection) = self.connections.get_mut(slot) else {
                 continue;
             };
-            connection.flush = Flush::AsItComes;
+            connection.flush = FlushMark::Unmarked;
             if matches!(connection.state, State::Handling(_)) {
                 self.flush_handled(slot);
             }
         }
     }
 
-    /// Sends what is queued of a connection whose handler works; goes on when the peer takes more.
+    /// Sends the queue of a connection whose request is being handled. The rest is sent when the peer can receive it.
     pub(super) fn flush_handled(&mut self, slot: usize) {
         let armed = match self.flush_queue(slot) {
             Ok(Sent::All) => return,
@@ -84,20 +84,20 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// The peer takes no more: what is queued is dropped.
+    /// Discards the queue, because the peer receives nothing.
     pub(super) fn fail(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.peer = Peer::Failed;
         if let Some(mut queue) = connection.output.take() {
             queue.clear();
-            self.spare_queue(queue);
+            self.recycle_queue(queue);
         }
     }
 
-    /// Sends what is queued, and behind it `borrowed`, of which `taken` bytes are gone already; moves `taken` on. `None`
-    /// when the peer takes no more, or the request is over.
+    /// Sends the queue, and then `borrowed`, of which `taken` bytes were sent before; updates `taken`. `None` if the
+    /// peer receives nothing, or the request has ended.
     pub(crate) fn send(&mut self, id: RequestId, borrowed: &[u8], taken: &mut usize) -> Option<Sent> {
-        self.in_work(id).filter(|connection| connection.peer != Peer::Failed)?;
+        self.handling_connection(id).filter(|connection| connection.peer != Peer::Failed)?;
         let slot = id.slot();
         let sent = self.send_queue(slot, borrowed, taken).ok();
         if matches!(sent, None | Some(Sent::Short)) {
@@ -106,23 +106,23 @@ impl<T: Transport> Server<T> {
         sent
     }
 
-    /// A task of the request's handler waits from now on. `clock` is the time now. → whether there will be a
-    /// [`super::Work::Resume`]: not when the connection is over
+    /// Begins a wait of a task of the request's handler. `clock` is the current time. Returns whether a
+    /// [`super::Work::Resume`] will follow; false if the connection has failed.
     pub(crate) fn wait(&mut self, id: RequestId, what: Interest, clock: Clock) -> bool {
         let write_time = self.settings.write_time;
-        let Some(connection) = self.in_work(id) else {
+        let Some(connection) = self.handling_connection(id) else {
             return false;
         };
         if connection.peer == Peer::Failed
             || connection.peer == Peer::Ended && what == Interest::End
-            || !connection.transport.is_watched()
+            || !connection.transport.is_registered()
             || connection.transport.arm(what).is_err()
         {
             return false;
         }
-        connection.burst = 0;
+        connection.requests_in_turn = 0;
         if let Some(handling) = connection.handling() {
-            let waits = &mut handling.rare().waits;
+            let waits = &mut handling.extras().waits;
             match what {
                 Interest::Read => waits.read = Some(clock.now),
                 Interest::Write => waits.write = Some(clock.now.saturating_add(write_time)),
@@ -133,17 +133,17 @@ impl<T: Transport> Server<T> {
         true
     }
 
-    /// Bytes of memory that are queued on the connection of a request, and whether the peer takes any.
+    /// Returns the number of unsent bytes of the connection of a request, and whether the peer has failed.
     pub(crate) fn queued(&mut self, id: RequestId) -> Option<super::Queued> {
-        let connection = self.in_work(id)?;
+        let connection = self.handling_connection(id)?;
         Some(super::Queued { bytes: connection.queued(), failed: connection.peer == Peer::Failed })
     }
 
-    /// Bytes of the latest answer of a request's connection behind its head, framing included; without `queued` only
-    /// those that the peer was sent. 0 once the next request is dispatched.
+    /// Returns the number of bytes of the latest response of a request's connection after its head, including framing.
+    /// Without `queued`, only sent bytes are counted. 0 after the next request is dispatched.
     pub(crate) fn sent(&self, id: RequestId, queued: bool) -> u64 {
         let connection = self.connections.get(id.slot());
-        let Some(connection) = connection.filter(|connection| connection.current == id.stamp()) else {
+        let Some(connection) = connection.filter(|connection| connection.request_stamp == id.stamp()) else {
             return 0;
         };
         let waiting = if queued { connection.queued() as u64 } else { 0 };

@@ -1,37 +1,37 @@
-//! What a server is told once, and what it is told with each call: the time.
+//! The settings of a server, and the time that is passed with each call.
 
 use crate::codec::http1::head::Limits;
 
 /// Nanoseconds.
 pub(crate) type Span = u64;
 
-/// Nanoseconds of a clock that never goes back.
+/// Nanoseconds of a monotonic clock.
 pub(crate) type Time = u64;
 
-/// The times of this moment.
+/// The current time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     pub(crate) now: Time,
-    /// Seconds since the epoch, as exact as `Date` needs them.
+    /// Seconds since the Unix epoch, as precise as `Date` needs them.
     pub(crate) unix: u64,
 }
 
-/// The limits of a server. A span of `u64::MAX` has no end.
+/// The limits of a server. A span of `u64::MAX` is unlimited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) head: Limits,
-    /// From the first byte of a head to its blank line.
+    /// The longest time from the first byte of a head to its blank line.
     pub(crate) header_time: Span,
-    /// Between two requests.
+    /// The longest time between two requests.
     pub(crate) keep_alive_time: Span,
-    /// How long a body may take, and how many bytes a second lengthen that.
+    /// The longest time of a body, and the number of bytes that extend it by one second.
     pub(crate) body_time: Span,
     pub(crate) body_rate: f64,
-    /// Without progress in sending.
+    /// The longest time without progress in sending.
     pub(crate) write_time: Span,
-    /// Connections at once; beyond it accepting pauses.
+    /// The most connections at once. At the limit, accepting pauses.
     pub(crate) connections: usize,
-    /// Requests of one connection.
+    /// The most requests of one connection.
     pub(crate) requests: Option<u64>,
 }
 
@@ -51,30 +51,33 @@ impl Default for Settings {
     }
 }
 
-/// How much of an unread body is read and dropped to keep the connection; beyond it, it closes.
-pub(super) const DISCARD_MOST: u64 = 256 * 1024;
+/// The most bytes of an unread body that are read and discarded to keep the connection. A connection with a longer rest
+/// closes.
+pub(super) const MAX_DISCARDED: u64 = 256 * 1024;
 
-/// So many requests in a row without a wait; then other connections get their turn.
-pub(super) const BURST: u8 = 64;
+/// The number of requests that a connection may have in one turn; then other connections get theirs.
+pub(super) const REQUEST_BUDGET: u8 = 64;
 
-/// So many bytes of a body count as much as a request.
-pub(super) const QUANTUM: usize = 16 * 1024;
+/// This number of bytes of a body counts as one request.
+pub(super) const BYTES_PER_REQUEST: usize = 16 * 1024;
 
-/// How much may be queued before the next pipelined request is looked at.
-pub(super) const QUEUE_MOST: usize = 64 * 1024;
+/// The most queued bytes with which the next pipelined request is parsed.
+pub(super) const MAX_QUEUE_TO_PARSE: usize = 64 * 1024;
 
-/// So many reads of a connection in a row; then others get their turn.
-pub(super) const READS: u8 = 32;
+/// The number of reads in one turn of a connection.
+pub(super) const READ_BUDGET: u8 = 32;
 
-/// A body up to this size is copied behind its head; a longer one is sent from where it is.
-pub(super) const INLINE: usize = 16 * 1024;
+/// A body up to this size is copied after its head; a longer one is sent without a copy.
+pub(super) const MAX_COPIED_BODY: usize = 16 * 1024;
 
-/// Of a body up to this size, what the system does not take at once is copied; the rest of a longer one is the caller's.
-pub(crate) const AT_ONCE: usize = 256 * 1024;
+/// The size up to which the part of a body that the system does not accept is copied. The caller sends the rest of a
+/// longer body.
+pub(crate) const MAX_QUEUED_BODY: usize = 256 * 1024;
 
-/// How long what a client still sends is read behind the last answer, so that this is not lost by a reset.
+/// How long bytes that a client still sends after the last response are read, so that a reset does not discard the
+/// response.
 pub(super) const LINGER: Span = 2_000_000_000;
 
-/// Connections that are closed at once to make room for others, and how long they must have been idle.
-pub(super) const SHED_MOST: usize = 16;
+/// The most connections that are closed at once to make room for others, and how long they must have been idle.
+pub(super) const MAX_SHED: usize = 16;
 pub(super) const SHED_AFTER: Span = 1_000_000_000;

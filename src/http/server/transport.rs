@@ -1,46 +1,49 @@
-//! What a connection stands on: a plain socket, TLS, or memory in tests.
+//! The transport of a connection: a plain socket, TLS, or memory in tests.
 
 use crate::stream::queue::{Moved, Sink};
 use std::io;
 
-/// The bytes below a connection. Nothing here waits.
+/// The byte stream below a connection. No method waits.
 pub(crate) trait Transport: Sink {
-    /// Reads what is there; `Done(0)` is the peer's end.
+    /// Reads the available bytes. `Done(0)`: the peer has closed its sending side.
     fn receive(&mut self, room: &mut [u8]) -> io::Result<Moved<usize>>;
 
-    /// Whether a read may find something: not after a short one, until the next event.
+    /// Whether a read may return data: not after a short read, until the next event.
     fn may_receive(&self) -> bool;
 
-    /// Whether bytes have come that were not read. One system call.
+    /// Whether unread bytes are available. Makes one system call.
     fn has_unread(&self) -> bool;
 
-    /// Asks for one event. An error means that none will come.
+    /// Requests one event.
+    ///
+    /// # Errors
+    /// No event will come.
     fn arm(&mut self, interest: Interest) -> io::Result<()>;
 
-    /// Whether events will come at all.
-    fn is_watched(&self) -> bool;
+    /// Whether events are reported.
+    fn is_registered(&self) -> bool;
 
-    /// The peer reads our end behind what was sent.
+    /// Closes the sending side; the peer reads the end after the bytes sent.
     fn end_sending(&mut self) -> io::Result<()>;
 
-    /// Idempotent.
+    /// Closes the transport. Idempotent.
     fn close(&mut self);
 }
 
-/// What an event is to tell; what a handler waits for.
+/// The event that is requested, or for which a handler waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Interest {
     Read,
     Write,
-    /// The peer has ended its side.
+    /// The peer has closed its sending side.
     End,
 }
 
-/// What an event tells.
+/// The content of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Readiness {
     pub(crate) read: bool,
     pub(crate) write: bool,
-    /// The peer has ended its side, or there is an error.
-    pub(crate) over: bool,
+    /// The peer has closed its sending side, or there is an error.
+    pub(crate) closed: bool,
 }

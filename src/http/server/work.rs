@@ -1,51 +1,51 @@
-//! What is to be done next, from events and answers to requests.
+//! The next work of the server, from events and responses to requests.
 
-use super::connection::{Client, Handling, NextRequest, Peer, Place, State, Waits};
-use super::request::Look;
-use super::settings::{BURST, Clock, QUEUE_MOST, READS};
+use super::connection::{Client, Handling, NextRequest, Peer, QueueState, State, Waits};
+use super::request::Parsed;
+use super::settings::{Clock, MAX_QUEUE_TO_PARSE, READ_BUDGET, REQUEST_BUDGET};
 use super::{ConnectionId, Interest, Phase, Readiness, RequestId, Server, Transport};
 use crate::codec::http1::body::Incoming;
 use crate::http::router::routes::{RouteId, Takes};
 use crate::stream::queue::{Moved, Sent};
 
-/// What whoever drives the server has to do.
+/// Work for the driver of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
-    /// A request is to be handled.
+    /// Handle a request.
     Dispatch { id: RequestId, plan: Plan },
-    /// A task that waits on a request is to go on.
-    Resume { id: RequestId, why: Why },
-    /// A connection has left, for which somebody waits.
-    Room,
-    /// Nothing now.
+    /// Resume a task that waits on a request.
+    Resume { id: RequestId, reason: ResumeReason },
+    /// A connection has closed, for which the driver waits.
+    ConnectionClosed,
+    /// There is no work now.
     Idle,
 }
 
-/// Who handles a request.
+/// How the handler of a request is determined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Plan {
-    /// The route's own handler.
+    /// Call the route's own handler.
     Handle { route: RouteId, takes: Takes },
-    /// That has to be found out: there is middleware, or the route alone does not tell.
+    /// Lua code has to determine it: there is middleware, or the route is not known.
     Choose { route: Option<RouteId> },
 }
 
-/// Why a task goes on.
+/// The reason why a task is resumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Why {
+pub(crate) enum ResumeReason {
     Readable,
     Writable,
-    /// The peer has ended its side.
+    /// The peer has closed its sending side.
     PeerEnded,
-    /// The body has come in too slowly.
+    /// The body has arrived too slowly.
     ReadTimeOut,
-    /// The peer has taken nothing for too long.
+    /// The peer has received nothing for too long.
     WriteTimeOut,
     /// The connection is closed.
     Closed,
 }
 
-/// What filling came to.
+/// The result of a read.
 pub(super) enum Filled {
     Some,
     End,
@@ -54,49 +54,49 @@ pub(super) enum Filled {
 }
 
 impl<T: Transport> Server<T> {
-    /// How many connections have something to do; about, since some may have ended since.
-    pub(crate) fn due(&self) -> usize {
-        self.due.len() + usize::from(self.current.is_some()) + self.told.len()
+    /// The number of connections that have work. It is approximate, because some may have closed.
+    pub(crate) fn work_count(&self) -> usize {
+        self.ready_queue.len() + usize::from(self.current.is_some()) + self.notifications.len()
     }
 
-    /// What is to be done next.
+    /// Returns the next work.
     #[inline]
     pub(crate) fn next(&mut self, clock: Clock) -> Work {
-        if !self.told.is_empty()
-            && let Some(work) = self.told.pop_front()
+        if !self.notifications.is_empty()
+            && let Some(work) = self.notifications.pop_front()
         {
             return work;
         }
-        while let Some(slot) = self.current.take().or_else(|| self.due.pop_front()) {
+        while let Some(slot) = self.current.take().or_else(|| self.ready_queue.pop_front()) {
             let Some(connection) = self.connections.get_mut(slot) else {
                 continue;
             };
-            connection.place = Place::Waiting;
+            connection.queue_state = QueueState::Outside;
             if let Some(work) = self.advance(slot, clock) {
                 return work;
             }
         }
-        self.told.pop_front().unwrap_or(Work::Idle)
+        self.notifications.pop_front().unwrap_or(Work::Idle)
     }
 
-    /// The connection has something to do.
+    /// Adds a connection to the ready queue, unless it is there.
     #[inline]
     pub(super) fn enqueue(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        if connection.place == Place::Waiting {
-            connection.place = Place::Due;
-            self.due.push_back(slot);
+        if connection.queue_state == QueueState::Outside {
+            connection.queue_state = QueueState::Queued;
+            self.ready_queue.push_back(slot);
         }
     }
 
-    /// A connection has events.
+    /// Reports events of a connection.
     #[inline]
     pub(crate) fn ready(&mut self, id: ConnectionId, events: Readiness, clock: Clock) {
         let slot = id.slot();
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
-        if connection.born != id.stamp() {
+        if connection.stamp != id.stamp() {
             return;
         }
         match connection.state {
@@ -105,7 +105,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Those that a handler's connection has events for go on.
+    /// Resumes the tasks of a handler for which its connection has events.
     #[cold]
     fn wake(&mut self, slot: usize, events: Readiness, clock: Clock) {
         let connection = &mut self.connections[slot];
@@ -113,27 +113,27 @@ impl<T: Transport> Server<T> {
         let mut waits = Waits::default();
         if let State::Handling(handling) = &mut connection.state {
             waits = handling.waits();
-            if waits.read.is_some() && (events.read || events.over) {
+            if waits.read.is_some() && (events.read || events.closed) {
                 handling.end_read_wait(clock.now);
-                self.told.push_back(Work::Resume { id, why: Why::Readable });
+                self.notifications.push_back(Work::Resume { id, reason: ResumeReason::Readable });
             }
-            if waits.end && events.over {
-                handling.rare().waits.end = false;
-                self.told.push_back(Work::Resume { id, why: Why::PeerEnded });
+            if waits.end && events.closed {
+                handling.extras().waits.end = false;
+                self.notifications.push_back(Work::Resume { id, reason: ResumeReason::PeerEnded });
             }
-            if waits.write.is_some() && (events.write || events.over) {
-                handling.rare().waits.write = None;
-                self.told.push_back(Work::Resume { id, why: Why::Writable });
+            if waits.write.is_some() && (events.write || events.closed) {
+                handling.extras().waits.write = None;
+                self.notifications.push_back(Work::Resume { id, reason: ResumeReason::Writable });
             }
         }
-        // Nobody waits, and what is queued goes on.
+        // No task waits to write, so the server sends the queue.
         if waits.write.is_none() && events.write && !self.connections[slot].is_flushed() {
             self.flush_handled(slot);
         }
         self.set_wait_deadline(slot);
     }
 
-    /// Goes on with a connection that no handler works on, until there is a request, or it has to wait.
+    /// Advances a connection without a handler until there is a request, or the connection has to wait.
     #[inline]
     fn advance(&mut self, slot: usize, clock: Clock) -> Option<Work> {
         loop {
@@ -150,20 +150,20 @@ impl<T: Transport> Server<T> {
                     connection.state = State::after(body);
                 }
             }
-            let looks = connection.next == NextRequest::Follows && connection.queued() < QUEUE_MOST;
-            let has_bytes = !self.landing.bytes(slot, &connection.input).is_empty();
-            if looks && (has_bytes || matches!(connection.state, State::Discarding { .. })) {
-                // One that pipelines without end must not keep others from their turn.
-                if connection.burst >= BURST && has_bytes {
-                    connection.burst = 0;
-                    self.give_way(slot, clock);
+            let may_parse = connection.next == NextRequest::Follows && connection.queued() < MAX_QUEUE_TO_PARSE;
+            let has_bytes = !self.read_buffer.bytes(slot, &connection.input).is_empty();
+            if may_parse && (has_bytes || matches!(connection.state, State::Discarding { .. })) {
+                // A client that pipelines without end must not take the turns of others.
+                if connection.requests_in_turn >= REQUEST_BUDGET && has_bytes {
+                    connection.requests_in_turn = 0;
+                    self.yield_turn(slot, clock);
                     return None;
                 }
-                match self.look(slot, clock) {
-                    Look::Request(route) => return Some(self.dispatch(slot, route)),
-                    Look::Refused(reject) => self.refuse(slot, reject, clock),
-                    Look::Over => self.connections[slot].next = NextRequest::None,
-                    Look::More => {}
+                match self.parse_next(slot, clock) {
+                    Parsed::Request(route) => return Some(self.dispatch(slot, route)),
+                    Parsed::Refused(reject) => self.refuse(slot, reject, clock),
+                    Parsed::End => self.connections[slot].next = NextRequest::None,
+                    Parsed::More => {}
                 }
             }
             let connection = &mut self.connections[slot];
@@ -171,7 +171,7 @@ impl<T: Transport> Server<T> {
                 match self.flush_queue(slot) {
                     Ok(Sent::All) => {}
                     Ok(Sent::Blocked | Sent::Turn) => {
-                        self.block(slot, clock);
+                        self.wait_writable(slot, clock);
                         return None;
                     }
                     Ok(Sent::Short) | Err(_) => {
@@ -184,14 +184,14 @@ impl<T: Transport> Server<T> {
                 self.close_gently(slot, clock);
                 return None;
             }
-            // A request may be among what was read already.
-            if !looks {
+            // The bytes read so far may contain a request.
+            if !may_parse {
                 continue;
             }
             match self.fill(slot) {
                 Filled::Some => {}
                 Filled::WouldBlock => {
-                    self.rest(slot, clock);
+                    self.park(slot, clock);
                     return None;
                 }
                 Filled::End | Filled::Failed => {
@@ -202,8 +202,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Reads once, unless it is known that nothing is there, or others are to get their turn: then the connection is
-    /// armed for reading.
+    /// Reads once. If it is certain that nothing is available, or if other connections must get their turn, arms the
+    /// connection for reading instead.
     #[inline]
     pub(super) fn fill(&mut self, slot: usize) -> Filled {
         let mut connection = &mut self.connections[slot];
@@ -212,15 +212,15 @@ impl<T: Transport> Server<T> {
             Peer::Ended => return Filled::End,
             Peer::Failed => return Filled::Failed,
         }
-        if connection.reads < READS && connection.transport.may_receive() {
-            connection.reads += 1;
-            if let Some(other) = self.landing.other_owner(slot) {
+        if connection.reads_in_turn < READ_BUDGET && connection.transport.may_receive() {
+            connection.reads_in_turn += 1;
+            if let Some(other) = self.read_buffer.other_owner(slot) {
                 if let Some(owner) = self.connections.get_mut(other) {
-                    self.landing.spill(&mut owner.input);
+                    self.read_buffer.spill(&mut owner.input);
                 }
                 connection = &mut self.connections[slot];
             }
-            match self.landing.fill(slot, &mut connection.input, &mut connection.transport) {
+            match self.read_buffer.fill(slot, &mut connection.input, &mut connection.transport) {
                 Ok(Moved::Done(0)) => {
                     connection.peer = Peer::Ended;
                     return Filled::End;
@@ -230,33 +230,33 @@ impl<T: Transport> Server<T> {
                 Err(_) => return Filled::Failed,
             }
         }
-        connection.reads = 0;
+        connection.reads_in_turn = 0;
         if connection.transport.arm(Interest::Read).is_ok() { Filled::WouldBlock } else { Filled::Failed }
     }
 
-    /// Nothing is to be done for the connection until it has events, which it is armed for.
+    /// Lets the connection wait for the events for which it is armed.
     #[inline]
-    fn rest(&mut self, slot: usize, clock: Clock) {
+    fn park(&mut self, slot: usize, clock: Clock) {
         let settings = &self.settings;
         let connection = &mut self.connections[slot];
-        connection.burst = 0;
-        let due = match &mut connection.state {
+        connection.requests_in_turn = 0;
+        let deadline = match &mut connection.state {
             State::Idle => clock.now.saturating_add(settings.keep_alive_time),
             State::Head { since, .. } => since.saturating_add(settings.header_time),
             State::Discarding { since, .. } => since.get_or_insert(clock.now).saturating_add(settings.body_time),
             State::Blocked { .. } => clock.now.saturating_add(settings.write_time),
             State::Handling(_) | State::Lingering => return,
         };
-        let falls_idle = self.phase == Phase::Settled && matches!(connection.state, State::Idle);
-        // The system may refuse to tell of its events: it would wait for ever.
-        if falls_idle || !connection.transport.is_watched() {
+        let falls_idle = self.phase == Phase::Draining && matches!(connection.state, State::Idle);
+        // If the system refused the registration, the connection would wait forever.
+        if falls_idle || !connection.transport.is_registered() {
             return self.close(slot);
         }
-        self.act_by(slot, due);
+        self.set_deadline(slot, deadline);
     }
 
-    /// Waits until the peer takes more.
-    fn block(&mut self, slot: usize, clock: Clock) {
+    /// Lets the connection wait until the peer receives more.
+    fn wait_writable(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
         let body = match &mut connection.state {
             State::Discarding { body, .. } => std::mem::replace(body, Incoming::NONE),
@@ -264,20 +264,20 @@ impl<T: Transport> Server<T> {
         };
         connection.state = State::Blocked { body };
         match connection.transport.arm(Interest::Write) {
-            Ok(()) => self.rest(slot, clock),
+            Ok(()) => self.park(slot, clock),
             Err(_) => self.close(slot),
         }
     }
 
-    /// Sends what is queued, and goes on in the next round.
-    fn give_way(&mut self, slot: usize, clock: Clock) {
+    /// Sends the queue, and continues in the next round.
+    fn yield_turn(&mut self, slot: usize, clock: Clock) {
         match self.flush_queue(slot) {
             Ok(Sent::Short) | Err(_) => self.close(slot),
-            Ok(_) => self.block(slot, clock),
+            Ok(_) => self.wait_writable(slot, clock),
         }
     }
 
-    /// Begins the request that was found.
+    /// Begins the request whose head was parsed.
     #[inline]
     fn dispatch(&mut self, slot: usize, route: Option<RouteId>) -> Work {
         let stamp = self.stamp();
@@ -285,26 +285,26 @@ impl<T: Transport> Server<T> {
         let connection = &mut self.connections[slot];
         let id = RequestId::new(slot, stamp);
         self.parsed = Some(id);
-        connection.current = stamp;
+        connection.request_stamp = stamp;
         connection.body_from = None;
-        connection.burst += 1;
+        connection.requests_in_turn += 1;
         connection.requests = connection.requests.saturating_add(1);
         let mut handling = Handling::of(head, route);
-        connection.client = if head.keep_alive { Client::MayGoOn } else { Client::SendsNoMore };
+        connection.client = if head.keep_alive { Client::MaySend } else { Client::Finished };
         if self.settings.requests.is_some_and(|most| connection.requests >= most) {
             handling.next = NextRequest::None;
         }
         let queued = connection.output.is_some();
         connection.state = State::Handling(handling);
         if queued {
-            self.note_unflushed(slot);
+            self.mark_unflushed(slot);
         }
         if self.phase >= Phase::Stopping {
-            self.end_with_last(slot);
+            self.announce_end(slot);
         }
         let routes = self.routes.borrow();
         let plan = match route {
-            Some(route) if !routes.is_wrapped() => Plan::Handle { route, takes: routes.takes(route) },
+            Some(route) if !routes.has_middleware() => Plan::Handle { route, takes: routes.takes(route) },
             route => Plan::Choose { route },
         };
         Work::Dispatch { id, plan }
@@ -312,7 +312,7 @@ impl<T: Transport> Server<T> {
 }
 
 impl State {
-    /// That of a connection whose request is answered, of whose body that is left.
+    /// Returns the state of a connection after a response; `body` is the unread rest of the request's body.
     pub(super) fn after(body: Incoming) -> State {
         if body.is_done() { State::Idle } else { State::Discarding { body, since: None } }
     }

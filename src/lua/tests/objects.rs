@@ -3,7 +3,7 @@
 use super::{SHOW, run, show};
 use crate::lua::{
     Argument, ByteSource, BytesOf, Call, Fault, Field, Function, FunctionTable, Kind, List, New, NewFromFactory,
-    NewTailed, NewWith, Next, Object, Outcome, Pushing, Row, StoredInField, StoredInTable, TableAt, TailSlice,
+    NewTailed, NewWith, Next, Object, Outcome, Pushing, Record, StoredInField, StoredInTable, TableAt, TailSlice,
     TailedFactory, TailedSource, Value, functions, then,
 };
 use std::cell::Cell;
@@ -172,15 +172,17 @@ fn note(call: &mut Call<'_>) -> Result<StoredInTable<Argument, Argument>, Fault>
     Ok(StoredInTable { table, key, value })
 }
 
-type Served = (NewTailed<Text, 0>, Row<(Argument, i64)>);
+type Served = (NewTailed<Text, 0>, Record<(Argument, i64)>);
 
 /// `serve(f, metatable)`: calls `f` with a new object and a new table, and returns its result.
 fn serve(call: &mut Call<'_>) -> Result<Pushing<Served>, Fault> {
+    let first_key = call.create("object")?;
+    call.create("number")?;
     let function = call.push(Argument(1))?;
     let source = Text("head".to_string());
-    let row = Row { items: (Argument(function + 1), 42), named: 2, metatable: Some(2) };
+    let record = Record { first_key, values: (Argument(function + 1), 42), room: 2, metatable: Some(2) };
     let tailed = NewTailed { source, fields: [] };
-    Ok(Next::call(2, then(served), 5).pushing((tailed, row)))
+    Ok(Next::call(2, then(served), 5).pushing((tailed, record)))
 }
 
 fn served(call: &mut Call<'_>, outcome: Outcome) -> Result<(i64, Argument), Fault> {
@@ -275,8 +277,8 @@ fn values_are_stored_in_tables_and_in_tables_of_a_field() {
 #[test]
 fn a_called_function_gets_values_that_allocate() {
     let code = "local meta = { name = 'meta' }
-        local kept, text = b.serve(function(head, row)
-            return show(row[1] == head, row[2], getmetatable(row).name, (head:read()))
+        local kept, text = b.serve(function(head, record)
+            return show(record.object == head, record.number, getmetatable(record).name, (head:read()))
         end, meta)
         return show(kept, text)";
     assert_eq!(run(&format!("{SHOW} {code}")), "5 true 42 meta 7");

@@ -1,13 +1,13 @@
-//! `http.answers`: the responses of a stream as `lualib/lio/http/client` reads them, and their heads. Nothing
-//! here waits: a call that would block returns `false` with the stream armed for reading.
+//! `http.responses`: the responses of a connection, and their heads, for `lualib/lio/http/client`. No function waits:
+//! a call that would block returns `false`, with the connection armed for reading.
 
 use super::fields::{strings, table};
 use super::limit::{NO_LIMIT, limit};
 use crate::codec::http1::fields::{Fields, MAX_FIELDS, NO_FIELDS};
-use crate::codec::http1::response_head::Asked;
+use crate::codec::http1::response_head::RequestKind;
 use crate::codec::http1::section;
 use crate::codec::http1::status::Reject;
-use crate::http::client::{Data, Found, ResponseHead, Responses};
+use crate::http::client::{Data, ResponseHead, ResponseRead, Responses};
 use crate::lua::{
     BytesOf, Call, Fault, Field, Function, FunctionTable, NewTailed, NewWith, Nil, Object, TailedSource, Value, failed,
     functions, results,
@@ -18,17 +18,17 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 
 impl Object for Responses {
-    const NAME: &'static str = "lio.http.answers";
+    const NAME: &'static str = "lio.http.responses";
     const USER_VALUES: i32 = 1;
     const METHODS: FunctionTable = functions! {
         expect, head, piece, body, trailers, has_begun, is_complete, is_reusable, is_quiet,
     };
 }
 
-/// The stream that they come from.
+/// The connection of the responses.
 const STREAM: Field<Responses> = Field::new(1);
 
-/// What heads are parsed with, one for a VM.
+/// The table for parsing heads, one for each VM.
 struct Table(RefCell<Box<Fields>>);
 
 impl Default for Table {
@@ -37,7 +37,7 @@ impl Default for Table {
     }
 }
 
-/// A head as Lua holds it; its bytes lie behind it.
+/// The Lua object of a head; its bytes follow in memory.
 #[derive(Clone, Copy)]
 pub(crate) struct KeptHead {
     version: u8,
@@ -60,7 +60,7 @@ impl TailedSource for ResponseHead {
 }
 
 results! {
-    /// What reading comes to.
+    /// The result of a read.
     enum Reply {
         Head((i64, NewTailed<ResponseHead, 0>)),
         Lent(BytesOf<Connection>),
@@ -71,20 +71,20 @@ results! {
     }
 }
 
-/// What is no data: `false`, `nil`, or `nil, message, code`.
-fn reply<T>(found: Found<T>) -> Reply {
+/// Converts a result without data: `false`, `nil`, or `nil, message, code`.
+fn reply<T>(found: ResponseRead<T>) -> Reply {
     let (message, code) = match found {
-        Found::There(_) | Found::End => return Reply::End(Nil),
-        Found::WouldBlock => return Reply::WouldBlock(false),
-        Found::Truncated => ("the connection ended within the answer", "truncated"),
-        Found::Refused(Reject { status: 413 | 431, reason }) => (reason, "too long"),
-        Found::Refused(Reject { reason, .. }) => (reason, "protocol"),
+        ResponseRead::Ready(_) | ResponseRead::End => return Reply::End(Nil),
+        ResponseRead::WouldBlock => return Reply::WouldBlock(false),
+        ResponseRead::Truncated => ("the connection ended within the response", "truncated"),
+        ResponseRead::Refused(Reject { status: 413 | 431, reason }) => (reason, "too long"),
+        ResponseRead::Refused(Reject { reason, .. }) => (reason, "protocol"),
     };
     Reply::Refused((Nil, message, code))
 }
 
-/// `http.answers(stream, bytes, fields)` → the responses of a stream, with these limits of a header
-/// section: its bytes and its number of fields (256 at most).
+/// `http.responses(stream, bytes, fields)`: returns the responses of a connection, with these limits of a header
+/// section: its bytes, and its number of fields (at most 256).
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     call.object::<Connection>(1)?;
     let bytes = call.integer_in(2, 1..=1 << 30, "header limit")? as usize;
@@ -92,129 +92,129 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     Ok(NewWith::new(Responses::new((bytes, fields)), [(STREAM, 1)]))
 });
 
-/// The responses at argument 1, their stream, and where that lies on the stack.
+/// Returns the responses at argument 1, their stream, and its stack index.
 fn parts<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Responses, &'c mut Stream, i32), Fault> {
     call.object::<Responses>(1)?;
     let index = call.field(1, STREAM)?;
     match call.object_pair::<Responses, Connection>(1, index) {
         Ok((responses, connection)) => Ok((responses, connection, index)),
-        Err(_) => Err(Fault::message("the stream of the answers is gone")),
+        Err(_) => Err(Fault::message("the connection of the responses is missing")),
     }
 }
 
-/// `x:expect(is_head)`: a request goes out, HEAD or another.
+/// `x:expect(is_head)`: begins a request, HEAD or another.
 fn expect(call: &mut Call<'_>) -> Result<(), Fault> {
-    let asked = if call.is_true(2) { Asked::Head } else { Asked::Other };
-    parts(call)?.0.expect(asked);
+    let request = if call.is_true(2) { RequestKind::Head } else { RequestKind::Other };
+    parts(call)?.0.expect(request);
     Ok(())
 }
 
-/// `x:head()` → status, head: of the next response, interim ones included; `false` would block;
-/// `nil, message, code`: `"truncated"`, `"protocol"`, `"too long"`, or a word of the system's.
+/// `x:head()`: returns status and head of the next response, including interim ones; `false` if it would block; or
+/// `nil, message, code`: `"truncated"`, `"protocol"`, `"too long"`, or a code of the system.
 fn head(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let table = call.shared::<Table>()?;
     let (responses, stream, _) = parts(call)?;
     let found = responses.head(stream, &mut table.0.borrow_mut());
     Ok(match found.map_err(failed("recv"))? {
-        Found::There(source) => Reply::Head((source.status.into(), NewTailed { source, fields: [] })),
+        ResponseRead::Ready(source) => Reply::Head((source.status.into(), NewTailed { source, fields: [] })),
         other => reply(other),
     })
 }
 
-/// Hands body data over.
+/// Returns body data.
 fn lend(stream: &mut Stream, index: i32, Data { data, consume }: Data) -> Reply {
     stream.consume(data.start);
     stream.lend(data.len(), consume - data.start);
     Reply::Lent(BytesOf::at(index))
 }
 
-/// `x:piece([limit])` → the next piece of the body; `nil` at its end; `false` would block; `nil, message,
-/// code` as for `head`, `"too long"` when the body has or announces more than `limit` bytes.
+/// `x:piece([limit])`: returns the next piece of the body; `nil` at its end; `false` if it would block; or `nil,
+/// message, code` as for `head`, `"too long"` if the body has or announces more than `limit` bytes.
 fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let (responses, stream, index) = parts(call)?;
     Ok(match responses.piece(stream, limit).map_err(failed("recv"))? {
-        Found::There(data) => lend(stream, index, data),
+        ResponseRead::Ready(data) => lend(stream, index, data),
         other => reply(other),
     })
 }
 
-/// `x:body([limit])` → the rest of the body as one string; else as for `piece`.
+/// `x:body([limit])`: returns the rest of the body as one string; otherwise as for `piece`.
 fn body(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let (responses, stream, index) = parts(call)?;
     Ok(match responses.whole(stream, limit).map_err(failed("recv"))? {
-        Found::There(data) => lend(stream, index, data),
-        Found::End => Reply::Bytes(responses.take_collected()),
+        ResponseRead::Ready(data) => lend(stream, index, data),
+        ResponseRead::End => Reply::Bytes(responses.take_collected()),
         other => reply(other),
     })
 }
 
-/// `x:trailers()` → table of lower-case name to value of the fields behind a chunked body, once it was
-/// read; repeated ones joined.
+/// `x:trailers()`: returns a table of lower-case names to values of the trailer section of a chunked body after it was
+/// read; repeated fields are joined.
 fn trailers(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(table(parts(call)?.0.trailers()))
 }
 
-/// `x:has_begun()` → whether bytes of a response have come since `expect`.
+/// `x:has_begun()`: returns whether bytes of a response have arrived since `expect`.
 fn has_begun(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (responses, stream, _) = parts(call)?;
     Ok(responses.has_begun(stream))
 }
 
-/// `x:is_complete()` → whether the final response has come and its body was read to the end.
+/// `x:is_complete()`: returns whether the final response has arrived and its body was read completely.
 fn is_complete(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(parts(call)?.0.is_complete())
 }
 
-/// `x:is_reusable()` → whether another request may be sent.
+/// `x:is_reusable()`: returns whether another request may be sent.
 fn is_reusable(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (responses, stream, _) = parts(call)?;
     Ok(responses.is_reusable(stream))
 }
 
-/// `x:is_quiet()` → whether the peer has neither sent anything nor ended its side, as the system knows; the
-/// stream is armed for reading then.
+/// `x:is_quiet()`: returns whether the peer has neither sent anything nor closed its sending side, according to the
+/// system; if so, the connection is armed for reading.
 fn is_quiet(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (_, stream, _) = parts(call)?;
     Ok(!stream.is_closed() && stream.is_quiet())
 }
 
-/// The reason phrase of the head at argument 1, and its header section.
+/// Returns the reason phrase of the head at argument 1, and its header section.
 fn kept<'c>(call: &'c Call<'_>) -> Result<(&'c [u8], &'c [u8]), Fault> {
     let (_, bytes) = call.tail::<KeptHead>(1)?;
     let end = memchr::memchr(b'\r', bytes).unwrap_or(bytes.len());
     Ok((&bytes[..end], &bytes[end..]))
 }
 
-/// `head:reason()` → the reason phrase, which may be empty.
+/// `head:reason()`: returns the reason phrase, which may be empty.
 fn reason(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     Ok(kept(call)?.0.to_vec())
 }
 
-/// `head:version()` → `"1.0"` or `"1.1"`.
+/// `head:version()`: returns `"1.0"` or `"1.1"`.
 fn version(call: &mut Call<'_>) -> Result<&'static str, Fault> {
     Ok(if call.object::<KeptHead>(1)?.version == 10 { "1.0" } else { "1.1" })
 }
 
-/// `head:field(name)` → the value, several joined by `, `, or nil. Case-blind.
+/// `head:field(name)`: returns the value, with several values joined by `, `, or nil. Case-insensitive.
 fn field(call: &mut Call<'_>) -> Result<Option<Vec<u8>>, Fault> {
     let name = call.bytes(2)?;
     Ok(section::joined(kept(call)?.1, name).map(Cow::into_owned))
 }
 
-/// `head:field_all(name)` → list of the values, in order.
+/// `head:field_all(name)`: returns a list of the values, in order.
 fn field_all(call: &mut Call<'_>) -> Result<Value, Fault> {
     let name = call.bytes(2)?;
     Ok(strings(section::values(kept(call)?.1, name)))
 }
 
-/// `head:fields()` → table of lower-case name to value; repeated ones joined.
+/// `head:fields()`: returns a table of lower-case names to values; repeated fields are joined.
 fn fields(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(table(kept(call)?.1))
 }
 
-/// `head:list()` → flat list of names and values, as sent and in order.
+/// `head:list()`: returns a flat list of names and values, as sent and in order.
 fn list(call: &mut Call<'_>) -> Result<Value, Fault> {
     let fields = section::fields(kept(call)?.1);
     Ok(strings(fields.flat_map(|(name, value)| [name, value])))

@@ -1,9 +1,9 @@
-//! Fields of a section as Lua gets them.
+//! Header sections as Lua tables.
 
 use crate::codec::http1::section;
 use crate::lua::Value;
 
-/// Lower-case name to value; repeated ones joined.
+/// Returns a table of lower-case names to values; repeated fields are joined.
 pub(super) fn table(section: &[u8]) -> Value {
     let named = section::fields(section).map(|(name, _)| {
         let value = section::joined(section, name).unwrap_or_default();
@@ -12,12 +12,12 @@ pub(super) fn table(section: &[u8]) -> Value {
     Value::Map(named.collect())
 }
 
-/// A list of strings.
+/// Returns a list of strings.
 pub(super) fn strings<'v>(values: impl Iterator<Item = &'v [u8]>) -> Value {
     Value::List(values.map(|value| Value::String(value.to_vec())).collect())
 }
 
-/// Lower-case name to value; of a repeated one the last.
+/// Returns a table of lower-case names to values; of a repeated field, the last value.
 pub(super) fn lowered<'v>(fields: impl Iterator<Item = (&'v [u8], &'v [u8])>) -> Value {
     Value::Map(fields.map(|(name, value)| (name.to_ascii_lowercase(), Value::String(value.to_vec()))).collect())
 }

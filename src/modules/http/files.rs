@@ -1,5 +1,5 @@
-//! What `res:file` and `app:static` of lualib/lio/web/ ask of files: `http.select`, `http.compressed`, `http.media_type`,
-//! `http.boundary`.
+//! Files as responses, for `res:file` and `app:static` of lualib/lio/web/: `http.select`, `http.compressed`,
+//! `http.media_type`, `http.boundary`.
 
 use super::request;
 use crate::codec::media;
@@ -10,15 +10,15 @@ use crate::http::files::{Choice, Validators, accepted, find_copy};
 use crate::lua::{Call, Either, Fault, Function, Maybe, New, Value};
 use std::hash::{BuildHasher, RandomState};
 
-/// `http.select(req, file, coding)` → status, tag, date: how the request is answered with the file, 200,
-/// 206, 304, 412 or 416; its `ETag`, which names the coding of its bytes, and its `Last-Modified`. For 206 also the
-/// first byte and the length, or a flat list of those of several ranges.
+/// `http.select(req, file, coding)`: decides about the response with a file. Returns the status (200, 206, 304, 412 or
+/// 416), the value of `ETag`, which includes the coding, and the value of `Last-Modified`. For 206 also the first byte
+/// and the length, or a flat list of them for several ranges.
 pub(crate) const SELECT: Function = Function::new(|call: &mut Call<'_>| {
     let head = request::head(call, 1)?;
-    let facts = call.object::<OpenFile>(2)?.facts();
+    let metadata = call.object::<OpenFile>(2)?.metadata();
     let coding = if call.is_none(3) { None } else { Some(call.utf8(3)?) };
-    let known = Validators::of(facts, coding, unix_seconds());
-    let choice = known.choose(head, facts.size);
+    let known = Validators::of(metadata, coding, unix_seconds());
+    let choice = known.choose(head, metadata.size);
     let (status, tag, date) = (i64::from(choice.status()), known.tag().to_vec(), known.date().to_vec());
     let Choice::Parts(parts) = choice else {
         return Ok::<_, Fault>(Either::Other((status, tag, date, None)));
@@ -34,37 +34,37 @@ pub(crate) const SELECT: Function = Function::new(|call: &mut Call<'_>| {
 /// A compressed copy and its coding, or nothing.
 pub(super) type Copied = Maybe<(New<OpenFile>, &'static str)>;
 
-/// As Lua gets a copy that was found.
+/// Converts a copy for Lua.
 pub(super) fn copied(found: Option<(OpenFile, &'static str)>) -> Copied {
     Maybe(found.map(|(copy, coding)| (New::of(copy), coding)))
 }
 
-/// `http.compressed(folder, path, file, req)` → the copy beside `file`, whose path in the folder that is, and its
-/// coding; nothing for none. Without a folder the path is the program's own.
+/// `http.compressed(folder, path, file, req)`: returns the copy beside `file`, whose path in the folder is `path`, and
+/// its coding; nothing if there is none. Without a folder, the path is one of the program.
 pub(crate) const COMPRESSED: Function = Function::new(|call: &mut Call<'_>| {
     let path = call.bytes(2)?.to_vec();
-    let facts = *call.object::<OpenFile>(3)?.facts();
+    let metadata = *call.object::<OpenFile>(3)?.metadata();
     let accepted = accepted(request::head(call, 4)?);
     let found = match call.is_none(1) {
-        true => find_copy(OpenFile::open, &path, &facts, accepted),
+        true => find_copy(OpenFile::open, &path, &metadata, accepted),
         false => {
             let folder = call.object_mut::<Folder>(1)?;
             let open = |name: &[u8]| -> Result<OpenFile, Refusal> { folder.open_beneath(name) };
-            find_copy(open, &path, &facts, accepted)
+            find_copy(open, &path, &metadata, accepted)
         }
     };
     Ok::<_, Fault>(copied(found))
 });
 
-/// `http.media_type(name)` → the value of `Content-Type` for a file of that name, and whether such files
-/// are worth a compressed copy.
+/// `http.media_type(name)`: returns the value of `Content-Type` for a file with this name, and whether a compressed
+/// copy of such files saves space.
 pub(crate) const MEDIA_TYPE: Function = Function::new(|call: &mut Call<'_>| {
     let kind = media::of(call.bytes(1)?);
     Ok::<_, Fault>((media::with_charset(kind), media::is_compressible(kind)))
 });
 
-/// `http.boundary()` → what separates the parts of a multipart body: unlike anything that a file could
-/// have on purpose.
+/// `http.boundary()`: returns a random boundary for the parts of a multipart body, which no file can contain on
+/// purpose.
 pub(crate) const BOUNDARY: Function = Function::new(|_: &mut Call<'_>| {
     let random = || RandomState::new().hash_one(unix_seconds());
     Ok::<_, Fault>(format!("{:016x}{:016x}", random(), random()))

@@ -1,23 +1,24 @@
-//! `http.multipart`: a form's parser as `lualib/lio/web/form.lua` uses it. It is fed the pieces of a
-//! body, or takes them from an exchange; nothing here waits: what would need more bytes returns `false`.
+//! `http.multipart`: the parser of a form, for `lualib/lio/web/form.lua`. It gets the pieces of a body from the caller
+//! or from a server's request. No function waits: a call that needs more bytes returns `false`.
 
 use super::fields::lowered;
 use super::limit::{NO_LIMIT, limit};
-use super::machine::{Handle, request};
+use super::machine::Handle;
+use super::request::{SERVER, number};
 use crate::codec::http1::status::Reject;
 use crate::codec::multipart::Limits;
-use crate::codec::multipart::form::{Form, Step};
+use crate::codec::multipart::form::{Form, FormEvent};
 use crate::file::spool::Spool;
-use crate::http::server::{How, Intent, Read};
+use crate::http::server::{BodyRead, Intent, ReadMode};
 use crate::lua::{
     ByteSource, BytesOf, Call, Failure, Fault, Function, FunctionTable, New, Nil, Object, Value, functions, results,
 };
 use std::io;
 use std::ops::Range;
 
-/// A form, and what of it is handed over.
+/// A form, and the data that is being returned.
 pub(crate) struct Parser {
-    // Boxed, since the searcher in it asks for an alignment that Lua does not give.
+    // It is boxed, because the searcher in it needs a larger alignment than Lua's memory has.
     form: Box<Form>,
     loan: Loan,
 }
@@ -46,9 +47,9 @@ impl Object for Parser {
 type PartValues = (&'static str, Vec<u8>, Option<Vec<u8>>, Value);
 
 results! {
-    /// What a step comes to.
+    /// The result of a call.
     enum Reply {
-        Hungry(bool),
+        More(bool),
         Done(bool),
         Parser(New<Parser>),
         Part(PartValues),
@@ -72,11 +73,12 @@ impl From<io::Error> for Reply {
     }
 }
 
-/// What a step comes to: `false` when it is hungry, `nil, status, reason` when it is refused, else as `reply` says.
-fn reply<E: Into<Reply>>(step: Result<Step, E>, reply: impl FnOnce(Step) -> Reply) -> Result<Reply, Fault> {
-    Ok(match step {
-        Ok(Step::Hungry) => Reply::Hungry(false),
-        Ok(step) => reply(step),
+/// Converts a event: `false` if more bytes are needed, `nil, status, reason` if it is refused, otherwise the result of
+/// `reply`.
+fn reply<E: Into<Reply>>(event: Result<FormEvent, E>, reply: impl FnOnce(FormEvent) -> Reply) -> Result<Reply, Fault> {
+    Ok(match event {
+        Ok(FormEvent::More) => Reply::More(false),
+        Ok(event) => reply(event),
         Err(refusal) => refusal.into(),
     })
 }
@@ -85,8 +87,8 @@ fn form<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Form, Fault> {
     Ok(&mut call.object_mut::<Parser>(1)?.form)
 }
 
-/// `http.multipart(content_type, parts, headers)` → a parser for a body of that type with so many parts at
-/// most, each with so many bytes of headers; or nil, status, reason.
+/// `http.multipart(content_type, parts, headers)`: returns a parser for a body with this `Content-Type`, with at most
+/// `parts` parts, each with at most `headers` bytes of headers; or nil, status, reason.
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     let content_type = call.bytes(1)?;
     let limits = Limits {
@@ -99,7 +101,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     })
 });
 
-/// `m:feed(piece)`: the next bytes of the body.
+/// `m:feed(piece)`: adds the next bytes of the body.
 fn feed(call: &mut Call<'_>) -> Result<(), Fault> {
     let (parser, stack) = call.object_and_stack::<Parser>(1)?;
     parser.form.feed(stack.bytes(2)?);
@@ -113,39 +115,40 @@ fn finished(form: &mut Form) -> Reply {
     }
 }
 
-/// `m:finish()`: the body is at its end → true; or nil, status, reason when the form is not.
+/// `m:finish()`: ends the body. Returns true; or nil, status, reason if the form is incomplete.
 const FINISH: Function = Function::method_mut(|parser: &mut Parser| finished(&mut parser.form));
 
-/// `m:pull(S, id [, limit])`: takes the next piece of the body of a server's request → true; `false` would block; nil,
-/// status, reason when the body, or the form, is refused or ends early.
+/// `m:pull(req [, limit])`: gets the next piece of the body of a request. Returns true; `false` if it would
+/// block; or nil, status, reason if the body or the form is refused or ends early.
 fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    let limit = limit(call, 4, NO_LIMIT)?;
-    let id = request(call, 3)?;
-    let (parser, handle) = call.object_pair::<Parser, Handle>(1, 2)?;
+    let limit = limit(call, 3, NO_LIMIT)?;
+    let id = number(call, 2)?;
+    let server = call.field(2, SERVER)?;
+    let (parser, handle) = call.object_pair::<Parser, Handle>(1, server)?;
     let mut server = handle.machine.server.borrow_mut();
     server.touch(id, Intent::Special);
     let body = &mut handle.body;
-    Ok(match server.read_body(id, limit, How::Piece, body) {
-        Read::Data => {
+    Ok(match server.read_body(id, limit, ReadMode::Piece, body) {
+        BodyRead::Data => {
             parser.form.feed(body);
             Reply::Done(true)
         }
-        Read::Pending => Reply::Hungry(false),
-        Read::End => finished(&mut parser.form),
-        Read::Refused(reject) => reject.into(),
-        Read::Truncated | Read::Late => Reject::bad("closed").into(),
-        Read::Failed => Reject::bad("failed").into(),
+        BodyRead::Pending => Reply::More(false),
+        BodyRead::End => finished(&mut parser.form),
+        BodyRead::Refused(reject) => reject.into(),
+        BodyRead::Truncated | BodyRead::Late => Reject::bad("closed").into(),
+        BodyRead::Failed => Reject::bad("failed").into(),
     })
 }
 
-/// `m:next()` → `"part", name, filename or nil, headers`: the next part, what is left of the current one
-/// being skipped; headers by lower-case name, of a repeated one the last; `nil` when the form is complete;
-/// `false` hungry; `nil, status, reason` refused.
+/// `m:next()`: advances to the next part and skips the rest of the current one. Returns `"part"`, name, filename or
+/// nil, and headers by lower-case name (of a repeated one, the last); `nil` if the form is complete; `false` if more
+/// bytes are needed; `nil, status, reason` if it is refused.
 fn next(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let form = form(call)?;
-    let step = form.next();
-    reply(step, |step| match step {
-        Step::Part => {
+    let event = form.next();
+    reply(event, |event| match event {
+        FormEvent::Part => {
             let part = form.part();
             let name = part.disposition.name.to_vec();
             let filename = part.disposition.filename.as_ref().map(|name| name.to_vec());
@@ -155,13 +158,13 @@ fn next(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-/// `m:piece([limit])` → the next data of the current part, `nil` at its end; `false` hungry; `nil, status,
-/// reason` refused: 413 when the part is larger than `limit` bytes.
+/// `m:piece([limit])`: returns the next data of the current part; `nil` at its end; `false` if more bytes are needed;
+/// `nil, status, reason` if it is refused, 413 if the part is larger than `limit` bytes.
 fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let parser = call.object_mut::<Parser>(1)?;
-    reply(parser.form.piece(limit), |step| match step {
-        Step::Data(range) => {
+    reply(parser.form.piece(limit), |event| match event {
+        FormEvent::Data(range) => {
             parser.loan = Loan::Data(range);
             Reply::Bytes(BytesOf::at(1))
         }
@@ -169,16 +172,17 @@ fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-/// `m:peek()` → true when the current part has data, nil when it has none; `false` hungry; `nil, status,
-/// reason` refused. To be asked before any of its data.
+/// `m:peek()`: returns true if the current part has data, nil if it has none; `false` if more bytes are needed; `nil,
+/// status, reason` if it is refused. To be called before any of its data is read.
 fn peek(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    reply(form(call)?.peek(), |step| match step {
-        Step::Data(_) => Reply::Done(true),
+    reply(form(call)?.peek(), |event| match event {
+        FormEvent::Data(_) => Reply::Done(true),
         _ => Reply::End(Nil),
     })
 }
 
-/// `m:text([limit])` → the current part as a whole; `false` hungry; `nil, status, reason` refused.
+/// `m:text([limit])`: returns the current part as a whole; `false` if more bytes are needed; `nil, status, reason` if
+/// it is refused.
 fn text(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let parser = call.object_mut::<Parser>(1)?;
@@ -188,8 +192,8 @@ fn text(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-/// `m:store(file [, limit])` → the file's size once the current part is written to it as a whole; `false`
-/// hungry; `nil, status, reason` refused, 500 when it cannot be written.
+/// `m:store(file [, limit])`: writes the current part to a file. Returns the file's size when the part is complete;
+/// `false` if more bytes are needed; `nil, status, reason` if it is refused, 500 if it cannot be written.
 fn store(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 3, NO_LIMIT)?;
     let (parser, spool) = call.object_pair::<Parser, Spool>(1, 2)?;

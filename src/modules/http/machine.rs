@@ -1,38 +1,38 @@
-//! A server's machine as the bindings share it, and as Lua holds it.
+//! The state machine of a server, shared by the bindings, and its Lua object.
 
 use super::transport::Plain;
 use crate::event::clock::monotonic_nanos;
 use crate::event::{self, Inbox};
-use crate::http::server::{Clock, RequestId, Server};
+use crate::http::server::{Clock, Server};
 use crate::lua::{ByteSource, Call, Fault};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::SystemTime;
 
-/// After so many requests the clock is read anew.
+/// The clock is read again after this number of requests.
 const READ_CLOCK: u32 = 16;
 
-/// A server of plain sockets, with what it needs of the loop.
+/// A server with plain sockets, and the parts of the event loop that it uses.
 pub(super) struct Machine {
     pub(super) server: RefCell<Server<Plain>>,
     pub(super) selector: Rc<event::Selector>,
     pub(super) inbox: Rc<Inbox>,
     /// Memory for the inbox's list.
     pub(super) arrived: Cell<Vec<(u64, u8)>>,
-    /// The time, until the loop waits.
+    /// The time of the current round; `None` until it is read.
     pub(super) clock: Cell<Option<Clock>>,
-    /// Requests since it was read.
+    /// The number of requests since the clock was read.
     pub(super) served: Cell<u32>,
-    /// When the loop's timer for it fires; the greatest: it is not set.
+    /// The time at which the loop's timer fires for the server; `u64::MAX` if it is not set.
     pub(super) timer: Cell<u64>,
-    /// How many bytes a body may have, unless a call says otherwise.
+    /// The most bytes of a body, unless a call sets another limit.
     pub(super) body_limit: u64,
 }
 
-/// The server as Lua holds it.
+/// The Lua object of the server.
 pub(crate) struct Handle {
     pub(super) machine: Rc<Machine>,
-    /// What was read of a body, on its way to Lua.
+    /// The bytes of a body that are being returned to Lua.
     pub(super) body: Vec<u8>,
 }
 
@@ -43,13 +43,13 @@ impl ByteSource for Handle {
 
     fn bytes_pushed(&mut self) {
         self.body.clear();
-        // A large body's memory is not kept.
+        // The memory of a large body is freed.
         self.body.shrink_to(1 << 16);
     }
 }
 
 impl Machine {
-    /// The time now, or when the loop last had events.
+    /// Returns the time of the current round.
     pub(super) fn clock(&self) -> Clock {
         match self.clock.get() {
             Some(clock) => clock,
@@ -66,7 +66,7 @@ impl Machine {
         clock
     }
 
-    /// A request is handled: handlers take time.
+    /// Counts a request. The clock is read again after [`READ_CLOCK`] of them, because handlers take time.
     #[inline]
     pub(super) fn count_request(&self) {
         let served = self.served.get() + 1;
@@ -77,13 +77,7 @@ impl Machine {
     }
 }
 
-/// The machine of the server at argument 1.
+/// Returns the machine of the server at argument 1.
 pub(super) fn machine<'c>(call: &'c Call<'_>) -> Result<&'c Machine, Fault> {
     Ok(&call.object::<Handle>(1)?.machine)
-}
-
-/// The request that the argument at `index` names.
-pub(super) fn request(call: &Call<'_>, index: i32) -> Result<RequestId, Fault> {
-    let id = RequestId::from_number(call.integer(index)? as u64);
-    id.ok_or_else(|| Fault::argument(index, "request id expected"))
 }

@@ -1,5 +1,20 @@
-//! `lio.http`: what `lualib/lio/web/` and `lualib/lio/http/` stand on.
+//! `lio.http`: the Rust part of `lualib/lio/web/` and `lualib/lio/http/`.
+//!
+//! | file | topic |
+//! |---|---|
+//! | [`server`], `machine` | the web server as a Lua object |
+//! | [`serve`] | running the handlers |
+//! | [`request`] | requests as handlers get them |
+//! | [`respond`] | responses |
+//! | [`read`] | bodies of requests |
+//! | [`routes`] | the routes of an app |
+//! | [`site`], [`files`] | served folders; files as responses |
+//! | [`form`], [`spool`] | multipart forms; temporary files |
+//! | [`client`] | responses that a client receives |
+//! | `transport` | plain sockets as transport |
+//! | [`pairs`], `fields`, `limit` | conversions of arguments and results |
 
+mod callbacks;
 pub(crate) mod client;
 mod fields;
 pub(crate) mod files;
@@ -21,28 +36,44 @@ use crate::codec::http1::status;
 use crate::codec::uri;
 use crate::lua::{Call, Function, FunctionTable, Module, ModuleWith, Object, Value, functions};
 
-/// `http.escape(text)` → `text` percent-encoded, all but the unreserved characters (RFC 3986 section 2.3).
+/// `http.escape(text)`: returns `text` percent-encoded, except unreserved characters (RFC 3986 section 2.3).
 const ESCAPE: Function = Function::new(|call: &mut Call<'_>| {
     let mut escaped = Vec::new();
     uri::percent_encode(call.bytes(1)?, &mut escaped);
     Ok(escaped)
 });
 
-/// `http.reason(status)` → its reason phrase.
+/// `http.reason(status)`: returns its reason phrase.
 const REASON: Function = Function::new(|call: &mut Call<'_>| {
     let status = call.integer_in(1, 100..=599, "status")? as u16;
     Ok(status::reason(status))
 });
 
 const FUNCTIONS: FunctionTable = functions! {
-    answers: client::NEW, body_of: read::BODY_OF, boundary: files::BOUNDARY, check_field: respond::CHECK_FIELD,
+    body_of: read::BODY_OF, boundary: files::BOUNDARY, check_field: respond::CHECK_FIELD,
     compressed: files::COMPRESSED, escape: ESCAPE, kind: request::KIND, media_type: files::MEDIA_TYPE,
-    multipart: form::NEW, pairs: pairs::PAIRS, reason: REASON, routes: routes::NEW, select: files::SELECT,
-    serve: serve::SERVE, server: server::NEW, set_field: respond::SET_FIELD, site: site::NEW, spool: spool::NEW,
+    multipart: form::NEW, pairs: pairs::PAIRS, reason: REASON, responses: client::NEW, routes: routes::NEW,
+    select: files::SELECT, serve: serve::SERVE, server: server::NEW, site: site::NEW, spool: spool::NEW,
 };
 
-/// Opens `lio.http`. `http.head` holds what requests can do, as functions.
+/// Functions for a request that a server handles, which is their first argument.
+const REQUEST: FunctionTable = functions! {
+    touch: respond::TOUCH, set_field: respond::SET_FIELD, add_field: respond::ADD_FIELD,
+    remove_field: respond::REMOVE_FIELD, get_field: respond::GET_FIELD, keep_fields: respond::KEEP_FIELDS,
+    restore_fields: respond::RESTORE_FIELDS, clear_fields: respond::CLEAR_FIELDS,
+    drop_body_fields: respond::DROP_BODY_FIELDS, respond: respond::RESPOND, start: respond::START,
+    chunk: respond::CHUNK, finish: respond::FINISH, send: respond::SEND, push_file: respond::PUSH_FILE,
+    queued: respond::QUEUED, sent: respond::SENT, response_has_begun: respond::RESPONSE_HAS_BEGUN,
+    is_head: respond::IS_HEAD, is_open: respond::IS_OPEN, close_after: respond::CLOSE_AFTER,
+    hand_over: respond::HAND_OVER, address: respond::ADDRESS, body: read::BODY, piece: read::PIECE,
+    trailers: read::TRAILERS, wait: read::WAIT,
+};
+
+/// Opens `lio.http`. `http.head` contains the functions that read the head of a request, and `http.request` those for
+/// a request that a server handles.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let head = call.create(Module(<request::Request as Object>::METHODS))?;
-    Ok(ModuleWith { functions: FUNCTIONS, values: vec![("head", Value::Argument(head))] })
+    let request = call.create(Module(REQUEST))?;
+    let values = vec![("head", Value::Argument(head)), ("request", Value::Argument(request))];
+    Ok(ModuleWith { functions: FUNCTIONS, values })
 });

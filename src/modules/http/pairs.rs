@@ -1,14 +1,14 @@
-//! Tables of names and values: queries, forms, parameters of routes. `http.pairs`.
+//! Lua tables of names and values: queries, forms, route parameters. `http.pairs`.
 
 use crate::codec::pairs::{Few, Pairs, Texts};
 use crate::codec::uri;
 use crate::lua::{Call, Decoded, Decoder, Either, Event, Fault, Function, Nil, Table};
 
-/// Pairs on their way to Lua, as a table by name; several values of one name are a list.
+/// Pairs as the events of a table by name. Several values of one name are a list.
 #[derive(Clone, Copy)]
 pub(super) struct Named<T> {
     pairs: T,
-    /// The pair that is next.
+    /// The index of the next pair.
     index: usize,
     place: Place,
 }
@@ -18,12 +18,12 @@ enum Place {
     Begin,
     Name,
     Value,
-    /// In a list that has so many values more.
+    /// In a list with this number of values left.
     List(usize),
     End,
 }
 
-/// The table of these pairs.
+/// Returns the table of these pairs.
 pub(super) fn named<T: Texts>(pairs: T) -> Decoded<Named<T>> {
     Decoded(Named { pairs, index: 0, place: Place::Begin })
 }
@@ -31,7 +31,7 @@ pub(super) fn named<T: Texts>(pairs: T) -> Decoded<Named<T>> {
 /// The parameters of a route.
 pub(super) type Parameters = Either<Decoded<Named<Few>>, Decoded<Named<Pairs>>>;
 
-/// Those of a path that has none.
+/// Returns the parameters of a path without parameters.
 pub(super) fn no_parameters() -> Parameters {
     Either::Other(named(Pairs::default()))
 }
@@ -81,7 +81,8 @@ impl<T: Texts> Decoder for Named<T> {
     }
 }
 
-/// `http.pairs(text [, most])` → table of a urlencoded form: as `req.query`; nil when it has more than `most` pairs.
+/// `http.pairs(text [, most])`: returns the table of a urlencoded form, in the form of `req.query`; nil if it has more
+/// than `most` pairs.
 pub(crate) const PAIRS: Function = Function::new(|call: &mut Call<'_>| {
     let text = call.bytes(1)?;
     if !call.is_none(2) {

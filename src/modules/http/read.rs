@@ -1,16 +1,16 @@
-//! The body of one request as Lua reads it, and what its tasks wait for. Nothing here waits: what would block returns
-//! `false`, with the connection armed.
+//! The functions of `http.request` that read the body, and for the waits of tasks. No function waits: a call that
+//! would block returns `false`, with the connection armed.
 
 use super::fields::lowered;
 use super::limit::{NO_LIMIT, limit};
-use super::machine::{Handle, machine, request};
-use super::request::{BODY as KEPT, Request, SERVER};
+use super::machine::Handle;
+use super::request::{BODY as KEPT, Request, SERVER, number, served};
 use crate::codec::http1::section;
-use crate::http::server::{How, Intent, Interest, Read, RequestId};
+use crate::http::server::{BodyRead, Intent, Interest, ReadMode, RequestId};
 use crate::lua::{Argument, BytesOf, Call, Fault, Function, Kind, Nil, StoredInField, results};
 
 results! {
-    /// What reading comes to.
+    /// The result of a read.
     enum Reply {
         Known(Argument),
         Kept(StoredInField<BytesOf<Handle>, Request>),
@@ -22,31 +22,31 @@ results! {
 }
 
 /// Reads the body of a request into the memory of the server at `index`.
-fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, how: How) -> Result<Reply, Fault> {
+fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, mode: ReadMode) -> Result<Reply, Fault> {
     let handle = call.object_mut::<Handle>(index)?;
     let mut server = handle.machine.server.borrow_mut();
-    let read = server.read_body(id, limit, how, &mut handle.body);
-    // A wait, or a refusal, is not over when the handler returns.
-    if how == How::Piece || !matches!(read, Read::Data) {
+    let read = server.read_body(id, limit, mode, &mut handle.body);
+    // Lua code has to complete the request after a wait or a refusal.
+    if mode == ReadMode::Piece || !matches!(read, BodyRead::Data) {
         server.touch(id, Intent::Special);
     }
     Ok(match read {
-        Read::Data => Reply::Data(BytesOf::at(index)),
-        // A request that is over has no body left.
-        Read::Late if how == How::Whole => Reply::Data(BytesOf::at(index)),
-        Read::End | Read::Late => Reply::End(Nil),
-        Read::Pending => Reply::Pending(false),
-        Read::Truncated => Reply::Refused((Nil, 400, "closed")),
-        Read::Refused(reject) => Reply::Refused((Nil, reject.status.into(), reject.reason)),
-        Read::Failed => Reply::Refused((Nil, 400, "failed")),
+        BodyRead::Data => Reply::Data(BytesOf::at(index)),
+        // A request that has ended has no body left.
+        BodyRead::Late if mode == ReadMode::Whole => Reply::Data(BytesOf::at(index)),
+        BodyRead::End | BodyRead::Late => Reply::End(Nil),
+        BodyRead::Pending => Reply::Pending(false),
+        BodyRead::Truncated => Reply::Refused((Nil, 400, "closed")),
+        BodyRead::Refused(reject) => Reply::Refused((Nil, reject.status.into(), reject.reason)),
+        BodyRead::Failed => Reply::Refused((Nil, 400, "failed")),
     })
 }
 
-/// `http.body_of(req [, limit])` → the body as one string, which the request keeps and gives again; `false` would
-/// block; `nil, status, reason` when it is over the limit (the app's unless one is given), malformed, or ends early.
+/// `http.body_of(req [, limit])`: returns the body as one string, which the request stores and returns again; `false`
+/// if it would block; `nil, status, reason` if the body exceeds the limit (by default the app's), is malformed, or
+/// ends early.
 pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
-    let id = RequestId::from_number(call.object::<Request>(1)?.id);
-    let id = id.ok_or_else(|| Fault::message("the request is not served"))?;
+    let id = number(call, 1)?;
     let known = call.field(1, KEPT)?;
     if call.kind(known) == Kind::String {
         return Ok(Reply::Known(Argument(known)));
@@ -54,43 +54,44 @@ pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
     let server = call.field(1, SERVER)?;
     let usual = call.object::<Handle>(server)?.machine.body_limit;
     let limit = limit(call, 2, usual)?;
-    Ok(match read(call, server, id, limit, How::Whole)? {
+    Ok(match read(call, server, id, limit, ReadMode::Whole)? {
         Reply::Data(value) => Reply::Kept(StoredInField { value, object: 1, field: KEPT }),
         reply => reply,
     })
 });
 
-fn of_server(call: &mut Call<'_>, how: How) -> Result<Reply, Fault> {
-    let id = request(call, 2)?;
-    let limit = limit(call, 3, NO_LIMIT)?;
-    read(call, 1, id, limit, how)
+/// Reads the body of the request at argument 1, with the limit at argument 2.
+fn of_request(call: &mut Call<'_>, mode: ReadMode) -> Result<Reply, Fault> {
+    let id = number(call, 1)?;
+    let limit = limit(call, 2, NO_LIMIT)?;
+    let server = call.field(1, SERVER)?;
+    read(call, server, id, limit, mode)
 }
 
-/// `S:body(id, limit)` → as `http.body_of`, to go on with.
-pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_server(call, How::Whole));
+/// `request.body(req, limit)`: as `http.body_of`, to continue after a wait.
+pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Whole));
 
-/// `S:piece(id, limit)` → the next piece of the body, nil at its end; else as `body`.
-pub(super) const PIECE: Function = Function::new(|call: &mut Call<'_>| of_server(call, How::Piece));
+/// `request.piece(req, limit)`: returns the next piece of the body, nil at its end; otherwise as `body`.
+pub(super) const PIECE: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Piece));
 
-/// `S:trailers(id)` → table of lower-case name to value of the fields behind a chunked body (RFC 9112 section 7.1.2),
-/// once it was read; of a repeated one the last.
+/// `request.trailers(req)`: returns a table of lower-case names to values of the trailer section of a chunked body
+/// (RFC 9112 section 7.1.2) after it was read; of a repeated field, the last value.
 pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
-    let id = request(call, 2)?;
-    let mut server = machine(call)?.server.borrow_mut();
+    let (machine, id) = served(call, 1)?;
+    let mut server = machine.server.borrow_mut();
     let section = server.trailers(id);
     Ok(lowered(section::fields(section)))
 });
 
-/// `S:wait(id, what)` → whether a task will be told: a task of the request's handler waits to `"read"`, to `"write"`,
-/// or for the peer's `"end"`. False when the connection is over.
+/// `request.wait(req, what)`: begins a wait of a task of the request's handler, to `"read"`, to `"write"`, or for the
+/// peer's `"end"`. Returns whether a task will be resumed; false if the connection has failed.
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| {
-    let id = request(call, 2)?;
-    let what = match call.bytes(3)? {
+    let (machine, id) = served(call, 1)?;
+    let what = match call.bytes(2)? {
         b"read" => Interest::Read,
         b"write" => Interest::Write,
         b"end" => Interest::End,
-        _ => return Err(Fault::argument(3, "\"read\", \"write\" or \"end\" expected")),
+        _ => return Err(Fault::argument(2, "\"read\", \"write\" or \"end\" expected")),
     };
-    let machine = machine(call)?;
     Ok(machine.server.borrow_mut().wait(id, what, machine.clock()))
 });

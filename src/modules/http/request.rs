@@ -1,11 +1,11 @@
-//! Requests as handlers see them, and `http.head`, whose functions read them.
+//! Requests as handlers get them, and `http.head`, the functions that read them.
 //!
-//! A request is one block with its head's bytes, made at once and read on demand. It needs no finalizer, and stays
-//! readable when its connection has gone on. Invariant: what a handler stores under a name is what it reads there,
-//! whatever else has that name.
+//! A request is one block of memory with the bytes of its head, which are parsed on demand. It needs no finalizer, and
+//! can be read after its connection has continued. Invariant: a value that a handler stores under a name is what it
+//! reads under that name, whatever else has that name.
 
 use super::fields::{strings, table};
-use super::machine::Handle;
+use super::machine::{Handle, Machine};
 use super::pairs::{Named, Parameters, named, no_parameters};
 use super::routes::AppRoutes;
 use crate::codec::http1::head::Head;
@@ -14,27 +14,29 @@ use crate::codec::http1::section;
 use crate::codec::pairs::{Few, Pairs};
 use crate::codec::{cookie, uri};
 use crate::http::router::routes::{RouteId, Routes};
+use crate::http::server::RequestId;
 use crate::lua::{
     Argument, Call, Closure, Decoded, Either, Fault, Field, Function, FunctionTable, Kind, Metatable, Next, Object,
     Outcome, StoredInTable, TableAt, TailSlice, Value, functions, then, upvalue,
 };
 use std::borrow::Cow;
+use std::rc::Rc;
 
-/// A request's head; its bytes lie behind it.
+/// The head of a request; its bytes follow in memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
     head: Head,
-    /// `None` when the path alone does not tell the route, or there is none.
+    /// `None` if there is no route, or if Lua code has to determine it.
     route: Option<RouteId>,
-    /// What its server knows it by.
+    /// Its number in the server.
     pub(crate) id: u64,
 }
 
-/// What is known of it by name, a table or nil.
-const KNOWN: Field<Request> = Field::new(1);
-/// The server that it came by.
+/// The values stored by name, a table or nil.
+const STORED: Field<Request> = Field::new(1);
+/// The server that received it.
 pub(crate) const SERVER: Field<Request> = Field::new(2);
-/// Its whole body, a string or nil.
+/// Its whole body: a string or nil.
 pub(crate) const BODY: Field<Request> = Field::new(3);
 
 impl Object for Request {
@@ -47,7 +49,7 @@ impl Object for Request {
 }
 
 impl Request {
-    /// The request with this head, whose bytes are copied to `tail`; it has [`Head::head_len`] of them.
+    /// Creates the request with this head, and copies its bytes to `tail`, whose length must be [`Head::head_len`].
     pub(crate) fn copy(head: RequestHead<'_>, route: Option<RouteId>, id: u64, tail: &mut [u8]) -> Option<Request> {
         tail.copy_from_slice(head.bytes.get(..tail.len())?);
         let head = *head.head;
@@ -58,28 +60,46 @@ impl Request {
         self.route
     }
 
-    /// Its head, `bytes` being those behind it.
+    /// Returns its head; `bytes` are those that follow the request in memory.
     pub(crate) fn read<'b>(&'b self, bytes: &'b [u8]) -> RequestHead<'b> {
         RequestHead { head: &self.head, bytes }
     }
 }
 
-/// The head of the request at `index`.
+/// Returns the head of the request at `index`.
 pub(crate) fn head<'c>(call: &'c Call<'_>, index: i32) -> Result<RequestHead<'c>, Fault> {
     let (request, bytes) = call.tail::<Request>(index)?;
     Ok(request.read(bytes))
 }
 
-/// Whether something is known of the request at `index` by name: a handler or middleware has looked at it before.
-pub(crate) fn is_known(call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
-    let known = call.field(index, KNOWN)?;
-    Ok(!call.is_none(known))
+/// Returns the number of the request at `index` in its server.
+#[inline]
+pub(super) fn number(call: &Call<'_>, index: i32) -> Result<RequestId, Fault> {
+    let id = RequestId::from_number(call.object::<Request>(index)?.id);
+    id.ok_or_else(|| Fault::message("the request is not served"))
 }
 
-/// A text of a request, as it was sent or not; or nil.
+/// Returns the server of the request at `index`, and the number of the request there.
+#[inline]
+pub(super) fn served(call: &mut Call<'_>, index: i32) -> Result<(Rc<Machine>, RequestId), Fault> {
+    let id = number(call, index)?;
+    let server = call.field(index, SERVER)?;
+    let machine = call.object::<Handle>(server)?.machine.clone();
+    // Otherwise an absent argument would be found at its index.
+    call.drop_to(server - 1);
+    Ok((machine, id))
+}
+
+/// Whether the request at `index` has stored values, because a handler or middleware has read a field of it before.
+pub(crate) fn has_stored_values(call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
+    let stored = call.field(index, STORED)?;
+    Ok(!call.is_none(stored))
+}
+
+/// A text of a request: a part of its bytes, another text, or nil.
 type Text = Either<Option<TailSlice<Request>>, Vec<u8>>;
 
-/// What `find` finds in the head of the request at argument 1.
+/// Returns the part that `find` finds in the head of the request at argument 1.
 fn sent(
     call: &Call<'_>, find: impl for<'h> Fn(RequestHead<'h>) -> Option<&'h [u8]>,
 ) -> Result<Option<TailSlice<Request>>, Fault> {
@@ -87,33 +107,33 @@ fn sent(
     Ok(find(head).map(|found| TailSlice::of(1, head.bytes, found)))
 }
 
-/// `head:method()` → as sent.
+/// `head:method()`: returns the method as sent.
 fn method(call: &mut Call<'_>) -> Result<Option<TailSlice<Request>>, Fault> {
     sent(call, |head| Some(head.head.method.of(head.bytes)))
 }
 
-/// `head:target()` → the request target as sent.
+/// `head:target()`: returns the request target as sent.
 fn target(call: &mut Call<'_>) -> Result<Option<TailSlice<Request>>, Fault> {
     sent(call, |head| Some(head.head.target.of(head.bytes)))
 }
 
-/// `head:raw_query()` → what stands behind the `?`, or nil.
+/// `head:raw_query()`: returns the text after the `?`, or nil.
 fn raw_query(call: &mut Call<'_>) -> Result<Option<TailSlice<Request>>, Fault> {
     sent(call, |head| head.query())
 }
 
-/// `head:host()` → `host[:port]`, or nil.
+/// `head:host()`: returns `host[:port]`, or nil.
 fn host(call: &mut Call<'_>) -> Result<Option<TailSlice<Request>>, Fault> {
     sent(call, |head| Some(head.head.host?.of(head.bytes)))
 }
 
-/// `head:raw_path()` → the path as sent.
+/// `head:raw_path()`: returns the path as sent.
 fn raw_path(call: &mut Call<'_>) -> Result<Text, Fault> {
     let head = head(call, 1)?;
     Ok(text(head, Cow::Borrowed(head.path())))
 }
 
-/// A text that is sent as it is, or not. What is not among the head's bytes is short.
+/// Returns a text as a part of the head's bytes if it is one. Other texts are short.
 fn text(head: RequestHead<'_>, text: Cow<'_, [u8]>) -> Text {
     let bytes = head.bytes.as_ptr_range();
     match text {
@@ -122,7 +142,7 @@ fn text(head: RequestHead<'_>, text: Cow<'_, [u8]>) -> Text {
     }
 }
 
-/// `head:path()` → the path, percent-decoded.
+/// `head:path()`: returns the path, percent-decoded.
 fn path(call: &mut Call<'_>) -> Result<Text, Fault> {
     let head = head(call, 1)?;
     let raw = head.path();
@@ -131,40 +151,41 @@ fn path(call: &mut Call<'_>) -> Result<Text, Fault> {
     Ok(if is_other { Either::Other(decoded) } else { text(head, Cow::Borrowed(raw)) })
 }
 
-/// `head:query()` → decoded keys and values; repeated keys as lists, a key without `=` as `""`.
+/// `head:query()`: returns the decoded keys and values; repeated keys as lists, a key without `=` as `""`.
 fn query(call: &mut Call<'_>) -> Result<Decoded<Named<Pairs>>, Fault> {
     let query = head(call, 1)?.query().unwrap_or_default();
     Ok(named(Pairs::of_query(query)))
 }
 
-/// `head:version()` → `"1.0"` or `"1.1"`.
+/// `head:version()`: returns `"1.0"` or `"1.1"`.
 fn version(call: &mut Call<'_>) -> Result<&'static str, Fault> {
     Ok(if head(call, 1)?.head.version == 10 { "1.0" } else { "1.1" })
 }
 
-/// The value of a field, several joined by `, ` (cookies by `; `), or nil.
+/// Returns the value of a field, with several values joined by `, ` (cookies by `; `), or nil.
 fn value(head: RequestHead<'_>, name: &[u8]) -> Text {
     head.joined(name).map_or(Either::One(None), |value| text(head, value))
 }
 
-/// `head:field(name)` → the value, several joined by `, ` (cookies by `; `), or nil. Case-blind.
+/// `head:field(name)`: returns the value, with several values joined by `, ` (cookies by `; `), or nil.
+/// Case-insensitive.
 fn field(call: &mut Call<'_>) -> Result<Text, Fault> {
     let head = head(call, 1)?;
     Ok(value(head, call.bytes(2)?))
 }
 
-/// `head:field_all(name)` → list of the values, in order.
+/// `head:field_all(name)`: returns a list of the values, in order.
 fn field_all(call: &mut Call<'_>) -> Result<Value, Fault> {
     let head = head(call, 1)?;
     Ok(strings(section::values(head.section(), call.bytes(2)?)))
 }
 
-/// `head:fields()` → table of lower-case name to value; repeated ones joined.
+/// `head:fields()`: returns a table of lower-case names to values; repeated fields are joined.
 fn fields(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(table(head(call, 1)?.section()))
 }
 
-/// `head:cookies()` → table of name to value, of a repeated name the first.
+/// `head:cookies()`: returns a table of names to values; of a repeated name, the first value.
 fn cookies(call: &mut Call<'_>) -> Result<Value, Fault> {
     let field = head(call, 1)?.joined(b"cookie").unwrap_or_default();
     let cookies = cookie::pairs(&field);
@@ -173,13 +194,14 @@ fn cookies(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(Value::Map(found))
 }
 
-/// `head:upgrade()` → what the client offers to switch to, or nil.
+/// `head:upgrade()`: returns the protocols that the client offers to switch to, or nil.
 fn upgrade(call: &mut Call<'_>) -> Result<Text, Fault> {
     let head = head(call, 1)?;
     Ok(if head.head.upgrade { value(head, b"upgrade") } else { Either::One(None) })
 }
 
-/// `head:params([routes, id])` → the parameters of a route by name, percent-decoded: of that one, or of its own.
+/// `head:params([routes, id])`: returns the parameters of a route by name, percent-decoded: of the given route, or of
+/// the request's own.
 fn params(call: &mut Call<'_>) -> Result<Parameters, Fault> {
     let (request, bytes) = call.tail::<Request>(1)?;
     if call.is_none(2) {
@@ -197,7 +219,7 @@ fn params(call: &mut Call<'_>) -> Result<Parameters, Fault> {
     Ok(parameters(&routes, path, id))
 }
 
-/// What the raw `path` has in the place of the parameters of a route.
+/// Returns the values of a route's parameters in the raw `path`.
 fn parameters(routes: &Routes, path: &[u8], id: Option<RouteId>) -> Parameters {
     let mut scratch = Vec::new();
     let Some((id, path)) = id.zip(uri::normal_path(path, &mut scratch)) else {
@@ -214,8 +236,8 @@ fn parameters(routes: &Routes, path: &[u8], id: Option<RouteId>) -> Parameters {
     found.unwrap_or_else(no_parameters)
 }
 
-/// `head:matches(routes)` → list of the ids of all routes whose pattern matches, whatever their method
-/// and constraints, the most specific first; a 0 ends those of equal patterns.
+/// `head:matches(routes)`: returns a list of the ids of all routes whose pattern matches, whatever their method and
+/// constraints, the most specific first; a 0 follows those of equal patterns.
 fn matches(call: &mut Call<'_>) -> Result<Value, Fault> {
     let path = head(call, 1)?.route_path();
     let routes = call.object::<AppRoutes>(2)?.0.borrow();
@@ -226,7 +248,7 @@ fn matches(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(Value::List(found.into_iter().map(Value::Integer).collect()))
 }
 
-/// `head:route([id])` → the id of its route, 0 when it has none; `id` sets it.
+/// `head:route([id])`: returns the id of its route, 0 if it has none; `id` sets it.
 fn route(call: &mut Call<'_>) -> Result<i64, Fault> {
     if !call.is_none(2) {
         let id = call.integer(2)?;
@@ -235,13 +257,13 @@ fn route(call: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(call.object::<Request>(1)?.route.map_or(0, RouteId::number))
 }
 
-/// `head:owner()` → the server that it came by, and the number by which that knows it.
+/// `head:owner()`: returns the server that received the request, and its number in the server.
 fn owner(call: &mut Call<'_>) -> Result<(Argument, i64), Fault> {
     let id = call.object::<Request>(1)?.id as i64;
     Ok((Argument(call.field(1, SERVER)?), id))
 }
 
-/// `head:whole_body([text])` → the body that was kept, or nil; `text` is kept.
+/// `head:whole_body([text])`: returns the stored body, or nil; `text` is stored.
 fn whole_body(call: &mut Call<'_>) -> Result<Argument, Fault> {
     call.object::<Request>(1)?;
     if call.count() > 1 {
@@ -250,8 +272,8 @@ fn whole_body(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(call.field(1, BODY)?))
 }
 
-/// `http.kind(getters, methods)`: from now on a field of a request of this VM is what was stored under its name, else
-/// what `getters[name](req)` gives, which is stored unless it is nil, else `methods[name]`.
+/// `http.kind(getters, methods)`: defines the fields of the requests of this VM. A field is the value stored under its
+/// name; otherwise the result of `getters[name](req)`, which is stored unless it is nil; otherwise `methods[name]`.
 pub(crate) const KIND: Function = Function::new(|call: &mut Call<'_>| {
     for index in [1, 2] {
         if call.kind(index) != Kind::Table {
@@ -268,8 +290,8 @@ pub(crate) const KIND: Function = Function::new(|call: &mut Call<'_>| {
 
 /// `req[key]`; upvalues 1 and 2 are `KIND`'s arguments.
 const INDEX: Function = Function::new(|call: &mut Call<'_>| {
-    let known = call.field(1, KNOWN)?;
-    let value = call.get(known, 2)?;
+    let stored = call.field(1, STORED)?;
+    let value = call.get(stored, 2)?;
     if !call.is_none(value) {
         return Ok(Next::returns(Argument(value)));
     }
@@ -282,21 +304,21 @@ const INDEX: Function = Function::new(|call: &mut Call<'_>| {
     Ok(Next::call(1, then(got), 0))
 });
 
-/// What `key` has got.
+/// Stores the result of a getter.
 fn got(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<StoredInTable<Argument, Argument>>, Fault> {
     let has = !call.is_none(outcome.first);
-    Ok(has.then(|| note(Argument(outcome.first))))
+    Ok(has.then(|| store(Argument(outcome.first))))
 }
 
 /// `req[key] = value`.
 const NEW_INDEX: Function = Function::new(|call: &mut Call<'_>| {
     call.object::<Request>(1)?;
-    Ok::<_, Fault>(note(Argument(3)))
+    Ok::<_, Fault>(store(Argument(3)))
 });
 
-/// Stores a value under the key at argument 2 in what is known of the request at argument 1.
-fn note(value: Argument) -> StoredInTable<Argument, Argument> {
-    StoredInTable { table: TableAt::field(1, KNOWN), key: Argument(2), value }
+/// Stores a value in the request at argument 1, under the key at argument 2.
+fn store(value: Argument) -> StoredInTable<Argument, Argument> {
+    StoredInTable { table: TableAt::field(1, STORED), key: Argument(2), value }
 }
 
 #[cfg(test)]
@@ -305,7 +327,7 @@ mod tests {
     use crate::codec::http1::head::{Limits, Parser, Progress};
 
     #[test]
-    fn a_copy_needs_room_for_the_head_and_no_more() {
+    fn a_copy_needs_memory_of_exactly_the_size_of_the_head() {
         let bytes = b"GET /a HTTP/1.0\r\n\r\nbody";
         let mut parser = Parser::new();
         let parsed = parser.parse(bytes, &Limits::default(), &mut Progress::default());
@@ -315,7 +337,7 @@ mod tests {
             assert!(Request::copy(view, None, 7, &mut vec![0; size]).is_none());
         }
         let mut tail = vec![0; head.head_len];
-        let copy = Request::copy(view, RouteId::from_number(3), 7, &mut tail).expect("room");
+        let copy = Request::copy(view, RouteId::from_number(3), 7, &mut tail).expect("the size of the head");
         assert_eq!(copy.read(&tail).path(), b"/a");
         assert_eq!((copy.route().map(RouteId::number), copy.id), (Some(3), 7));
     }

@@ -1,4 +1,4 @@
-//! `http.routes()`: the routes of an app, as Lua adds them. Ids count from 1.
+//! `http.routes()`: the routes of an app. Ids are numbers from 1.
 
 use crate::http::router::routes::{RouteId, Routes, Takes};
 use crate::lua::object::Object;
@@ -15,10 +15,11 @@ impl Object for AppRoutes {
     const METHODS: FunctionTable = functions! { add, method, constraints, takes, wrapped: WRAPPED };
 }
 
-/// `http.routes()` → an empty table of routes.
+/// `http.routes()`: returns an empty table of routes.
 pub(crate) const NEW: Function = Function::new(|_: &mut Call<'_>| Ok::<_, Fault>(New::of(AppRoutes::default())));
 
-/// `routes:add(method, pattern)` → id. `method` `""`: any. Raises for a malformed pattern.
+/// `routes:add(method, pattern)`: adds a route and returns its id. `method` `""`: any. Raises if the pattern is
+/// malformed.
 fn add(call: &mut Call<'_>) -> Result<i64, Fault> {
     let routes = call.object::<AppRoutes>(1)?;
     let (method, pattern) = (call.bytes(2)?, call.utf8(3)?);
@@ -26,7 +27,7 @@ fn add(call: &mut Call<'_>) -> Result<i64, Fault> {
     added.map(RouteId::number).map_err(Fault::message)
 }
 
-/// The routes, and the one that argument 2 names.
+/// Returns the routes, and the id at argument 2.
 fn route<'c>(call: &'c Call<'_>) -> Result<(&'c RefCell<Routes>, RouteId), Fault> {
     let routes = &call.object::<AppRoutes>(1)?.0;
     let id = RouteId::from_number(call.integer(2)?);
@@ -35,14 +36,14 @@ fn route<'c>(call: &'c Call<'_>) -> Result<(&'c RefCell<Routes>, RouteId), Fault
     Ok((routes, id))
 }
 
-/// `routes:method(id)` → the route's method, `""` for any.
+/// `routes:method(id)`: returns the route's method, `""` for any.
 fn method(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let (routes, id) = route(call)?;
     let routes = routes.borrow();
     Ok(routes.route(id).map_or(Vec::new(), |route| route.method.to_vec()))
 }
 
-/// `routes:constraints(id)` → table of parameter name to Lua pattern, or nil when there is none.
+/// `routes:constraints(id)`: returns a table of parameter names to Lua patterns, or nil without constraints.
 fn constraints(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     let (routes, id) = route(call)?;
     let routes = routes.borrow();
@@ -57,8 +58,8 @@ fn constraints(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     Ok((!found.is_empty()).then_some(Value::Map(found)))
 }
 
-/// `routes:takes(id, count)`: the handler of this route takes so many of request and response; what it does not take
-/// is not made for it.
+/// `routes:takes(id, count)`: sets how many arguments the handler of this route takes, out of request and response.
+/// Objects that it does not take are not created.
 fn takes(call: &mut Call<'_>) -> Result<(), Fault> {
     let takes = match call.integer_in(3, 0..=2, "count")? {
         0 => Takes::Nothing,
@@ -70,5 +71,5 @@ fn takes(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `routes:wrapped()`: from now on there is middleware, so that handlers are chosen by Lua.
-const WRAPPED: Function = Function::method(|routes: &AppRoutes| routes.0.borrow_mut().wrap());
+/// `routes:wrapped()`: records that there is middleware, so that Lua code chooses handlers.
+const WRAPPED: Function = Function::method(|routes: &AppRoutes| routes.0.borrow_mut().add_middleware());

@@ -1,71 +1,45 @@
-//! `http.serve`: takes work from a server, calls the handlers, and gives their answers back. What returns a body and
-//! has done no more than set status, fields and type is answered here; all else is concluded by
-//! lualib/lio/web/connection.lua.
+//! `http.serve`: takes work from a server, calls the handlers, and passes their results to the server. If a handler
+//! returns a body and has set only status, fields and media type, the response is sent here; otherwise
+//! lualib/lio/web/dispatch.lua completes it.
 
-use super::machine::Machine;
-use super::request::{Request, SERVER};
+use super::callbacks::{self, at};
+use super::machine::{Handle, Machine};
+use super::request::{self, Request};
 use crate::http::router::routes::{RouteId, Takes};
 use crate::http::server::{
-    AT_ONCE, Body, End, Intent, Kind as BodyKind, Plan, RequestId, Responded, Response, Why, Work,
+    Body, Intent, Kind as BodyKind, MAX_QUEUED_BODY, Plan, RequestEnd, RequestId, Responded, Response, ResumeReason,
+    Work,
 };
 use crate::lua::{
-    Argument, Call, Fault, Function, FunctionTable, Kind, NewFromFactory, Next, Nil, Object, Outcome, Pushing, Row,
-    Stack, TailedFactory, functions, results, then,
+    Argument, Call, Fault, Field, Function, FunctionTable, Kind, NewFromFactory, NewWith, Next, Nil, Object, Outcome,
+    Pushing, Record, Stack, TailedFactory, functions, results, then,
 };
 use crate::modules::json;
 use std::rc::Rc;
 
-/// Where the values of `serve` lie.
-mod at {
-    pub(super) const RUN: i32 = 1;
-    pub(super) const SERVER: i32 = 2;
-    /// What the functions below know the server by.
-    pub(super) const SERVING: i32 = 3;
-    /// The message handler of what may fail.
-    pub(super) const CAUGHT: i32 = 4;
-    /// The handlers by route.
-    pub(super) const HANDLERS: i32 = 5;
-    /// The metatable of responses.
-    pub(super) const RESPONSES: i32 = 6;
-    /// `choose(serving, req, res, route)` → the handler, when the route alone does not tell.
-    pub(super) const CHOOSE: i32 = 7;
-    /// `conclude(serving, req, res, ok, a, b, c)` → whether the connection goes on.
-    pub(super) const CONCLUDE: i32 = 8;
-    /// `tell(serving, id, why)`: a task that waits on a request goes on; without id: a connection has left.
-    pub(super) const TELL: i32 = 9;
-    /// The names of two fields of responses.
-    pub(super) const CODE: i32 = 10;
-    pub(super) const KIND: i32 = 11;
-    /// The handler, or nil, and for those that take one the request and the response.
-    pub(super) const REQUEST: i32 = 13;
-    pub(super) const RESPONSE: i32 = 14;
-}
+/// The number of preallocated fields of a response for Lua code: code, body, content type.
+const SPARE_FIELDS: i32 = 3;
 
-/// Room for what handlers set most: code, body, kind.
-const NAMED: i32 = 3;
-
-/// What one task serves.
-pub(crate) struct Run {
+/// The state of a task that serves: it handles one request after another.
+pub(crate) struct Dispatcher {
     machine: Rc<Machine>,
-    /// The request that it works on.
+    /// The request that is being handled.
     id: Option<RequestId>,
-    /// Text of JSON answers.
+    /// The text of JSON responses.
     text: Vec<u8>,
 }
 
-impl Run {
-    pub(super) fn new(machine: Rc<Machine>) -> Self {
-        Run { machine, id: None, text: Vec::new() }
-    }
-}
+/// Its server.
+pub(super) const SERVER: Field<Dispatcher> = Field::new(1);
 
-impl Object for Run {
-    const NAME: &'static str = "lio.http.run";
+impl Object for Dispatcher {
+    const NAME: &'static str = "lio.http.dispatcher";
+    const USER_VALUES: i32 = 1;
     const METHODS: FunctionTable = functions! { abandon };
 }
 
-/// The request that it works on, as Lua holds it.
-impl TailedFactory for Run {
+/// Makes the Lua object of the request that is being handled.
+impl TailedFactory for Dispatcher {
     type Product = Request;
 
     fn size(&self) -> usize {
@@ -84,26 +58,27 @@ impl TailedFactory for Run {
     }
 }
 
-/// The request at work, with its server.
-type MakeRequest = NewFromFactory<Run, 1>;
+/// The request that is being handled, with its server.
+type MakeRequest = NewFromFactory<Dispatcher, 1>;
 
 fn make_request() -> MakeRequest {
-    NewFromFactory { factory: at::RUN, fields: [(SERVER, at::SERVER)] }
+    NewFromFactory { factory: at::DISPATCHER, fields: [(request::SERVER, at::SERVER)] }
 }
 
-/// `{ server, id, request }`
-type MakeResponse = Row<(Argument, i64, Argument)>;
+/// A response: a table with the request, for Lua code to set other fields.
+type MakeResponse = Record<(Argument,)>;
 
-fn make_response(id: RequestId, request: i32) -> MakeResponse {
-    Row {
-        items: (Argument(at::SERVER), id.number() as i64, Argument(request)),
-        named: NAMED,
-        metatable: Some(at::RESPONSES),
+fn make_response(request: i32) -> MakeResponse {
+    Record {
+        first_key: at::REQUEST_KEY,
+        values: (Argument(request),),
+        room: SPARE_FIELDS,
+        metatable: Some(at::RESPONSE_CLASS),
     }
 }
 
 results! {
-    /// What `serve` does next.
+    /// The next action of `serve`.
     pub(crate) enum Act {
         Plain(Next),
         One(Pushing<(MakeRequest, Nil, Argument, Argument)>),
@@ -112,54 +87,65 @@ results! {
     }
 }
 
-/// `http.serve(run, …)`, see [`at`]: serves what is due. Runs in a task: handlers may wait.
-pub(crate) const SERVE: Function = Function::new(serve);
+/// `S:dispatcher()`: returns a dispatcher, for one task.
+pub(super) const DISPATCHER: Function = Function::new(|call: &mut Call<'_>| {
+    let machine = call.object::<Handle>(1)?.machine.clone();
+    Ok(NewWith::new(Dispatcher { machine, id: None, text: Vec::new() }, [(SERVER, 1)]))
+});
 
-fn serve(call: &mut Call<'_>) -> Result<Act, Fault> {
-    let (run, stack) = call.object_and_stack::<Run>(at::RUN)?;
-    next_work(run, stack)
+/// `http.serve(dispatcher)`: does the work of its server, with the server's callbacks, until none is left. It runs in
+/// a task, because handlers may wait.
+pub(crate) const SERVE: Function = Function::new(|call: &mut Call<'_>| {
+    callbacks::push(call)?;
+    resume(call)
+});
+
+/// Continues to serve.
+fn resume(call: &mut Call<'_>) -> Result<Act, Fault> {
+    let (dispatcher, stack) = call.object_and_stack::<Dispatcher>(at::DISPATCHER)?;
+    next_work(dispatcher, stack)
 }
 
-/// Takes the next thing that is to be done.
-fn next_work(run: &mut Run, stack: &mut Stack) -> Result<Act, Fault> {
-    stack.drop_to(at::KIND);
-    let machine = &*run.machine;
+/// Takes the next work.
+fn next_work(dispatcher: &mut Dispatcher, stack: &mut Stack) -> Result<Act, Fault> {
+    stack.drop_to(at::HANDLER - 1);
+    let machine = &*dispatcher.machine;
     let work = machine.server.borrow_mut().next(machine.clock());
     match work {
         Work::Dispatch { id, plan } => {
-            run.id = Some(id);
+            dispatcher.id = Some(id);
             machine.count_request();
             match plan {
                 Plan::Handle { route, takes: Takes::Nothing } => {
                     stack.element(at::HANDLERS, route.number())?;
-                    Ok(Act::Plain(Next::protected(0, -1, at::CAUGHT, then(handled), 0)))
+                    Ok(Act::Plain(Next::protected(0, -1, at::CATCH, then(handled), 0)))
                 }
-                Plan::Handle { route, takes } => handle(stack, id, route, takes),
-                Plan::Choose { route } => choose(stack, id, route),
+                Plan::Handle { route, takes } => handle(stack, route, takes),
+                Plan::Choose { route } => choose(stack, route),
             }
         }
-        Work::Resume { id, why } => tell(stack, Some((id, why))),
-        Work::Room => tell(stack, None),
+        Work::Resume { id, reason } => notify(stack, Some((id, reason))),
+        Work::ConnectionClosed => notify(stack, None),
         Work::Idle => {
-            run.id = None;
+            dispatcher.id = None;
             Ok(Act::Plain(Next::pushed(0)))
         }
     }
 }
 
 /// Calls a handler that takes the request.
-fn handle(stack: &mut Stack, id: RequestId, route: RouteId, takes: Takes) -> Result<Act, Fault> {
+fn handle(stack: &mut Stack, route: RouteId, takes: Takes) -> Result<Act, Fault> {
     let handler = stack.element(at::HANDLERS, route.number())?;
     let (request, response) = (at::REQUEST, at::RESPONSE);
     Ok(match takes {
-        Takes::Both => Act::Two(Next::protected(2, -1, at::CAUGHT, then(handled), 0).pushing((
+        Takes::Both => Act::Two(Next::protected(2, -1, at::CATCH, then(handled), 0).pushing((
             make_request(),
-            make_response(id, request),
+            make_response(request),
             Argument(handler),
             Argument(request),
             Argument(response),
         ))),
-        _ => Act::One(Next::protected(1, -1, at::CAUGHT, then(handled), 0).pushing((
+        _ => Act::One(Next::protected(1, -1, at::CATCH, then(handled), 0).pushing((
             make_request(),
             Nil,
             Argument(handler),
@@ -168,75 +154,75 @@ fn handle(stack: &mut Stack, id: RequestId, route: RouteId, takes: Takes) -> Res
     })
 }
 
-/// Has Lua choose a handler.
-fn choose(stack: &mut Stack, id: RequestId, route: Option<RouteId>) -> Result<Act, Fault> {
+/// Calls Lua code to choose a handler.
+fn choose(stack: &mut Stack, route: Option<RouteId>) -> Result<Act, Fault> {
     stack.push(Nil)?;
     Ok(Act::Choose(Next::call(4, then(chosen), 0).pushing((
         make_request(),
-        make_response(id, at::REQUEST),
-        Argument(at::CHOOSE),
-        Argument(at::SERVING),
+        make_response(at::REQUEST),
+        Argument(at::CHOOSE_HANDLER),
+        Argument(at::APP_SERVER),
         Argument(at::REQUEST),
         Argument(at::RESPONSE),
         route.map_or(0, RouteId::number),
     ))))
 }
 
-/// The handler is chosen.
+/// Calls the chosen handler.
 fn chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     call.drop_to(outcome.first);
     call.push(Argument(at::REQUEST))?;
     call.push(Argument(at::RESPONSE))?;
-    Ok(Next::protected(2, -1, at::CAUGHT, then(handled_chosen), 0))
+    Ok(Next::protected(2, -1, at::CATCH, then(handled_chosen), 0))
 }
 
-/// Has Lua wake a task that waits on a request, or who waits for a connection to leave.
+/// Calls Lua code to resume a task that waits on a request, or one that waits for a connection to close.
 #[cold]
-fn tell(stack: &mut Stack, resumed: Option<(RequestId, Why)>) -> Result<Act, Fault> {
-    stack.push(Argument(at::TELL))?;
-    stack.push(Argument(at::SERVING))?;
+fn notify(stack: &mut Stack, resumed: Option<(RequestId, ResumeReason)>) -> Result<Act, Fault> {
+    stack.push(Argument(at::NOTIFY))?;
+    stack.push(Argument(at::APP_SERVER))?;
     let mut arguments = 1;
-    if let Some((id, why)) = resumed {
+    if let Some((id, reason)) = resumed {
         stack.push(id.number() as i64)?;
-        stack.push(why as i64)?;
+        stack.push(reason as i64)?;
         arguments = 3;
     }
-    Ok(Act::Plain(Next::call(arguments, then(|call, _| serve(call)), 0)))
+    Ok(Act::Plain(Next::call(arguments, then(|call, _| resume(call)), 0)))
 }
 
-/// A handler of a route has returned, or raised.
+/// Continues after a handler of a route has returned or raised an error.
 fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
-    let (run, stack) = call.object_and_stack::<Run>(at::RUN)?;
-    let Some(id) = run.id else {
+    let (dispatcher, stack) = call.object_and_stack::<Dispatcher>(at::DISPATCHER)?;
+    let Some(id) = dispatcher.id else {
         return Ok(Act::Plain(Next::pushed(0)));
     };
-    match outcome.ok && answer(run, stack, id, outcome.first) {
-        true => go_on(run, stack, id, End::Kept),
-        false => conclude(call, id, outcome),
+    match outcome.ok && respond(dispatcher, stack, id, outcome.first) {
+        true => end_request(dispatcher, stack, id, RequestEnd::Complete),
+        false => complete(call, id, outcome),
     }
 }
 
-/// The same of one that was chosen.
+/// Continues after a chosen handler.
 fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
-    match call.object::<Run>(at::RUN)?.id {
-        Some(id) => conclude(call, id, outcome),
+    match call.object::<Dispatcher>(at::DISPATCHER)?.id {
+        Some(id) => complete(call, id, outcome),
         None => Ok(Act::Plain(Next::pushed(0))),
     }
 }
 
-/// The request is over.
+/// Ends the request and takes the next work.
 #[inline]
-fn go_on(run: &mut Run, stack: &mut Stack, id: RequestId, end: End) -> Result<Act, Fault> {
-    run.machine.server.borrow_mut().end(id, end);
-    next_work(run, stack)
+fn end_request(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, end: RequestEnd) -> Result<Act, Fault> {
+    dispatcher.machine.server.borrow_mut().end(id, end);
+    next_work(dispatcher, stack)
 }
 
-/// Answers with what a handler has returned, which is at `first` and behind it. → whether that was all there is to do
+/// Responds with the values that a handler has returned, from `first` on. Returns whether the request is complete.
 #[inline]
-fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
-    let mut server = run.machine.server.borrow_mut();
+fn respond(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, first: i32) -> bool {
+    let mut server = dispatcher.machine.server.borrow_mut();
     let Some(intent) = server.intent(id) else {
-        // A folder's site has answered.
+        // A served folder may have queued the whole response.
         return server.is_whole(id);
     };
     if intent == Intent::Special || stack.count() > first {
@@ -244,12 +230,12 @@ fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
     }
     let (status, untyped) = match intent {
         Intent::Plain => (200, false),
-        _ => match settings(stack) {
+        _ => match status_of_response(stack) {
             Some(found) => found,
             None => return false,
         },
     };
-    let text = &mut run.text;
+    let text = &mut dispatcher.text;
     let (kind, body) = if let Some(body) = stack.string(first) {
         (if untyped { BodyKind::None } else { BodyKind::Text }, body)
     } else if stack.kind(first) == Kind::Table && (first <= at::RESPONSE || !stack.is_same(first, at::RESPONSE)) {
@@ -261,32 +247,34 @@ fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
     } else {
         return false;
     };
-    if body.len() > AT_ONCE {
+    if body.len() > MAX_QUEUED_BODY {
         return false;
     }
     let response = Response { status, kind, body: Body::Bytes(body) };
-    let done = server.respond(id, response, run.machine.clock()) == Responded::Done;
+    let done = server.respond(id, response, dispatcher.machine.clock()) == Responded::Done;
     text.shrink_to(1 << 16);
     done
 }
 
-/// The status of the response, and whether its body goes out without a type; `None` for one that makes no sense.
-fn settings(stack: &mut Stack) -> Option<(u16, bool)> {
-    let code = stack.get(at::RESPONSE, at::CODE).ok()?;
+/// Returns the status of the response, and whether its body is sent without a media type; `None` for an invalid
+/// status.
+fn status_of_response(stack: &mut Stack) -> Option<(u16, bool)> {
+    let code = stack.get(at::RESPONSE, at::CODE_KEY).ok()?;
     let status = match stack.as_integer(code) {
         Some(status @ 200..=599) => status as u16,
         None if stack.is_none(code) => 200,
         _ => return None,
     };
-    let kind = stack.get(at::RESPONSE, at::KIND).ok()?;
+    let kind = stack.get(at::RESPONSE, at::CONTENT_TYPE_KEY).ok()?;
     let untyped = stack.kind(kind) == Kind::Boolean;
     stack.drop_to(code - 1);
     Some((status, untyped))
 }
 
-/// Has Lua conclude what the handler began.
-fn conclude(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act, Fault> {
-    let (first, values) = (outcome.first, if outcome.ok { 3 } else { 1 });
+/// Calls Lua code to complete the request with the results of its handler, or with its error.
+fn complete(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act, Fault> {
+    let (function, values) = if outcome.ok { (at::COMPLETE, 3) } else { (at::FAIL, 1) };
+    let first = outcome.first;
     call.drop_to(first + values - 1);
     while call.count() < first + values - 1 {
         call.push(Nil)?;
@@ -294,40 +282,45 @@ fn conclude(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act,
     let (mut request, mut response) = (at::REQUEST, at::RESPONSE);
     if first <= at::RESPONSE {
         request = call.create(make_request())?;
+        if call.is_none(request) {
+            // The connection was closed meanwhile.
+            let (dispatcher, stack) = call.object_and_stack::<Dispatcher>(at::DISPATCHER)?;
+            return end_request(dispatcher, stack, id, RequestEnd::Cut);
+        }
         if outcome.ok {
-            // A long answer, say: its route will need one again.
-            let machine = &call.object::<Run>(at::RUN)?.machine;
+            // For example, the response is long. Later requests of this route will need a request object as well.
+            let machine = &call.object::<Dispatcher>(at::DISPATCHER)?.machine;
             machine.server.borrow_mut().needs_request(id);
         }
     }
     if first <= at::RESPONSE || call.is_none(response) {
-        response = call.create(make_response(id, request))?;
+        response = call.create(make_response(request))?;
     }
-    for index in [at::CONCLUDE, at::SERVING, request, response] {
+    for index in [function, response] {
         call.push(Argument(index))?;
     }
-    call.push(outcome.ok)?;
     for index in first..first + values {
         call.push(Argument(index))?;
     }
-    Ok(Act::Plain(Next::call(4 + values, then(concluded), 0)))
+    Ok(Act::Plain(Next::call(1 + values, then(completed), 0)))
 }
 
-fn concluded(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
-    let end = if call.is_true(outcome.first) { End::Kept } else { End::Cut };
-    let (run, stack) = call.object_and_stack::<Run>(at::RUN)?;
-    match run.id {
-        Some(id) => go_on(run, stack, id, end),
+fn completed(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
+    let end = if call.is_true(outcome.first) { RequestEnd::Complete } else { RequestEnd::Cut };
+    let (dispatcher, stack) = call.object_and_stack::<Dispatcher>(at::DISPATCHER)?;
+    match dispatcher.id {
+        Some(id) => end_request(dispatcher, stack, id, end),
         None => Ok(Act::Plain(Next::pushed(0))),
     }
 }
 
-/// `run:abandon()` → the request that it worked on, or nil: its connection closes. For a task that ended in the middle.
+/// `dispatcher:abandon()`: closes the connection of the request that was being handled, after its task has ended
+/// early. Returns the number of the request, or nil.
 fn abandon(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
-    let run = call.object_mut::<Run>(1)?;
-    let id = run.id.take();
+    let dispatcher = call.object_mut::<Dispatcher>(1)?;
+    let id = dispatcher.id.take();
     if let Some(id) = id {
-        run.machine.server.borrow_mut().abandon(id);
+        dispatcher.machine.server.borrow_mut().abandon(id);
     }
     Ok(id.map(|id| id.number() as i64))
 }

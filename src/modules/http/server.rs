@@ -1,13 +1,12 @@
-//! `http.server`: the web server's machine as Lua holds it. `serve` takes its work, `respond` and `read` have what is
-//! done with one request.
+//! `http.server`: the web server's machine as a Lua object. `serve` does its work; `respond` and `read` contain the
+//! functions for one request.
 //!
-//! Sockets of its connections have an inbox for their events, so that no Lua value stands for one.
+//! The sockets of its connections have an inbox for their events, so that they need no Lua values.
 
 use super::machine::{Handle, Machine, machine};
 use super::routes::AppRoutes;
-use super::serve::Run;
 use super::transport::Plain;
-use super::{read, respond};
+use super::{callbacks, serve};
 use crate::codec::http1::head::Limits;
 use crate::event::clock::monotonic_nanos;
 use crate::event::{CLOSED, ERROR, HANG_UP, Mode, READ, WRITE};
@@ -20,33 +19,28 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 
-/// So many connections are accepted at once; then others get their turn.
+/// The most connections accepted at once; then other tasks run.
 const BATCH: usize = 64;
 
 /// The key of the listener's events.
 const LISTENING: u64 = 0;
 
-/// The socket that listens.
+/// The listening socket.
 const LISTENER: Field<Handle> = Field::new(1);
 
 impl Object for Handle {
     const NAME: &'static str = "lio.http.server";
-    const USER_VALUES: i32 = 1;
+    /// The listening socket, and the values of `callbacks`.
+    const USER_VALUES: i32 = 12;
     const METHODS: FunctionTable = functions! {
-        listen, accept, admit, arrived, flush, expire, due: DUE, run: RUN, count: COUNT, is_full: IS_FULL, watch: WATCH,
-        shed, stop: STOP, settle: SETTLE, close: CLOSE, touch: respond::TOUCH, add_field: respond::ADD_FIELD,
-        remove_field: respond::REMOVE_FIELD, get_field: respond::GET_FIELD, keep_fields: respond::KEEP_FIELDS,
-        restore_fields: respond::RESTORE_FIELDS, clear_fields: respond::CLEAR_FIELDS,
-        drop_body_fields: respond::DROP_BODY_FIELDS, answer: respond::ANSWER, start: respond::START,
-        chunk: respond::CHUNK, finish: respond::FINISH, send: respond::SEND, push_file: respond::PUSH_FILE,
-        queued: respond::QUEUED, sent: respond::SENT, is_answered: respond::IS_ANSWERED, is_head: respond::IS_HEAD,
-        is_open: respond::IS_OPEN, close_after: respond::CLOSE_AFTER, hand_over: respond::HAND_OVER,
-        address: respond::ADDRESS, body: read::BODY, piece: read::PIECE, trailers: read::TRAILERS, wait: read::WAIT,
+        listen, accept, admit, take_events, flush, expire, work_count: WORK_COUNT,
+        set_callbacks: callbacks::SET_CALLBACKS, dispatcher: serve::DISPATCHER, count: COUNT, is_full: IS_FULL,
+        notify_next_close: NOTIFY_NEXT_CLOSE, shed, stop: STOP, drain: DRAIN, close: CLOSE,
     };
 }
 
 impl Machine {
-    /// Takes in what the listener has; with `beyond`, more than the server is to have.
+    /// Accepts connections. `beyond`: even if the server is full.
     fn accept(&self, listener: &Socket, beyond: bool) -> io::Result<Accepted> {
         let mut server = self.server.borrow_mut();
         for count in 0..BATCH {
@@ -54,7 +48,7 @@ impl Machine {
                 return Ok(Accepted::Some);
             }
             match listener.accept() {
-                Ok(Moved::Done(socket)) => self.take_in(&mut server, socket),
+                Ok(Moved::Done(socket)) => self.add_connection(&mut server, socket),
                 Ok(Moved::WouldBlock) => {
                     listener.arm(READ)?;
                     return Ok(if count == 0 { Accepted::None } else { Accepted::All });
@@ -66,7 +60,7 @@ impl Machine {
         Ok(Accepted::Some)
     }
 
-    fn take_in(&self, server: &mut Server<Plain>, socket: Socket) {
+    fn add_connection(&self, server: &mut Server<Plain>, socket: Socket) {
         let registration = socket.source().map(|source| source.join_later(&self.selector, Mode::Once));
         let id = server.accept(Plain::new(socket));
         if let (Some(id), Some(registration)) = (id, registration) {
@@ -75,17 +69,17 @@ impl Machine {
     }
 }
 
-/// What accepting came to.
+/// The result of accepting.
 enum Accepted {
-    /// Nobody was there; the listener is armed.
+    /// No connection was waiting; the listener is armed.
     None,
-    /// All that was there; the listener is armed.
+    /// All waiting connections were accepted; the listener is armed.
     All,
-    /// There may be more.
+    /// More connections may be waiting.
     Some,
 }
 
-/// A number of the settings at argument 1.
+/// Reads a number from the settings at argument 1.
 fn setting(call: &mut Call<'_>, name: &'static str) -> Result<f64, Fault> {
     let value = call.raw_field(1, name)?;
     let number = call.number(value);
@@ -93,13 +87,13 @@ fn setting(call: &mut Call<'_>, name: &'static str) -> Result<f64, Fault> {
     number.map_err(|_| Fault::message(format_args!("server: option '{name}' is missing")))
 }
 
-/// Seconds as nanoseconds; those that do not fit are for ever.
+/// Converts seconds to nanoseconds. Values that do not fit are unlimited.
 fn span(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
 
-/// `http.server(settings, routes, selector)` → a server without connections. `settings`: the app's, `selector` the
-/// loop's.
+/// `http.server(settings, routes, selector)`: returns a server without connections. `settings`: those of the app;
+/// `selector`: that of the loop.
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     let routes = call.object::<AppRoutes>(2)?.0.clone();
     let selector = call.object::<Selector>(3)?.inner.clone();
@@ -133,7 +127,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     Ok(New::of(Handle { machine: Rc::new(machine), body: Vec::new() }))
 });
 
-/// `S:listen(socket)`: connections come from that one, which the loop knows.
+/// `S:listen(socket)`: accepts connections from this socket, which is registered with the loop.
 fn listen(call: &mut Call<'_>) -> Result<(), Fault> {
     let machine = machine(call)?;
     let socket = call.object::<Socket>(2)?;
@@ -143,8 +137,9 @@ fn listen(call: &mut Call<'_>) -> Result<(), Fault> {
     call.set_field(1, LISTENER, 2)
 }
 
-/// `S:accept([all])` → true when there may be more, or no room for them; false when nobody was there, the listener
-/// being armed; `nil, message, code` on failure. `all`: also where there is no room.
+/// `S:accept([all])`: returns true if more connections may be waiting, or if the server is full; false if no
+/// connection was waiting, with the listener armed; or `nil, message, code`. `all`: accepts even if the server is
+/// full.
 fn accept(call: &mut Call<'_>) -> Result<bool, Fault> {
     let beyond = call.is_true(2);
     let listener = call.field(1, LISTENER)?;
@@ -155,7 +150,7 @@ fn accept(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(!matches!(accepted, Accepted::None))
 }
 
-/// `S:admit(c)`: serves a connection of the loop's, which reads as closed from then on.
+/// `S:admit(c)`: serves a connection of the loop; the object `c` is closed then.
 fn admit(call: &mut Call<'_>) -> Result<(), Fault> {
     call.object::<Handle>(1)?;
     let number = call.object::<Connection>(2)?.socket().number();
@@ -163,9 +158,9 @@ fn admit(call: &mut Call<'_>) -> Result<(), Fault> {
     let registration = machine.selector.find(number);
     let stream = call.object_mut::<Connection>(2)?;
     let (Some(registration), false) = (registration, stream.is_closed()) else {
-        return Err(Fault::message("admit: the lio.connection is in no loop"));
+        return Err(Fault::message("admit: the connection is closed or not registered with a loop"));
     };
-    let (socket, input, output) = stream.part();
+    let (socket, input, output) = stream.take_parts();
     let mut server = machine.server.borrow_mut();
     if let Some(id) = server.adopt(Plain::new(socket), &input, &output) {
         registration.post_to(&machine.inbox, id.number());
@@ -173,15 +168,15 @@ fn admit(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `S:arrived()` → whether there is something to serve; whether the listener wants a closer look. Takes the events of
-/// the loop's last wait.
-fn arrived(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
+/// `S:take_events()`: takes the events of the loop's last wait. Returns whether there is work, and whether Lua code
+/// has to handle the listener.
+fn take_events(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
     let listener = call.field(1, LISTENER)?;
     let listener = call.as_object::<Socket>(listener);
     let machine = machine(call)?;
     let mut list = machine.arrived.take();
     machine.inbox.take(&mut list);
-    let mut look = false;
+    let mut needs_lua = false;
     if !list.is_empty() {
         let clock = machine.clock();
         for (key, bits) in list.drain(..) {
@@ -190,21 +185,22 @@ fn arrived(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
                     let events = Readiness {
                         read: bits & READ != 0,
                         write: bits & WRITE != 0,
-                        over: bits & (CLOSED | HANG_UP | ERROR) != 0,
+                        closed: bits & (CLOSED | HANG_UP | ERROR) != 0,
                     };
                     machine.server.borrow_mut().ready(id, events, clock);
                 }
-                None => look |= listener.is_some_and(|listener| machine.accept_some(listener)),
+                None => needs_lua |= listener.is_some_and(|listener| machine.accept_some(listener)),
             }
         }
     }
     machine.arrived.set(list);
-    let due = machine.server.borrow().due() > 0;
-    Ok((due, look))
+    let due = machine.server.borrow().work_count() > 0;
+    Ok((due, needs_lua))
 }
 
 impl Machine {
-    /// The listener has connections. → whether Lua has to look at it: there is no room, or a failure
+    /// Accepts waiting connections. Returns whether Lua code has to handle the listener, because the server is full or
+    /// accepting failed.
     fn accept_some(&self, listener: &Socket) -> bool {
         match self.accept(listener, false) {
             Ok(Accepted::All | Accepted::None) => false,
@@ -214,8 +210,8 @@ impl Machine {
     }
 }
 
-/// `S:flush()` → after how many seconds the loop's timer has to fire, if that is to be set anew. Sends what is queued;
-/// to be called before the loop waits.
+/// `S:flush()`: sends the queues. Must be called before the loop waits. If the loop's timer has to be set, returns the
+/// number of seconds until it fires.
 fn flush(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
     let machine = machine(call)?;
     let mut server = machine.server.borrow_mut();
@@ -224,7 +220,7 @@ fn flush(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
     Ok(match server.next_deadline() {
         Some(due) if due < machine.timer.get() => {
             machine.timer.set(due);
-            // Up to the next microsecond: the loop counts seconds.
+            // Rounded up to the next microsecond, because the loop counts in seconds.
             let left = due.saturating_sub(monotonic_nanos()) + 1000;
             Some(left as f64 / 1e9)
         }
@@ -232,32 +228,31 @@ fn flush(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
     })
 }
 
-/// `S:expire()` → whether there is something to serve. The loop's timer has fired.
+/// `S:expire()`: handles the deadlines that have passed, after the loop's timer has fired. Returns whether there is
+/// work.
 fn expire(call: &mut Call<'_>) -> Result<bool, Fault> {
     let machine = machine(call)?;
     machine.timer.set(u64::MAX);
     let clock = machine.read_clock();
     let mut server = machine.server.borrow_mut();
     server.expire(clock);
-    Ok(server.due() > 0)
+    Ok(server.work_count() > 0)
 }
 
-/// `S:due()` → how many connections have something to do, or more.
-const DUE: Function = Function::method(|handle: &Handle| handle.machine.server.borrow().due() as i64);
+/// `S:work_count()`: returns the number of connections with work, or a larger number.
+const WORK_COUNT: Function = Function::method(|handle: &Handle| handle.machine.server.borrow().work_count() as i64);
 
-/// `S:run()` → what a task serves with.
-const RUN: Function = Function::method(|handle: &Handle| New::of(Run::new(handle.machine.clone())));
-
-/// `S:count()` → how many connections there are.
+/// `S:count()`: returns the number of connections.
 const COUNT: Function = Function::method(|handle: &Handle| handle.machine.server.borrow().count() as i64);
 
-/// `S:is_full()` → whether there are as many connections as may be.
+/// `S:is_full()`: returns whether the limit of connections is reached.
 const IS_FULL: Function = Function::method(|handle: &Handle| handle.machine.server.borrow().is_full());
 
-/// `S:watch()`: Lua is told when the next connection leaves.
-const WATCH: Function = Function::method(|handle: &Handle| handle.machine.server.borrow_mut().watch());
+/// `S:notify_next_close()`: requests a report of the next connection that closes.
+const NOTIFY_NEXT_CLOSE: Function =
+    Function::method(|handle: &Handle| handle.machine.server.borrow_mut().notify_next_close());
 
-/// `S:shed()`: closes a few connections that have had an answer and are idle for a while.
+/// `S:shed()`: closes a few connections that have had a response and have been idle for a while.
 fn shed(call: &mut Call<'_>) -> Result<(), Fault> {
     let machine = machine(call)?;
     let clock = machine.clock();
@@ -265,11 +260,12 @@ fn shed(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `S:stop()`: what has arrived is answered, and the last answer of a connection says that it closes.
+/// `S:stop()`: begins to stop. Requests that have arrived are handled, and the last response of each connection
+/// announces its end.
 const STOP: Function = Function::method(|handle: &Handle| handle.machine.server.borrow_mut().stop());
 
-/// `S:settle()`: connections that are idle close, and others when they would fall idle.
-const SETTLE: Function = Function::method(|handle: &Handle| handle.machine.server.borrow_mut().settle_down());
+/// `S:drain()`: closes idle connections, and others as soon as they would become idle.
+const DRAIN: Function = Function::method(|handle: &Handle| handle.machine.server.borrow_mut().drain());
 
-/// `S:close()`: all connections close; tasks that wait on one are told.
+/// `S:close()`: closes all connections. Tasks that wait on them are resumed.
 const CLOSE: Function = Function::method(|handle: &Handle| handle.machine.server.borrow_mut().close_all());

@@ -1,5 +1,5 @@
-//! A folder that is served, `http.site`: small files are answered in one call. lualib/lio/web/static.lua does the rest:
-//! directories, what is not there, several ranges, long files, and requests that middleware has a say in.
+//! `http.site`: a served folder. Small files are sent in one call. lualib/lio/web/static.lua handles directories,
+//! missing files, several ranges, long files, and requests with middleware.
 
 use super::files::{Copied, copied};
 use super::machine::{Handle, Machine};
@@ -14,7 +14,7 @@ use crate::lua::{Call, Either, Fault, Field, Function, FunctionTable, Maybe, New
 use crate::modules::file::refused;
 use std::rc::Rc;
 
-/// The parameter of the route that is the path below the prefix.
+/// The route parameter that contains the path below the prefix.
 const REST: &str = "rest";
 
 impl Object for Site {
@@ -25,8 +25,8 @@ impl Object for Site {
 
 const FOLDER: Field<Site> = Field::new(1);
 
-/// `http.site(folder, options)` → a site, by these options of `app:static`: `hidden`, `precompressed`, `cache_control`,
-/// `cache` and `cache_file`.
+/// `http.site(folder, options)`: returns a site with these options of `app:static`: `hidden`, `precompressed`,
+/// `cache_control`, `cache` and `cache_file`.
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     call.object::<Folder>(1)?;
     let hidden = call.raw_field(2, "hidden")?;
@@ -45,20 +45,22 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     Ok::<_, Fault>(NewWith::new(site, [(FOLDER, 1)]))
 });
 
-/// What became of a request: whether the answer is queued; or it is Lua's, with what was opened, or from the beginning.
+/// The result for a request: whether the response is queued; or Lua code responds, with the opened file or from the
+/// beginning.
 type Answered = Maybe<Either<bool, New<OpenFile>>>;
 
-/// Where an answer is given, to which request, and the path that it asks for.
-type Asked = (Rc<Machine>, RequestId, Vec<u8>);
+/// The server, the request, and the requested path.
+type SiteRequest = (Rc<Machine>, RequestId, Vec<u8>);
 
 fn opened(file: OpenFile) -> Answered {
     Maybe(Some(Either::Other(New::of(file))))
 }
 
-/// `site:answer(req)` → true when the answer is queued; a file or directory that was opened, which the caller
-/// answers with; `nil, message, code` when it cannot be opened; nil when the caller has to look from the beginning.
+/// `site:answer(req)`: responds to a request. Returns true if the response is queued; an opened file or directory,
+/// with which the caller responds; `nil, message, code` if it cannot be opened; or nil if the caller has to begin
+/// again.
 fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
-    let Some((machine, id, path)) = asked(call)? else {
+    let Some((machine, id, path)) = site_request(call)? else {
         return Ok(Maybe(None));
     };
     let clock = machine.clock();
@@ -71,9 +73,9 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
         Err(Err(refusal)) => return Err(refused(refusal)),
     };
     let validators = found.validators(clock.unix);
-    let choice = validators.choose(request::head(call, 2)?, found.facts.size);
+    let choice = validators.choose(request::head(call, 2)?, found.metadata.size);
     let Some(content) = call.object_mut::<Site>(1)?.load(&found, &choice, clock) else {
-        return Ok(pass(found));
+        return Ok(leave_to_lua(found));
     };
     let mut server = machine.server.borrow_mut();
     let Some(draft) = server.draft(id) else {
@@ -84,28 +86,28 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
         can_be_sent &= draft.add(name, value).is_ok();
     });
     if !can_be_sent {
-        draft.forget();
-        return Ok(pass(found));
+        draft.clear();
+        return Ok(leave_to_lua(found));
     }
     let body = if choice == Choice::NotModified { Body::None } else { Body::Shared(content) };
     let response = Response { status: choice.status(), kind: Kind::None, body };
     Ok(Maybe(Some(Either::One(server.respond(id, response, clock) == Responded::Done))))
 }
 
-/// Lua answers.
-fn pass(found: Representation) -> Answered {
+/// Leaves the response to Lua code.
+fn leave_to_lua(found: Representation) -> Answered {
     found.into_original().map_or(Maybe(None), opened)
 }
 
-/// What the request at argument 2 asks of the site at 1; `None` when that is not so simple. Middleware, or a handler
-/// that has looked at the request or has set something, may have a say.
-fn asked(call: &mut Call<'_>) -> Result<Option<Asked>, Fault> {
-    let known = request::is_known(call, 2)?;
+/// Returns the path that the request at argument 2 asks of the site at 1; `None` if Lua code has to respond: there is
+/// middleware, or a handler has read the request or changed the response.
+fn site_request(call: &mut Call<'_>) -> Result<Option<SiteRequest>, Fault> {
+    let has_stored = request::has_stored_values(call, 2)?;
     let server = call.field(2, SERVER)?;
     let site = call.object::<Site>(1)?;
     let (request, bytes) = call.tail::<Request>(2)?;
     let machine = match call.as_object::<Handle>(server) {
-        Some(handle) if !known => handle.machine.clone(),
+        Some(handle) if !has_stored => handle.machine.clone(),
         _ => return Ok(None),
     };
     let path = {
@@ -115,20 +117,20 @@ fn asked(call: &mut Call<'_>) -> Result<Option<Asked>, Fault> {
         let routes = server.routes();
         let mut scratch = Vec::new();
         let path = uri::normal_path(request.read(bytes).route_path(), &mut scratch);
-        let route = request.route().filter(|_| !routes.is_wrapped());
+        let route = request.route().filter(|_| !routes.has_middleware());
         let rest = path.zip(route).and_then(|(path, route)| routes.value_of(path, route, REST));
         plain.zip(rest.and_then(|rest| site.path(rest)))
     };
     Ok(path.map(|(id, path)| (machine, id, path)))
 }
 
-/// `site:compressed(path, file, req)` → as `http.compressed`; that there is none is remembered for a moment.
+/// `site:compressed(path, file, req)`: as `http.compressed`. A missing copy is cached as missing for a short time.
 fn compressed(call: &mut Call<'_>) -> Result<Copied, Fault> {
     let path = call.bytes(2)?.to_vec();
-    let facts = *call.object::<OpenFile>(3)?.facts();
+    let metadata = *call.object::<OpenFile>(3)?.metadata();
     let accepted = accepted(request::head(call, 4)?);
     let folder = call.field(1, FOLDER)?;
     let (site, folder) = call.object_pair::<Site, Folder>(1, folder)?;
-    let found = site.open_copy(folder, &path, &facts, accepted, monotonic_nanos());
+    let found = site.open_copy(folder, &path, &metadata, accepted, monotonic_nanos());
     Ok(copied(found))
 }

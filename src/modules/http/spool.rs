@@ -1,4 +1,4 @@
-//! Temporary files for uploads, `http.spool`, as `lualib/lio/web/` and handlers use them.
+//! `http.spool`: temporary files for uploads, for `lualib/lio/web/` and handlers.
 
 use crate::file::spool::Spool;
 use crate::lua::{Call, Failure, Fault, Function, FunctionTable, New, Object, failed, functions};
@@ -7,26 +7,26 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// The most one `read` gives.
-const READ_MOST: i64 = 1 << 20;
+/// The most bytes of one `read`.
+const MAX_READ: i64 = 1 << 20;
 
 impl Object for Spool {
     const NAME: &'static str = "lio.http.spool";
     const METHODS: FunctionTable = functions! { write, read, size: SIZE, path, link, close: CLOSE };
 }
 
-/// Raises when the file is closed.
+/// Raises if the file is closed.
 fn open(spool: &mut Spool) -> Result<&mut Spool, Fault> {
     if spool.is_closed() { Err(Fault::message("the file is already closed")) } else { Ok(spool) }
 }
 
-/// `http.spool(dir)` → an empty temporary file, in the file system of `dir` as soon as it is more than a little.
+/// `http.spool(dir)`: returns an empty temporary file, which will be in the file system of `dir` when it is on disk.
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     let dir = Path::new(OsStr::from_bytes(call.bytes(1)?));
     Ok(New::of(Spool::new(dir)))
 });
 
-/// `file:write(bytes)` → true, or nil, message, code.
+/// `file:write(bytes)`: returns true, or nil, message, code.
 fn write(call: &mut Call<'_>) -> Result<bool, Fault> {
     call.bytes(2)?;
     let (spool, stack) = call.object_and_stack::<Spool>(1)?;
@@ -34,27 +34,27 @@ fn write(call: &mut Call<'_>) -> Result<bool, Fault> {
     written.map(|()| true).map_err(failed("store"))
 }
 
-/// `file:read(offset, count)` → up to `count` bytes (1 to 1 MiB) from `offset` on, `""` at the end; or nil,
+/// `file:read(offset, count)`: returns up to `count` bytes (1 to 1 MiB) from `offset` on, `""` at the end; or nil,
 /// message, code.
 fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let offset = call.integer_in(2, 0..=i64::MAX, "offset")? as u64;
-    let count = call.integer_in(3, 1..=READ_MOST, "count")? as usize;
+    let count = call.integer_in(3, 1..=MAX_READ, "count")? as usize;
     let spool = open(call.object_mut::<Spool>(1)?)?;
     spool.read(offset, count).map_err(failed("read"))
 }
 
-/// `file:size()` → bytes that were written.
+/// `file:size()`: returns the number of bytes written.
 const SIZE: Function = Function::method(|spool: &Spool| spool.size() as i64);
 
-/// `file:path()` → a path by which this process and its children can open the file until it is closed; or nil,
-/// message, code when it cannot be stored.
+/// `file:path()`: returns a path by which this process and its children can open the file until it is closed; or nil,
+/// message, code if it cannot be stored.
 fn path(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let path = open(call.object_mut::<Spool>(1)?)?.path();
     Ok(path.map_err(failed("store"))?.into_os_string().into_vec())
 }
 
-/// `file:link(path [, replace])`: gives the file a name that stays → true; or nil, message, code:
-/// `"exists"`, unless what is there is to be replaced; `"other device"` for another file system.
+/// `file:link(path [, replace])`: gives the file a permanent name. Returns true; or nil, message, code: `"exists"`,
+/// unless `replace`; `"other device"` for another file system.
 fn link(call: &mut Call<'_>) -> Result<bool, Fault> {
     call.bytes(2)?;
     let (spool, stack) = call.object_and_stack::<Spool>(1)?;
@@ -66,5 +66,5 @@ fn link(call: &mut Call<'_>) -> Result<bool, Fault> {
     })
 }
 
-/// `file:close()`: the file is gone, unless it was linked. Idempotent.
+/// `file:close()`: closes the file, and removes it unless it was linked. Idempotent.
 const CLOSE: Function = Function::method_mut(Spool::close);

@@ -1,4 +1,4 @@
-//! Plain sockets as what a server's connections stand on.
+//! Plain sockets as the transport of a server's connections.
 
 use crate::event::{CLOSED, READ, WRITE};
 use crate::http::server::{Interest, Transport};
@@ -10,10 +10,10 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-/// A stream socket as it is.
+/// A stream socket without TLS.
 pub(crate) struct Plain {
     socket: Socket,
-    /// Nothing was tried yet, so that nothing is known about what there is to read.
+    /// No read was tried yet, so it is unknown whether data is available.
     fresh: bool,
 }
 
@@ -26,7 +26,7 @@ impl Plain {
         &self.socket
     }
 
-    /// The socket, for somebody else.
+    /// Returns the socket.
     pub(crate) fn into_socket(self) -> Socket {
         self.socket
     }
@@ -78,7 +78,7 @@ impl Transport for Plain {
         })
     }
 
-    fn is_watched(&self) -> bool {
+    fn is_registered(&self) -> bool {
         self.socket.source().is_some_and(|source| source.is_linked())
     }
 

@@ -133,7 +133,7 @@ fn search_path(call: &mut Call<'_>, name: &[u8], path: i32) -> Result<Option<i32
         let file = CString::new(parts.join(&name[..])).unwrap_or_default();
         let is_there = || Path::new(OsStr::from_bytes(file.to_bytes())).exists();
         if reload::is_watched() && is_there() {
-            reload::loads(file.to_bytes());
+            reload::report_load(file.to_bytes());
         }
         // The file is opened once: loading it shows whether it exists.
         let height = call.count();

@@ -4,7 +4,7 @@
 //! the program's code, is copied before: [`copy`] runs `copy.lua`, which creates plain tables.
 
 use super::functions::number_of;
-use crate::codec::pack::{Exhausted, Found, Value, Writer};
+use crate::codec::pack::{Exhausted, TableState, Value, Writer};
 use crate::ltask::message::Payload;
 use crate::lua::Value::List;
 use crate::lua::{
@@ -200,10 +200,10 @@ impl Packer<'_> {
     /// Packs the table at `index`, or a reference to it if it was packed before.
     fn table(&mut self, values: &mut Walk, index: i32, depth: u32) -> Packed {
         match self.writer.table(values.identity(index), depth)? {
-            Found::New => self.content(values, index, depth + 1),
-            Found::Known => Ok(()),
-            Found::Later(_) if self.later == 0 => Err(Failure::Deep),
-            Found::Later(number) => {
+            TableState::New => self.content(values, index, depth + 1),
+            TableState::Known => Ok(()),
+            TableState::Later(_) if self.later == 0 => Err(Failure::Deep),
+            TableState::Later(number) => {
                 let entered = values.enter(self.later, number, index);
                 entered.map_err(|_| Failure::Memory)
             }

@@ -1,24 +1,25 @@
-//! `stream.broadcast`: one message for many connections.
+//! `stream.broadcast`: one message to many connections.
 
 use super::connection::Connection;
 use crate::lua::{Call, Fault, Nil, Value, results};
-use crate::stream::broadcast::Told;
+use crate::stream::broadcast::Delivery;
 
 type Places = (i64, Value, Value, Value);
 
 results! {
     pub(super) enum Broadcast {
-        /// All have taken it.
+        /// All connections have sent it.
         Sent((i64, Nil)),
         Some(Places),
-        /// What is wrong with the list.
+        /// The fault in the list.
         Misuse((Nil, String)),
     }
 }
 
-/// `stream.broadcast(list, data, most)` → how many of the connections have taken the message; where not all have sent
-/// it at once, also the places in the list of those that keep a part of it, those that are closed and those that are
-/// full. Nil and a message when something in the list is no connection: then nothing was sent.
+/// `stream.broadcast(list, data, most)`: sends the message to all connections of the list. Returns the number of
+/// connections that have accepted it. Unless all have sent it immediately, also returns the places in the list of those
+/// that have queued a part of it, of those that are closed, and of those that are full. Returns nil and a message if an
+/// element of the list is not a connection; then nothing was sent.
 pub(super) fn broadcast(call: &mut Call<'_>) -> Result<Broadcast, Fault> {
     let count = call.raw_length(1) as i64;
     let most = call.integer_in(3, 0..=i64::MAX, "limit")? as usize;
@@ -38,13 +39,13 @@ pub(super) fn broadcast(call: &mut Call<'_>) -> Result<Broadcast, Fault> {
     for place in 1..=count {
         let index = call.element(1, place)?;
         let (stream, stack) = call.object_and_stack::<Connection>(index)?;
-        let told = stream.tell(stack.bytes(2)?, &mut copy, most);
+        let delivery = stream.broadcast(stack.bytes(2)?, &mut copy, most);
         call.drop_to(top);
-        match told {
-            Told::Sent => {}
-            Told::Queued => places[0].push(Value::Integer(place)),
-            Told::Closed => places[1].push(Value::Integer(place)),
-            Told::Full => places[2].push(Value::Integer(place)),
+        match delivery {
+            Delivery::Sent => {}
+            Delivery::Queued => places[0].push(Value::Integer(place)),
+            Delivery::Closed => places[1].push(Value::Integer(place)),
+            Delivery::Full => places[2].push(Value::Integer(place)),
         }
     }
     let [queued, closed, full] = places;

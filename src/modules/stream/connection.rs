@@ -1,14 +1,15 @@
-//! What a `lio.connection` is.
+//! The object `lio.connection`.
 
+use crate::lua::{Call, Fault, Stack};
 use crate::stream::Stream;
 use crate::task::Tasks;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// A stream as Lua holds it.
+/// A stream that is a Lua object.
 pub(crate) struct Connection {
     stream: Stream,
-    /// The VM's tasks, once one has waited in a `recv`.
+    /// The VM's tasks; set at the first wait of a task in `recv`.
     pub(super) tasks: Option<Rc<Tasks>>,
 }
 
@@ -31,4 +32,12 @@ impl DerefMut for Connection {
     fn deref_mut(&mut self) -> &mut Stream {
         &mut self.stream
     }
+}
+
+/// Returns the connection at argument 1 of the call `name`, and the values of the call.
+#[inline]
+pub(super) fn of_call<'c>(
+    call: &'c mut Call<'_>, name: &'static str,
+) -> Result<(&'c mut Connection, &'c mut Stack), Fault> {
+    call.object_and_stack::<Connection>(1).map_err(|fault| fault.in_call(name, 0))
 }

@@ -1,8 +1,9 @@
-//! Files on a connection: `put_file` is what `net.sendfile` is built on, `queue_file` what the web server sends small
-//! files with. The file is looked up for each call: whoever closes it meanwhile ends the transfer.
+//! Files on a connection: `put_file` for `net.sendfile`, and `queue_file`, with which the web server sends small files.
+//! Each call gets the file from its argument again, so closing it in between ends the transfer.
 
 use super::connection::Connection;
-use super::transfer::{Failed, Sent, Word};
+use super::failure::{Code, Failed};
+use super::send::Sent;
 use crate::file::OpenFile;
 use crate::lua::{Call, Failure, Fault};
 use crate::stream::queue;
@@ -11,14 +12,14 @@ use std::os::fd::BorrowedFd;
 
 const CALL: &str = "sendfile";
 
-/// What a call on stream and file came to.
+/// The result of a call with a stream and a file.
 enum Used<R> {
     Done(R),
     StreamIsClosed,
     Failed(Failure),
 }
 
-/// Runs `f` with the stream at argument 1 and the file at argument `index`: one of ours, or of `io.open`.
+/// Calls `f` with the stream at argument 1 and the file at argument `index`, which is a `lio` file or one of `io.open`.
 fn with_file<R>(
     call: &mut Call<'_>, index: i32, f: impl FnOnce(&mut Connection, BorrowedFd<'_>) -> io::Result<R>,
 ) -> Result<Used<R>, Fault> {
@@ -43,7 +44,7 @@ fn with_file<R>(
     })
 }
 
-/// A size or offset.
+/// Reads a size or an offset.
 fn whole(call: &Call<'_>, index: i32, most: i64, what: &str) -> Result<u64, Fault> {
     Ok(call.integer_in(index, 0..=most, what)? as u64)
 }
@@ -52,9 +53,9 @@ fn shorter() -> Failure {
     Failure::new(CALL, "the file has become shorter", "truncated")
 }
 
-/// `s:put_file(sent, file, offset, length)`: sends what is queued and the bytes of the file, of which
-/// `sent` are gone already. `true` when all is taken by the system; the new `sent` when it would block, or
-/// when others have to get their turn, the stream being armed; `nil, message, sent, code` on failure.
+/// `s:put_file(sent, file, offset, length)`: sends the queue and the bytes of the file, of which `sent` were sent
+/// before. Returns `true` if the system has accepted everything; the new `sent` if it would block or other tasks must
+/// run first, with the stream armed; or `nil, message, sent, code`.
 pub(super) fn put_file(call: &mut Call<'_>) -> Result<Sent, Fault> {
     call.object::<Connection>(1)?;
     let mut sent = whole(call, 2, i64::MAX, "sent")?;
@@ -65,14 +66,14 @@ pub(super) fn put_file(call: &mut Call<'_>) -> Result<Sent, Fault> {
     Ok(match used {
         Used::Done(queue::Sent::All) => Sent::Done(true),
         Used::Done(queue::Sent::Blocked | queue::Sent::Turn) => Sent::Part(part),
-        Used::Done(queue::Sent::Short) => Sent::Failed(Failed::by(shorter(), part)),
-        Used::StreamIsClosed => Sent::Failed(Failed::word(Word::Closed, part)),
-        Used::Failed(failure) => Sent::Failed(Failed::by(failure, part)),
+        Used::Done(queue::Sent::Short) => Sent::Failed(Failed::system(shorter(), part)),
+        Used::StreamIsClosed => Sent::Failed(Failed::code(Code::Closed, part)),
+        Used::Failed(failure) => Sent::Failed(Failed::system(failure, part)),
     })
 }
 
-/// `s:queue_file(file, offset, length)`: reads so many bytes (64 MiB at most) of the file behind what is
-/// queued. `true`, or `nil, message, code`; then nothing is queued.
+/// `s:queue_file(file, offset, length)`: reads this number of bytes (at most 64 MiB) of the file and appends them to
+/// the queue. Returns `true`, or `nil, message, code` with nothing queued.
 pub(super) fn queue_file(call: &mut Call<'_>) -> Result<bool, Fault> {
     call.object::<Connection>(1)?;
     let offset = whole(call, 3, i64::MAX, "offset")?;

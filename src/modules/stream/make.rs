@@ -1,8 +1,8 @@
-//! Connections that become objects: made of a socket, accepted, or sent off by another VM; and how a selector gets
-//! them.
+//! Connections that become objects: made from a socket, accepted, or received from another VM; and their registration
+//! with a selector.
 //!
-//! A connection is registered for nothing, and asks for one event at a time. The first step of a call gives the object;
-//! [`REGISTER`] or [`ADOPT`] then registers it.
+//! A connection is registered without events, and requests one event at a time. The first step of a call returns the
+//! object; then [`REGISTER`] or [`ADOPT`] registers it.
 
 use super::connection::Connection;
 use crate::event::{Mode, READ, Source};
@@ -13,14 +13,15 @@ use crate::socket::{Moved, Socket, Table};
 use crate::stream::{Pool, Stream};
 use std::rc::Rc;
 
-/// Registers `source`, that of the object at `index`, with the selector at 1, which yields that object for it.
+/// Registers `source`, which belongs to the object at `index`, with the selector at 1. Events of the source yield that
+/// object.
 fn register(call: &mut Call<'_>, index: i32, source: Option<Rc<Source>>) -> Result<(), Fault> {
     let closed = || Failure::new("event_add", "descriptor is closed", "closed");
     let source = source.ok_or_else(closed)?;
     attach(call, 1, index, index, |selector| source.join(selector, 0, Mode::Once))
 }
 
-/// Registers the stream at 2, on which `refused` is called when that fails. → the stream
+/// Registers the stream at 2 and returns it. If that fails, `refused` is called with the stream.
 fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Connection)) -> Result<Argument, Fault> {
     let source = call.object::<Connection>(2)?.socket().source().cloned();
     let registered = register(call, 2, source);
@@ -30,20 +31,21 @@ fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Connection)) -
     registered.map(|()| Argument(2))
 }
 
-/// (selector, stream) → the stream, registered. One that is refused is closed at once: nobody could wait on it.
+/// (selector, stream): registers the stream and returns it. If that fails, the stream is closed, because no task could
+/// wait on it.
 pub(super) const REGISTER: Function =
     Function::new(|call: &mut Call<'_>| register_stream(call, |stream| stream.close()));
 
-/// (selector, stream, number) → the same of a stream that was sent off by that number. One that is refused is there for
-/// the sender to take back.
+/// (selector, stream, number): like `REGISTER`, for a stream that was taken by this number. If that fails, the sender
+/// can take the stream back.
 const ADOPT: Function = Function::new(|call: &mut Call<'_>| {
     let number = call.integer(3)? as u64;
     register_stream(call, |stream| {
-        stream.send_off(number);
+        stream.detach(number);
     })
 });
 
-/// Has `function` called with the selector at 1, a new stream and `number`; its results are the call's.
+/// Calls `function` with the selector at 1, a new stream and `number`, and returns its results.
 fn hand_to(function: Function, stream: Stream, number: i64) -> Pushing<Made> {
     let returned = |_: &mut Call<'_>, outcome: Outcome| -> Result<Next, Fault> { Ok(Next::rest(outcome.first)) };
     Next::call(3, then(returned), 0).pushing((function, Argument(1), New::of(Connection::from(stream)), number))
@@ -51,17 +53,16 @@ fn hand_to(function: Function, stream: Stream, number: i64) -> Pushing<Made> {
 
 type Made = (Function, Argument, New<Connection>, i64);
 
-/// What is to be done with a connection that was made; false when no peer waits to be accepted.
+/// The next step for a new connection; false if no peer waits to be accepted.
 type Making = Either<Pushing<Made>, bool>;
 
-/// A misuse of a socket that is closed.
+/// Fails if the socket at 2 is closed.
 fn open(call: &Call<'_>) -> Result<(), Fault> {
     if call.object::<Socket>(2)?.is_closed() { Err(Fault::argument(2, "socket is already closed")) } else { Ok(()) }
 }
 
-/// `stream.watch(selector, socket)`: registers a listener, a datagram socket or one that is connecting,
-/// asking for nothing; `selector:arm` and `accept` ask for one event at a time. `true`, or
-/// `nil, message, code`.
+/// `stream.watch(selector, socket)`: registers a listener, a datagram socket or a connecting socket, without events.
+/// `selector:arm` and `accept` request one event at a time. Returns `true`, or `nil, message, code`.
 pub(super) fn watch(call: &mut Call<'_>) -> Result<bool, Fault> {
     open(call)?;
     let source = call.object::<Socket>(2)?.source().cloned();
@@ -69,8 +70,8 @@ pub(super) fn watch(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// `stream.new(selector, socket)` → a stream that has taken the socket over; the socket object reads as
-/// closed then. `nil, message, code` when the selector refuses it, which closes it.
+/// `stream.new(selector, socket)`: returns a stream that takes over the socket; the socket object is closed then. If
+/// the selector refuses it, the socket is closed and the result is `nil, message, code`.
 pub(super) fn new(call: &mut Call<'_>) -> Result<Making, Fault> {
     open(call)?;
     call.object::<Selector>(1)?;
@@ -83,8 +84,8 @@ pub(super) fn new(call: &mut Call<'_>) -> Result<Making, Fault> {
     Ok(Either::One(hand_to(REGISTER, stream, 0)))
 }
 
-/// `stream.accept(selector, listener)` → a stream; `false` when no peer waits, the listener being
-/// armed; `nil, message, code` on failure.
+/// `stream.accept(selector, listener)`: returns a stream; `false` if no peer waits, with the listener armed; or `nil,
+/// message, code`.
 pub(super) fn accept(call: &mut Call<'_>) -> Result<Making, Fault> {
     let pool = call.shared::<Pool>()?;
     let listener = call.object::<Socket>(2)?;
@@ -100,25 +101,25 @@ pub(super) fn accept(call: &mut Call<'_>) -> Result<Making, Fault> {
     })
 }
 
-fn gone(call: &'static str) -> Failure {
-    Failure::new(call, "the connection is gone", "closed")
+fn taken_failure(call: &'static str) -> Failure {
+    Failure::new(call, "the connection was taken or closed", "closed")
 }
 
-/// `stream.adopt(selector, number)` → the stream that was sent off; `nil, message, code` when somebody
-/// has taken it, or the selector refuses it: then it is there for the sender to take back.
+/// `stream.adopt(selector, number)`: returns the stream that was sent under this number. `nil, message, code` if it was
+/// taken before, or if the selector refuses it; in the latter case the sender can take it back.
 pub(super) fn adopt(call: &mut Call<'_>) -> Result<Making, Fault> {
     let number = call.integer_in(2, 1..=i64::MAX, "number")?;
     let (pool, table) = (call.shared::<Pool>()?, call.shared::<Table>()?);
-    let stream = Stream::of_parcel(number as u64, &pool, &table);
-    let stream = stream.ok_or_else(|| gone("adopt"))?;
+    let stream = Stream::from_parcel(number as u64, &pool, &table);
+    let stream = stream.ok_or_else(|| taken_failure("adopt"))?;
     Ok(Either::One(hand_to(ADOPT, stream, number)))
 }
 
-/// `stream.take_back(selector, s)`: a stream that was sent off is again what it was → `true`;
-/// `nil, message, code` when somebody has taken it.
+/// `stream.take_back(selector, s)`: takes back the connection that `s` has sent to another VM. Returns `true`, or `nil,
+/// message, code` if it was taken.
 pub(super) fn take_back(call: &mut Call<'_>) -> Result<bool, Fault> {
-    if !call.object_mut::<Connection>(2)?.take_back() {
-        return Err(gone("take_back").into());
+    if !call.object_mut::<Connection>(2)?.reattach() {
+        return Err(taken_failure("take_back").into());
     }
     register_stream(call, |stream| stream.close())?;
     Ok(true)

@@ -1,15 +1,31 @@
-//! `lio.stream`: streams as `lualib/lio/net.lua` uses them. Nothing here waits but `recv` and `send` of `transfer.rs`:
-//! a call that would block returns `false` (or how much was sent) with the stream armed, and the Lua side waits and
-//! calls again.
+//! `lio.stream`: connections as `lualib/lio/net.lua` uses them.
 //!
-//! Failures are `nil, message, partial, code` where part of something was received or sent before.
+//! Only `recv` and `send` wait. Other calls that would block return `false` (or the number of bytes sent) with the
+//! connection armed; the Lua code waits and calls again.
+//!
+//! Failures are `nil, message, partial, code` if a part of the data was received or sent before.
+//!
+//! | file | topic |
+//! |---|---|
+//! | `make` | connections that become objects: created, accepted, received from another VM |
+//! | [`connection`] | the object |
+//! | `recv`, `send` | the calls that wait, and those that do not |
+//! | `queued` | the calls while another task has the turn |
+//! | `failure` | their failures |
+//! | `file` | files |
+//! | `broadcast` | one message to many connections |
+//! | `turns` | the turns of tasks to read and to write |
+//! | `pump` | the events of a wait |
 
 mod broadcast;
 pub(super) mod connection;
+mod failure;
 mod file;
 mod make;
 mod pump;
-mod transfer;
+mod queued;
+mod recv;
+mod send;
 mod turns;
 
 use self::connection::Connection;
@@ -24,15 +40,15 @@ use crate::socket::address::Side;
 impl Object for Connection {
     const NAME: &'static str = "lio.connection";
     const METHODS: FunctionTable = functions! {
-        take: transfer::TAKE, put: transfer::PUT, file::put_file, file::queue_file, arm, release, cut, buffered: BUFFERED,
+        take: recv::TAKE, put: send::PUT, file::put_file, file::queue_file, arm, release, cut, buffered: BUFFERED,
         is_closed: IS_CLOSED, is_over: IS_OVER, address, set_option, handle: HANDLE, send_off: SEND_OFF, unread,
         outlet: OUTLET,
     };
     const META: FunctionTable = functions! { __tostring = to_string };
 }
 
-/// `s:arm(events)`: asks the loop for events once: 1 reading, 2 writing, 4 the peer's end. `true`, or
-/// `nil, message, code` when none will come.
+/// `s:arm(events)`: requests events from the loop, once: 1 reading, 2 writing, 4 the peer's end. Returns `true`, or
+/// `nil, message, code` if no event will come.
 fn arm(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let all = i64::from(READ | WRITE | CLOSED);
@@ -41,7 +57,7 @@ fn arm(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// `s:release()` → whether it was open: closes the descriptor, buffers go back to the pool.
+/// `s:release()`: closes the descriptor and returns the buffers to the pool. Returns whether the connection was open.
 fn release(call: &mut Call<'_>) -> Result<bool, Fault> {
     let stream = call.object_mut::<Connection>(1)?;
     let was_open = !stream.is_closed();
@@ -49,24 +65,24 @@ fn release(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(was_open)
 }
 
-/// `s:cut(["r"|"w"|"rw"])`: shutdown(2) → `true`, or `nil, message, code`.
+/// `s:cut(["r"|"w"|"rw"])`: shutdown(2). Returns `true`, or `nil, message, code`.
 fn cut(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     shut(stream.socket(), stack)
 }
 
-/// `s:buffered()` → how many bytes were read from the peer and not taken yet.
+/// `s:buffered()`: returns the number of bytes that were read from the peer and not consumed yet.
 const BUFFERED: Function = Function::method(|stream: &Connection| stream.buffered().len() as i64);
 
-/// `s:is_closed()` → whether this side has closed it.
+/// `s:is_closed()`: returns whether this side has closed the connection.
 const IS_CLOSED: Function = Function::method(|stream: &Connection| stream.is_closed());
 
-/// `s:is_over()` → whether the peer has ended its side, or the connection failed, as far as the loop
-/// has heard. No system call.
+/// `s:is_over()`: returns whether the peer has closed its sending side or the connection has failed, according to the
+/// loop. Makes no system call.
 const IS_OVER: Function = Function::method(|stream: &Connection| stream.is_over());
 
-/// `s:address("peer"|"socket")` → ip, port, family (page of `lio.socket`'s `endpoint:value()`), or
-/// `nil, message, code`.
+/// `s:address("peer"|"socket")`: returns ip, port, family as `endpoint:value()` of `lio.socket`, or `nil, message,
+/// code`.
 fn address(call: &mut Call<'_>) -> Result<Shown, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let side = match stack.bytes(2)? {
@@ -77,21 +93,20 @@ fn address(call: &mut Call<'_>) -> Result<Shown, Fault> {
     Ok(shown(&address))
 }
 
-/// `s:set_option(name [, value])`: as `lio.socket`'s `option`.
+/// `s:set_option(name [, value])`: as `option` of `lio.socket`.
 fn set_option(call: &mut Call<'_>) -> Result<Setting, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     set_or_get(stream.socket(), stack)
 }
 
-/// `s:handle()` → the descriptor as a lightuserdata.
+/// `s:handle()`: returns the descriptor as a light userdata.
 const HANDLE: Function = Function::method_mut(|stream: &mut Connection| light(stream.handle()));
 
-/// `s:send_off()` → the number under which any VM of the process can take the connection, with its
-/// buffers; this stream reads as closed then. nil when it is closed.
-const SEND_OFF: Function =
-    Function::method_mut(|stream: &mut Connection| stream.send_off(0).map(|number| number as i64));
+/// `s:send_off()`: detaches the connection with its buffers. Returns the number by which any VM of the process can take
+/// it, or nil if it is closed. This connection is closed then.
+const SEND_OFF: Function = Function::method_mut(|stream: &mut Connection| stream.detach(0).map(|number| number as i64));
 
-/// `s:unread(bytes)`: puts bytes before what is buffered.
+/// `s:unread(bytes)`: puts bytes before the buffered ones.
 fn unread(call: &mut Call<'_>) -> Result<(), Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let bytes = stack.bytes(2)?;
@@ -101,8 +116,8 @@ fn unread(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `s:outlet()` → the number under which other VMs of the process can write to the connection; nil while
-/// bytes are queued, or when it is closed.
+/// `s:outlet()`: returns the number by which other VMs of the process can write to the connection; nil while bytes are
+/// queued, or if it is closed.
 const OUTLET: Function = Function::method_mut(|stream: &mut Connection| stream.outlet().map(|number| number as i64));
 
 fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
@@ -119,7 +134,7 @@ const FUNCTIONS: FunctionTable = functions! {
     turns::book,
 };
 
-/// Opens `lio.stream`. `net.lua` adds to the methods what waits, and `__close`, which wakes who waits.
+/// Opens `lio.stream`. `net.lua` adds the methods that wait, and `__close`, which wakes waiting tasks.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let methods = call.create(Methods::<Connection>::of())?;
     let metatable = call.create(Metatable::<Connection>::of())?;

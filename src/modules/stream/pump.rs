@@ -1,5 +1,5 @@
-//! The events of a selector's wait for `lualib/lio/net.lua`: where the tasks are those of `lio.task` who waits to read is
-//! woken here, a whole batch in one call from Lua. What else there is goes to Lua, in order.
+//! The events of a selector's wait for `lualib/lio/net.lua`. If the tasks are those of `lio.task`, tasks that wait to
+//! read are woken here, a whole batch in one call from Lua. Other events are returned to Lua, in order.
 
 use crate::event::READ;
 use crate::lua::{Argument, Call, Closure, Fault, Function, Kind, Maybe, NewWith, upvalue};
@@ -8,13 +8,13 @@ use crate::modules::selector::state::{Loop, Selector, UDATA};
 use crate::modules::task::{HANDLE, push_handle, tasks};
 use crate::task::{Tasks, Token};
 
-/// The selector, an upvalue of the iterator behind the tasks.
+/// The selector, an upvalue of the iterator after the tasks.
 const OVER: i32 = upvalue(2);
 
 type Pumping = (Closure<(Argument, Argument)>, NewWith<LoopGuard, 1>);
 
-/// `stream.pump(selector, wakes)` → an iterator, in the place of the one of `selector:wait`, and the closing value of the
-/// `for` over it. `wakes`: whether the userdata registered are what tasks of `lio.task` wait on.
+/// `stream.pump(selector, wakes)`: returns an iterator, which replaces that of `selector:wait`, and the closing value
+/// of the `for` over it. `wakes`: whether tasks of `lio.task` wait on the registered userdata.
 pub(super) fn pump(call: &mut Call<'_>) -> Result<Pumping, Fault> {
     call.object::<Selector>(1)?;
     let handle = if call.is_true(2) { push_handle(call)? } else { call.push(false)? };
@@ -39,7 +39,7 @@ const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     }
 });
 
-/// The next event that is not for a task which waits to read on the object that stands for it; those tasks are woken.
+/// Returns the next event that is not for a task waiting to read on the object of the event; such tasks are woken.
 fn next(call: &Call<'_>, arguments: i32, tasks: Option<&Tasks>) -> Option<Event> {
     let selector = call.as_object::<Selector>(OVER)?;
     loop {

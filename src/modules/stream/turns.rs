@@ -1,9 +1,10 @@
-//! What `lualib/lio/net/` says of turns: `stream.set_turn` and its like change what `stream/turns.rs` has of a connection;
-//! `stream.waiting` makes the `recv` and `send` of `transfer.rs`. A value that is no connection is ignored: datagram sockets
-//! and listeners have turns as well, in Lua's books alone.
+//! The turns of tasks, set by `lualib/lio/net/`: `stream.set_turn` and similar functions change the turns of a
+//! connection; `stream.waiting` makes the native `recv` and `send`. Values that are not connections are ignored:
+//! datagram sockets and listeners have turns as well, but only in Lua's tables.
 
 use super::connection::Connection;
-use super::transfer::{RECV, SEND};
+use super::recv::RECV;
+use super::send::SEND;
 use crate::lua::{Argument, Call, Closure, Fault};
 use crate::modules::task::push_handle;
 use crate::modules::timer::nanos;
@@ -31,49 +32,49 @@ pub(super) fn waiting(call: &mut Call<'_>) -> Result<(Waiting, Waiting), Fault> 
     Ok((with(RECV, recv_queued, release), with(SEND, send_queued, send_rest)))
 }
 
-/// Changes the turns of the value at 1, of which Lua's books have, or had, an entry.
+/// Changes the turns of the value at 1, for which Lua's tables have, or had, an entry.
 fn change(call: &mut Call<'_>, change: impl FnOnce(&mut Turns)) {
     if call.as_object::<Connection>(1).is_some()
         && let Ok(stream) = call.object_mut::<Connection>(1)
     {
-        stream.turns.booked = true;
+        stream.turns.in_lua = true;
         change(&mut stream.turns);
     }
 }
 
-/// `stream.book(x)`: Lua's books have an entry for it.
+/// `stream.book(x)`: records that Lua's tables have an entry for `x`.
 pub(super) fn book(call: &mut Call<'_>) -> Result<(), Fault> {
     change(call, |_| {});
     Ok(())
 }
 
-/// `stream.set_turn(x, writing, taken)`: somebody has the turn by Lua's books, or nobody has it.
+/// `stream.set_turn(x, writing, taken)`: records whether a task in Lua's tables has the turn.
 pub(super) fn set_turn(call: &mut Call<'_>) -> Result<(), Fault> {
     let (writing, taken) = (call.is_true(2), call.is_true(3));
     change(call, |turns| match (writing, taken) {
         (true, taken) => turns.writes = taken,
-        (false, true) => turns.reading = Reading::Booked,
+        (false, true) => turns.reading = Reading::Lua,
         (false, false) => turns.reading = Reading::Free,
     });
     Ok(())
 }
 
-/// `stream.has_turn(x)` → whether a `recv` of `transfer.rs` has the turn to read.
+/// `stream.has_turn(x)`: returns whether a native `recv` has the turn to read.
 pub(super) fn has_turn(call: &mut Call<'_>) -> Result<bool, Fault> {
     let stream = call.as_object::<Connection>(1);
-    Ok(stream.is_some_and(|stream| stream.turns.is_here()))
+    Ok(stream.is_some_and(|stream| stream.turns.is_native()))
 }
 
-/// `stream.queue_up(x)`: others queue for the turn to read. No effect unless a `recv` of `transfer.rs` has it.
+/// `stream.queue_up(x)`: records that other tasks queue for the turn to read. No effect unless a native `recv` has it.
 pub(super) fn queue_up(call: &mut Call<'_>) -> Result<(), Fault> {
     if has_turn(call)? {
-        change(call, |turns| turns.reading = Reading::HereQueued);
+        change(call, |turns| turns.reading = Reading::NativeQueued);
     }
     Ok(())
 }
 
-/// `stream.limit(x, seconds, timer)`: how long a wait for reading may last from now on, and the timer for that, whose
-/// value is `x`; nil: for ever.
+/// `stream.limit(x, seconds, timer)`: sets the longest wait for reading, and the timer for it, whose value is `x`; nil:
+/// no limit.
 pub(super) fn limit(call: &mut Call<'_>) -> Result<(), Fault> {
     let limit = match call.is_none(2) {
         true => None,

@@ -1,5 +1,5 @@
-//! A service dies while others write to it: each message was read, is left over for root, or came back to
-//! its sender; exactly one of them.
+//! A service dies while others send messages to it. For each message exactly one is true: it was read, it is left over
+//! for root, or it was returned to its sender.
 
 use crate::check;
 use crate::fixture::{Fixture, ID, Note};
@@ -7,15 +7,15 @@ use crate::mailbox::Refusal;
 use loom::sync::Arc;
 use loom::thread;
 
-/// Posts `count` messages. Returns how many were taken: those before the first that was refused.
-fn sender(fixture: &Arc<Fixture>, who: u32, count: u32) -> thread::JoinHandle<u32> {
+/// Posts `count` messages. Returns the number of accepted ones, which are those before the first refused one.
+fn sender(fixture: &Arc<Fixture>, id: u32, count: u32) -> thread::JoinHandle<u32> {
     let fixture = fixture.clone();
     thread::spawn(move || {
         let mut taken = 0;
         for number in 0..count {
-            match fixture.post(who, number) {
+            match fixture.post(id, number) {
                 Ok(()) => {
-                    assert_eq!(taken, number, "taken after its death");
+                    assert_eq!(taken, number, "accepted after the death of the service");
                     taken += 1;
                 }
                 Err(refusal) => assert_eq!(refusal, Refusal::Missing),
@@ -25,7 +25,7 @@ fn sender(fixture: &Arc<Fixture>, who: u32, count: u32) -> thread::JoinHandle<u3
     })
 }
 
-/// What was read and what is left over are the first `taken` messages of each sender, in order.
+/// Asserts that the read and the left over messages are the first `taken` ones of each sender, in order.
 fn assert_all(read: &[Note], left: &[Note], taken: &[u32]) {
     for (at, &taken) in taken.iter().enumerate() {
         let from = at as u32 + 1;
@@ -36,7 +36,7 @@ fn assert_all(read: &[Note], left: &[Note], taken: &[u32]) {
 }
 
 #[test]
-fn a_message_is_left_over_or_comes_back_when_the_service_ends_itself() {
+fn a_message_is_left_over_or_returned_when_the_service_ends_itself() {
     check(3, || {
         let fixture = Arc::new(Fixture::new(64));
         let threads = [sender(&fixture, 1, 2), sender(&fixture, 2, 2)];
@@ -48,7 +48,7 @@ fn a_message_is_left_over_or_comes_back_when_the_service_ends_itself() {
         assert!(fixture.post(3, 0) == Err(Refusal::Missing));
         let taken = threads.map(|thread| thread.join().unwrap());
         assert_all(&body.read, &left, &taken);
-        assert!(fixture.mailbox.take_messages().is_empty(), "after its death");
+        assert!(fixture.mailbox.take_messages().is_empty(), "the mailbox is empty after the death");
         assert!(fixture.mailbox.free(ID));
     });
 }
@@ -59,7 +59,7 @@ fn a_service_is_seized_or_run_and_no_message_is_lost() {
         let fixture = Arc::new(Fixture::new(64));
         let sending = sender(&fixture, 1, 2);
         let other = fixture.clone();
-        // A worker that runs what is ready until nothing is, or the service is gone.
+        // A worker that runs slices until the ready queue is empty or the service is dead.
         let working = thread::spawn(move || {
             let mut slices = 0;
             while let Some(id) = other.next_now() {
@@ -75,16 +75,16 @@ fn a_service_is_seized_or_run_and_no_message_is_lost() {
         working.join().unwrap();
         let read = match seized {
             Some((body, _)) => {
-                let mut body = body.expect("its VM was made");
-                assert!(fixture.begin(ID).is_none(), "it is dead");
+                let mut body = body.expect("the VM of the service was made");
+                assert!(fixture.begin(ID).is_none(), "the service is dead");
                 body.batch.extend(left.drain(..));
                 left = body.batch.into();
                 body.read
             }
             None => {
-                // A worker had it: it goes on.
+                // A worker had the service, which continues.
                 while let Some(id) = fixture.next_now() {
-                    let body = fixture.begin(id).expect("it is ready");
+                    let body = fixture.begin(id).expect("the service is ready");
                     fixture.slice(body, 8);
                 }
                 assert_eq!(taken, 2);
@@ -97,14 +97,14 @@ fn a_service_is_seized_or_run_and_no_message_is_lost() {
 }
 
 #[test]
-fn an_old_entry_in_the_ready_queue_does_not_run_the_next_tenant() {
+fn an_old_entry_in_the_ready_queue_does_not_run_the_next_service_of_the_slot() {
     const NEXT: u32 = ID + 16;
     check(3, || {
         let fixture = Arc::new(Fixture::new(64));
         fixture.post(1, 0).expect("there is room");
         let other = fixture.clone();
         let worker = thread::spawn(move || {
-            let id = other.next_now().expect("it was queued");
+            let id = other.next_now().expect("the service was queued");
             other.begin(id).is_some()
         });
         let mut left = Vec::new();
@@ -118,7 +118,7 @@ fn an_old_entry_in_the_ready_queue_does_not_run_the_next_tenant() {
         let ran = worker.join().unwrap();
         assert!(ran != seized, "either the worker has the body or root has");
         if seized {
-            let body = fixture.begin(NEXT).expect("the new one is ready");
+            let body = fixture.begin(NEXT).expect("the new service is ready");
             assert_eq!(body.batch, [Note { from: 2, number: 0 }]);
         }
     });

@@ -1,16 +1,16 @@
-//! Replacements of crossbeam's deques, which loom cannot see into: the part of their interface that
-//! src/ltask/ready_queues.rs uses, with the weakest order that such a queue may have. A batch that is stolen is in
-//! neither queue for a moment, as in the original, and a thief may overlook what was just pushed.
+//! Replacements for crossbeam's deques, which loom cannot instrument. They have the part of the interface that
+//! src/ltask/ready_queues.rs uses, with the weakest memory order that such a queue may have. As in the original, a stolen
+//! batch is in neither queue for a moment, and a thief may miss an item that was just pushed.
 
 use loom::sync::atomic::{AtomicU32, Ordering};
 use std::collections::VecDeque;
-// Loom runs one thread at a time, and none is interrupted while it has this lock: what the models see is
-// the count alone.
+// Loom runs one thread at a time and does not preempt a thread that has this lock, so the models observe only the
+// count.
 use std::sync::{Arc, Mutex};
 
 struct Pile<T> {
     items: Mutex<VecDeque<T>>,
-    /// How many of them may be taken.
+    /// The number of items that may be taken.
     count: AtomicU32,
 }
 
@@ -31,7 +31,7 @@ impl<T> Pile<T> {
         }
     }
 
-    /// Takes `of(count)` items from the front. None when another was faster.
+    /// Takes `of(count)` items from the front. Returns None if another thread took items at the same time.
     fn take(&self, of: impl Fn(u32) -> u32) -> Option<Vec<T>> {
         let seen = self.count.load(Ordering::Relaxed);
         let most = of(seen);
@@ -46,7 +46,7 @@ impl<T> Pile<T> {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Half of it, rounded up, goes into `to`, but for the first.
+    /// Takes half of the items, rounded up. Returns the first one, and moves the others to `to`.
     fn steal(&self, to: &Pile<T>) -> Steal<T> {
         let Some(taken) = self.take(|count| count.div_ceil(2)) else {
             return Steal::Retry;

@@ -1,24 +1,24 @@
-//! What the mailbox's models share: one service with its mailbox, a ready queue, and a worker's slice
-//! as src/ltask/worker.rs and src/ltask/service.rs do it. Invariant: whoever finds nothing to do waits
-//! for an alarm, so that what nobody announces is a deadlock.
+//! The fixture of the mailbox models: one service with its mailbox, a ready queue, and slices as in
+//! src/ltask/worker.rs and src/ltask/service.rs. Invariant: a thread without work waits for a notification, so a
+//! missing notification is a deadlock.
 
 use crate::mailbox::{Affinity, Mailbox, Refusal, Wake, Waker};
 use crate::sync::{Condvar, Mutex, lock};
 use std::collections::VecDeque;
-// Not loom's: the book-keeping of the model is no part of it.
+// Not loom's: the counters of the fixture are not part of the model.
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The service's number.
+/// The id of the service.
 pub(crate) const ID: u32 = 5;
 
-/// A message: who sent it, and which of his it is.
+/// A message: the id of its sender, and its number among the messages of that sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Note {
     pub(crate) from: u32,
     pub(crate) number: u32,
 }
 
-/// A service without a thread of its own has no waker.
+/// The waker of a service without its own thread: it has none.
 #[derive(Clone, Debug)]
 pub(crate) struct NoWaker;
 
@@ -32,7 +32,7 @@ impl Waker for NoWaker {
     }
 }
 
-/// The service's body: what it has not read, and what it has.
+/// The body of the service: messages that it has not read, and messages that it has read.
 #[derive(Default)]
 pub(crate) struct Body {
     pub(crate) batch: VecDeque<Note>,
@@ -40,36 +40,36 @@ pub(crate) struct Body {
 }
 
 #[derive(Default)]
-struct Queue {
+struct WorkerQueue {
     ready: Vec<u32>,
-    over: bool,
-    /// Senders that were told of room.
-    told: Vec<u32>,
+    stopped: bool,
+    /// Senders that were notified of room.
+    notified: Vec<u32>,
 }
 
-/// See the file's head.
+/// The service, its mailbox and the ready queue.
 pub(crate) struct Fixture {
     pub(crate) mailbox: Mailbox<Note, Body, NoWaker>,
-    queue: Mutex<Queue>,
-    /// The ready queue is not empty, or all is over.
+    queue: Mutex<WorkerQueue>,
+    /// The ready queue is not empty, or the workers stop.
     work: Condvar,
-    /// Somebody was told of room.
+    /// A sender was notified of room.
     room: Condvar,
-    /// How many messages were taken and not read, and how many there may be. A sender counts after its
-    /// push, a reader before it says so: the count is never too high.
+    /// The number of accepted messages that are not read, which is at most `capacity`. A sender counts after its push,
+    /// and a reader before it reports the read, so the count is never too high.
     unread: AtomicUsize,
     capacity: usize,
 }
 
 impl Fixture {
-    /// With an idle service whose mailbox holds `capacity` messages.
+    /// Makes a fixture with an idle service whose mailbox holds `capacity` messages.
     pub(crate) fn new(capacity: usize) -> Fixture {
         let mailbox = Mailbox::new(capacity);
         mailbox.open(ID);
         assert!(matches!(mailbox.install(Body::default(), Affinity::Any), Wake::None));
         Fixture {
             mailbox,
-            queue: Mutex::new(Queue::default()),
+            queue: Mutex::new(WorkerQueue::default()),
             work: Condvar::new(),
             room: Condvar::new(),
             unread: AtomicUsize::new(0),
@@ -77,7 +77,7 @@ impl Fixture {
         }
     }
 
-    /// Posts a message, and does what the mailbox asks for.
+    /// Posts a message, and wakes the service as the mailbox requests.
     pub(crate) fn post(&self, from: u32, number: u32) -> Result<(), Refusal> {
         let pushed = self.mailbox.push(ID, Note { from, number }, true, from);
         if pushed.is_ok() {
@@ -100,10 +100,10 @@ impl Fixture {
 
     fn count_in(&self) {
         let before = self.unread.fetch_add(1, Ordering::Relaxed) as isize;
-        assert!(before < self.capacity as isize, "more than there is room for");
+        assert!(before < self.capacity as isize, "more messages than the capacity");
     }
 
-    /// Posts a message when there is room. False when the service is dead.
+    /// Waits for room and posts a message. Returns false if the service is dead.
     pub(crate) fn post_or_wait(&self, from: u32, number: u32) -> bool {
         loop {
             match self.post(from, number) {
@@ -114,29 +114,29 @@ impl Fixture {
         }
     }
 
-    fn await_room(&self, who: u32) {
+    fn await_room(&self, sender: u32) {
         let mut queue = lock(&self.queue);
         loop {
-            if let Some(at) = queue.told.iter().position(|&one| one == who) {
-                queue.told.remove(at);
+            if let Some(at) = queue.notified.iter().position(|&one| one == sender) {
+                queue.notified.remove(at);
                 return;
             }
             queue = self.room.wait(queue).unwrap();
         }
     }
 
-    /// Tells senders of room.
-    pub(crate) fn tell(&self, waiting: Vec<u32>) {
+    /// Notifies senders of room.
+    pub(crate) fn notify(&self, waiting: Vec<u32>) {
         if waiting.is_empty() {
             return;
         }
-        lock(&self.queue).told.extend(waiting);
+        lock(&self.queue).notified.extend(waiting);
         self.room.notify_all();
     }
 
     fn notify_if_refused(&self) {
         if self.mailbox.has_refused() {
-            self.tell(self.mailbox.take_refused());
+            self.notify(self.mailbox.take_refused());
         }
     }
 
@@ -148,11 +148,11 @@ impl Fixture {
         self.work.notify_one();
     }
 
-    /// The next ready service; waits for it. None when all is over.
+    /// Waits for the next ready service. Returns None when the workers stop.
     pub(crate) fn next(&self) -> Option<u32> {
         let mut queue = lock(&self.queue);
         loop {
-            if queue.over {
+            if queue.stopped {
                 return None;
             }
             if let Some(id) = queue.ready.pop() {
@@ -162,14 +162,14 @@ impl Fixture {
         }
     }
 
-    /// The next ready service, if there is one now.
+    /// Returns the next ready service, if there is one.
     pub(crate) fn next_now(&self) -> Option<u32> {
         lock(&self.queue).ready.pop()
     }
 
-    /// Workers stop.
+    /// Stops the workers.
     pub(crate) fn close(&self) {
-        lock(&self.queue).over = true;
+        lock(&self.queue).stopped = true;
         self.work.notify_all();
     }
 
@@ -178,28 +178,28 @@ impl Fixture {
         self.mailbox.begin_slice(id, |body| &mut body.batch)
     }
 
-    /// Reads a message as `Service::receive` does. False when there is none.
+    /// Reads a message as `Service::receive` does. Returns false if there is none.
     pub(crate) fn receive(&self, body: &mut Body) -> bool {
         if body.batch.is_empty() && !self.mailbox.has_arrived() {
             return false;
         }
         if body.batch.is_empty() && self.mailbox.refill(&mut body.batch) == 0 {
-            // One may have been refused while the last of the batch was read.
+            // A message may have been refused while the last one of the batch was read.
             self.notify_if_refused();
             return false;
         }
         let note = body.batch.pop_front().unwrap();
         self.unread.fetch_sub(1, Ordering::Relaxed);
         if self.mailbox.record_read(true) {
-            self.tell(self.mailbox.take_refused());
+            self.notify(self.mailbox.take_refused());
         }
         let before = body.read.iter().filter(|one| one.from == note.from);
-        assert_eq!(note.number as usize, before.count(), "a message is lost, doubled or out of order");
+        assert_eq!(note.number as usize, before.count(), "a message is lost, duplicated or out of order");
         body.read.push(note);
         true
     }
 
-    /// A slice of at most `most` messages. Returns how many messages the service has read in all.
+    /// Runs a slice of at most `most` messages. Returns the number of messages that the service has read so far.
     pub(crate) fn slice(&self, mut body: Body, most: usize) -> usize {
         for _ in 0..most {
             if !self.receive(&mut body) {
@@ -208,7 +208,7 @@ impl Fixture {
         }
         let (unread, read) = (body.batch.len(), body.read.len());
         let next = self.mailbox.end_slice(body, unread, Affinity::Any);
-        // As above: the slice may have ended before it found nothing.
+        // As in `receive`: the slice may have ended before it found the mailbox empty.
         self.notify_if_refused();
         if next.is_some() {
             self.schedule();
@@ -219,19 +219,19 @@ impl Fixture {
     /// Runs slices until the service has read `count` messages.
     pub(crate) fn work(&self, count: usize, most: usize) {
         while let Some(id) = self.next() {
-            let body = self.begin(id).expect("it is ready");
+            let body = self.begin(id).expect("the service is ready");
             if self.slice(body, most) == count {
                 return self.close();
             }
         }
     }
 
-    /// At the end: all was read, and the service is idle.
+    /// Asserts that the service has read all messages and is idle.
     pub(crate) fn assert_idle(&self, count: usize) {
         assert_eq!(self.mailbox.statistics().queued, 0, "unread at the end");
         assert!(self.next_now().is_none(), "ready with nothing to read");
         assert!(self.begin(ID).is_none(), "ready at the end");
-        let body = self.mailbox.take_vm().expect("idle: its body lies here");
+        let body = self.mailbox.take_vm().expect("an idle service has its body");
         assert_eq!(body.read.len(), count);
     }
 }

@@ -1,7 +1,7 @@
-//! Workers that sleep and producers that wake them: whatever was queued is taken although nobody polls,
-//! and workers that are needed at the same time are both woken. The workers do as src/ltask/worker.rs
-//! does. The queues are counters with the weakest order that a queue may have, so that nothing but the
-//! protocol's own fences makes a push visible to the second check.
+//! Workers that sleep and producers that wake them. Every queued item is taken although no worker polls, and two
+//! workers that are needed at the same time are both woken. The workers follow src/ltask/worker.rs. The queues are
+//! counters with the weakest memory order that a queue may have, so only the fences of the protocol make a push
+//! visible to the second check.
 
 use crate::check;
 use crate::sleep::Sleepers;
@@ -13,14 +13,14 @@ const WORKERS: usize = 2;
 
 struct Pool {
     sleepers: Sleepers,
-    /// Items for any worker, and for one each.
+    /// The number of items for any worker, and of items for each worker.
     shared: AtomicU32,
     bound: [AtomicU32; WORKERS],
     quit: AtomicBool,
-    /// Items that were begun.
+    /// The number of items that workers have begun.
     begun: Mutex<u32>,
     more: Condvar,
-    /// How many items there are, and how many must be under way at the same time.
+    /// The number of all items, and the number of items that must run at the same time.
     total: u32,
     together: u32,
 }
@@ -78,7 +78,7 @@ impl Pool {
         self.shared.load(Ordering::Relaxed) > 0 || self.bound[worker].load(Ordering::Relaxed) > 0
     }
 
-    /// One item: waits until as many are under way as must be; the last one ends the pool.
+    /// Handles an item: waits until `together` items have begun. The last item ends the pool.
     fn handle(&self) {
         let mut begun = lock(&self.begun);
         *begun += 1;
@@ -92,7 +92,7 @@ impl Pool {
         }
     }
 
-    /// As `Worker::run` and `Worker::rest`.
+    /// Like `Worker::run` and `Worker::rest`.
     fn work(&self, worker: usize) {
         while !self.is_over() {
             match self.next(worker) {
@@ -117,7 +117,7 @@ impl Pool {
     }
 }
 
-/// Two workers, one on the model's own thread, and producers.
+/// Runs two workers, one of them on the thread of the model, and the producers.
 fn run(pool: &Arc<Pool>, producers: Vec<fn(&Pool)>) {
     let mut threads = Vec::new();
     for produce in producers {
@@ -131,11 +131,11 @@ fn run(pool: &Arc<Pool>, producers: Vec<fn(&Pool)>) {
         thread.join().unwrap();
     }
     assert_eq!(*lock(&pool.begun), pool.total, "each item was taken once");
-    assert_eq!(pool.sleepers.sleeping(), 0, "nobody is left asleep");
+    assert_eq!(pool.sleepers.sleeping(), 0, "no worker is left asleep");
 }
 
 #[test]
-fn an_item_is_taken_although_nobody_polls() {
+fn an_item_is_taken_although_no_worker_polls() {
     check(2, || run(&Pool::new(1, 1), vec![Pool::push]));
 }
 
@@ -153,7 +153,7 @@ fn two_items_are_taken() {
 }
 
 #[test]
-fn two_items_that_need_each_other_wake_both_workers() {
+fn two_items_that_wait_for_each_other_wake_both_workers() {
     check(2, || {
         run(
             &Pool::new(2, 2),
@@ -177,7 +177,7 @@ fn an_item_for_one_worker_wakes_that_one() {
 
 #[test]
 fn an_item_for_one_worker_and_one_for_any_are_taken() {
-    // One worker may take both, so they do not need each other.
+    // One worker may take both, so they do not wait for each other.
     check(2, || {
         run(
             &Pool::new(2, 1),

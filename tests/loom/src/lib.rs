@@ -1,9 +1,9 @@
-//! Loom's models of the scheduler's synchronised parts. The files under test are included as they
-//! are; what they take from their `sync` module comes from loom here, so that each model runs in every
-//! interleaving and with every value that the memory model lets a load return.
+//! Loom models of the scheduler's synchronised parts. The files under test are included unchanged; here their
+//! `sync` module provides loom's types, so that each model runs in every interleaving and with every value
+//! that the memory model allows a load to return.
 //!
-//! A model that waits for something that never comes is reported by loom as a deadlock: so no model has
-//! a timeout, and none polls. `LOOM_MAX_PREEMPTIONS` changes how deep they look.
+//! Loom reports a model that waits for ever as a deadlock, so no model has a timeout, and none polls.
+//! `LOOM_MAX_PREEMPTIONS` changes the number of preemptions that the models explore.
 #![cfg(test)]
 // The scheduler uses more of the files than the models do.
 #![allow(dead_code)]
@@ -21,13 +21,13 @@ mod message {
     pub(crate) type ServiceId = u32;
 }
 
-/// The names of src/ltask/sync.rs, by loom. Numbers of turns are small here, so that each case is reached.
+/// The names of src/ltask/sync.rs, with loom's types. The limits are small here, so that each case is reached.
 mod sync {
     pub(crate) use crate::deque::{Deque, Injector, Steal, Stealer};
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 
-    /// Not loom's, which lets the others go first: a search is over after one round.
+    /// Not the `spin_loop` of loom, which yields to the other threads: a search ends after one round.
     pub(crate) fn spin_loop() {}
 
     pub(crate) const MAX_HAND_OFFS: u32 = 1;
@@ -35,7 +35,7 @@ mod sync {
     pub(crate) const SEARCH_ROUNDS: u32 = 1;
 
     pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        // Not poisoned: a panic ends the model.
+        // The mutex is never poisoned: a panic ends the model.
         mutex.lock().unwrap()
     }
 }
@@ -49,8 +49,8 @@ mod order;
 mod own_thread;
 mod worker;
 
-/// Runs a model. `preemptions`: how often at most a thread is interrupted where it could go on, unless
-/// the environment says otherwise; most mistakes show with two.
+/// Runs a model. `preemptions`: the maximum number of times that a thread which could continue is preempted, unless
+/// the environment sets another one. Two preemptions reveal most mistakes.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));

@@ -1,16 +1,16 @@
-//! Every message is read exactly once, in its sender's order, by one thread at a time; the service is in
-//! the ready queue at most once, and never idle with messages.
+//! Every message is read exactly once, in the order of its sender, by one thread at a time. The service is in the
+//! ready queue at most once, and it is never idle while it has messages.
 
 use crate::check;
 use crate::fixture::Fixture;
 use loom::sync::Arc;
 use loom::thread;
 
-fn sender(fixture: &Arc<Fixture>, who: u32, count: u32) -> thread::JoinHandle<()> {
+fn sender(fixture: &Arc<Fixture>, id: u32, count: u32) -> thread::JoinHandle<()> {
     let fixture = fixture.clone();
     thread::spawn(move || {
         for number in 0..count {
-            fixture.post(who, number).expect("there is room");
+            fixture.post(id, number).expect("there is room");
         }
     })
 }
@@ -18,7 +18,7 @@ fn sender(fixture: &Arc<Fixture>, who: u32, count: u32) -> thread::JoinHandle<()
 fn senders_and_workers(senders: u32, each: u32, workers: usize, most: usize) {
     let fixture = Arc::new(Fixture::new(64));
     let count = (senders * each) as usize;
-    let mut threads: Vec<_> = (1..=senders).map(|who| sender(&fixture, who, each)).collect();
+    let mut threads: Vec<_> = (1..=senders).map(|id| sender(&fixture, id, each)).collect();
     for _ in 1..workers {
         let fixture = fixture.clone();
         threads.push(thread::spawn(move || fixture.work(count, most)));
@@ -46,7 +46,7 @@ fn two_workers_never_have_the_service_at_the_same_time() {
 }
 
 #[test]
-fn messages_that_come_while_the_service_is_made_are_read() {
+fn messages_that_arrive_while_the_service_starts_are_read() {
     use crate::fixture::{Body, ID, NoWaker, Note};
     use crate::mailbox::{Affinity, Mailbox, Wake};
     check(3, || {
@@ -64,7 +64,7 @@ fn messages_that_come_while_the_service_is_made_are_read() {
         let mut scheduled = u32::from(matches!(installed, Wake::Schedule(_)));
         scheduled += u32::from(one.join().unwrap());
         scheduled += u32::from(two.join().unwrap());
-        assert_eq!(scheduled, 1, "queued once");
+        assert_eq!(scheduled, 1, "the service is queued once");
         let body = mailbox.begin_slice(ID, |body| &mut body.batch).expect("ready");
         assert_eq!(body.batch.len(), 2);
     });

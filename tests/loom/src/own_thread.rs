@@ -1,9 +1,9 @@
-//! A service with a thread of its own, which sleeps until its waker is used, sees every message. The waker is
-//! src/ltask/event.rs with a flag in the place of the descriptor: claimed in the mailbox's lock, used
-//! after it; the reader empties the descriptor, then reads the mailbox, which arms the waker when nothing
-//! is there.
-//! Where event.rs stores, the double swaps with an order that is no stronger: loom leaves open whether a
-//! store comes before or after a swap of another thread, even when a value that was read has decided it.
+//! A service with its own thread, which sleeps until its waker is used, receives every message. The waker is that of
+//! src/ltask/event.rs with a flag instead of the descriptor. A sender claims the waker under the lock of the mailbox
+//! and uses it after unlocking. The reader empties the descriptor, then reads the mailbox, which arms the waker if it
+//! is empty.
+//! Where event.rs stores a value, this waker swaps it with an order that is not stronger: loom does not decide whether
+//! a store comes before or after a swap of another thread, even if a loaded value has decided it.
 
 use crate::check;
 use crate::fixture::{Body, ID, Note};
@@ -63,7 +63,7 @@ impl Waker for Arc<Event> {
 
 type Box = Mailbox<Note, Body, Arc<Event>>;
 
-/// A service whose first message makes it run: the worker's thread has the body.
+/// Makes a service that runs because of its first message: the thread of the worker has the body.
 fn running(capacity: usize) -> (Arc<Box>, Body) {
     let mailbox = Box::new(capacity);
     mailbox.open(ID);
@@ -89,7 +89,7 @@ fn sender(mailbox: &Arc<Box>, from: u32, count: u32) -> thread::JoinHandle<()> {
     })
 }
 
-/// The thread of its own: reads, and sleeps when there is nothing to read.
+/// The service on its own thread: reads messages, and sleeps while the mailbox is empty.
 fn read_all(mailbox: &Box, event: &Event, body: &mut Body, count: usize) {
     while body.read.len() < count {
         if mailbox.refill(&mut body.batch) == 0 {
@@ -109,7 +109,7 @@ fn read_all(mailbox: &Box, event: &Event, body: &mut Body, count: usize) {
 }
 
 #[test]
-fn a_thread_of_its_own_is_woken_for_every_message() {
+fn an_own_thread_is_woken_for_every_message() {
     check(3, || {
         let (mailbox, mut body) = running(64);
         let event = Event::new();
@@ -122,10 +122,10 @@ fn a_thread_of_its_own_is_woken_for_every_message() {
     });
 }
 
-/// `eventinit` makes the descriptor readable; the service may take that before its slice ends, and moves
-/// to its thread then, while messages come.
+/// `eventinit` makes the descriptor readable. The service may consume that before its slice ends, and then moves to its
+/// own thread while messages arrive.
 #[test]
-fn what_comes_while_a_service_moves_to_its_thread_is_read() {
+fn messages_that_arrive_while_a_service_moves_to_its_own_thread_are_read() {
     check(3, || {
         let (mailbox, mut body) = running(64);
         let threads = [sender(&mailbox, 1, 2), sender(&mailbox, 2, 1)];
@@ -155,7 +155,7 @@ fn another_waker_works_after_a_reset() {
 }
 
 #[test]
-fn a_wake_among_messages_hides_none() {
+fn a_wake_between_messages_hides_no_message() {
     check(3, || {
         let (mailbox, mut body) = running(64);
         let event = Event::new();
@@ -173,7 +173,7 @@ fn a_wake_among_messages_hides_none() {
     });
 }
 
-/// A burst is being read: the wake of that moment ends the next wait.
+/// A wake during the read of a burst ends the next wait.
 #[test]
 fn a_wake_is_not_lost_while_its_service_reads() {
     check(3, || {
@@ -195,9 +195,9 @@ fn a_wake_is_not_lost_while_its_service_reads() {
     });
 }
 
-/// A burst that comes while its reader is awake is signalled at most once, and one that finds it asleep once.
+/// A burst signals a reader that is awake at most once, and a reader that sleeps once.
 #[test]
-fn a_burst_rings_once_for_each_time_that_nothing_was_found() {
+fn a_burst_signals_at_most_once_per_empty_read() {
     check(3, || {
         let (mailbox, mut body) = running(64);
         let event = Event::new();
@@ -212,7 +212,7 @@ fn a_burst_rings_once_for_each_time_that_nothing_was_found() {
                         event.signal();
                     }
                     Ok(Wake::None) => {}
-                    _ => panic!("it has a waker and room"),
+                    _ => panic!("the mailbox has a waker and room"),
                 }
             }
             signals
@@ -230,20 +230,20 @@ fn a_burst_rings_once_for_each_time_that_nothing_was_found() {
     });
 }
 
-/// A full mailbox: the sender sleeps until it is told, the reader until its waker is used.
+/// With a full mailbox, the sender sleeps until it is notified of room, and the reader until its waker is used.
 #[test]
-fn a_thread_of_its_own_tells_of_room_before_it_sleeps() {
-    const WHO: u32 = 1;
+fn an_own_thread_notifies_senders_of_room_before_it_sleeps() {
+    const SENDER: u32 = 1;
     check(3, || {
         let (mailbox, mut body) = running(1);
         let event = Event::new();
         mailbox.detach_running(event.clone());
-        let (other, told) = (mailbox.clone(), Event::new());
-        let room = told.clone();
+        let (other, has_room) = (mailbox.clone(), Event::new());
+        let room = has_room.clone();
         let thread = thread::spawn(move || {
             let mut number = 0;
             while number < 3 {
-                match other.push(ID, Note { from: WHO, number }, true, WHO) {
+                match other.push(ID, Note { from: SENDER, number }, true, SENDER) {
                     Err(_) => room.wait(),
                     Ok(wake) => {
                         number += 1;
@@ -254,23 +254,23 @@ fn a_thread_of_its_own_tells_of_room_before_it_sleeps() {
                 }
             }
         });
-        let tell = || {
-            for who in mailbox.take_refused() {
-                assert_eq!(who, WHO);
-                told.signal();
+        let notify = || {
+            for id in mailbox.take_refused() {
+                assert_eq!(id, SENDER);
+                has_room.signal();
             }
         };
         while body.read.len() < 3 {
             if body.batch.is_empty() && mailbox.refill(&mut body.batch) == 0 {
                 if mailbox.has_refused() {
-                    tell();
+                    notify();
                 }
                 event.wait();
                 continue;
             }
             body.read.extend(body.batch.pop_front());
             if mailbox.record_read(true) {
-                tell();
+                notify();
             }
         }
         thread.join().unwrap();

@@ -1,7 +1,7 @@
-//! Whole workers: hand-off slot, deque, injector, stealing, bound services, sleep. A service that can run
-//! does run as long as one worker that may run it is free: a slice that blocks until another service has run
-//! is a deadlock if that one was forgotten. The queues are src/ltask/worker_queue.rs and src/ltask/ready_queues.rs, as
-//! they are; the loop around them is that of src/ltask/worker.rs.
+//! Whole workers: hand-off slot, deque, injector, stealing, bound services, sleep. A ready service runs as long as a
+//! worker that may run it is free. A slice blocks until another service has run, which is a deadlock if the workers
+//! have forgotten that service. The queues are src/ltask/worker_queue.rs and src/ltask/ready_queues.rs, unchanged; the loop around
+//! them is that of src/ltask/worker.rs.
 
 use crate::check;
 use crate::ready_queues::ReadyQueues;
@@ -11,7 +11,7 @@ use crate::worker_queue::{self, WorkerQueue};
 use loom::sync::Arc;
 use loom::thread;
 
-/// The services; their numbers are not 0.
+/// The ids of the services, which are not 0.
 const X: u32 = 1;
 const Y: u32 = 2;
 const Z: u32 = 3;
@@ -19,34 +19,34 @@ const V: u32 = 4;
 const W: u32 = 5;
 const SERVICES: usize = 6;
 
-/// What a service does after a slice.
+/// The state of a service after a slice.
 enum After {
-    /// It waits for a message.
+    /// The service waits for a message.
     Idle,
-    /// It has more to do.
+    /// The service has more messages.
     More,
 }
 
-type Slice = fn(&Town, &WorkerQueue, u32, u32) -> After;
+type Slice = fn(&Scheduler, &WorkerQueue, u32, u32) -> After;
 
-struct Town {
+struct Scheduler {
     ready: ReadyQueues,
     sleepers: Sleepers,
     deques: std::sync::Mutex<Vec<Option<Deque<u32>>>>,
     quit: AtomicBool,
-    /// How many slices each service has begun.
+    /// The number of slices that each service has begun.
     begun: Mutex<[u32; SERVICES]>,
     more: Condvar,
-    /// How many slices there are in all; the last one ends the town.
+    /// The number of all slices; the last one stops the workers.
     total: u32,
-    /// What a service does, by its number and that of its slice, from 1.
+    /// Runs a slice of a service, by the id of the service and the number of the slice, from 1.
     slice: Slice,
 }
 
-impl Town {
-    fn new(workers: usize, spares: usize, total: u32, slice: Slice) -> Arc<Town> {
+impl Scheduler {
+    fn new(workers: usize, spares: usize, total: u32, slice: Slice) -> Arc<Scheduler> {
         let (ready, deques) = ReadyQueues::new(workers + spares);
-        Arc::new(Town {
+        Arc::new(Scheduler {
             ready,
             sleepers: Sleepers::new(workers),
             deques: std::sync::Mutex::new(deques.into_iter().map(Some).collect()),
@@ -60,7 +60,7 @@ impl Town {
 
     fn queue(&self, number: usize) -> WorkerQueue {
         let deque = self.deques.lock().unwrap()[number].take();
-        WorkerQueue::new(number, deque.expect("a worker of its own"))
+        WorkerQueue::new(number, deque.expect("each worker takes its queue once"))
     }
 
     /// A message from another thread makes a service ready.
@@ -82,7 +82,7 @@ impl Town {
         }
     }
 
-    fn has_ended(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         self.quit.load(Ordering::Relaxed)
     }
 
@@ -102,13 +102,13 @@ impl Town {
         }
     }
 
-    /// As `Worker::run`.
+    /// Like `Worker::run`.
     fn work(&self, number: usize) {
         let queue = self.queue(number);
         let (ready, sleepers) = (&self.ready, &self.sleepers);
-        while !self.has_ended() {
+        while !self.is_stopped() {
             let found =
-                queue.next(ready, sleepers).or_else(|| queue.search(ready, sleepers, || self.has_ended(), || ()));
+                queue.next(ready, sleepers).or_else(|| queue.search(ready, sleepers, || self.is_stopped(), || ()));
             if let Some(id) = found {
                 self.run_slice(&queue, id);
             }
@@ -116,11 +116,11 @@ impl Town {
         queue.leave(ready, sleepers);
     }
 
-    /// As `Worker::run` of a spare worker: it does not sleep.
-    fn run_spare(&self, number: usize) {
+    /// Like `Worker::run` of a spare worker, which does not sleep.
+    fn stand_in(&self, number: usize) {
         let queue = self.queue(number);
         let (ready, sleepers) = (&self.ready, &self.sleepers);
-        while !self.has_ended() {
+        while !self.is_stopped() {
             let found = queue.next(ready, sleepers).or_else(|| queue.steal(ready, sleepers));
             match found {
                 Some(id) => self.run_slice(&queue, id),
@@ -131,118 +131,118 @@ impl Town {
     }
 }
 
-/// Two workers, one of them on the model's own thread, and others beside them.
-fn run(town: &Arc<Town>, others: Vec<fn(&Town)>) {
+/// Runs two workers, one of them on the thread of the model, and the other functions in threads.
+fn run(scheduler: &Arc<Scheduler>, others: Vec<fn(&Scheduler)>) {
     let mut threads = Vec::new();
     for other in others {
-        let town = town.clone();
-        threads.push(thread::spawn(move || other(&town)));
+        let scheduler = scheduler.clone();
+        threads.push(thread::spawn(move || other(&scheduler)));
     }
-    let second = town.clone();
+    let second = scheduler.clone();
     threads.push(thread::spawn(move || second.work(1)));
-    town.work(0);
+    scheduler.work(0);
     for thread in threads {
         thread.join().unwrap();
     }
-    let begun = lock(&town.begun).iter().sum::<u32>();
-    assert_eq!(begun, town.total, "each slice ran once");
-    assert_eq!(town.sleepers.sleeping(), 0, "no worker is left asleep");
+    let begun = lock(&scheduler.begun).iter().sum::<u32>();
+    assert_eq!(begun, scheduler.total, "each slice ran once");
+    assert_eq!(scheduler.sleepers.sleeping(), 0, "no worker is left asleep");
 }
 
 #[test]
-fn a_service_that_goes_on_is_not_stranded_by_a_bound_one_that_blocks() {
-    fn slice(town: &Town, _: &WorkerQueue, id: u32, number: u32) -> After {
+fn a_service_with_more_messages_is_not_stranded_by_a_bound_one_that_blocks() {
+    fn slice(scheduler: &Scheduler, _: &WorkerQueue, id: u32, number: u32) -> After {
         match (id, number) {
             (X, 1) => return After::More,
-            (Y, _) => town.await_slice(X, 2),
+            (Y, _) => scheduler.await_slice(X, 2),
             _ => {}
         }
         After::Idle
     }
     check(2, || {
-        let town = Town::new(2, 0, 3, slice);
-        town.ready.inject(X);
-        run(&town, vec![|town| town.bind(0, Y)]);
+        let scheduler = Scheduler::new(2, 0, 3, slice);
+        scheduler.ready.inject(X);
+        run(&scheduler, vec![|scheduler| scheduler.bind(0, Y)]);
     });
 }
 
 #[test]
-fn a_service_that_goes_on_is_not_stranded_by_an_injected_one_that_blocks() {
-    fn slice(town: &Town, _: &WorkerQueue, id: u32, number: u32) -> After {
+fn a_service_with_more_messages_is_not_stranded_by_an_injected_one_that_blocks() {
+    fn slice(scheduler: &Scheduler, _: &WorkerQueue, id: u32, number: u32) -> After {
         match (id, number) {
             (X, 1 | 2) => return After::More,
-            (Y, _) => town.await_slice(X, 3),
+            (Y, _) => scheduler.await_slice(X, 3),
             _ => {}
         }
         After::Idle
     }
     check(2, || {
-        let town = Town::new(2, 0, 4, slice);
-        town.ready.inject(X);
-        run(&town, vec![|town| town.inject(Y)]);
+        let scheduler = Scheduler::new(2, 0, 4, slice);
+        scheduler.ready.inject(X);
+        run(&scheduler, vec![|scheduler| scheduler.inject(Y)]);
     });
 }
 
 #[test]
-fn a_service_that_goes_on_is_not_stranded_by_the_one_it_handed_off() {
-    fn slice(town: &Town, queue: &WorkerQueue, id: u32, number: u32) -> After {
+fn a_service_with_more_messages_is_not_stranded_by_the_one_it_handed_off() {
+    fn slice(scheduler: &Scheduler, queue: &WorkerQueue, id: u32, number: u32) -> After {
         match (id, number) {
             (X, 1) => {
-                queue.hand_off(&town.ready, &town.sleepers, Y);
+                queue.hand_off(&scheduler.ready, &scheduler.sleepers, Y);
                 return After::More;
             }
-            (Y, _) => town.await_slice(X, 2),
+            (Y, _) => scheduler.await_slice(X, 2),
             _ => {}
         }
         After::Idle
     }
     check(2, || {
-        let town = Town::new(2, 0, 3, slice);
-        town.ready.inject(X);
-        run(&town, vec![]);
+        let scheduler = Scheduler::new(2, 0, 3, slice);
+        scheduler.ready.inject(X);
+        run(&scheduler, vec![]);
     });
 }
 
 #[test]
 fn a_service_that_another_pushes_out_of_the_hand_off_slot_is_not_stranded() {
-    fn slice(town: &Town, queue: &WorkerQueue, id: u32, _: u32) -> After {
+    fn slice(scheduler: &Scheduler, queue: &WorkerQueue, id: u32, _: u32) -> After {
         match id {
             X => {
-                queue.hand_off(&town.ready, &town.sleepers, Y);
-                queue.hand_off(&town.ready, &town.sleepers, Z);
+                queue.hand_off(&scheduler.ready, &scheduler.sleepers, Y);
+                queue.hand_off(&scheduler.ready, &scheduler.sleepers, Z);
             }
-            Z => town.await_slice(Y, 1),
+            Z => scheduler.await_slice(Y, 1),
             _ => {}
         }
         After::Idle
     }
     check(2, || {
-        let town = Town::new(2, 0, 3, slice);
-        town.ready.inject(X);
-        run(&town, vec![]);
+        let scheduler = Scheduler::new(2, 0, 3, slice);
+        scheduler.ready.inject(X);
+        run(&scheduler, vec![]);
     });
 }
 
 #[test]
-fn a_service_in_the_hand_off_slot_of_a_slice_that_blocks_is_rescued() {
-    fn slice(town: &Town, queue: &WorkerQueue, id: u32, _: u32) -> After {
+fn a_service_in_the_hand_off_slot_behind_a_slice_that_blocks_is_released() {
+    fn slice(scheduler: &Scheduler, queue: &WorkerQueue, id: u32, _: u32) -> After {
         if id == X {
-            queue.hand_off(&town.ready, &town.sleepers, Y);
-            town.inject(Z);
-            town.await_slice(Y, 1);
+            queue.hand_off(&scheduler.ready, &scheduler.sleepers, Y);
+            scheduler.inject(Z);
+            scheduler.await_slice(Y, 1);
         }
         After::Idle
     }
     check(2, || {
-        let town = Town::new(2, 0, 3, slice);
-        town.ready.inject(X);
-        // The timekeeper, which sees that the slice takes long.
+        let scheduler = Scheduler::new(2, 0, 3, slice);
+        scheduler.ready.inject(X);
+        // The monitor thread, which detects that the slice takes long.
         run(
-            &town,
-            vec![|town| {
-                town.await_slice(Z, 1);
-                worker_queue::release_hand_off(&town.ready, &town.sleepers, 0);
-                worker_queue::release_hand_off(&town.ready, &town.sleepers, 1);
+            &scheduler,
+            vec![|scheduler| {
+                scheduler.await_slice(Z, 1);
+                worker_queue::release_hand_off(&scheduler.ready, &scheduler.sleepers, 0);
+                worker_queue::release_hand_off(&scheduler.ready, &scheduler.sleepers, 1);
             }],
         );
     });
@@ -250,52 +250,52 @@ fn a_service_in_the_hand_off_slot_of_a_slice_that_blocks_is_rescued() {
 
 #[test]
 fn injected_services_that_one_worker_takes_at_once_are_not_stranded_by_the_first() {
-    fn slice(town: &Town, _: &WorkerQueue, id: u32, _: u32) -> After {
+    fn slice(scheduler: &Scheduler, _: &WorkerQueue, id: u32, _: u32) -> After {
         match id {
-            X => [Y, Z, V].into_iter().for_each(|id| town.inject(id)),
+            X => [Y, Z, V].into_iter().for_each(|id| scheduler.inject(id)),
             Y => {
-                town.await_slice(Z, 1);
-                town.await_slice(V, 1);
+                scheduler.await_slice(Z, 1);
+                scheduler.await_slice(V, 1);
             }
             _ => {}
         }
         After::Idle
     }
     check(2, || {
-        let town = Town::new(2, 0, 4, slice);
-        // Worker 0 goes on from one slice to the next, and does not search between them.
-        town.ready.bind(0, X);
-        run(&town, vec![]);
+        let scheduler = Scheduler::new(2, 0, 4, slice);
+        // Worker 0 continues with the next slice, and does not search between slices.
+        scheduler.ready.bind(0, X);
+        run(&scheduler, vec![]);
     });
 }
 
 #[test]
-fn services_that_a_spare_worker_steals_at_once_are_not_stranded_by_the_first() {
-    const SPARE: usize = 2;
-    fn slice(town: &Town, queue: &WorkerQueue, id: u32, _: u32) -> After {
+fn services_that_a_stand_in_steals_at_once_are_not_stranded_by_the_first() {
+    const STAND_IN: usize = 2;
+    fn slice(scheduler: &Scheduler, queue: &WorkerQueue, id: u32, _: u32) -> After {
         match id {
-            // Bound to worker 0, which it holds up. The last one stays in the hand-off slot.
+            // X is bound to worker 0 and blocks it. The last service stays in the hand-off slot.
             X => {
                 for id in [Y, Z, V, W] {
-                    queue.hand_off(&town.ready, &town.sleepers, id);
+                    queue.hand_off(&scheduler.ready, &scheduler.sleepers, id);
                 }
-                town.await_slice(Y, 1);
-                town.await_slice(Z, 1);
+                scheduler.await_slice(Y, 1);
+                scheduler.await_slice(Z, 1);
             }
-            // One that the spare worker takes with another one that it has to wait for.
-            Y if queue.number == SPARE => town.await_slice(Z, 1),
+            // The spare worker takes Y together with Z, for which Y waits.
+            Y if queue.number == STAND_IN => scheduler.await_slice(Z, 1),
             _ => {}
         }
         After::Idle
     }
     check(1, || {
-        let town = Town::new(2, 1, 5, slice);
-        town.ready.bind(0, X);
+        let scheduler = Scheduler::new(2, 1, 5, slice);
+        scheduler.ready.bind(0, X);
         run(
-            &town,
-            vec![|town| {
-                town.await_slice(X, 1);
-                town.run_spare(SPARE);
+            &scheduler,
+            vec![|scheduler| {
+                scheduler.await_slice(X, 1);
+                scheduler.stand_in(STAND_IN);
             }],
         );
     });
@@ -303,10 +303,10 @@ fn services_that_a_spare_worker_steals_at_once_are_not_stranded_by_the_first() {
 
 #[test]
 fn a_bound_service_runs_on_its_worker_while_the_other_one_blocks() {
-    fn slice(town: &Town, queue: &WorkerQueue, id: u32, number: u32) -> After {
+    fn slice(scheduler: &Scheduler, queue: &WorkerQueue, id: u32, number: u32) -> After {
         match (id, number) {
             (X, 1) => {
-                town.bind(0, Y);
+                scheduler.bind(0, Y);
                 return After::More;
             }
             (X, _) => {}
@@ -316,7 +316,7 @@ fn a_bound_service_runs_on_its_worker_while_the_other_one_blocks() {
         After::Idle
     }
     check(1, || {
-        let town = Town::new(2, 0, 3, slice);
-        run(&town, vec![|town| town.inject(X)]);
+        let scheduler = Scheduler::new(2, 0, 3, slice);
+        run(&scheduler, vec![|scheduler| scheduler.inject(X)]);
     });
 }

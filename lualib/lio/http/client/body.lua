@@ -1,6 +1,6 @@
--- What a request sends: a string, a list of strings, a function that gives pieces, or an open file. Part of
--- `lio.http.client`. Fields of a body: `text` (all of it, when it is a string), `length` (bytes, when known),
--- `begun` (whether pieces were taken).
+-- The body of a request: a string, a list of strings, a function that returns pieces, or an open file. Part of
+-- `lio.http.client`. Fields: `text` (the whole body, if it is a string), `length` (bytes, if known), `begun` (whether
+-- pieces were read).
 
 local PIECE <const> = 64 * 1024
 
@@ -9,13 +9,13 @@ local M = {}
 local Body = {}
 Body.__index = Body
 
--- `body:next()` → the next piece; nil at the end; nil and a message when it cannot be had.
+-- `body:next()` returns the next piece; nil at the end; or nil and a message.
 function Body:next()
   self.begun = true
   return self.read()
 end
 
--- `body:rewind()` → whether the body can be sent from its start now.
+-- `body:rewind()` returns whether the body can be sent from its start now.
 function Body:rewind()
   if self.text or not self.begun then return true end
   if not self.start then return false end
@@ -31,7 +31,7 @@ local function of_file(file)
     file:seek("set", start)
     body.start, body.length = start, length - start
   end
-  -- A file that grows meanwhile is sent as far as was announced.
+  -- A file that grows is sent up to the length that was announced.
   function body.read()
     local most = PIECE
     if body.length then most = math.min(most, body.length - (file:seek "cur" - start)) end
@@ -54,7 +54,7 @@ local function of_function(f)
   return body
 end
 
--- The strings of a list as one. Raises for any other table, which would send nothing or a part of it.
+-- Joins the strings of a list. Raises for any other table.
 local function of_list(list)
   local count = #list
   for key, value in pairs(list) do
@@ -68,7 +68,7 @@ local function of_list(list)
   return table.concat(list)
 end
 
--- `of(value)` → body, or nil when there is none. Raises for what can be no body.
+-- `of(value)` returns a body, or nil for nil. Raises for a value that cannot be a body.
 function M.of(value)
   if value == nil then return nil end
   local kind = type(value)

@@ -1,37 +1,38 @@
--- One connection to a server: sends a request, reads its answer. Part of `lio.http.client`.
+-- One connection to a server: sends a request, and reads the response. Part of `lio.http.client`.
 --
--- A connection is one task's from `pool:acquire` until its answer is read; between, it is idle in the pool,
--- where whatever the server sends, its end included, closes it. Invariant: one that is left in the
--- middle of anything is closed and never used again. `timing`: `read` and `write` (seconds a wait may last),
--- `deadline` (`lio.now`, for all of it).
+-- From `pool:acquire` until the response is read, a connection belongs to one task. Otherwise it is idle in the pool,
+-- and closed by whatever the server does. Invariant: a connection that is left in the middle of a request or response
+-- is closed and never used again. `timeouts`: `read` and `write` (seconds of one wait), `deadline` (of `lio.now`).
 
+local defer = require "lio.defer"
 local http = require "lio.http"
 local now <const> = require("lio").now
 local put <const> = require("lio.stream").methods.put
 
 local READ <const>, WRITE <const> = 1, 2
--- Interim answers to one request.
-local MOST_INTERIM <const> = 100
+-- How many interim responses (1xx) to one request are accepted.
+local MAX_INTERIM <const> = 100
 
 local M = {}
 
 local Connection = {}
 Connection.__index = Connection
 
--- `new(driver, c, options)` → the connection on the stream `c`. `options`: `headers`, `fields` (limits).
+-- `new(driver, c, options)` returns the connection on the stream `c`. `options`: `headers`, `fields` (limits of a
+-- response's head).
 function M.new(driver, c, options)
   local self = setmetatable({
     driver = driver,
     net = driver.net,
     c = c,
-    x = http.answers(c, options.headers, options.fields),
-    uses = 0,
+    responses = http.responses(c, options.headers, options.fields),
+    request_count = 0,
+    interim_count = 0,
     idle = false,
-    both = false,
-    sending = false,
-    is_last = false,
-    broken = false,
-    interim = 0,
+    waits_for_both = false, -- a task waits until the stream is readable or writable
+    sending = false, -- another task sends the rest of a request
+    is_last = false, -- the request asks to close the connection
+    is_unusable = false,
   }, Connection)
   driver:set_event_handler(c, self)
   return self
@@ -40,8 +41,8 @@ end
 -- The loop has events.
 function Connection:on_events(events)
   if self.idle then
-    if not self.x:is_quiet() then self:close() end
-  elseif self.both and events & (READ | WRITE) ~= 0 then
+    if not self.responses:is_quiet() then self:close() end
+  elseif self.waits_for_both and events & (READ | WRITE) ~= 0 then
     self.driver:wake_reader(self.c, true)
   else
     self.driver:dispatch(self.c, events)
@@ -53,11 +54,7 @@ function Connection:expired()
   if self.idle then self:close() end
 end
 
--- Closes the connection; who waits on it is told. Idempotent.
-function Connection:close()
-  if self.gone then return end
-  self.gone, self.broken = true, true
-  self.net.close(self.c)
+local function leave_pool(self)
   if self.timer then
     self.driver.timers:free(self.timer)
     self.timer = nil
@@ -65,61 +62,81 @@ function Connection:close()
   if self.on_close then self.on_close(self) end
 end
 
--- Whether another request may be sent on it.
-function Connection:is_reusable()
-  return not (self.broken or self.sending or self.is_last) and self.x:is_reusable()
+-- Closes the connection; a task that waits on it gets "closed". Idempotent.
+function Connection:close()
+  if self.closed then return end
+  self.closed, self.is_unusable = true, true
+  self.net.close(self.c)
+  leave_pool(self)
 end
 
-local function expired(what)
+-- `hand_over()` returns the stream, which another owner uses from now on.
+function Connection:hand_over()
+  self.closed, self.is_unusable = true, true
+  self.driver:set_event_handler(self.c)
+  self.net.timeout(self.c)
+  leave_pool(self)
+  return self.c
+end
+
+-- Whether another request may be sent on it.
+function Connection:is_reusable()
+  return not (self.is_unusable or self.sending or self.is_last) and self.responses:is_reusable()
+end
+
+-- Waiting ----------------------------------------------------------------------------------------------
+
+local function timed_out(what)
   return nil, what .. ": timeout", "timeout"
 end
 
--- Waits until there may be more to read or, when `both`, room to send. → true, or nil, message, code.
-function Connection:wait(seconds, timing, both, what)
-  local deadline = timing.deadline
+-- Waits until the stream is readable or, if `both`, writable. Returns true, or nil, message, code.
+function Connection:wait(seconds, timeouts, both, what)
+  local deadline = timeouts.deadline
   if deadline then
     local left = deadline - now()
-    if left <= 0 then return expired(what) end
+    if left <= 0 then return timed_out(what) end
     if not seconds or left < seconds then seconds = left end
   end
-  self.both = both
+  self.waits_for_both = both
   local reason = self.driver:wait_readable(self.c, seconds)
-  self.both = false
-  if reason == "timeout" then return expired(what) end
+  self.waits_for_both = false
+  if reason == "timeout" then return timed_out(what) end
   if reason == "closed" then return nil, "closed", "closed" end
   return true
 end
 
--- Looks for the final answer's head. → status, head; false when it has not come; nil, message, code.
-function Connection:look()
+-- Reads the head of the final response without waiting. Returns status, head; false if it has not arrived; or nil,
+-- message, code.
+function Connection:poll_head()
   while true do
-    local status, head, code = self.x:head()
+    local status, head, code = self.responses:head()
     if not status then return status, head, code end
     if status >= 200 then return status, head end
     if status == 101 then
       if self.upgrades then return status, head end
-      return nil, "the server switches protocols, which nobody asked for", "protocol"
+      return nil, "the server switches protocols, which was not requested", "protocol"
     end
-    self.interim = self.interim + 1
+    self.interim_count = self.interim_count + 1
     self.continued = self.continued or status == 100
-    if self.interim > MOST_INTERIM then return nil, "too many interim answers", "protocol" end
+    if self.interim_count > MAX_INTERIM then return nil, "too many interim answers", "protocol" end
   end
 end
 
--- Waits for the final answer's head, `seconds` at most from the last interim one. → status, head; nil, message,
--- code; false when `until_continue` and the server has asked for the body, or the time is over.
-function Connection:await_head(timing, seconds, until_continue)
-  seconds = seconds or timing.read
-  local since, interim = now(), self.interim
+-- Waits for the head of the final response, `seconds` at most after the last interim one. Returns status, head; or nil,
+-- message, code; or, with `until_continue`, false if the server has requested the body, or the seconds have passed.
+function Connection:await_head(timeouts, seconds, until_continue)
+  seconds = seconds or timeouts.read
+  local since, interim_count = now(), self.interim_count
   while true do
-    local status, head, code = self:look()
+    local status, head, code = self:poll_head()
     if status ~= false then return status, head, code end
     if until_continue and self.continued then return false end
-    if self.interim ~= interim then since, interim = now(), self.interim end
+    if self.interim_count ~= interim_count then since, interim_count = now(), self.interim_count end
     local left = seconds and math.max(since + seconds - now(), 0)
-    local ok, message, why = self:wait(left, timing, false, "waiting for the answer")
+    local ok, message, why = self:wait(left, timeouts, false, "waiting for the answer")
     if not ok then
-      if until_continue and why == "timeout" and not (timing.deadline and now() >= timing.deadline) then
+      if until_continue and why == "timeout" and not (timeouts.deadline and now() >= timeouts.deadline) then
         return false
       end
       return nil, message, why
@@ -127,61 +144,81 @@ function Connection:await_head(timing, seconds, until_continue)
   end
 end
 
--- Sends strings, looking for an answer when they do not go out at once. → true; nil, message, code; or, when
--- an answer came first, false, status, head, with `rest` being what was not sent.
-function Connection:send(timing, ...)
+-- `conn:read(f, timeouts, limit)` calls `f`, a method of the responses that reads the body, until it does not block.
+-- Returns its results.
+function Connection:read(f, timeouts, limit)
+  while true do
+    local data, message, code = f(self.responses, limit)
+    if data ~= false then
+      if message then self.is_unusable = true end
+      return data, message, code
+    end
+    local ok
+    ok, message, code = self:wait(timeouts.read, timeouts, false, "reading the body")
+    if not ok then
+      self.is_unusable = true
+      return nil, message, code
+    end
+  end
+end
+
+-- Sending ----------------------------------------------------------------------------------------------
+
+-- Sends strings, and reads a response that arrives before all is sent. Returns true; or nil, message, code; or, if the
+-- response was first, false, status, head: then `unsent` is the rest of the strings.
+function Connection:send(timeouts, ...)
   local done, message, _, code = put(self.c, 0, ...)
   while done ~= true do
-    local status, head, why = self:look()
+    local status, head, why = self:poll_head()
     if status then
-      if done then self.rest = table.concat({ ... }):sub(done + 1) end
+      if done then self.unsent = table.concat({ ... }):sub(done + 1) end
       return false, status, head
     end
     if not done then return nil, message, code end
     if status == nil then return nil, head, why end
     local ok
-    ok, message, code = self:wait(timing.write, timing, true, "sending")
+    ok, message, code = self:wait(timeouts.write, timeouts, true, "sending")
     if not ok then return nil, message, code end
     done, message, _, code = put(self.c, done, ...)
   end
   return true
 end
 
--- As `send`, in a task of its own while another reads the answer.
-local function send_behind(self, _, ...)
+-- Sends strings, in a task of its own while another task reads the response.
+local function send_aside(self, _, ...)
   local ok, message, _, code = self.net.send(self.c, ...)
   return ok, message, code
 end
 
--- Sends one piece of a body in the form that the head has announced.
-local function send_piece(send, self, timing, request, piece)
+-- Sends a piece of a body. `send` is one of the two functions above; its results are returned.
+local function send_piece(send, self, timeouts, request, piece)
   if piece == "" then return true end
-  if not request.length then return send(self, timing, ("%x\r\n"):format(#piece), piece, "\r\n") end
+  if not request.length then return send(self, timeouts, ("%x\r\n"):format(#piece), piece, "\r\n") end
   request.left = request.left - #piece
   if request.left < 0 then error("the function of the request's body gave more than its Content-Length", 0) end
-  return send(self, timing, piece)
+  return send(self, timeouts, piece)
 end
 
-local function end_pieces(send, self, timing, request)
+local function end_pieces(send, self, timeouts, request)
   request.finished = true
-  if not request.length then return send(self, timing, "0\r\n\r\n") end
+  if not request.length then return send(self, timeouts, "0\r\n\r\n") end
   if request.left == 0 then return true end
   return nil, "the body is shorter than was announced", "body"
 end
 
--- Sends the rest of a body, `send` being one of the two functions above. → as it.
-local function send_pieces(send, self, timing, request)
+-- Sends the rest of a body.
+local function send_pieces(send, self, timeouts, request)
   while not request.finished do
     local piece, problem = request.body:next()
     if piece == nil then
       if problem then return nil, tostring(problem), "body" end
-      return end_pieces(send, self, timing, request)
+      return end_pieces(send, self, timeouts, request)
     end
-    local ok, message, code = send_piece(send, self, timing, request, piece)
+    local ok, message, code = send_piece(send, self, timeouts, request, piece)
     if not ok then return ok, message, code end
-    if send ~= send_behind and request.left ~= 0 then
-      -- A server that refuses need not be sent the rest.
-      local status, head, why = self:look()
+    if send ~= send_aside and request.left ~= 0 then
+      -- If the server has refused the request, the rest need not be sent.
+      local status, head, why = self:poll_head()
       if status then return false, status, head end
       if status == nil then return nil, head, why end
     end
@@ -189,105 +226,74 @@ local function send_pieces(send, self, timing, request)
   return true
 end
 
--- The server answers already although it has not had all of the body: what is left is sent while the answer
--- is read.
-local function go_on_sending(self, timing, request)
+-- The server responds before it has the whole body: the rest is sent while the response is read.
+local function continue_sending(self, timeouts, request)
   self.sending = true
-  self.net.timeout(self.c, nil, timing.write)
-  local guard = setmetatable({}, { __close = function()
+  self.net.timeout(self.c, nil, timeouts.write)
+  local guard = defer(function()
     if self.sending then self:close() end
-  end })
+  end)
   self.driver.scheduler.start(function()
     local _ <close> = guard
-    local rest = self.rest
-    if rest and not send_behind(self, timing, rest) then return end
-    if send_pieces(send_behind, self, timing, request) then self.sending = false end
+    local unsent = self.unsent
+    if unsent and not send_aside(self, timeouts, unsent) then return end
+    if send_pieces(send_aside, self, timeouts, request) then self.sending = false end
   end)
 end
 
--- The answer came before all of the request was sent. A refusal ends the sending.
-local function answered_early(self, timing, request, status)
+-- The response arrived before the whole request was sent. A refusal ends the sending.
+local function on_early_response(self, timeouts, request, status)
   if status >= 300 then
-    self.broken = true
-  elseif self.rest or not request.finished then
-    go_on_sending(self, timing, request)
+    self.is_unusable = true
+  elseif self.unsent or not request.finished then
+    continue_sending(self, timeouts, request)
   end
 end
 
--- Sends head and body. → as `send`, or the final answer's status and head when there is one already.
-local function send_request(self, timing, request)
+-- Sends head and body. Returns the results of `send`; or those of an early response.
+local function send_request(self, timeouts, request)
   local body = request.body
   if body and body.text and not request.expects then
     request.finished = true
-    return self:send(timing, request.head, body.text)
+    return self:send(timeouts, request.head, body.text)
   end
   request.finished = body == nil
-  local ok, status, head = self:send(timing, request.head)
+  local ok, status, head = self:send(timeouts, request.head)
   if not ok then return ok, status, head end
   if body and request.expects then
     local code
-    status, head, code = self:await_head(timing, request.expects, true)
+    status, head, code = self:await_head(timeouts, request.expects, true)
     if status then
-      -- The server has had no body and may still expect one.
-      self.broken = true
+      -- The server has received no body and may still expect one.
+      self.is_unusable = true
       return false, status, head
     end
     if status == nil then return nil, head, code end
   end
   if body and body.text then
     request.finished = true
-    return self:send(timing, body.text)
+    return self:send(timeouts, body.text)
   end
-  return send_pieces(Connection.send, self, timing, request)
+  return send_pieces(Connection.send, self, timeouts, request)
 end
 
--- `request(timing, request)` → status, head of the final answer; or nil, message, code. Of `request`: `head`
--- (text), `is_head`, `body`, `length` (nil: chunked), `upgrades`, `expects` (seconds or nil), `is_last` (it asks
--- to close).
-function Connection:request(timing, request)
-  self.uses = self.uses + 1
-  self.interim, self.continued, self.upgrades, self.rest = 0, false, request.upgrades, nil
+-- `conn:request(timeouts, request)` returns status, head of the final response; or nil, message, code. Of `request`:
+-- `head` (text), `is_head`, `body`, `length` (nil: chunked), `upgrades`, `expects` (seconds or nil), `is_last` (it asks
+-- to close the connection).
+function Connection:request(timeouts, request)
+  self.request_count = self.request_count + 1
+  self.interim_count, self.continued, self.upgrades, self.unsent = 0, false, request.upgrades, nil
   self.is_last = request.is_last
   request.left = request.length
-  self.x:expect(request.is_head)
-  local ok, status, head = send_request(self, timing, request)
+  self.responses:expect(request.is_head)
+  local ok, status, head = send_request(self, timeouts, request)
   if ok == nil then
-    self.broken = true
+    self.is_unusable = true
     return nil, status, head
   end
-  if ok then return self:await_head(timing) end
-  if not self.broken then answered_early(self, timing, request, status) end
+  if ok then return self:await_head(timeouts) end
+  if not self.is_unusable then on_early_response(self, timeouts, request, status) end
   return status, head
-end
-
--- `hand_over()` → the stream, which is somebody else's from now on: the pool has a place free.
-function Connection:hand_over()
-  self.gone, self.broken = true, true
-  self.driver:set_event_handler(self.c)
-  self.net.timeout(self.c)
-  if self.timer then
-    self.driver.timers:free(self.timer)
-    self.timer = nil
-  end
-  if self.on_close then self.on_close(self) end
-  return self.c
-end
-
--- Reads on in the body: `f` is a method of the answers. → as `f`, but never false.
-function Connection:read(f, timing, limit)
-  while true do
-    local data, message, code = f(self.x, limit)
-    if data ~= false then
-      if message then self.broken = true end
-      return data, message, code
-    end
-    local ok
-    ok, message, code = self:wait(timing.read, timing, false, "reading the body")
-    if not ok then
-      self.broken = true
-      return nil, message, code
-    end
-  end
 end
 
 return M

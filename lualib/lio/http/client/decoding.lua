@@ -1,25 +1,24 @@
--- Content codings of answers, undone (RFC 9110 section 8.4). Part of `lio.http.client`.
+-- Decodes the content codings of responses (RFC 9110 section 8.4). Part of `lio.http.client`.
 
 local compress = require "lio.compress"
 
 local M = {}
 
--- What the client can decode, as Accept-Encoding says it.
+-- The codings that the client decodes, as the value of Accept-Encoding.
 M.ACCEPTED = "gzip, deflate, br"
 
 local KNOWN <const> = { gzip = true, ["x-gzip"] = true, deflate = true, br = true }
--- A chain of codings multiplies what little input can mean.
-local MOST_CODINGS <const> = 3
--- Bytes that one piece may become.
-local MOST_AT_ONCE <const> = 64 * 1024 * 1024
+-- In a chain of codings a little input can decode to a lot.
+local MAX_CODINGS <const> = 3
+-- How many bytes one piece may decode to.
+local MAX_PIECE <const> = 64 * 1024 * 1024
 
 local Chain = {}
 Chain.__index = Chain
 
--- Passes `data` through the decoders from `at` on. → data; nil, message, code.
-local function pass(self, at, method, data)
-  for index = at, #self do
-    local decoder = self[index]
+-- Calls a method of each decoder with the result of the one before. Returns data; or nil, message, code.
+local function pass(self, method, data)
+  for _, decoder in ipairs(self) do
     local message, code
     data, message, code = decoder[method](decoder, data)
     if not data then return nil, "decoding the body: " .. message, code end
@@ -28,22 +27,22 @@ local function pass(self, at, method, data)
 end
 
 function Chain:write(data)
-  return pass(self, 1, "write", data)
+  return pass(self, "write", data)
 end
 
 function Chain:finish()
-  return pass(self, 1, "finish", "")
+  return pass(self, "finish", "")
 end
 
--- `of(value, limit)` → decoder for a body with this Content-Encoding; nil when there is nothing to decode, or a
--- coding that is unknown, in which case the program gets the body as it is. `limit`: bytes of the whole body.
+-- `of(value, limit)` returns the decoder for a body with this Content-Encoding; nil if there is no coding, or an
+-- unknown one: then the program gets the body as it is. `limit`: bytes of the whole body.
 function M.of(value, limit)
   if not value then return nil end
   local chain = {}
   for name in value:lower():gmatch "[^,%s]+" do
     if name ~= "identity" then
-      if not KNOWN[name] or #chain == MOST_CODINGS then return nil end
-      table.insert(chain, 1, compress.decoder(name, math.max(1, math.min(limit, MOST_AT_ONCE))))
+      if not KNOWN[name] or #chain == MAX_CODINGS then return nil end
+      table.insert(chain, 1, compress.decoder(name, math.max(1, math.min(limit, MAX_PIECE))))
     end
   end
   if chain[1] then return setmetatable(chain, Chain) end

@@ -1,11 +1,12 @@
--- A client's connections, by server: the idle ones, how many there are, and who waits for one. Part of
+-- A client's connections, by host: the idle ones, their number, and the tasks that wait for one. Part of
 -- `lio.http.client`.
 --
--- Invariant: `count` of a server is the connections that are open or being opened for it, `max_per_host` at
--- most; somebody waits only while that many are in use. A connection or place that falls free goes straight to
--- who waited longest.
+-- Invariant: `count` of a host is the number of connections that are open or being opened, at most `max_per_host`; a
+-- task waits only while that many are in use. A connection that is released, or the place of one that is closed, goes
+-- straight to the task that has waited longest.
 
 local connection = require "lio.http.client.connection"
+local defer = require "lio.defer"
 local drivers = require "lio.net.driver"
 local now <const> = require("lio").now
 
@@ -16,8 +17,8 @@ Pool.__index = Pool
 
 local M = {}
 
--- `new(options)` → pool. `options`: `net` (an instance of `lio.net`, or nil), `max_idle`, `max_idle_per_host`,
--- `max_per_host`, `idle_timeout` (seconds), `headers`, `fields`.
+-- `new(options)` returns a pool. `options`: `net` (an instance of `lio.net`, or nil), `max_idle`, `max_idle_per_host`,
+-- `max_per_host`, `idle_timeout` (seconds), `headers` and `fields` (limits of a response's head).
 function M.new(options)
   return setmetatable({
     options = options,
@@ -29,13 +30,14 @@ function M.new(options)
   }, Pool)
 end
 
--- `pool:driver()` → the driver of the instance of `lio.net` that its connections are made by.
+-- `pool:driver()` returns the driver of the instance of `lio.net` that opens its connections.
 function Pool:driver()
   local net = self.options.net or require("lio.net").instance
   if net ~= self.net then self.net, self.known_driver = net, drivers.of(net) end
   return self.known_driver
 end
 
+-- `waiting[first]` to `waiting[last]` are the tokens of the tasks that wait, in order.
 local function host_of(pool, key)
   local host = pool.hosts[key]
   if not host then
@@ -45,28 +47,27 @@ local function host_of(pool, key)
   return host
 end
 
--- Hands a connection, or a place for one (true), to who waited longest. → whether somebody took it.
+-- Gives a connection, or a place for one (true), to the task that has waited longest. Returns whether a task waited.
 local function grant(pool, host, what)
   while host.first <= host.last do
-    local ticket = host.waiting[host.first]
+    local token = host.waiting[host.first]
     host.waiting[host.first] = nil
     host.first = host.first + 1
-    ticket.granted = what
-    if pool:driver():wake(ticket, what) then return true end
-    ticket.granted = nil
+    token.granted = what
+    if pool:driver():wake(token, what) then return true end
+    token.granted = nil
   end
   host.first, host.last = 1, 0
   return false
 end
 
--- A place falls free.
 local function free_place(pool, host)
   if grant(pool, host, true) then return end
   host.count = host.count - 1
   if host.count == 0 then pool.hosts[host.key] = nil end
 end
 
-local function forget_idle(pool, conn)
+local function remove_idle(pool, conn)
   conn.idle = false
   pool.idle_count = pool.idle_count - 1
   local idle = conn.host.idle
@@ -75,25 +76,25 @@ local function forget_idle(pool, conn)
   end
 end
 
-local function adopt(pool, host, conn)
+local function add(pool, host, conn)
   pool.opened = pool.opened + 1
   pool.all[conn] = true
   conn.host, conn.pool = host, pool
   function conn.on_close()
     pool.all[conn] = nil
-    if conn.idle then forget_idle(pool, conn) end
-    if not conn.leaves_place then free_place(pool, host) end
+    if conn.idle then remove_idle(pool, conn) end
+    if not conn.keeps_place then free_place(pool, host) end
   end
   return conn
 end
 
--- An idle connection that the server has not ended meanwhile; the one used last first.
+-- Returns an idle connection that the server has not closed, the one that was used last; or nil.
 local function take_idle(pool, host)
   while true do
     local conn = host.idle[#host.idle]
     if not conn then return nil end
-    if conn.x:is_quiet() then
-      forget_idle(pool, conn)
+    if conn.responses:is_quiet() then
+      remove_idle(pool, conn)
       conn.driver.timers:clear(conn.timer)
       pool.reused = pool.reused + 1
       return conn
@@ -102,87 +103,88 @@ local function take_idle(pool, host)
   end
 end
 
--- Waits for a connection or a place. → connection, true for a place; nil, message, code.
-local function wait_turn(pool, host, seconds)
+-- Waits for a connection or a place. Returns the connection, or true for a place; or nil, message, code.
+local function wait_for_grant(pool, host, seconds)
   local driver = pool:driver()
-  local ticket = driver:new_token()
-  local _ <close> = setmetatable({}, { __close = function()
-    local what = ticket.granted
-    -- Its task was killed between the grant and its turn.
-    if what == true then
+  local token = driver:new_token()
+  local _ <close> = defer(function()
+    -- The task was killed after the grant, before it ran.
+    local granted = token.granted
+    if granted == true then
       free_place(pool, host)
-    elseif what then
-      pool:release(what)
+    elseif granted then
+      pool:release(granted)
     end
-  end })
+  end)
   host.last = host.last + 1
-  host.waiting[host.last] = ticket
-  local what = driver:wait(ticket, seconds)
-  ticket.granted = nil
-  if what == "timeout" then return nil, "waiting for a connection: timeout", "timeout" end
-  if what == "closed" then return nil, "closed", "closed" end
-  return what
+  host.waiting[host.last] = token
+  local granted = driver:wait(token, seconds)
+  token.granted = nil
+  if granted == "timeout" then return nil, "waiting for a connection: timeout", "timeout" end
+  if granted == "closed" then return nil, "closed", "closed" end
+  return granted
 end
 
--- Opens a connection in a place that is taken already.
-local function open(pool, host, place, seconds)
+-- Opens a connection; its place is counted already.
+local function open(pool, host, endpoint, seconds)
   local driver, opened = pool:driver(), false
-  local _ <close> = setmetatable({}, { __close = function()
+  local _ <close> = defer(function()
     if not opened then free_place(pool, host) end
-  end })
+  end)
   if seconds and seconds <= 0 then return nil, "connect: timeout", "timeout" end
-  local c, message, code = driver.net.connect(place.addr, place.port, { timeout = seconds })
+  local c, message, code = driver.net.connect(endpoint.addr, endpoint.port, { timeout = seconds })
   if not c then return nil, message, code end
   if pool.closed then
     c:close()
     return nil, "closed", "closed"
   end
   opened = true
-  return adopt(pool, host, connection.new(driver, c, pool.options))
+  return add(pool, host, connection.new(driver, c, pool.options))
 end
 
-local function seconds_left(timing, until_)
-  if timing.deadline then until_ = math.min(until_, timing.deadline) end
-  if until_ == math.huge then return nil end
-  return math.max(until_ - now(), 0)
+-- Returns the number of seconds until the earlier of `deadline` and that of the request; nil if both are unlimited.
+local function seconds_left(timeouts, deadline)
+  if timeouts.deadline then deadline = math.min(deadline, timeouts.deadline) end
+  if deadline == math.huge then return nil end
+  return math.max(deadline - now(), 0)
 end
 
--- `pool:acquire(place, timing [, fresh])` → a connection that is the caller's until it is released or closed;
--- or nil, message, code. `place`: `key`, `addr`, `port`; `timing.connect`: seconds for all of this; `fresh`: not
--- one that was used before.
-function Pool:acquire(place, timing, fresh)
+-- `pool:acquire(endpoint, timeouts [, is_new])` returns a connection that the caller owns until it is released or
+-- closed; or nil, message, code. `endpoint`: `key`, `addr`, `port`; `timeouts`: `connect` (seconds for all of this) and
+-- `deadline`; `is_new`: the connection must be a new one.
+function Pool:acquire(endpoint, timeouts, is_new)
   if self.closed then return nil, "closed", "closed" end
-  local host = host_of(self, place.key)
-  local until_ = now() + (timing.connect or math.huge)
-  if fresh then
+  local host = host_of(self, endpoint.key)
+  local deadline = now() + (timeouts.connect or math.huge)
+  if is_new then
     while host.idle[1] do host.idle[1]:close() end
-    host = host_of(self, place.key)
   else
     local conn = take_idle(self, host)
     if conn then return conn end
-    host = host_of(self, place.key)
   end
+  -- Closing its connections may have removed the host.
+  host = host_of(self, endpoint.key)
   if host.count < self.options.max_per_host then
     host.count = host.count + 1
   else
-    local conn, message, code = wait_turn(self, host, seconds_left(timing, until_))
-    if not conn then return nil, message, code end
-    if conn ~= true then
-      if not fresh then
+    local granted, message, code = wait_for_grant(self, host, seconds_left(timeouts, deadline))
+    if not granted then return nil, message, code end
+    if granted ~= true then
+      if not is_new then
         self.reused = self.reused + 1
-        return conn
+        return granted
       end
-      -- Its place is what is wanted.
-      conn.leaves_place = true
-      conn:close()
+      -- A new connection takes its place.
+      granted.keeps_place = true
+      granted:close()
     end
   end
-  return open(self, host, place, seconds_left(timing, until_))
+  return open(self, host, endpoint, seconds_left(timeouts, deadline))
 end
 
--- `pool:release(conn)`: the caller is done with it.
+-- `pool:release(conn)`: the caller has finished with the connection.
 function Pool:release(conn)
-  if conn.gone then return end
+  if conn.closed then return end
   if self.closed or not conn:is_reusable() then return conn:close() end
   local host, options = conn.host, self.options
   if grant(self, host, conn) then return end
@@ -193,11 +195,11 @@ function Pool:release(conn)
   local timers = conn.driver.timers
   conn.timer = conn.timer or timers:create(conn)
   timers:set(conn.timer, options.idle_timeout)
-  -- So that the loop tells when the server ends it.
+  -- The loop reports when the server closes it.
   conn.c:arm(READ)
 end
 
--- `pool:close_idle()`: closes the connections that nobody uses.
+-- `pool:close_idle()`: closes the idle connections.
 function Pool:close_idle()
   local list = {}
   for conn in pairs(self.all) do
@@ -206,7 +208,7 @@ function Pool:close_idle()
   for _, conn in ipairs(list) do conn:close() end
 end
 
--- `pool:close()`: closes all of them; who uses one, or waits, gets "closed".
+-- `pool:close()`: closes all connections. Tasks that use one or wait for one get "closed".
 function Pool:close()
   self.closed = true
   for _, host in pairs(self.hosts) do
@@ -218,7 +220,7 @@ function Pool:close()
   for _, conn in ipairs(list) do conn:close() end
 end
 
--- `pool:counts()` → `open`, `idle`, `opened`, `reused` as a table.
+-- `pool:counts()` returns a table of `open`, `idle`, `opened`, `reused`.
 function Pool:counts()
   local open_count = 0
   for _ in pairs(self.all) do open_count = open_count + 1 end

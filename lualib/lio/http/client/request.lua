@@ -1,5 +1,5 @@
--- What goes out: options to a request's head, body and address. Part of `lio.http.client`. Invariant: no name or
--- value gets into a head unchecked, so nothing that a program passes on can split a request in two.
+-- Requests: makes the URL, head and body from the options of a call. Part of `lio.http.client`. Invariant: every name
+-- and value of a head is checked, so no value that a program supplies can split a request in two.
 
 local http = require "lio.http"
 local body_of <const> = require("lio.http.client.body").of
@@ -10,20 +10,20 @@ local check_field <const> = http.check_field
 local M = {}
 
 local AGENT <const> = "lio"
--- Methods that may be repeated without harm (RFC 9110 section 9.2.2).
+-- RFC 9110 section 9.2.2.
 local IDEMPOTENT <const> = { GET = true, HEAD = true, PUT = true, DELETE = true, OPTIONS = true, TRACE = true }
 -- Methods for which a missing body is announced as an empty one (RFC 9110 section 8.6).
 local HAS_BODY <const> = { POST = true, PUT = true, PATCH = true }
--- Set by the framing, which belongs to the client.
-local OURS <const> = { ["transfer-encoding"] = true, ["content-length"] = true, expect = true }
+-- The client sets these fields itself.
+local SET_BY_CLIENT <const> = { ["transfer-encoding"] = true, ["content-length"] = true, expect = true }
 
 local ALPHABET <const> = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 -- RFC 4648 section 4.
 local function base64(text)
   local out = {}
-  for at = 1, #text, 3 do
-    local a, b, c = text:byte(at, at + 2)
+  for first = 1, #text, 3 do
+    local a, b, c = text:byte(first, first + 2)
     local bits = a << 16 | (b or 0) << 8 | (c or 0)
     for place = 0, 3 do
       local index = (bits >> (18 - 6 * place) & 63) + 1
@@ -34,16 +34,16 @@ local function base64(text)
   return table.concat(out, "", 1, #out - missing) .. ("="):rep(missing)
 end
 
-function M.basic(user, password)
+local function basic_credentials(user, password)
   return "Basic " .. base64(user .. ":" .. (password or ""))
 end
 
--- Header fields in order, found by lower-case name.
+-- Header fields in order. `by_name`: the values by lower-case name.
 local Fields = {}
 Fields.__index = Fields
 
 local function new_fields()
-  return setmetatable({ names = {}, values = {}, seen = {} }, Fields)
+  return setmetatable({ names = {}, values = {}, by_name = {} }, Fields)
 end
 
 function Fields:add(name, value)
@@ -55,26 +55,26 @@ function Fields:add(name, value)
   local ok, message = pcall(check_field, name, value)
   if not ok then error("headers: " .. message, 0) end
   self.names[#self.names + 1], self.values[#self.values + 1] = name, value
-  self.seen[name:lower()] = value
+  self.by_name[name:lower()] = value
 end
 
 function Fields:remove(lower)
-  if not self.seen[lower] then return end
-  self.seen[lower] = nil
-  for at = #self.names, 1, -1 do
-    if self.names[at]:lower() == lower then
-      table.remove(self.names, at)
-      table.remove(self.values, at)
+  if not self.by_name[lower] then return end
+  self.by_name[lower] = nil
+  for index = #self.names, 1, -1 do
+    if self.names[index]:lower() == lower then
+      table.remove(self.names, index)
+      table.remove(self.values, index)
     end
   end
 end
 
 function Fields:default(name, value)
-  if not self.seen[name:lower()] then self:add(name, value) end
+  if not self.by_name[name:lower()] then self:add(name, value) end
 end
 
+-- Calls `visit(name, value)` for the headers of a table, or of a list of { name, value }, which has an order.
 local function each(headers, visit)
-  -- A list of { name, value } keeps its order and repetitions.
   for _, pair in ipairs(headers) do
     if type(pair) ~= "table" then error("headers: a list must hold { name, value }", 0) end
     visit(pair[1], pair[2])
@@ -86,16 +86,16 @@ local function each(headers, visit)
   end
 end
 
-local function gather(defaults, headers)
+local function merge_headers(defaults, headers)
   local fields = new_fields()
   each(headers or {}, function(name, value)
     fields:add(name, value)
-    if OURS[name:lower()] and name:lower() ~= "content-length" then
+    if SET_BY_CLIENT[name:lower()] and name:lower() ~= "content-length" then
       error("headers: " .. name .. " is set by the client itself", 0)
     end
   end)
   local own = {}
-  for lower in pairs(fields.seen) do own[lower] = true end
+  for lower in pairs(fields.by_name) do own[lower] = true end
   each(defaults or {}, function(name, value)
     if type(name) ~= "string" or not own[name:lower()] then fields:add(name, value) end
   end)
@@ -110,7 +110,7 @@ local function count_bodies(options)
   if count > 1 then error("only one of body, json and form can be sent", 0) end
 end
 
--- The body that the options ask for; its type goes to `fields`.
+-- Returns the body for the options, and adds its type to the fields.
 local function make_body(options, fields)
   count_bodies(options)
   if options.json ~= nil then
@@ -124,9 +124,9 @@ local function make_body(options, fields)
   return body_of(options.body)
 end
 
--- The length that the body will be sent with: nil is chunked, false no body at all.
+-- Returns the length of the body; nil: it is sent in chunks; false: there is none.
 local function length_of(fields, body, method)
-  local given = fields.seen["content-length"]
+  local given = fields.by_name["content-length"]
   fields:remove "content-length"
   if not body then
     if given and given ~= "0" then error("headers: Content-Length without a body", 0) end
@@ -159,8 +159,8 @@ local function check_method(method)
   return method
 end
 
--- `address(options, base)` → url; nil, message. `base`: an address that relative ones count from.
-local function address(options, base)
+-- Returns the URL of a request; or nil and a message. `base`: the URL for relative ones, or nil.
+local function url_of(options, base)
   local text = options.url
   if type(text) ~= "string" then error("url must be a string, not " .. type(text), 0) end
   if text:find "[%c]" then error("url has a control character", 0) end
@@ -179,48 +179,49 @@ local function address(options, base)
   return urls.with_query(url, query)
 end
 
--- `new(options, defaults)` → request; or nil, message when the address is malformed. Raises for misuse.
+-- `new(options, defaults)` returns a request; or nil and a message if the URL is malformed. Raises for misuse.
+-- `defaults`: `base` and `headers`.
 function M.new(options, defaults)
-  local url, message = address(options, defaults.base)
+  local url, message = url_of(options, defaults.base)
   if not url then return nil, message end
-  local fields = gather(defaults.headers, options.headers)
+  local fields = merge_headers(defaults.headers, options.headers)
   local request = setmetatable({
     url = url,
     method = check_method(options.method or "GET"),
     fields = fields,
     is_idempotent = options.idempotent,
-    upgrades = fields.seen.upgrade ~= nil,
-    is_last = has_member(fields.seen.connection, "close"),
+    upgrades = fields.by_name.upgrade ~= nil,
+    is_last = has_member(fields.by_name.connection, "close"),
   }, Request)
   request.body = make_body(options, fields)
   request.length = length_of(fields, request.body, request.method)
   local expects = options.expect_continue
   if expects and request.body then request.expects = expects == true and 1 or expects end
   if request.is_idempotent == nil then
-    request.is_idempotent = IDEMPOTENT[request.method] or fields.seen["idempotency-key"] ~= nil
+    request.is_idempotent = IDEMPOTENT[request.method] or fields.by_name["idempotency-key"] ~= nil
   end
   return request
 end
 
--- `request:render(coding, proxy)` sets `head`. `coding`: the value of Accept-Encoding, or nil; `proxy`: the
--- proxy's address, or nil.
+-- `request:render(coding, proxy)` sets `head`. `coding`: the value of Accept-Encoding, or nil; `proxy`: the URL of the
+-- proxy, or nil.
 function Request:render(coding, proxy)
   local url, fields = self.url, self.fields
   local target = proxy and tostring(url) or url.target
   local lines = {
     self.method .. " " .. target .. " HTTP/1.1",
-    "Host: " .. (fields.seen.host or url.authority),
+    "Host: " .. (fields.by_name.host or url.authority),
   }
   local function add(name, value)
-    if not fields.seen[name:lower()] then lines[#lines + 1] = name .. ": " .. value end
+    if not fields.by_name[name:lower()] then lines[#lines + 1] = name .. ": " .. value end
   end
   add("User-Agent", AGENT)
   add("Accept", "*/*")
-  if coding and not fields.seen.range then add("Accept-Encoding", coding) end
-  if url.user then add("Authorization", M.basic(url.user, url.password)) end
-  if proxy and proxy.user then add("Proxy-Authorization", M.basic(proxy.user, proxy.password)) end
-  for at, name in ipairs(fields.names) do
-    if name:lower() ~= "host" then lines[#lines + 1] = name .. ": " .. fields.values[at] end
+  if coding and not fields.by_name.range then add("Accept-Encoding", coding) end
+  if url.user then add("Authorization", basic_credentials(url.user, url.password)) end
+  if proxy and proxy.user then add("Proxy-Authorization", basic_credentials(proxy.user, proxy.password)) end
+  for index, name in ipairs(fields.names) do
+    if name:lower() ~= "host" then lines[#lines + 1] = name .. ": " .. fields.values[index] end
   end
   if self.length then
     lines[#lines + 1] = "Content-Length: " .. self.length
@@ -233,7 +234,7 @@ function Request:render(coding, proxy)
   self.is_head = self.method == "HEAD"
 end
 
--- Drops the body and what described it.
+-- Removes the body and the fields that describe it.
 local function drop_body(self)
   self.body, self.length, self.expects = nil, nil, nil
   for _, name in ipairs { "content-type", "content-encoding", "content-language", "content-location", "digest",
@@ -244,8 +245,8 @@ end
 
 local FOLLOWED <const> = { [301] = true, [302] = true, [303] = true, [307] = true, [308] = true }
 
--- `request:redirect(status, location)` → true when the request is now the one to be sent next (RFC 9110 section
--- 15.4); false when the answer is to be returned as it is; nil, message when the location is malformed.
+-- `request:redirect(status, location)` returns true if the request has become the one to send next (RFC 9110 section
+-- 15.4); false if the response is not to be followed; or nil and a message if the location is malformed.
 function Request:redirect(status, location)
   if not FOLLOWED[status] or not location then return false end
   local method = self.method

@@ -1,32 +1,34 @@
--- Answers as programs see them. Part of `lio.http.client`. Fields: `status`, `reason`, `version`, `headers`
--- (case-blind, as those of requests), `url` (of the last request), `history` (the answers that led there),
--- `body` (unless it is streamed), `trailers` (once the body was read).
+-- Responses as programs see them. Part of `lio.http.client`. Fields: `status`, `reason`, `version`, `headers`
+-- (case-insensitive), `url` (of the last request), `history` (the responses that were followed), `body` (unless it is
+-- streamed), `trailers` (once the body was read).
 --
--- Invariant: while the body is not read to its end, the answer owns its connection; the end gives it back to
--- the pool, everything else (`close`, a failure, the collector) closes it.
+-- Invariant: until the body is read to its end, the response owns its connection. The end releases it to the pool;
+-- `close`, a failure and the collector close it.
 
 local decoding = require "lio.http.client.decoding"
 
--- Encoded bytes that may come beyond the limit, as a coding can make data longer: one in so many, and this.
-local CODING_PART <const>, CODING_MORE <const> = 64, 64 * 1024
--- Encoded bytes that may decode to nothing, one after the other.
-local MOST_EMPTY <const> = 1024 * 1024
+-- A coding can make data longer: the encoded body may exceed the limit by this part of it, and by these bytes.
+local OVERHEAD_PART <const>, OVERHEAD <const> = 64, 64 * 1024
+-- How many encoded bytes in sequence may decode to nothing.
+local MAX_EMPTY <const> = 1024 * 1024
 
 local M = {}
 
 local Response = { __name = "lio.http.response" }
 
--- Header values by name; those that decoding has made untrue are gone.
+-- Header values by name. The keys of their two fields are tables, so that they are not names of headers: the native
+-- head, and the set of names, or false, that no longer describe the body once it is decoded.
+local HEAD <const>, HIDDEN <const> = {}, {}
 local Headers = {}
 
 function Headers.__index(headers, name)
-  if type(name) ~= "string" or headers[2] and headers[2][name:lower()] then return nil end
-  return headers[1]:field(name)
+  if type(name) ~= "string" or headers[HIDDEN] and headers[HIDDEN][name:lower()] then return nil end
+  return headers[HEAD]:field(name)
 end
 
 function Headers.__pairs(headers)
-  local all = headers[1]:fields()
-  for name in pairs(headers[2] or {}) do all[name] = nil end
+  local all = headers[HEAD]:fields()
+  for name in pairs(headers[HIDDEN] or {}) do all[name] = nil end
   return next, all, nil
 end
 
@@ -42,104 +44,104 @@ function Response.__index(self, name)
   return Response[name]
 end
 
--- `new(conn, pool, status, head, request)` → response that owns `conn`. Of `request`: `timing`, `limit`, `decode`,
--- `url`, `method`.
-function M.new(conn, pool, status, head, request)
+-- `new(conn, status, head, request)` returns a response that owns `conn`. Of `request`: `timeouts`, `limit`, `decode`,
+-- `url`, `method`, `history`.
+function M.new(conn, status, head, request)
   local self = setmetatable({
     status = status,
     reason = head:reason(),
     version = head:version(),
     url = tostring(request.url),
     history = request.history,
-    headers = setmetatable({ head, false }, Headers),
+    headers = setmetatable({ [HEAD] = head, [HIDDEN] = false }, Headers),
     head = head,
     conn = conn,
-    pool = pool,
-    timing = request.timing,
+    timeouts = request.timeouts,
     limit = request.limit,
-    count = 0,
-    encoded = 0,
-    empty = 0,
+    count = 0, -- bytes of the body
+    encoded_count = 0,
+    empty_count = 0, -- encoded bytes since the last one that decoded to something
   }, Response)
   local has_body = request.method ~= "HEAD" and status ~= 204 and status ~= 304 and status ~= 101
   if request.decode and has_body and status ~= 206 then
     self.decoder = decoding.of(head:field "content-encoding", request.limit)
-    if self.decoder then self.headers[2] = { ["content-encoding"] = true, ["content-length"] = true } end
+    if self.decoder then self.headers[HIDDEN] = { ["content-encoding"] = true, ["content-length"] = true } end
   end
   return self
 end
 
--- Gives the connection back when the body is at its end; closes it otherwise.
-local function let_go(self)
+-- Releases the connection, at the end of the body.
+local function release(self)
   local conn = self.conn
   if not conn then return end
   self.conn = nil
-  if conn.x:is_complete() then self.ended_trailers = conn.x:trailers() end
-  self.pool:release(conn)
+  if conn.responses:is_complete() then self.ended_trailers = conn.responses:trailers() end
+  conn.pool:release(conn)
 end
 
 local function fail(self, message, code)
   local conn = self.conn
   self.conn = nil
   if conn then conn:close() end
-  self.problem = { message, code }
+  self.failure = { message = message, code = code }
   return nil, message, code
 end
 
--- `res:close()`: gives up the rest of the body, and with it the connection. Idempotent.
+-- `res:close()`: drops the rest of the body, and closes the connection if there is a rest. Idempotent.
 function Response:close()
   local conn = self.conn
   if not conn then return end
-  if conn.x:is_complete() then return let_go(self) end
+  if conn.responses:is_complete() then return release(self) end
   fail(self, "closed", "closed")
 end
 
 Response.__close = Response.close
 Response.__gc = Response.close
 
--- `res:header_all(name)` → list of the values, in order.
+-- `res:header_all(name)` returns the list of the values, in order.
 function Response:header_all(name)
-  if self.headers[2] and self.headers[2][name:lower()] then return {} end
+  if self.headers[HIDDEN] and self.headers[HIDDEN][name:lower()] then return {} end
   return self.head:field_all(name)
 end
 
--- `res:header_list()` → flat list of names and values, as sent, in order.
+-- `res:header_list()` returns a flat list of names and values, as sent, in order.
 function Response:header_list()
-  local list, gone = self.head:list(), self.headers[2]
-  if not gone then return list end
+  local list, hidden = self.head:list(), self.headers[HIDDEN]
+  if not hidden then return list end
   local kept = {}
   for at = 1, #list, 2 do
-    if not gone[list[at]:lower()] then table.move(list, at, at + 1, #kept + 1, kept) end
+    if not hidden[list[at]:lower()] then table.move(list, at, at + 1, #kept + 1, kept) end
   end
   return kept
 end
 
--- What comes out of the decoder, if there is one, and within the limit.
-local function taken(self, data)
+-- Counts data of the body, decoded if it has a coding. Returns it, or nil, message, code beyond the limit.
+local function count_data(self, data)
   self.count = self.count + #data
   if self.count > self.limit then return fail(self, "the body is larger than allowed", "too long") end
   return data
 end
 
--- Decodes what has come. A server could send what decodes to nothing for ever: encoded bytes are bounded, too.
+-- Decodes data of the body. A server could send data without end that decodes to nothing: encoded bytes are limited
+-- too.
 local function decode(self, data)
-  local most = self.limit // CODING_PART + CODING_MORE
-  self.encoded = self.encoded + #data
-  self.empty = self.empty + #data
-  if self.encoded - most > self.limit or self.empty > MOST_EMPTY then
+  local overhead = self.limit // OVERHEAD_PART + OVERHEAD
+  self.encoded_count = self.encoded_count + #data
+  self.empty_count = self.empty_count + #data
+  if self.encoded_count - overhead > self.limit or self.empty_count > MAX_EMPTY then
     return nil, "the encoded body is larger than allowed", "too long"
   end
   local text, message, code = self.decoder:write(data)
-  if text and text ~= "" then self.empty = 0 end
+  if text and text ~= "" then self.empty_count = 0 end
   return text, message, code
 end
 
--- `res:piece()` → the next piece of the body; nil at its end; nil, message, code.
+-- `res:piece()` returns the next piece of the body; nil at its end; or nil, message, code.
 function Response:piece()
-  if self.problem then return nil, self.problem[1], self.problem[2] end
+  if self.failure then return nil, self.failure.message, self.failure.code end
   while self.conn do
     local conn = self.conn
-    local data, message, code = conn:read(conn.x.piece, self.timing, not self.decoder and self.limit or nil)
+    local data, message, code = conn:read(conn.responses.piece, self.timeouts, not self.decoder and self.limit or nil)
     if message then return fail(self, message, code) end
     if data and self.decoder then
       data, message, code = decode(self, data)
@@ -150,15 +152,15 @@ function Response:piece()
         data, message, code = self.decoder:finish()
         if not data then return fail(self, message, code) end
       end
-      let_go(self)
+      release(self)
     end
-    if data ~= "" then return taken(self, data) end
+    if data ~= "" then return count_data(self, data) end
   end
   return nil
 end
 
--- `for piece in res:stream() do`: the body in pieces, as they come; the next one is read when it is asked
--- for. A body that ends early or cannot be read raises. To leave the loop closes the answer.
+-- `for piece in res:stream() do`: the body in pieces; each is read when the loop needs it. Raises if the body ends
+-- early or cannot be read. Leaving the loop closes the response.
 function Response:stream()
   return function()
     local piece, message = self:piece()
@@ -170,9 +172,9 @@ end
 local function read_whole(self)
   if not self.decoder then
     local conn = self.conn
-    local data, message, code = conn:read(conn.x.body, self.timing, self.limit)
+    local data, message, code = conn:read(conn.responses.body, self.timeouts, self.limit)
     if not data then return fail(self, message, code) end
-    let_go(self)
+    release(self)
     return data
   end
   local pieces = {}
@@ -184,10 +186,10 @@ local function read_whole(self)
   end
 end
 
--- `res:text()` → the body, or what is left of it, as a string; or nil, message, code.
+-- `res:text()` returns the body, or the rest of it, as a string; or nil, message, code.
 function Response:text()
   if self.body then return self.body end
-  if self.problem then return nil, self.problem[1], self.problem[2] end
+  if self.failure then return nil, self.failure.message, self.failure.code end
   if not self.conn then return "" end
   local text, message, code = read_whole(self)
   if not text then return nil, message, code end
@@ -195,15 +197,15 @@ function Response:text()
   return text
 end
 
--- `res:json()` → the decoded body; or nil, message, code.
+-- `res:json()` returns the decoded body; or nil, message, code.
 function Response:json()
   local text, message, code = self:text()
   if not text then return nil, message, code end
   return require("lio.json").decode(text)
 end
 
--- `res:take_over()` → the connection of an answer that switches protocols (101), with what is buffered of it; it
--- is the caller's to close then.
+-- `res:take_over()` returns the connection of a response that switches protocols (101), with the bytes that are
+-- buffered. The caller has to close it.
 function Response:take_over()
   local conn = self.conn
   if self.status ~= 101 or not conn then error("take_over: the answer does not switch protocols", 2) end
@@ -211,23 +213,24 @@ function Response:take_over()
   return conn:hand_over()
 end
 
--- What `history` keeps of an answer that was followed.
+-- `summary(res)` returns the entry of `history` for a response that was followed.
 function M.summary(self)
   return { status = self.status, url = self.url, headers = self.headers }
 end
 
--- Reads what is left of an answer that nobody wants, if that is cheap.
-function M.discard(self, most)
+-- `discard(res, max)`: reads the rest of a body that is not needed, if it has at most `max` bytes, so that the
+-- connection can be reused; else closes the connection.
+function M.discard(self, max)
   local _ <close> = self
-  self.decoder, self.limit = nil, most
-  if not self.conn.x:is_complete() then read_whole(self) else let_go(self) end
+  self.decoder, self.limit = nil, max
+  if not self.conn.responses:is_complete() then read_whole(self) else release(self) end
 end
 
--- Whether nothing is left of the body.
-function M.settle(self)
-  if self.status ~= 101 and self.conn.x:is_complete() then
+-- `release_if_complete(res)`: if the body has no rest, releases the connection and returns true.
+function M.release_if_complete(self)
+  if self.status ~= 101 and self.conn.responses:is_complete() then
     self.decoder = nil
-    let_go(self)
+    release(self)
     return true
   end
 end

@@ -1,23 +1,20 @@
--- URLs of http requests: parsing, and references resolved against them (RFC 3986). Part of
--- `lio.http.client`. Invariant: what `parse` returns can go into a request as it is: host, path and query
--- have neither spaces nor control characters, nor anything else that must be escaped.
+-- URLs of requests: parsing, and resolving references (RFC 3986). Part of `lio.http.client`. Invariant: host, path and
+-- query of a URL can be sent as they are: they have no spaces, control characters, or other characters that must be
+-- escaped.
 
 local http = require "lio.http"
+local percent_decode <const> = require "lio.http.percent_decode"
 
 local M = {}
 
 local PORTS <const> = { http = 80, https = 443 }
 
--- Escapes what may not stand in a path or query as it is; what is escaped already stays.
+-- Escapes the characters that a path or query must not have. Escapes in the text stay.
 local function escape_rest(text)
   text = text:gsub("[^%w%-._~!$&'()*+,;=:@/?%%%[%]|^]", function(c) return ("%%%02X"):format(c:byte()) end)
   return (text:gsub("%%(%x?%x?)", function(digits)
     if #digits < 2 then return "%25" .. digits end
   end))
-end
-
-local function decode(text)
-  return (text:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end))
 end
 
 -- RFC 3986 section 5.2.4.
@@ -42,11 +39,12 @@ local function parse_port(text, scheme)
   if port and port >= 1 and port <= 65535 then return port end
 end
 
--- `host`, `host:port`, `[v6]:port` → host as `net.connect` takes it, port; nil when it is malformed.
+-- Parses `host`, `host:port` or `[v6]:port`. Returns the host for `net.connect`, the port, and the host as it is
+-- written in URLs; nil if it is malformed.
 local function parse_host(text, scheme)
   local inner, port = text:match "^%[([%x:.]+)%]:?(%d*)$"
   if inner then
-    -- An IPv6 address, which has at least two colons.
+    -- An IPv6 address has at least two colons.
     if not inner:find ":.*:" then return nil end
     return inner:lower(), parse_port(port, scheme), "[" .. inner:lower() .. "]"
   end
@@ -61,18 +59,18 @@ local function split_userinfo(authority)
   local userinfo, rest = authority:match "^(.*)@([^@]*)$"
   if not userinfo then return authority end
   local user, password = userinfo:match "^([^:]*):?(.*)$"
-  return rest, decode(user), decode(password)
+  return rest, percent_decode(user), percent_decode(password)
 end
 
 local Url = {}
 Url.__index = Url
 
--- The address, without user and password.
+-- The text of the URL, without user and password.
 function Url:__tostring()
   return self.scheme .. "://" .. self.authority .. self.target
 end
 
--- Whether two addresses have scheme, host and port in common.
+-- Whether two URLs have the same scheme, host and port.
 function Url:is_same_origin(other)
   return self.scheme == other.scheme and self.host == other.host and self.port == other.port
 end
@@ -107,8 +105,8 @@ local function split(text)
   return scheme and scheme:lower(), authority, path, query
 end
 
--- `parse(text)` → url, or nil and what is wrong. `http` and `https` addresses with a host; fields `scheme`, `user`,
--- `password`, `host`, `port`, `authority` (as Host has it), `path`, `query` (or nil), `target`.
+-- `parse(text)` returns a URL, or nil and a message. `http` and `https` URLs with a host; fields `scheme`, `user`,
+-- `password`, `host`, `port`, `authority` (the value of Host), `path`, `query` (or nil), `target`.
 function M.parse(text)
   local scheme, authority, path, query = split(text)
   if not scheme then return nil, "scheme is missing, as in http://host/path" end
@@ -122,7 +120,7 @@ local function merge(base, path)
   return base.path:match "^(.*/)" .. path
 end
 
--- `resolve(base, reference)` → url, or nil and what is wrong (RFC 3986 section 5.2).
+-- `resolve(base, reference)` returns a URL, or nil and a message (RFC 3986 section 5.2).
 function M.resolve(base, reference)
   if reference:find "%c" then return nil, "control character" end
   local scheme, authority, path, query = split(reference)
@@ -148,7 +146,7 @@ local function add_pair(parts, key, value)
   parts[#parts + 1] = http.escape(key) .. "=" .. http.escape(tostring(value))
 end
 
--- `encode(pairs)` → `a=b&c=d`, sorted by key; a list is a key that is repeated. Raises for other values.
+-- `encode(values)` returns text such as `a=b&c=d`, sorted by key. A list repeats its key. Raises for other values.
 function M.encode(values)
   local keys, parts = {}, {}
   for key in pairs(values) do
@@ -167,7 +165,7 @@ function M.encode(values)
   return table.concat(parts, "&")
 end
 
--- `with_query(url, query)` → a copy of the address with more of a query.
+-- `with_query(url, query)` returns a copy of the URL with `query` appended to its query.
 function M.with_query(url, query)
   if query == "" then return url end
   if url.query and url.query ~= "" then query = url.query .. "&" .. query end

@@ -1,15 +1,15 @@
-//! What the fields say about the message itself: host, body length, persistence, expectations.
+//! The fields that concern the message itself: host, body length, keep-alive, expectations.
 //!
-//! Called by `head::parse` with a complete header section. Invariant: two readers that follow
-//! RFC 9112 section 6 cannot disagree with us on where the body ends; what could be read in
-//! two ways is refused, so that no request can be smuggled in another's body.
+//! Called by `head` with a complete header section. Invariant: two readers that follow RFC 9112 section 6 cannot
+//! disagree on where the body ends. Ambiguous messages are refused, so that no request can be smuggled inside the body
+//! of another one.
 
 use super::super::body::Framing;
 use super::super::fields::{Field, Span, is_token};
 use super::super::status::Reject;
 use super::target::is_host;
 
-/// What the fields decide.
+/// The properties of a message that its fields determine.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Facts {
     pub(super) host: Option<Span>,
@@ -19,18 +19,18 @@ pub(super) struct Facts {
     pub(super) upgrade: bool,
 }
 
-/// What was seen so far, field by field.
+/// The fields read so far.
 #[derive(Default)]
-struct Seen {
+struct RequestFields {
     host: Option<Span>,
     has_upgrade: bool,
     expects: bool,
-    message: Message,
+    message: MessageFields,
 }
 
-/// What the fields that requests and answers have in common say of the message.
+/// What the fields that are common to requests and responses say about the message.
 #[derive(Default)]
-pub(crate) struct Message {
+pub(crate) struct MessageFields {
     pub(crate) length: Option<u64>,
     pub(crate) coding: Coding,
     pub(crate) is_close: bool,
@@ -38,13 +38,13 @@ pub(crate) struct Message {
     is_upgrade: bool,
 }
 
-impl Message {
-    /// Notes a field.
+impl MessageFields {
+    /// Reads one field.
     ///
     /// # Errors
-    /// 400 when it is malformed, or does not suit those before.
+    /// 400 if it is malformed or contradicts an earlier field.
     #[inline]
-    pub(crate) fn note(&mut self, name: &[u8], value: &[u8]) -> Result<(), Reject> {
+    pub(crate) fn read(&mut self, name: &[u8], value: &[u8]) -> Result<(), Reject> {
         match name.len() {
             10 if name.eq_ignore_ascii_case(b"connection") => {
                 for option in members(value) {
@@ -65,53 +65,53 @@ impl Message {
     }
 }
 
-/// The transfer codings so far, all lines joined.
+/// The transfer codings so far, over all field lines.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Coding {
     /// None.
     #[default]
     Absent,
-    /// Codings that we do not know, `chunked` not yet among them.
+    /// Unknown codings without `chunked` so far.
     Unknown,
     /// `chunked` alone.
     Chunked,
-    /// Ends with `chunked`, but something unknown is below it.
+    /// `chunked` as the last coding, after an unknown one.
     ChunkedOverUnknown,
 }
 
 /// Reads the fields that concern the message itself. `version` is 10 or 11.
 ///
 /// # Errors
-/// 400, 417 for an unknown expectation, 501 for an unknown transfer coding.
+/// 400; 417 for an unknown expectation; 501 for an unknown transfer coding.
 #[inline]
 pub(super) fn decide(buf: &[u8], fields: &[Field], version: u8) -> Result<Facts, Reject> {
-    let mut seen = Seen::default();
+    let mut request = RequestFields::default();
     for field in fields {
-        read(buf, field, &mut seen)?;
+        read_field(buf, field, &mut request)?;
     }
-    if version == 11 && seen.host.is_none() {
+    if version == 11 && request.host.is_none() {
         return Err(Reject::bad("Host is missing"));
     }
-    let message = &seen.message;
+    let message = &request.message;
     let framing = frame(message, version)?;
     let persists = version == 11 || message.is_keep_alive;
     Ok(Facts {
-        host: seen.host,
+        host: request.host,
         framing,
         keep_alive: persists && !message.is_close,
-        // A 1.0 client cannot mean either of these: RFC 9110 sections 7.8 and 10.1.1.
-        expect_continue: seen.expects && version == 11 && framing != Framing::None,
-        upgrade: message.is_upgrade && seen.has_upgrade && version == 11,
+        // An HTTP/1.0 client can mean neither of them (RFC 9110 sections 7.8 and 10.1.1).
+        expect_continue: request.expects && version == 11 && framing != Framing::None,
+        upgrade: message.is_upgrade && request.has_upgrade && version == 11,
     })
 }
 
 #[inline]
-fn read(buf: &[u8], field: &Field, seen: &mut Seen) -> Result<(), Reject> {
+fn read_field(buf: &[u8], field: &Field, request: &mut RequestFields) -> Result<(), Reject> {
     let name = field.name.of(buf);
     let value = field.value.of(buf);
     match name.len() {
         4 if name.eq_ignore_ascii_case(b"host") => {
-            if seen.host.replace(field.value).is_some() {
+            if request.host.replace(field.value).is_some() {
                 return Err(Reject::bad("more than one Host"));
             }
             if !value.is_empty() && !is_host(value) {
@@ -122,20 +122,20 @@ fn read(buf: &[u8], field: &Field, seen: &mut Seen) -> Result<(), Reject> {
             if !value.eq_ignore_ascii_case(b"100-continue") {
                 return Err(Reject::new(417, "unknown expectation"));
             }
-            seen.expects = true;
+            request.expects = true;
         }
-        7 if name.eq_ignore_ascii_case(b"upgrade") => seen.has_upgrade = true,
-        _ => return seen.message.note(name, value),
+        7 if name.eq_ignore_ascii_case(b"upgrade") => request.has_upgrade = true,
+        _ => return request.message.read(name, value),
     }
     Ok(())
 }
 
-/// The members of a comma list, without the white space around them.
+/// Splits a comma-separated list into its members, without white space around them.
 fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(<[u8]>::trim_ascii)
 }
 
-/// A length is repeated by some proxies, in one line or several; equal values are one value.
+/// Reads a `Content-Length` field. Some proxies repeat the length, in one line or several; equal values count as one.
 fn read_length(value: &[u8], mut before: Option<u64>) -> Result<u64, Reject> {
     for member in members(value) {
         let length = decimal(member).ok_or(Reject::bad("malformed Content-Length"))?;
@@ -147,7 +147,7 @@ fn read_length(value: &[u8], mut before: Option<u64>) -> Result<u64, Reject> {
     before.ok_or(Reject::bad("malformed Content-Length"))
 }
 
-/// 1 to 19 digits and nothing else, at most `i64::MAX`: Lua's integers end there.
+/// Parses 1 to 19 digits, at most `i64::MAX`, the largest Lua integer.
 fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 19 || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -157,7 +157,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     (value <= i64::MAX as u64).then_some(value)
 }
 
-/// Adds the codings of one line to those of the lines before.
+/// Adds the codings of one field line to those of earlier lines.
 fn read_codings(value: &[u8], mut coding: Coding) -> Result<Coding, Reject> {
     for member in members(value) {
         if matches!(coding, Coding::Chunked | Coding::ChunkedOverUnknown) {
@@ -178,7 +178,7 @@ fn read_codings(value: &[u8], mut coding: Coding) -> Result<Coding, Reject> {
 }
 
 #[inline]
-fn frame(message: &Message, version: u8) -> Result<Framing, Reject> {
+fn frame(message: &MessageFields, version: u8) -> Result<Framing, Reject> {
     if message.coding == Coding::Absent {
         return Ok(message.length.map_or(Framing::None, Framing::Length));
     }

@@ -1,15 +1,14 @@
-//! The request line: `method SP target SP HTTP/d.d CRLF`, RFC 9112 section 3.
+//! The request line: `method SP target SP HTTP/d.d CRLF` (RFC 9112 section 3).
 //!
-//! Called by `head::parse`. Strict: one space at each place, no control bytes, CRLF at the end.
-//! Invariant: bytes are judged from left to right and each fault lies at one offset, so that a
-//! prefix and the whole never disagree about which fault is the first.
+//! Called by `head`. Strict: single spaces, no control bytes, CRLF at the end. Invariant: bytes are checked from left
+//! to right and each fault has one offset, so that a prefix and the whole line have the same first fault.
 
 use super::super::fields::{Span, is_token_byte};
 use super::super::status::Reject;
 use crate::codec::byte_table;
 use crate::codec::uri::find_byte;
 
-/// The standard methods (RFC 9110 section 9, RFC 5789), told apart case-sensitively.
+/// The standard methods (RFC 9110 section 9, RFC 5789). Their names are case-sensitive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Method {
     /// GET
@@ -36,7 +35,7 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    /// That of this name.
+    /// Returns the method with this name.
     pub(crate) fn of(name: &[u8]) -> Self {
         match name {
             b"GET" => Self::Get,
@@ -58,23 +57,21 @@ pub(super) struct Line {
     pub(super) method: Span,
     pub(super) method_id: Method,
     pub(super) target: Span,
-    /// Offset of the first `?` of the target.
+    /// Offset of the first `?` in the target.
     pub(super) question: Option<usize>,
     /// 10 or 11.
     pub(super) version: u8,
-    /// Offset behind the CRLF.
+    /// Offset after the CRLF.
     pub(super) end: usize,
 }
 
-/// Bytes that end a run of target bytes: controls, space and `#`, which no target may have
-/// (a fragment stays with the client).
+/// Bytes that a target cannot contain: controls, space and `#` (clients do not send fragments).
 const NOT_IN_TARGET: [bool; 256] = byte_table!(|b| matches!(b, 0..=0x20 | 0x7f | b'#'));
 
-/// Parses the request line at offset `start`; `None` when its end has not come yet. `limit` is
-/// the most bytes it may have, its CRLF not counted.
+/// Parses the request line at offset `start`; `None` if it is incomplete. `limit`: the most bytes without the CRLF.
 ///
 /// # Errors
-/// 400; 414 as soon as more than `limit` bytes are there without a fault; 505.
+/// 400; 414 as soon as more than `limit` bytes have arrived without a fault; 505.
 pub(super) fn parse(buf: &[u8], start: usize, limit: usize) -> Result<Option<Line>, Reject> {
     let line = &buf[..buf.len().min(start + limit)];
     let is_cut = line.len() < buf.len();
@@ -130,10 +127,10 @@ fn find(line: &[u8], from: usize, stop: impl Fn(u8) -> bool) -> Option<usize> {
     rest.iter().position(|&b| stop(b)).map(|i| from + i)
 }
 
-/// `d` stands for a digit.
+/// The form of a version; `d` is a digit.
 const VERSION: &[u8; 8] = b"HTTP/d.d";
 
-/// The two digits of the version at the start of `rest`; `None` when it has not come yet.
+/// Returns the two digits of the version at the start of `rest`; `None` if it is incomplete.
 #[inline]
 fn version_digits(rest: &[u8]) -> Result<Option<[u8; 2]>, Reject> {
     if rest.starts_with(b"HTTP/1.1") {

@@ -1,7 +1,7 @@
-//! The four forms of a request target (RFC 9112 section 3.2), and what a host may look like.
+//! The four forms of a request target (RFC 9112 section 3.2), and the syntax of a host.
 //!
-//! Called by `head::parse` with a complete request line. Invariant: an authority that is handed
-//! out is a plausible `host[:port]` without user information.
+//! Called by `head` with a complete request line. Invariant: a returned authority is a plausible `host[:port]` without
+//! user information.
 
 use super::super::fields::Span;
 use super::super::status::Reject;
@@ -23,7 +23,7 @@ pub(crate) enum TargetForm {
     Asterisk,
 }
 
-/// A target taken apart.
+/// The parts of a request target.
 pub(super) struct Target {
     pub(super) form: TargetForm,
     pub(super) path: Span,
@@ -31,10 +31,10 @@ pub(super) struct Target {
     pub(super) authority: Option<Span>,
 }
 
-/// Takes the target of `line` apart.
+/// Splits the target of `line` into its parts.
 ///
 /// # Errors
-/// 400 when its form does not suit the method, or is none.
+/// 400 if the target has none of the four forms, or one that does not suit the method.
 #[inline]
 pub(super) fn split(buf: &[u8], line: &Line) -> Result<Target, Reject> {
     let target = line.target.of(buf);
@@ -113,23 +113,23 @@ pub(super) fn is_host(bytes: &[u8]) -> bool {
     }
 }
 
-/// What stands between the brackets: hexadecimal groups, perhaps with an IPv4 tail. Whether it is
-/// an address is for those to tell who connect to it.
+/// Whether the text between the brackets has the characters of hexadecimal groups, perhaps with an IPv4 tail. Whether
+/// it is a valid address is checked when a connection is made.
 fn is_ip_literal(inside: &[u8]) -> bool {
     inside.len() >= 2
         && inside.contains(&b':')
         && inside.iter().all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'))
 }
 
-/// Bytes of a registered name, escapes aside: unreserved characters and sub-delimiters.
+/// Bytes of a registered name except escapes: unreserved characters and sub-delimiters.
 const IN_REG_NAME: [bool; 256] = byte_table!(|b| b.is_ascii_alphanumeric()
     || matches!(b, b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'')
     || matches!(b, b'(' | b')' | b'*' | b'+' | b',' | b';' | b'='));
 
 fn is_reg_name(host: &[u8]) -> bool {
     let mut rest = host;
-    while let Some(odd) = rest.iter().position(|&b| !IN_REG_NAME[b as usize]) {
-        rest = match &rest[odd..] {
+    while let Some(invalid) = rest.iter().position(|&b| !IN_REG_NAME[b as usize]) {
+        rest = match &rest[invalid..] {
             [b'%', high, low, behind @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => behind,
             _ => return false,
         };

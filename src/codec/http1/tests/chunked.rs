@@ -9,17 +9,17 @@ use super::super::section;
 use super::super::status::Reject;
 use super::super::write::chunk;
 
-/// What a whole body came to.
+/// The result of decoding a whole body.
 #[derive(Debug, PartialEq)]
-struct Decoded {
+struct WholeBody {
     data: Vec<u8>,
     trailers: Vec<u8>,
-    /// Bytes behind the body.
+    /// Number of bytes after the body.
     rest: usize,
 }
 
-/// Decodes `wire` as it comes in, in pieces that end at `cuts`; `None` when it is incomplete.
-fn decode_in(wire: &[u8], cuts: &[usize]) -> Result<Option<Decoded>, Reject> {
+/// Decodes `wire` in pieces that end at `cuts`; `None` if the body is incomplete.
+fn decode_in(wire: &[u8], cuts: &[usize]) -> Result<Option<WholeBody>, Reject> {
     let mut decoder = Chunked::new();
     let mut start = 0;
     let mut data = Vec::new();
@@ -31,8 +31,8 @@ fn decode_in(wire: &[u8], cuts: &[usize]) -> Result<Option<Decoded>, Reject> {
             data.extend_from_slice(run.as_ref().map_or(&[], |run| &buf[run.clone()]));
             start += step.consumed;
             if step.done {
-                return Ok(Some(Decoded {
-                    trailers: buf[step.trailers.expect("done once")].to_vec(),
+                return Ok(Some(WholeBody {
+                    trailers: buf[step.trailers.expect("trailers when done")].to_vec(),
                     data,
                     rest: wire.len() - start,
                 }));
@@ -45,7 +45,7 @@ fn decode_in(wire: &[u8], cuts: &[usize]) -> Result<Option<Decoded>, Reject> {
     Ok(None)
 }
 
-fn decode(wire: impl AsRef<[u8]>) -> Result<Option<Decoded>, Reject> {
+fn decode(wire: impl AsRef<[u8]>) -> Result<Option<WholeBody>, Reject> {
     decode_in(wire.as_ref(), &[])
 }
 
@@ -124,7 +124,7 @@ fn sizes_of_more_than_16_digits_are_refused() {
 }
 
 #[test]
-fn sizes_beyond_the_integers_are_refused() {
+fn sizes_beyond_lua_integers_are_refused() {
     assert_eq!(refuse("8000000000000000\r\n"), 400);
     assert_eq!(refuse("ffffffffffffffff\r\n"), 400);
     assert_eq!(decode("7fffffffffffffff\r\n").unwrap(), None);
@@ -166,17 +166,17 @@ fn extensions_of_one_line_are_bounded() {
 }
 
 #[test]
-fn extensions_cannot_outweigh_the_data_for_ever() {
+fn extensions_cannot_outweigh_the_data_forever() {
     let small = format!("1;{}\r\nx\r\n", "e".repeat(999));
     assert_eq!(decode(small.repeat(16)).unwrap(), None);
     assert_eq!(refuse(small.repeat(18)), 400);
-    // A signature on each chunk of an upload is no such thing.
+    // A signature on each chunk of an upload is allowed.
     let signed = format!("800;{}\r\n{}\r\n", "s".repeat(999), "x".repeat(0x800));
     assert_eq!(decode(signed.repeat(200)).unwrap(), None);
 }
 
 #[test]
-fn trailers_are_handed_out_and_can_be_parsed() {
+fn trailers_are_returned_and_can_be_parsed() {
     let decoded = decode("0\r\nA: b\r\nSum:  1 \r\n\r\nrest").unwrap().unwrap();
     assert_eq!(decoded.rest, 4);
     let found: Vec<_> = section::fields(&decoded.trailers).collect();
@@ -203,7 +203,7 @@ fn trailers_are_bounded_in_bytes_and_number() {
 }
 
 #[test]
-fn a_finished_decoder_consumes_nothing_more() {
+fn a_finished_decoder_consumes_no_bytes() {
     let mut decoder = Chunked::new();
     assert!(decoder.next(b"0\r\n\r\n").unwrap().done);
     let step = decoder.next(b"GET /").unwrap();
@@ -215,12 +215,12 @@ fn one_byte_chunks_cost_linear_time() {
     let wire = [b"1\r\nx\r\n".repeat(1_000_000), b"0\r\n\r\n".to_vec()].concat();
     let begun = Instant::now();
     assert_eq!(data(wire).len(), 1_000_000);
-    // Anything that looked at the rest for each chunk would take hours.
+    // A decoder that examines the rest for each chunk would take hours.
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
 #[test]
-fn every_split_of_a_body_decodes_alike() {
+fn every_split_of_a_body_gives_the_same_result() {
     let wire = b"3;a=b\r\nabc\r\n1 ;c\r\nd\r\n0;e\r\nT: u\r\n\r\nnext";
     let whole = decode(wire).unwrap();
     for first in 0..wire.len() {

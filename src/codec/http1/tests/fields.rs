@@ -1,9 +1,9 @@
-//! The field-line parser on its own: sections that start in the middle of a buffer, token bytes.
+//! The parser of field lines, tested directly: sections in the middle of a buffer, token bytes.
 
 use super::super::fields::{Field, MAX_FIELDS, NO_FIELDS, Section, is_token, is_worth_parsing, parse_section};
 
 #[test]
-fn spans_count_from_the_start_of_the_buffer() {
+fn spans_are_relative_to_the_start_of_the_buffer() {
     let buf = b"garbage\r\nA: b\r\n\r\nrest";
     let mut out = [Field::default(); 4];
     let section = parse_section(buf, 9, 100, 4, &mut out).unwrap();
@@ -13,14 +13,14 @@ fn spans_count_from_the_start_of_the_buffer() {
 }
 
 #[test]
-fn a_table_that_is_shorter_than_the_limit_is_the_limit() {
+fn a_table_smaller_than_the_limit_is_the_limit() {
     let mut out = [Field::default(); 1];
     let refused = parse_section(b"A: b\r\nC: d\r\n\r\n", 0, 100, MAX_FIELDS, &mut out);
     assert_eq!(refused.unwrap_err().status, 431);
 }
 
 #[test]
-fn the_fault_that_comes_first_decides() {
+fn the_first_fault_decides() {
     let mut out = NO_FIELDS;
     let status = |text: &str, out: &mut [Field]| parse_section(text.as_bytes(), 0, 1000, 2, out).unwrap_err().status;
     assert_eq!(status("A: b\nA: b\r\nA: b\r\n\r\n", &mut out), 400);
@@ -42,7 +42,7 @@ fn tokens_are_not_empty() {
 }
 
 #[test]
-fn only_blank_lines_and_bare_line_feeds_are_worth_a_parse() {
+fn only_blank_lines_and_bare_line_feeds_are_worth_parsing() {
     for (text, from, expected) in [
         (&b"a\r\nb\r\n"[..], 0, false),
         (b"a\r\n\r\n", 0, true),

@@ -1,10 +1,10 @@
-//! What a request head may look like, and what comes out of it.
+//! Request heads that are accepted, and their parts.
 
 use super::super::head::{Limits, Method, TargetForm};
 use super::{accept, get, parse, parse_within, refuse};
 
 #[test]
-fn takes_a_request_apart() {
+fn a_request_is_split_into_its_parts() {
     let text = "POST /a/b?x=1&y HTTP/1.1\r\nHost: example.org:8080\r\nX-Empty:\r\nAccept:  */* \t\r\n\r\nbody";
     let parsed = accept(text);
     assert_eq!(parsed.method(), "POST");
@@ -19,7 +19,7 @@ fn takes_a_request_apart() {
 }
 
 #[test]
-fn standard_methods_are_told_apart_by_case_and_others_are_kept() {
+fn standard_methods_are_case_sensitive_and_others_are_accepted() {
     for (name, id) in [
         ("GET", Method::Get),
         ("HEAD", Method::Head),
@@ -135,7 +135,7 @@ fn plausible_hosts_are_accepted() {
 }
 
 #[test]
-fn a_host_of_nothing_but_escapes_costs_no_stack() {
+fn a_host_of_escapes_needs_no_deep_stack() {
     let host = "%41".repeat(10_000);
     let parsed = accept(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
     assert_eq!(parsed.host(), Some(&*host));
@@ -183,11 +183,11 @@ fn an_upgrade_needs_both_fields_and_1_1() {
 }
 
 #[test]
-fn a_waiting_client_is_told_from_one_that_cannot_wait() {
+fn a_client_waits_only_if_its_version_allows_it_and_it_has_a_body() {
     let lines = "Expect: 100-Continue\r\nContent-Length: 5\r\n";
     assert!(accept(get(lines)).head.expect_continue);
     assert!(!accept(format!("PUT / HTTP/1.0\r\n{lines}\r\n")).head.expect_continue);
-    // Without a body there is nothing to wait for.
+    // A request without a body does not wait.
     assert!(!accept(get("Expect: 100-continue\r\n")).head.expect_continue);
     assert_eq!(refuse(get("Expect: 200-ok\r\n")), 417);
 }
@@ -201,7 +201,7 @@ fn a_prefix_of_a_request_is_incomplete() {
 }
 
 #[test]
-fn what_follows_the_head_is_not_looked_at() {
+fn bytes_after_the_head_are_not_examined() {
     let mut text = get("").into_bytes();
     let length = text.len();
     text.extend_from_slice(b"\x00\n\r garbage");

@@ -1,5 +1,4 @@
-//! How the end of a request body is decided, and what is refused because two readers could
-//! decide differently.
+//! How the end of a request body is determined. Ambiguous framing is refused.
 
 use super::super::body::Framing;
 use super::{accept, get, refuse};
@@ -22,7 +21,7 @@ fn a_length_is_digits() {
 }
 
 #[test]
-fn a_length_is_nothing_but_digits() {
+fn a_length_contains_only_digits() {
     for value in ["", "+5", "-1", "0x5", "5 5", "5a", "5.0", "1e3", "\t5 6", "five", "5;a", "\"5\"", "\u{665}"] {
         assert_eq!(refuse(get(&format!("Content-Length: {value}\r\n"))), 400, "{value}");
     }
@@ -62,7 +61,7 @@ fn differing_lengths_are_refused() {
 }
 
 #[test]
-fn chunked_is_known_in_any_case() {
+fn chunked_is_case_insensitive() {
     assert_eq!(framing("Transfer-Encoding: chunked\r\n"), Framing::Chunked);
     assert_eq!(framing("transfer-encoding: \tCHUNKed \r\n"), Framing::Chunked);
 }
@@ -124,7 +123,7 @@ fn transfer_codings_do_not_exist_in_1_0() {
 }
 
 #[test]
-fn look_alikes_of_framing_fields_are_other_fields() {
+fn fields_with_similar_names_do_not_affect_the_framing() {
     let lines = "Content_Length: 5\r\nContent-Length2: 6\r\nTransfer-Encodin: chunked\r\n";
     assert_eq!(framing(lines), Framing::None);
 }

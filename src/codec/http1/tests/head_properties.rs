@@ -1,4 +1,4 @@
-//! What holds for any bytes: no panic, no dependence on how they were split, linear work.
+//! Properties for all inputs: no panic, no dependence on how the bytes were split, linear work.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use super::super::head::{Head, Limits, Parser, Progress, parse};
 /// Small limits, so that random text reaches them.
 const LIMITS: Limits = Limits { request_line: 60, headers: 90, fields: 4 };
 
-/// The outcome: a head with its fields, none yet, or the status of the refusal.
+/// The result: a head with its fields, `None` if incomplete, or the status of the refusal.
 type Outcome = Result<Option<(Head, Vec<(u32, u32, u32, u32)>)>, u16>;
 
-/// Feeds `buf` in growing prefixes that end at `cuts`, then whole.
+/// Feeds growing prefixes of `buf` that end at `cuts`, then all of it.
 fn feed(buf: &[u8], cuts: impl IntoIterator<Item = usize>) -> Outcome {
     let mut progress = Progress::default();
     let mut fields = NO_FIELDS;
@@ -28,7 +28,7 @@ fn feed(buf: &[u8], cuts: impl IntoIterator<Item = usize>) -> Outcome {
     Ok(None)
 }
 
-/// Texts that are requests more often than not, with all the faults that the rules speak of.
+/// Generates texts that are usually requests, with all faults that the rules cover.
 fn request() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         "GET ",
@@ -79,13 +79,13 @@ proptest! {
     }
 
     #[test]
-    fn byte_by_byte_is_as_good_as_whole(mut buf in request()) {
+    fn byte_by_byte_gives_the_same_result(mut buf in request()) {
         buf.extend_from_slice(b"\r\n\r\n");
         prop_assert_eq!(feed(&buf, 0..buf.len()), feed(&buf, []));
     }
 
     #[test]
-    fn any_split_is_as_good_as_whole(mut buf in request(), cut in any::<prop::sample::Index>()) {
+    fn any_split_gives_the_same_result(mut buf in request(), cut in any::<prop::sample::Index>()) {
         buf.extend_from_slice(b"\r\n\r\n");
         let cut = cut.index(buf.len() + 1);
         prop_assert_eq!(feed(&buf, [cut]), feed(&buf, []));
@@ -125,7 +125,7 @@ fn every_split_of_a_browser_request_gives_the_same() {
 }
 
 #[test]
-fn a_head_that_trickles_in_costs_linear_time() {
+fn a_head_that_arrives_byte_by_byte_costs_linear_time() {
     let limits = Limits { headers: 1 << 20, ..Limits::default() };
     let mut text = b"GET / HTTP/1.1\r\nHost: a\r\nX: ".to_vec();
     text.resize(limits.headers, b'x');
@@ -136,19 +136,19 @@ fn a_head_that_trickles_in_costs_linear_time() {
         let found = parse(&text[..length], &limits, &mut progress, &mut fields);
         assert_eq!(found, Ok(None));
     }
-    // Looking at the whole buffer for each byte would be 5e11 bytes, minutes at the least.
+    // Examining the whole buffer for each byte would be 5e11 bytes, which takes minutes at least.
     assert!(begun.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
-fn a_faulty_request_line_is_refused_at_its_end_without_fields() {
+fn a_malformed_request_line_is_refused_before_the_fields_arrive() {
     for (line, status) in [("GET /\r\n", 400), ("GET / HTTP/3.0\r\n", 505), ("GET * HTTP/1.1\r\n", 400)] {
         assert_eq!(feed(line.as_bytes(), 0..line.len()), Err(status));
     }
 }
 
 #[test]
-fn a_trickle_is_refused_with_the_first_byte_over_a_limit() {
+fn a_slow_head_is_refused_at_the_first_byte_over_a_limit() {
     let line = "GET / HTTP/1.1\r\n";
     for (text, limit, status) in [
         (format!("GET /{}", "a".repeat(200)), LIMITS.request_line, 414),
@@ -160,7 +160,7 @@ fn a_trickle_is_refused_with_the_first_byte_over_a_limit() {
 }
 
 #[test]
-fn a_bare_line_feed_is_refused_as_soon_as_it_comes() {
+fn a_bare_line_feed_is_refused_as_soon_as_it_arrives() {
     let text = b"GET / HTTP/1.1\r\nHost: a\nX: y\r\n";
     let mut progress = Progress::default();
     let mut fields = NO_FIELDS;
@@ -174,9 +174,9 @@ fn a_bare_line_feed_is_refused_as_soon_as_it_comes() {
 }
 
 proptest! {
-    /// Requests whose fields often are those of the one before, behind lines of other lengths.
+    /// Requests whose fields often equal those of the previous one, after request lines of other lengths.
     #[test]
-    fn a_parser_that_remembers_finds_what_one_that_does_not_finds(
+    fn a_used_parser_gives_the_same_result_as_a_new_one(
         requests in prop::collection::vec(
             (
                 prop::sample::select(vec!["GET /", "GET /a/b?c", "POST /x", "GET http://h/", "OPTIONS *"]),

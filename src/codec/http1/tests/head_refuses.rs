@@ -1,9 +1,9 @@
-//! What a request head may not look like: one test per rule.
+//! Request heads that are refused: one test per rule.
 
 use super::super::head::Limits;
 use super::{accept, get, parse, parse_within, refuse};
 
-/// Refused with 400, also when the head is not complete yet.
+/// Asserts that `text` is refused with 400, even if the head is incomplete.
 fn malformed(text: impl AsRef<[u8]>) {
     let text = text.as_ref();
     let shown = String::from_utf8_lossy(text);
@@ -70,7 +70,7 @@ fn empty_or_absent_field_names() {
 }
 
 #[test]
-fn field_name_bytes_other_than_token_bytes() {
+fn field_names_with_bytes_that_are_not_token_bytes() {
     for byte in 0..=255u8 {
         let text = [b"GET / HTTP/1.0\r\nX", &[byte][..], b"Y: z\r\n\r\n"].concat();
         let is_token = byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
@@ -99,7 +99,7 @@ fn control_bytes_space_and_fragment_in_targets() {
 }
 
 #[test]
-fn methods_that_are_no_token() {
+fn methods_that_are_not_tokens() {
     for byte in (0..=0x20).chain(*b"\"(),/:;<=>?@[\\]{}\x7f\x80\xff") {
         malformed([b"G", &[byte][..], b"T / HTTP/1.1\r\nHost: a\r\n\r\n"].concat());
     }
@@ -116,7 +116,7 @@ fn more_than_one_space_or_a_tab_in_the_request_line() {
 }
 
 #[test]
-fn targets_of_no_form() {
+fn targets_of_an_unknown_form() {
     for target in ["a", "a/b", "?q", "ftp://b/", "http:/b", "http://", "http:///p", "http://:80/"] {
         malformed(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
     }
@@ -168,7 +168,7 @@ fn implausible_hosts() {
 }
 
 #[test]
-fn tls_hello_at_the_first_bytes() {
+fn tls_hello_at_its_first_bytes() {
     malformed([0x16, 3, 1]);
     malformed([0x16]);
 }

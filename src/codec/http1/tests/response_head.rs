@@ -1,22 +1,22 @@
-//! Heads of answers: what is taken, what is refused, and that splits change nothing.
+//! Response heads: accepted, refused, and split at every place.
 
 use super::super::body::Framing;
 use super::super::fields::NO_FIELDS;
 use super::super::head::Progress;
-use super::super::response_head::{Asked, Head, parse};
+use super::super::response_head::{Head, RequestKind, parse};
 use super::super::status::Reject;
 
-fn read(text: &[u8], asked: Asked) -> Result<Option<Head>, Reject> {
+fn read(text: &[u8], request: RequestKind) -> Result<Option<Head>, Reject> {
     let mut table = NO_FIELDS;
-    parse(text, asked, (4096, 50), &mut Progress::default(), &mut table)
+    parse(text, request, (4096, 50), &mut Progress::default(), &mut table)
 }
 
 fn head(text: &str) -> Head {
-    read(text.as_bytes(), Asked::Other).expect("a right head").expect("a whole head")
+    read(text.as_bytes(), RequestKind::Other).expect("not refused").expect("complete")
 }
 
 fn fault(text: &str) -> &'static str {
-    read(text.as_bytes(), Asked::Other).expect_err("a wrong head").reason
+    read(text.as_bytes(), RequestKind::Other).expect_err("refused").reason
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_malformed_status_line_is_refused() {
 }
 
 #[test]
-fn the_body_ends_as_the_fields_say() {
+fn the_framing_follows_the_fields() {
     let ends = |fields: &str| head(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n")).framing;
     assert_eq!(ends("Content-Length: 5\r\n"), Framing::Length(5));
     assert_eq!(ends("Content-Length: 5, 5\r\n"), Framing::Length(5));
@@ -65,29 +65,29 @@ fn the_body_ends_as_the_fields_say() {
         assert_eq!(head(&text).framing, Framing::None);
     }
     let text = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n";
-    assert_eq!(read(text, Asked::Head).unwrap().unwrap().framing, Framing::None);
+    assert_eq!(read(text, RequestKind::Head).unwrap().unwrap().framing, Framing::None);
 }
 
 #[test]
-fn doubtful_framing_is_refused() {
-    let why = |fields: &str| fault(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n"));
+fn ambiguous_framing_is_refused() {
+    let reason = |fields: &str| fault(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n"));
     for length in ["+5", "0x5", "-1", "", "5 5", "99999999999999999999"] {
         let field = format!("Content-Length: {length}\r\n");
-        assert_eq!(why(&field), "malformed Content-Length", "{length:?}");
+        assert_eq!(reason(&field), "malformed Content-Length", "{length:?}");
     }
-    assert_eq!(why("Content-Length: 5\r\nContent-Length: 6\r\n"), "differing Content-Length values");
-    assert_eq!(why("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"), "Content-Length with Transfer-Encoding");
-    assert_eq!(why("Transfer-Encoding: gzip, chunked\r\n"), "unknown transfer coding");
-    assert_eq!(why("Transfer-Encoding: identity\r\n"), "unknown transfer coding");
-    assert_eq!(why("Transfer-Encoding: chunked, chunked\r\n"), "chunked is not the last transfer coding");
+    assert_eq!(reason("Content-Length: 5\r\nContent-Length: 6\r\n"), "differing Content-Length values");
+    assert_eq!(reason("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"), "Content-Length with Transfer-Encoding");
+    assert_eq!(reason("Transfer-Encoding: gzip, chunked\r\n"), "unknown transfer coding");
+    assert_eq!(reason("Transfer-Encoding: identity\r\n"), "unknown transfer coding");
+    assert_eq!(reason("Transfer-Encoding: chunked, chunked\r\n"), "chunked is not the last transfer coding");
     assert_eq!(
         fault("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
-        "Transfer-Encoding in an HTTP/1.0 answer"
+        "Transfer-Encoding in an HTTP/1.0 response"
     );
 }
 
 #[test]
-fn connections_persist_as_agreed() {
+fn keep_alive_follows_the_version_and_the_fields() {
     let keeps = |text: &str| head(text).keep_alive;
     assert!(keeps("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n"));
     assert!(!keeps("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: x, Close\r\n\r\n"));
@@ -98,17 +98,17 @@ fn connections_persist_as_agreed() {
 }
 
 #[test]
-fn limits_hold_before_the_head_is_whole() {
+fn limits_apply_before_the_head_is_complete() {
     let long = format!("HTTP/1.1 200 {}", "x".repeat(9000));
-    assert_eq!(read(long.as_bytes(), Asked::Other).unwrap_err().status, 431);
+    assert_eq!(read(long.as_bytes(), RequestKind::Other).unwrap_err().status, 431);
     let long = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(5000));
-    assert_eq!(read(long.as_bytes(), Asked::Other).unwrap_err().status, 431);
+    assert_eq!(read(long.as_bytes(), RequestKind::Other).unwrap_err().status, 431);
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(51));
-    assert_eq!(read(many.as_bytes(), Asked::Other).unwrap_err().status, 431);
+    assert_eq!(read(many.as_bytes(), RequestKind::Other).unwrap_err().status, 431);
 }
 
 #[test]
-fn splits_change_nothing() {
+fn any_split_gives_the_same_result() {
     let texts: [&[u8]; 5] = [
         b"HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 3\r\n\r\n",
         b"HTTP/1.1 200\r\n\r\n",
@@ -117,12 +117,12 @@ fn splits_change_nothing() {
         b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
     ];
     for text in texts {
-        let whole = read(text, Asked::Other);
+        let whole = read(text, RequestKind::Other);
         let mut progress = Progress::default();
         let mut table = NO_FIELDS;
         let mut found = Ok(None);
         for end in 1..=text.len() {
-            found = parse(&text[..end], Asked::Other, (4096, 50), &mut progress, &mut table);
+            found = parse(&text[..end], RequestKind::Other, (4096, 50), &mut progress, &mut table);
             if found != Ok(None) {
                 break;
             }

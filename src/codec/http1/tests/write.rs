@@ -16,7 +16,7 @@ fn persists(keep_alive: bool, version: u8) -> Persistence {
 }
 
 #[test]
-fn a_whole_head() {
+fn a_head_has_all_its_parts_in_order() {
     let text = written(|out| {
         start(out, 200);
         content_type(out, b"text/plain");
@@ -33,10 +33,12 @@ fn a_whole_head() {
 }
 
 #[test]
-fn a_plain_head_is_what_its_parts_are() {
+fn a_plain_head_equals_its_parts() {
     let now = *DateCache::new().get(784_111_777);
     for (keep_alive, version) in [(true, 11), (true, 10), (false, 11), (false, 10)] {
-        for (kind, length) in [(Kind::Text, 0), (Kind::Text, 14), (Kind::Json, 0), (Kind::Json, 16384)] {
+        for (kind, length) in
+            [(DefaultType::Text, 0), (DefaultType::Text, 14), (DefaultType::Json, 0), (DefaultType::Json, 16384)]
+        {
             let parts = written(|out| {
                 start(out, 200);
                 if length > 0 {
@@ -54,7 +56,7 @@ fn a_plain_head_is_what_its_parts_are() {
 }
 
 #[test]
-fn status_lines_have_the_registered_phrase_preformatted_or_not() {
+fn all_status_lines_have_the_registered_phrase() {
     for code in 100..=999 {
         let line = written(|out| start(out, code));
         assert_eq!(line, format!("HTTP/1.1 {code} {}\r\n", status::reason(code)));
@@ -70,14 +72,14 @@ fn values_that_would_split_the_response_are_refused() {
 }
 
 #[test]
-fn names_that_are_no_token_are_refused() {
+fn names_that_are_not_tokens_are_refused() {
     for name in ["", "a b", "a:", "a\r\nb", "a\0", "\u{e9}"] {
         assert_eq!(check_field(name.as_bytes(), b"v"), Err(BadField::Name));
     }
 }
 
 #[test]
-fn connection_is_named_only_where_the_version_implies_otherwise() {
+fn connection_is_sent_only_if_the_version_implies_otherwise() {
     assert_eq!(written(|out| connection(out, persists(true, 11))), "");
     assert_eq!(written(|out| connection(out, persists(true, 10))), "Connection: keep-alive\r\n");
     assert_eq!(written(|out| connection(out, persists(false, 11))), "Connection: close\r\n");
@@ -85,7 +87,7 @@ fn connection_is_named_only_where_the_version_implies_otherwise() {
 }
 
 #[test]
-fn bodies_are_allowed_but_for_1xx_204_and_304() {
+fn bodies_are_allowed_except_for_1xx_204_and_304() {
     for (code, allowed) in [(100, false), (199, false), (200, true), (204, false), (205, true)] {
         assert_eq!(body_allowed(code), allowed);
     }
@@ -113,7 +115,7 @@ fn the_longest_content_length_has_20_digits() {
 }
 
 #[test]
-fn error_answers_are_whole() {
+fn error_responses_are_complete() {
     let mut out = b"earlier ".to_vec();
     let body = simple(&mut out, 400, "bad Host", persists(false, 11), DateCache::new().get(0));
     let text = String::from_utf8(out).unwrap();
@@ -127,7 +129,7 @@ fn error_answers_are_whole() {
 }
 
 #[test]
-fn answers_that_have_no_body_get_none() {
+fn a_response_without_a_body_has_no_length() {
     let text = written(|out| {
         simple(out, 304, "unused", persists(true, 10), DateCache::new().get(0));
     });
@@ -139,16 +141,16 @@ fn answers_that_have_no_body_get_none() {
 }
 
 #[test]
-fn a_head_with_a_handlers_fields_adds_what_they_leave_out() {
+fn fields_that_a_handler_leaves_out_are_added() {
     let date = b"Sun, 06 Nov 1994 08:49:37 GMT";
     let (kind, persists) = (Some(&b"text/plain"[..]), persists(false, 11));
     let text = written(|out| {
         out.extend_from_slice(b"before|");
-        let (lines, seen) = (&b"A: b\r\nC: d\r\n"[..], Seen::default());
-        ResponseHead { status: 201, lines, seen, kind, framing: Framing::Length(3), persists, date }.write(out);
-        let seen = Seen { content_type: true, date: true, ..Seen::default() };
+        let (lines, fields) = (&b"A: b\r\nC: d\r\n"[..], HandlerFields::default());
+        ResponseHead { status: 201, lines, fields, kind, framing: Framing::Length(3), persists, date }.write(out);
+        let fields = HandlerFields { content_type: true, date: true, ..HandlerFields::default() };
         let lines = b"Content-Type: x/y\r\nDate: now\r\n";
-        ResponseHead { status: 200, lines, seen, kind, framing: Framing::Chunked, persists, date }.write(out);
+        ResponseHead { status: 200, lines, fields, kind, framing: Framing::Chunked, persists, date }.write(out);
     });
     assert_eq!(
         text,
@@ -160,8 +162,8 @@ fn a_head_with_a_handlers_fields_adds_what_they_leave_out() {
 }
 
 #[test]
-fn what_a_handler_sets_of_the_message_itself_is_noted() {
-    let mut seen = Seen::default();
+fn fields_about_the_message_itself_are_recorded() {
+    let mut fields = HandlerFields::default();
     for (name, value, sent) in [
         ("X", "y", true),
         ("date", "now", true),
@@ -171,13 +173,13 @@ fn what_a_handler_sets_of_the_message_itself_is_noted() {
         ("Transfer-Encoding", "chunked", false),
     ] {
         let role = Role::of(name.as_bytes());
-        assert_eq!(seen.note(role, value.as_bytes()), sent, "{name}");
+        assert_eq!(fields.record(role, value.as_bytes()), sent, "{name}");
     }
-    assert!(seen.content_type && seen.date && !seen.close);
-    assert_eq!(seen.length, Some(12));
-    assert!(!seen.note(Role::Connection, b"Close"));
-    seen.note(Role::ContentLength, b"18446744073709551615");
-    assert!(seen.close && seen.length.is_none());
+    assert!(fields.content_type && fields.date && !fields.close);
+    assert_eq!(fields.length, Some(12));
+    assert!(!fields.record(Role::Connection, b"Close"));
+    fields.record(Role::ContentLength, b"18446744073709551615");
+    assert!(fields.close && fields.length.is_none());
 }
 
 #[test]

@@ -1,14 +1,14 @@
-//! Answers: fields, framing, pieces, long bodies, back-pressure.
+//! Responses: fields, framing, pieces, long bodies, backpressure.
 
 use super::*;
 use crate::codec::http1::body::Framing;
 use bytes::Bytes;
 
-/// A connection with this request, which waits.
+/// Opens a connection with this request, which waits.
 fn waits(pair: &mut Pair, bytes: &[u8]) -> (usize, RequestId) {
     let number = pair.connect();
     pair.send(number, bytes);
-    (number, *pair.waiting.last().expect("it waits"))
+    (number, *pair.waiting.last().expect("a waiting request"))
 }
 
 const HEAD: &[u8] = b"HEAD /wait HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -20,15 +20,15 @@ fn respond(pair: &mut Pair, id: RequestId, status: u16, kind: Kind<'_>, body: &[
 }
 
 #[test]
-fn what_was_set_before_goes_out_with_the_answer() {
+fn fields_that_were_set_before_are_sent_with_the_response() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, &get("/wait"));
     let draft = pair.server.draft(id).expect("open");
     draft.set(b"X-One", b"1").unwrap();
     draft.set(b"Date", b"today").unwrap();
-    pair.server.draft(id).expect("the same").add(b"X-One", b"2").unwrap();
+    pair.server.draft(id).expect("still open").add(b"X-One", b"2").unwrap();
     respond(&mut pair, id, 201, Kind::Json, b"{}");
-    pair.server.end(id, End::Kept);
+    pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert_eq!(
         pair.got(number),
@@ -36,7 +36,7 @@ fn what_was_set_before_goes_out_with_the_answer() {
          Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
     );
     pair.send(number, &get("/"));
-    assert!(!pair.got(number).contains("X-One"), "of one answer only");
+    assert!(!pair.got(number).contains("X-One"), "fields of one response only");
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_field_may_end_the_connection() {
 }
 
 #[test]
-fn bodies_are_left_out_where_there_are_none() {
+fn responses_that_cannot_have_a_body_have_none() {
     for (request, status, set, says) in [
         (HEAD, 200, None, Some("Content-Length: 3\r\n")),
         (&get("/wait")[..], 204, None, None),
@@ -65,7 +65,7 @@ fn bodies_are_left_out_where_there_are_none() {
             draft.set(b"Content-Length", length.as_bytes()).unwrap();
         }
         respond(&mut pair, id, status, Kind::Text, b"abc");
-        pair.server.end(id, End::Kept);
+        pair.server.end(id, RequestEnd::Complete);
         pair.run();
         let text = pair.got(number);
         assert!(text.ends_with("\r\n\r\n"), "{text}");
@@ -78,13 +78,13 @@ fn bodies_are_left_out_where_there_are_none() {
     let (number, id) = waits(&mut pair, HEAD);
     pair.server.draft(id).unwrap().set(b"Content-Length", b"77").unwrap();
     respond(&mut pair, id, 200, Kind::Text, b"");
-    pair.server.end(id, End::Kept);
+    pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert!(pair.got(number).contains("Content-Length: 77\r\n"));
 }
 
 #[test]
-fn pieces_are_framed_as_the_version_allows() {
+fn pieces_are_framed_according_to_the_version() {
     for (request, pieces, expected) in [
         (&get("/wait")[..], Framing::Chunked, "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"),
         (OLD, Framing::UntilClose, "abc"),
@@ -95,14 +95,14 @@ fn pieces_are_framed_as_the_version_allows() {
         let started = pair.server.start(id, 200, Kind::Given(b"a/b"), pair.clock);
         assert_eq!(started, Some(pieces));
         assert_eq!(pair.server.start(id, 200, Kind::None, pair.clock), None);
-        pair.server.chunk(id, b"ab").expect("begun");
+        pair.server.chunk(id, b"ab").expect("a response in pieces");
         pair.run();
         assert!(pair.got(number).contains("Content-Type: a/b\r\n"), "flushed");
-        pair.server.chunk(id, b"c").expect("begun");
-        pair.server.chunk(id, b"").expect("an empty one ends nothing");
-        pair.server.finish(id, b"").expect("begun");
+        pair.server.chunk(id, b"c").expect("a response in pieces");
+        pair.server.chunk(id, b"").expect("an empty piece does not end the body");
+        pair.server.finish(id, b"").expect("a response in pieces");
         assert_eq!(pair.server.chunk(id, b"d"), None);
-        pair.server.end(id, End::Kept);
+        pair.server.end(id, RequestEnd::Complete);
         pair.run();
         let rest = pair.got(number);
         assert!(expected.ends_with(&rest), "{rest}");
@@ -112,7 +112,7 @@ fn pieces_are_framed_as_the_version_allows() {
 }
 
 #[test]
-fn pieces_of_a_set_length_go_out_as_they_are() {
+fn pieces_of_a_body_with_a_length_are_sent_unframed() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, OLD);
     pair.server.draft(id).unwrap().set(b"Content-Length", b"2").unwrap();
@@ -120,7 +120,7 @@ fn pieces_of_a_set_length_go_out_as_they_are() {
     assert_eq!(started, Some(Framing::Length(2)));
     pair.server.chunk(id, b"ab");
     pair.server.finish(id, b"X: y\r\n");
-    pair.server.end(id, End::Kept);
+    pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert!(pair.got(number).ends_with("\r\n\r\nab"));
     assert!(!pair.lingers(number));
@@ -133,31 +133,31 @@ fn trailers_follow_chunks() {
     pair.server.start(id, 200, Kind::None, pair.clock);
     pair.server.chunk(id, b"a");
     pair.server.finish(id, b"X: y\r\n");
-    pair.server.end(id, End::Kept);
+    pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert!(pair.got(number).ends_with("1\r\na\r\n0\r\nX: y\r\n\r\n"));
 }
 
 #[test]
-fn an_answer_that_is_not_finished_closes_the_connection() {
+fn an_unfinished_response_closes_the_connection() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, &get("/wait"));
     pair.server.start(id, 200, Kind::None, pair.clock);
     pair.server.chunk(id, b"a");
-    pair.server.end(id, End::Cut);
+    pair.server.end(id, RequestEnd::Cut);
     pair.run();
-    assert!(pair.got(number).ends_with("1\r\na\r\n"), "what came before goes out");
+    assert!(pair.got(number).ends_with("1\r\na\r\n"), "earlier pieces are sent");
     assert!(pair.is_closed(number));
 }
 
 #[test]
-fn a_long_body_is_sent_from_where_it_is() {
+fn a_long_body_is_sent_without_a_copy() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, &get("/wait"));
     pair.take(number, 50_000);
     let body = pattern(1_000_000);
     let Responded::Rest(mut taken) = respond(&mut pair, id, 200, Kind::Text, &body) else {
-        panic!("copied");
+        panic!("the body was copied");
     };
     assert_eq!(pair.server.queued(id).map(|queued| queued.bytes), Some(0));
     let (mut text, mut waits) = (pair.got(number), 0);
@@ -175,7 +175,7 @@ fn a_long_body_is_sent_from_where_it_is() {
         text += &pair.got(number);
     }
     pair.waiting.clear();
-    pair.server.end(id, End::Kept);
+    pair.server.end(id, RequestEnd::Complete);
     pair.run();
     text += &pair.got(number);
     assert!(answers(text.as_bytes(), &[]) == [(200, body)]);
@@ -183,7 +183,7 @@ fn a_long_body_is_sent_from_where_it_is() {
 }
 
 #[test]
-fn what_is_left_of_a_shorter_body_is_copied() {
+fn the_rest_of_a_shorter_body_is_copied() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.take(number, 20_000);
@@ -198,17 +198,17 @@ fn what_is_left_of_a_shorter_body_is_copied() {
 }
 
 #[test]
-fn a_peer_that_takes_nothing_stops_the_requests_behind() {
+fn a_peer_that_receives_nothing_delays_its_further_requests() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.take(number, 1);
     let requests: Vec<u8> = (0..100).flat_map(|_| get("/len/15000")).collect();
     pair.send(number, &requests);
     let begun = pair.log.len();
-    assert!(begun < 10, "{begun} were begun");
+    assert!(begun < 10, "{begun} requests were begun");
     let slot = pair.wires[number].0.slot();
     let queued = pair.server.connections[slot].queued();
-    assert!(queued < settings::QUEUE_MOST + 16_000, "{queued}");
+    assert!(queued < settings::MAX_QUEUE_TO_PARSE + 16_000, "{queued}");
     let mut text = pair.got(number);
     while pair.log.len() < 100 {
         pair.take(number, 40_000);
@@ -221,7 +221,7 @@ fn a_peer_that_takes_nothing_stops_the_requests_behind() {
 }
 
 #[test]
-fn one_that_pipelines_without_end_gives_way() {
+fn a_client_that_pipelines_without_end_yields_to_others() {
     let mut pair = Pair::new();
     let (one, other) = (pair.connect(), pair.connect());
     let requests: Vec<u8> = (0..200).flat_map(|_| get("/")).collect();
@@ -240,7 +240,7 @@ fn one_that_pipelines_without_end_gives_way() {
 }
 
 #[test]
-fn one_body_stands_in_many_queues() {
+fn many_queues_share_one_body() {
     let mut pair = Pair::new();
     let body = Bytes::from(pattern(50_000));
     let mut numbers = Vec::new();
@@ -249,7 +249,7 @@ fn one_body_stands_in_many_queues() {
         pair.take(number, 100);
         let response = Response { status: 200, kind: Kind::Given(b"a/b"), body: Body::Shared(body.clone()) };
         assert_eq!(pair.server.respond(id, response, pair.clock), Responded::Done);
-        pair.server.end(id, End::Kept);
+        pair.server.end(id, RequestEnd::Complete);
         numbers.push(number);
     }
     pair.run();
@@ -262,7 +262,7 @@ fn one_body_stands_in_many_queues() {
 }
 
 #[test]
-fn ranges_of_files_go_out_behind_their_heads() {
+fn ranges_of_files_are_sent_after_their_heads() {
     let mut pair = Pair::new();
     let file = Rc::new(pattern(700_000));
     let (number, id) = waits(&mut pair, &get("/wait"));
@@ -272,7 +272,7 @@ fn ranges_of_files_go_out_behind_their_heads() {
     pair.server.start(id, 206, kind, pair.clock);
     assert!(pair.server.push_file(id, file.clone(), 1000, 650_000));
     pair.server.finish(id, &[]);
-    pair.server.end(id, End::Kept);
+    pair.server.end(id, RequestEnd::Complete);
     pair.waiting.clear();
     pair.run();
     let text = pair.got(number);
@@ -291,13 +291,13 @@ fn ranges_of_files_go_out_behind_their_heads() {
     if matches!(sent, Some(Sent::Blocked | Sent::Turn)) {
         sent = pair.server.send(id, b"", &mut taken);
     }
-    assert_eq!(sent, Some(Sent::Short), "the file has less");
-    pair.server.end(id, End::Cut);
+    assert_eq!(sent, Some(Sent::Short), "the file is shorter");
+    pair.server.end(id, RequestEnd::Cut);
     assert!(pair.is_closed(number));
 }
 
 #[test]
-fn what_was_sent_is_counted_behind_the_head() {
+fn sent_bytes_are_counted_after_the_head() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, &get("/wait"));
     pair.take(number, 1000);
@@ -306,33 +306,33 @@ fn what_was_sent_is_counted_behind_the_head() {
     assert_eq!(pair.server.sent(id, true), 5000);
     assert_eq!(pair.server.sent(id, false), 0);
     pair.waiting.clear();
-    pair.server.end(id, End::Kept);
+    pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert!((800..1000).contains(&pair.server.sent(id, false)));
     pair.take(number, 10_000);
     assert_eq!(pair.server.sent(id, false), 5000);
     pair.send(number, &get("/"));
-    assert_eq!(pair.server.sent(id, false), 0, "that of another request");
+    assert_eq!(pair.server.sent(id, false), 0, "the count belongs to another request");
 }
 
 #[test]
-fn a_failed_send_is_learnt_by_the_next_piece() {
+fn a_failed_send_is_reported_by_the_next_piece() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, &get("/wait"));
     pair.server.start(id, 200, Kind::None, pair.clock);
     pair.server.chunk(id, b"a");
     pair.wires[number].1.break_off();
     pair.run();
-    let queued = pair.server.chunk(id, b"b").expect("begun");
+    let queued = pair.server.chunk(id, b"b").expect("a response in pieces");
     assert!(queued.failed && queued.bytes == 0);
     assert_eq!(pair.server.send(id, b"c", &mut 0), None);
-    pair.server.end(id, End::Cut);
+    pair.server.end(id, RequestEnd::Cut);
     assert!(pair.is_closed(number));
     assert_eq!(pair.server.count(), 0);
 }
 
 #[test]
-fn what_a_handler_has_done_only_grows() {
+fn the_intent_of_a_handler_never_decreases() {
     let mut pair = Pair::new();
     let (_, id) = waits(&mut pair, &get("/wait"));
     assert_eq!(pair.server.intent(id), Some(Intent::Plain));

@@ -1,4 +1,4 @@
-//! Bodies of requests: read, refused, skipped.
+//! Bodies of requests: read, refused, discarded.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn chunked(path: &str, chunks: &[&[u8]], end: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_whole_body_is_given_when_it_is_there() {
+fn a_whole_body_is_returned_once_it_has_arrived() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, &[post("/echo", b"hello"), get("/len/1")].concat());
@@ -24,7 +24,7 @@ fn a_whole_body_is_given_when_it_is_there() {
 }
 
 #[test]
-fn a_body_that_comes_later_is_waited_for() {
+fn a_read_waits_for_a_body_that_arrives_later() {
     let mut pair = Pair::new();
     let number = pair.connect();
     let body = pattern(200_000);
@@ -41,7 +41,7 @@ fn a_body_that_comes_later_is_waited_for() {
 }
 
 #[test]
-fn chunks_are_put_together_with_their_trailers() {
+fn chunks_are_joined_and_their_trailers_kept() {
     let mut pair = Pair::new();
     let number = pair.connect();
     let all = chunked("/wait", &[b"hel", b"lo"], "0\r\nX-Sum: 5\r\n\r\n");
@@ -49,43 +49,43 @@ fn chunks_are_put_together_with_their_trailers() {
     let id = pair.waiting[0];
     assert_eq!(pair.server.trailers(id), b"");
     let mut body = Vec::new();
-    let read = pair.server.read_body(id, 100, How::Whole, &mut body);
-    assert_eq!((read, &body[..]), (Read::Data, &b"hello"[..]));
+    let read = pair.server.read_body(id, 100, ReadMode::Whole, &mut body);
+    assert_eq!((read, &body[..]), (BodyRead::Data, &b"hello"[..]));
     assert_eq!(pair.server.trailers(id), b"X-Sum: 5\r\n\r\n");
-    let read = pair.server.read_body(id, 100, How::Piece, &mut body);
-    assert_eq!((read, body.len()), (Read::End, 0));
+    let read = pair.server.read_body(id, 100, ReadMode::Piece, &mut body);
+    assert_eq!((read, body.len()), (BodyRead::End, 0));
     pair.answer_first(b"x");
     assert!(pair.got(number).ends_with('/'));
-    assert_eq!(pair.server.trailers(id), b"", "the next request has its own");
+    assert_eq!(pair.server.trailers(id), b"", "the next request has its own trailers");
 }
 
 #[test]
-fn pieces_are_given_as_they_come() {
+fn pieces_are_returned_as_they_arrive() {
     let mut pair = Pair::new();
     let number = pair.connect();
     let all = post("/wait", b"abcdef");
     pair.send(number, &all[..all.len() - 4]);
     let (id, mut out) = (pair.waiting[0], Vec::new());
     let mut read = |pair: &mut Pair| {
-        let read = pair.server.read_body(id, 100, How::Piece, &mut out);
+        let read = pair.server.read_body(id, 100, ReadMode::Piece, &mut out);
         (read, String::from_utf8_lossy(&out).into_owned())
     };
-    assert_eq!(read(&mut pair), (Read::Data, "ab".to_string()));
-    assert_eq!(read(&mut pair), (Read::Pending, String::new()));
+    assert_eq!(read(&mut pair), (BodyRead::Data, "ab".to_string()));
+    assert_eq!(read(&mut pair), (BodyRead::Pending, String::new()));
     pair.send(number, b"cd");
-    assert_eq!(read(&mut pair), (Read::Data, "cd".to_string()));
+    assert_eq!(read(&mut pair), (BodyRead::Data, "cd".to_string()));
     pair.end(number);
-    assert_eq!(read(&mut pair), (Read::Truncated, String::new()));
+    assert_eq!(read(&mut pair), (BodyRead::Truncated, String::new()));
 }
 
 #[test]
-fn a_body_over_the_limit_is_refused_before_it_has_come() {
+fn a_body_over_the_limit_is_refused_before_it_arrives() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, b"POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n");
     let (id, mut out) = (pair.waiting[0], Vec::new());
-    let Read::Refused(reject) = pair.server.read_body(id, 100, How::Whole, &mut out) else {
-        panic!("taken");
+    let BodyRead::Refused(reject) = pair.server.read_body(id, 100, ReadMode::Whole, &mut out) else {
+        panic!("not refused");
     };
     assert_eq!(reject.status, 413);
     pair.answer_first(b"too long");
@@ -95,8 +95,8 @@ fn a_body_over_the_limit_is_refused_before_it_has_come() {
     let number = pair.connect();
     pair.send(number, &chunked("/wait", &[&[b'a'; 60]], "3c\r\n"));
     let id = pair.waiting[0];
-    let read = pair.server.read_body(id, 100, How::Whole, &mut out);
-    assert!(matches!(read, Read::Refused(_)), "by the size of the chunk");
+    let read = pair.server.read_body(id, 100, ReadMode::Whole, &mut out);
+    assert!(matches!(read, BodyRead::Refused(_)), "refused by the size of the chunk");
 }
 
 #[test]
@@ -109,13 +109,13 @@ fn broken_chunks_are_refused() {
     let number = pair.connect();
     pair.send(number, &chunked("/skip", &[b"a"], "x\r\n"));
     assert_eq!(answers(pair.got(number).as_bytes(), &[]).len(), 1);
-    assert!(pair.lingers(number), "in a body that nobody read");
+    assert!(pair.lingers(number), "a malformed unread body closes the connection");
 }
 
 const EXPECTS: &[u8] = b"POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
 
 #[test]
-fn a_client_is_told_to_go_on_when_its_body_is_asked_for() {
+fn continue_is_sent_when_the_body_is_read() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, EXPECTS);
@@ -130,7 +130,7 @@ fn a_client_is_told_to_go_on_when_its_body_is_asked_for() {
 }
 
 #[test]
-fn a_client_is_not_told_to_go_on_with_what_has_come_or_nobody_wants() {
+fn continue_is_not_sent_for_an_arrived_or_unread_body() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, &[EXPECTS, b"hello"].concat());
@@ -144,7 +144,7 @@ fn a_client_is_not_told_to_go_on_with_what_has_come_or_nobody_wants() {
 }
 
 #[test]
-fn an_unread_body_is_skipped_as_it_comes() {
+fn an_unread_body_is_discarded_as_it_arrives() {
     let mut pair = Pair::new();
     let number = pair.connect();
     let all = [post("/skip", &pattern(100_000)), get("/len/1")].concat();
@@ -157,7 +157,7 @@ fn an_unread_body_is_skipped_as_it_comes() {
 }
 
 #[test]
-fn too_much_of_an_unread_body_closes_the_connection() {
+fn a_long_unread_body_closes_the_connection() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, b"POST /skip HTTP/1.1\r\nHost: a\r\nContent-Length: 300000\r\n\r\n");
@@ -176,7 +176,7 @@ fn too_much_of_an_unread_body_closes_the_connection() {
 }
 
 #[test]
-fn a_refused_upload_can_still_read_its_answer() {
+fn the_client_of_a_refused_upload_receives_the_response() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, b"POST /skip HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n");

@@ -1,16 +1,16 @@
-//! How connections end: gently, handed over, abandoned, by a stop.
+//! The end of connections: gently, detached, abandoned, by a stop.
 
 use super::*;
 
 #[test]
-fn a_client_that_sends_no_more_is_closed_at_once() {
+fn a_client_that_announced_the_end_is_closed_immediately() {
     let mut pair = Pair::new();
     pair.exchange(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(pair.is_closed(0) && pair.server.count() == 0);
 }
 
 #[test]
-fn a_client_that_may_go_on_is_heard_out_for_a_moment() {
+fn a_client_that_may_still_send_is_read_for_a_short_time() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, b"x\r\n\r\n");
@@ -24,7 +24,7 @@ fn a_client_that_may_go_on_is_heard_out_for_a_moment() {
 }
 
 #[test]
-fn what_is_queued_goes_out_before_a_connection_lingers() {
+fn the_queue_is_sent_before_a_connection_lingers() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.take(number, 10);
@@ -35,21 +35,21 @@ fn what_is_queued_goes_out_before_a_connection_lingers() {
 }
 
 #[test]
-fn a_connection_is_handed_over_with_what_it_has() {
+fn a_connection_is_detached_with_its_unread_and_unsent_bytes() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.take(number, 0);
     pair.send(number, &[get("/"), get("/wait"), b"raw".to_vec()].concat());
     let id = pair.waiting[0];
-    let handed = pair.server.hand_over(id).expect("it is its own");
-    assert_eq!(handed.input, b"raw");
-    assert!(handed.output.ends_with(b"\r\n\r\n/"));
+    let detached = pair.server.detach(id).expect("a connection");
+    assert_eq!(detached.input, b"raw");
+    assert!(detached.output.ends_with(b"\r\n\r\n/"));
     assert!(!pair.is_closed(number));
     assert_eq!(pair.server.count(), 0);
-    assert!(pair.server.hand_over(id).is_none());
+    assert!(pair.server.detach(id).is_none());
     pair.run();
     assert_eq!(pair.log.len(), 2);
-    let adopted = pair.server.adopt(handed.transport, b"GET /len/2", b"before|").expect("a name");
+    let adopted = pair.server.adopt(detached.transport, b"GET /len/2", b"before|").expect("an identifier");
     pair.wires[number].0 = adopted;
     pair.run();
     pair.wires[number].1.take_all();
@@ -59,7 +59,7 @@ fn a_connection_is_handed_over_with_what_it_has() {
 }
 
 #[test]
-fn a_killed_task_takes_its_connection_along() {
+fn the_connection_of_a_killed_task_is_closed() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, &get("/wait"));
@@ -72,7 +72,7 @@ fn a_killed_task_takes_its_connection_along() {
 }
 
 #[test]
-fn the_end_of_the_peer_is_told_to_who_waits_for_it() {
+fn a_task_that_waits_for_the_end_of_the_peer_is_resumed() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, &get("/wait"));
@@ -83,7 +83,7 @@ fn the_end_of_the_peer_is_told_to_who_waits_for_it() {
 }
 
 #[test]
-fn a_stop_answers_what_has_arrived_and_only_the_last_answer_says_close() {
+fn during_a_stop_only_the_last_response_announces_the_end() {
     let mut pair = Pair::new();
     let (busy, idle) = (pair.connect(), pair.connect());
     pair.send(busy, &[get("/wait"), get("/"), get("/")].concat());
@@ -99,14 +99,14 @@ fn a_stop_answers_what_has_arrived_and_only_the_last_answer_says_close() {
 }
 
 #[test]
-fn behind_a_stop_connections_close_as_they_fall_idle() {
+fn after_a_stop_connections_close_when_they_become_idle() {
     let mut pair = Pair::new();
     let (busy, idle, uploading) = (pair.connect(), pair.connect(), pair.connect());
     pair.send(busy, &post("/wait", b"unread"));
     let upload = post("/skip", &pattern(100));
     pair.send(uploading, &upload[..upload.len() - 50]);
     pair.server.stop();
-    pair.server.settle_down();
+    pair.server.drain();
     assert!(pair.is_closed(idle));
     assert!(!pair.is_closed(busy) && !pair.is_closed(uploading));
     pair.send(uploading, &upload[upload.len() - 50..]);
@@ -116,7 +116,7 @@ fn behind_a_stop_connections_close_as_they_fall_idle() {
 }
 
 #[test]
-fn at_the_end_of_a_stop_all_are_closed_and_who_waits_is_told() {
+fn at_the_end_of_a_stop_all_connections_close_and_waiting_tasks_are_resumed() {
     let mut pair = Pair::new();
     let (busy, partial) = (pair.connect(), pair.connect());
     pair.send(busy, &get("/wait"));
@@ -127,13 +127,13 @@ fn at_the_end_of_a_stop_all_are_closed_and_who_waits_is_told() {
     pair.run();
     assert!(pair.is_closed(busy) && pair.is_closed(partial));
     assert_eq!(pair.log[1..], ["Closed"]);
-    assert_eq!(pair.server.count(), 1, "until its handler is done");
+    assert_eq!(pair.server.count(), 1, "until its handler ends");
     pair.answer_first(b"x");
     assert_eq!(pair.server.count(), 0);
 }
 
 #[test]
-fn a_name_from_the_past_changes_nothing() {
+fn an_outdated_identifier_changes_nothing() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, &get("/wait"));
@@ -150,14 +150,14 @@ fn a_name_from_the_past_changes_nothing() {
     assert_eq!(server.chunk(old, b"y"), None);
     assert_eq!(server.finish(old, b""), None);
     assert!(server.draft(old).is_none() && server.head(old).is_none());
-    assert_eq!(server.read_body(old, 100, How::Whole, &mut out), Read::Late);
+    assert_eq!(server.read_body(old, 100, ReadMode::Whole, &mut out), BodyRead::Late);
     assert_eq!(server.send(old, b"y", &mut 0), None);
     assert!(!server.wait(old, Interest::Read, pair.clock));
     assert!(!server.touch(old, Intent::Special) && server.is_answered(old));
-    assert!(server.hand_over(old).is_none());
+    assert!(server.detach(old).is_none());
     assert!(!server.push_file(old, Rc::new(Vec::new()), 0, 1));
     server.close_after(old);
-    server.end(old, End::Cut);
+    server.end(old, RequestEnd::Cut);
     server.abandon(old);
     assert_eq!(server.sent(old, true), 0);
     assert_eq!(server.intent(current), Some(Intent::Plain));
@@ -172,16 +172,16 @@ fn a_name_from_the_past_changes_nothing() {
 }
 
 #[test]
-fn events_of_a_connection_that_left_are_nobodys() {
+fn events_of_a_closed_connection_are_ignored() {
     let mut pair = Pair::new();
     let number = pair.connect();
     let old = pair.wires[number].0;
     pair.end(number);
     let other = pair.connect();
-    assert_eq!(old.slot(), pair.wires[other].0.slot(), "the slot is used again");
+    assert_eq!(old.slot(), pair.wires[other].0.slot(), "the slot is reused");
     let events = Readiness { read: true, ..Readiness::default() };
     pair.server.ready(old, events, pair.clock);
-    assert_eq!(pair.server.due(), 0);
+    assert_eq!(pair.server.work_count(), 0);
     assert_eq!(ConnectionId::from_number(old.number()), Some(old));
     assert_eq!(RequestId::from_number(5), None);
 }

@@ -1,9 +1,9 @@
-//! Times and numbers that a connection must keep within.
+//! The time limits and other limits of a connection.
 
 use super::*;
 
 #[test]
-fn a_head_has_its_time_from_its_first_byte_on() {
+fn the_time_of_a_head_begins_with_its_first_byte() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.advance(30 * SECOND);
@@ -22,7 +22,7 @@ fn a_head_has_its_time_from_its_first_byte_on() {
 }
 
 #[test]
-fn a_head_behind_another_request_has_a_time_of_its_own() {
+fn the_time_of_a_pipelined_head_begins_after_the_previous_request() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, &[&get("/wait")[..], b"GET /"].concat());
@@ -35,7 +35,7 @@ fn a_head_behind_another_request_has_a_time_of_its_own() {
 }
 
 #[test]
-fn an_idle_connection_is_closed_without_a_word() {
+fn an_idle_connection_is_closed_without_a_response() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.advance(59 * SECOND);
@@ -50,7 +50,7 @@ fn an_idle_connection_is_closed_without_a_word() {
 }
 
 #[test]
-fn a_handler_has_all_the_time() {
+fn a_handler_has_no_time_limit() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, &get("/wait"));
@@ -66,7 +66,7 @@ fn a_handler_has_all_the_time() {
 }
 
 #[test]
-fn going_from_request_to_request_moves_no_timer() {
+fn further_requests_of_a_connection_move_no_timer() {
     let mut pair = Pair::new();
     let number = pair.connect();
     let first = pair.server.next_deadline();
@@ -79,7 +79,7 @@ fn going_from_request_to_request_moves_no_timer() {
 }
 
 #[test]
-fn an_unread_body_has_its_time() {
+fn an_unread_body_has_a_time_limit() {
     let mut pair = Pair::new();
     let number = pair.connect();
     let all = post("/skip", &pattern(1000));
@@ -90,16 +90,16 @@ fn an_unread_body_has_its_time() {
     }
     assert!(!pair.is_closed(number));
     pair.advance(SECOND);
-    assert!(pair.is_closed(number), "trickling wins no time");
+    assert!(pair.is_closed(number), "single bytes do not extend the limit");
 }
 
 #[test]
-fn a_body_that_is_waited_for_has_to_come_at_its_rate() {
+fn a_body_that_a_handler_reads_must_arrive_at_the_minimum_rate() {
     let mut pair = Pair::new();
     let number = pair.connect();
     let all = post("/echo", &pattern(100_000));
     pair.send(number, &all[..all.len() - 100_000 + 2400]);
-    // Ten seconds, and ten more for 2400 bytes at 240 a second.
+    // Ten seconds, and ten more for 2400 bytes at 240 bytes per second.
     pair.advance(20 * SECOND - 1);
     assert_eq!(pair.log, ["POST /echo"]);
     pair.advance(1);
@@ -107,20 +107,20 @@ fn a_body_that_is_waited_for_has_to_come_at_its_rate() {
 }
 
 #[test]
-fn what_the_handler_does_in_between_is_not_the_clients_time() {
+fn the_time_of_the_handler_between_reads_does_not_count() {
     let mut pair = Pair::new();
     let number = pair.connect();
     let all = post("/wait", &pattern(10));
     pair.send(number, &all[..all.len() - 10]);
     let (id, mut out) = (pair.waiting[0], Vec::new());
-    pair.server.read_body(id, 100, How::Piece, &mut out);
+    pair.server.read_body(id, 100, ReadMode::Piece, &mut out);
     pair.server.wait(id, Interest::Read, pair.clock);
     pair.advance(6 * SECOND);
     pair.send(number, b"a");
     assert_eq!(pair.log[1..], ["Readable"]);
-    pair.server.read_body(id, 100, How::Piece, &mut out);
+    pair.server.read_body(id, 100, ReadMode::Piece, &mut out);
     pair.advance(1000 * SECOND);
-    pair.server.read_body(id, 100, How::Piece, &mut out);
+    pair.server.read_body(id, 100, ReadMode::Piece, &mut out);
     pair.server.wait(id, Interest::Read, pair.clock);
     pair.advance(4 * SECOND - 1);
     assert_eq!(pair.log[1..], ["Readable"]);
@@ -129,7 +129,7 @@ fn what_the_handler_does_in_between_is_not_the_clients_time() {
 }
 
 #[test]
-fn a_peer_that_reads_nothing_is_let_go() {
+fn the_connection_of_a_peer_that_receives_nothing_is_closed() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.take(number, 100);
@@ -138,13 +138,13 @@ fn a_peer_that_reads_nothing_is_let_go() {
     assert!(!pair.is_closed(number));
     pair.take(number, 100);
     pair.advance(30 * SECOND - 1);
-    assert!(!pair.is_closed(number), "one that makes progress stays");
+    assert!(!pair.is_closed(number), "a peer that makes progress stays");
     pair.advance(1);
     assert!(pair.is_closed(number));
 }
 
 #[test]
-fn a_handler_learns_that_its_peer_reads_nothing() {
+fn a_handler_is_informed_that_its_peer_receives_nothing() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, &get("/wait"));
@@ -157,7 +157,7 @@ fn a_handler_learns_that_its_peer_reads_nothing() {
 }
 
 #[test]
-fn the_last_request_of_a_connection_says_so() {
+fn the_last_response_of_a_connection_announces_the_end() {
     let mut pair = Pair::with(Settings { requests: Some(2), ..Settings::default() });
     let number = pair.connect();
     pair.send(number, &get("/"));
@@ -170,23 +170,23 @@ fn the_last_request_of_a_connection_says_so() {
 }
 
 #[test]
-fn a_server_is_full_until_a_connection_leaves() {
+fn a_server_is_full_until_a_connection_closes() {
     let mut pair = Pair::with(Settings { connections: 2, ..Settings::default() });
     let number = pair.connect();
     assert!(!pair.server.is_full());
     pair.connect();
     assert!(pair.server.is_full());
     pair.end(number);
-    assert!(pair.log.is_empty(), "nobody has asked");
+    assert!(pair.log.is_empty(), "no task has asked");
     let number = pair.connect();
-    pair.server.watch();
+    pair.server.notify_next_close();
     pair.end(number);
-    assert_eq!(pair.log, ["room"]);
+    assert_eq!(pair.log, ["connection closed"]);
     assert!(!pair.server.is_full());
 }
 
 #[test]
-fn connections_that_were_idle_for_a_while_make_room() {
+fn idle_connections_are_closed_to_make_room() {
     let mut pair = Pair::new();
     let (fresh, served, busy) = (pair.connect(), pair.connect(), pair.connect());
     pair.send(served, &get("/"));
@@ -205,7 +205,7 @@ fn connections_that_were_idle_for_a_while_make_room() {
 }
 
 #[test]
-fn a_connection_of_which_no_events_will_come_is_closed() {
+fn a_connection_without_events_is_closed() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.wires[number].1.unwatch();
@@ -215,7 +215,7 @@ fn a_connection_of_which_no_events_will_come_is_closed() {
 }
 
 #[test]
-fn an_idle_connection_owns_no_buffer_and_little_else() {
+fn an_idle_connection_owns_no_buffer_and_is_small() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, &post("/echo", &pattern(30_000)));

@@ -1,5 +1,5 @@
-//! The server as a machine: no socket, no Lua, no clock. A wire of memory joins it and a client; the test decides which
-//! bytes have come, how many the peer takes, and what time it is.
+//! Tests of the server as a state machine: no socket, no Lua, no clock. An in-memory connection joins it and a client.
+//! The test decides which bytes arrive, how many the client receives, and what time it is.
 
 mod answers;
 mod bodies;
@@ -13,27 +13,27 @@ use super::*;
 use crate::codec::http1::body::{Incoming, Run};
 use crate::codec::http1::fields::NO_FIELDS;
 use crate::codec::http1::head::Progress;
-use crate::codec::http1::response_head::{self, Asked};
+use crate::codec::http1::response_head::{self, RequestKind};
 use crate::stream::queue::Sent;
 use wire::{Pipe, Wire};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// One server, its connections, and what has happened.
+/// A server, its connections, and what has happened.
 struct Pair {
     server: Server<Pipe>,
     wires: Vec<(ConnectionId, Wire)>,
     clock: Clock,
-    /// Requests that were dispatched and not answered by themselves, in order.
+    /// Requests that were dispatched and are not answered by [`Pair::handle`], in order.
     waiting: Vec<RequestId>,
-    /// Method and path of each request that was dispatched; waits that ended; connections that left.
+    /// Method and path of each dispatched request; ended waits; closed connections.
     log: Vec<String>,
 }
 
-/// What a handler does at once.
+/// What a handler does immediately.
 enum Act {
     Text(Vec<u8>),
-    /// It answers later.
+    /// It responds later.
     Wait,
 }
 
@@ -62,35 +62,35 @@ impl Pair {
         }
     }
 
-    /// A new connection, which is number 0, 1, 2 …
+    /// Opens a connection. Returns its number: 0, 1, 2 …
     fn connect(&mut self) -> usize {
         let (wire, pipe) = wire::pair();
-        let id = self.server.accept(pipe).expect("a name is free");
+        let id = self.server.accept(pipe).expect("an identifier is free");
         self.wires.push((id, wire));
         self.run();
         self.wires.len() - 1
     }
 
-    /// A new connection on which this has come; what it is answered with.
+    /// Opens a connection on which these bytes arrive. Returns the response.
     fn exchange(&mut self, bytes: &[u8]) -> String {
         let number = self.connect();
         self.send(number, bytes);
         self.got(number)
     }
 
-    /// Bytes come in.
+    /// Delivers bytes from the client.
     fn send(&mut self, number: usize, bytes: &[u8]) {
         self.wires[number].1.deliver(bytes);
         self.events(number);
     }
 
-    /// The client ends its side.
+    /// Closes the client's sending side.
     fn end(&mut self, number: usize) {
         self.wires[number].1.end();
         self.events(number);
     }
 
-    /// The client takes so many bytes more.
+    /// Lets the client receive this number of further bytes.
     fn take(&mut self, number: usize, count: usize) {
         self.wires[number].1.take(count);
         self.events(number);
@@ -111,16 +111,16 @@ impl Pair {
         self.run();
     }
 
-    /// Does all that is to be done now.
+    /// Does all the work that there is now.
     fn run(&mut self) {
         loop {
             match self.server.next(self.clock) {
                 Work::Dispatch { id, .. } => self.handle(id),
-                Work::Resume { id, why } => {
-                    assert!(self.waiting.contains(&id), "a wait of nobody");
-                    self.log.push(format!("{why:?}"));
+                Work::Resume { id, reason } => {
+                    assert!(self.waiting.contains(&id), "the request waits");
+                    self.log.push(format!("{reason:?}"));
                 }
-                Work::Room => self.log.push("room".to_string()),
+                Work::ConnectionClosed => self.log.push("connection closed".to_string()),
                 Work::Idle => break,
             }
         }
@@ -128,7 +128,7 @@ impl Pair {
     }
 
     fn handle(&mut self, id: RequestId) {
-        let view = self.server.head(id).expect("its head is there");
+        let view = self.server.head(id).expect("the head is in the input");
         let path = String::from_utf8_lossy(view.head.path(view.bytes)).into_owned();
         let method = String::from_utf8_lossy(view.head.method.of(view.bytes)).into_owned();
         self.server.take_head(id);
@@ -149,13 +149,13 @@ impl Pair {
         }
     }
 
-    /// Answers with the body of a request, once it is there.
+    /// Responds with the body of a request, once it is complete.
     fn echo(&mut self, id: RequestId) {
         let mut body = Vec::new();
-        let read = self.server.read_body(id, 1 << 20, How::Whole, &mut body);
+        let read = self.server.read_body(id, 1 << 20, ReadMode::Whole, &mut body);
         match read {
-            Read::Data => self.answer(id, &body),
-            Read::Pending => {
+            BodyRead::Data => self.answer(id, &body),
+            BodyRead::Pending => {
                 self.server.wait(id, Interest::Read, self.clock);
             }
             other => {
@@ -165,14 +165,14 @@ impl Pair {
         }
     }
 
-    /// Goes on with the echo of the first request that waits for its body.
+    /// Continues the echo of the first request that waits for its body.
     fn echo_on(&mut self) {
         let id = self.waiting[0];
         self.echo(id);
         self.run();
     }
 
-    /// Answers a request, which is over then.
+    /// Responds to a request and ends it.
     fn answer(&mut self, id: RequestId, text: &[u8]) {
         let responded = self.server.respond(id, Response::text(text), self.clock);
         if let Responded::Rest(mut taken) = responded {
@@ -182,17 +182,17 @@ impl Pair {
             }
         }
         self.waiting.retain(|one| *one != id);
-        self.server.end(id, End::Kept);
+        self.server.end(id, RequestEnd::Complete);
     }
 
-    /// Answers the first request that waits.
+    /// Responds to the first request that waits.
     fn answer_first(&mut self, text: &[u8]) {
         let id = self.waiting[0];
         self.answer(id, text);
         self.run();
     }
 
-    /// What the client has got since it asked last.
+    /// Returns the bytes that the client has received since the last call.
     fn got(&mut self, number: usize) -> String {
         String::from_utf8_lossy(&self.wires[number].1.got()).into_owned()
     }
@@ -201,18 +201,18 @@ impl Pair {
         self.wires[number].1.is_closed()
     }
 
-    /// Whether our side is ended, though the connection is not closed.
+    /// Whether the server has closed its sending side, but not the connection.
     fn lingers(&self, number: usize) -> bool {
         self.wires[number].1.is_ended() && !self.is_closed(number)
     }
 }
 
-/// Bytes of a body that are told apart.
+/// Returns the bytes of a body, which differ by position.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| b'a' + (at % 23) as u8).collect()
 }
 
-/// A GET of HTTP/1.1.
+/// Returns a GET request.
 fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes()
 }
@@ -224,26 +224,26 @@ fn post(path: &str, body: &[u8]) -> Vec<u8> {
     all
 }
 
-/// Answers as a client reads them: status and body of each; `heads` tells which are to HEAD. Panics when they are
-/// malformed, or something is left.
+/// Parses responses as a client does: status and body of each. `heads`: which are responses to HEAD. Panics if they are
+/// malformed, or if bytes are left.
 fn answers(mut bytes: &[u8], heads: &[bool]) -> Vec<(u16, Vec<u8>)> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
-        let asked = match heads.get(found.len()) {
-            Some(true) => Asked::Head,
-            _ => Asked::Other,
+        let request = match heads.get(found.len()) {
+            Some(true) => RequestKind::Head,
+            _ => RequestKind::Other,
         };
         let mut fields = Box::new(NO_FIELDS);
         let (limits, mut progress) = ((1 << 16, 100), Progress::default());
-        let parsed = response_head::parse(bytes, asked, limits, &mut progress, &mut fields);
-        let head = parsed.expect("a right answer").expect("a whole head");
+        let parsed = response_head::parse(bytes, request, limits, &mut progress, &mut fields);
+        let head = parsed.expect("not refused").expect("complete");
         bytes = &bytes[head.head_len..];
         if head.status == 100 {
             continue;
         }
         let (mut body, mut data) = (Incoming::new(head.framing), Vec::new());
         loop {
-            match body.next(bytes).expect("a right body") {
+            match body.next(bytes).expect("not refused") {
                 Run::Data { data: run, consume } => {
                     data.extend_from_slice(&bytes[run]);
                     bytes = &bytes[consume..];
@@ -253,7 +253,7 @@ fn answers(mut bytes: &[u8], heads: &[bool]) -> Vec<(u16, Vec<u8>)> {
                     break;
                 }
                 Run::More { .. } => {
-                    assert!(body.end(), "the body is cut");
+                    assert!(body.end(), "the body is complete");
                     break;
                 }
             }

@@ -1,4 +1,4 @@
-//! What holds for any requests, however they are cut, and whoever is slow.
+//! Properties for all requests, however their bytes are split, and with slow clients.
 
 use super::*;
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ fn request() -> impl Strategy<Value = Sent> {
     ]
 }
 
-/// The bytes of a request, and the body of its answer.
+/// Returns the bytes of a request, and the body of its response.
 fn written(sent: &Sent) -> (Vec<u8>, Vec<u8>) {
     match sent {
         Sent::Get(length) => (get(&format!("/len/{length}")), pattern(*length)),
@@ -59,7 +59,7 @@ fn written(sent: &Sent) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
-/// Goes on with whatever waits: bodies that have come, and answers that come late.
+/// Continues all waiting requests: bodies that have arrived, and late responses.
 fn go_on(pair: &mut Pair) {
     for _ in 0..50 {
         let Some(id) = pair.waiting.first().copied() else {
@@ -87,7 +87,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn answers_do_not_depend_on_how_the_bytes_are_cut(
+    fn responses_do_not_depend_on_how_the_bytes_are_split(
         requests in prop::collection::vec(request(), 1..6),
         cuts in prop::collection::vec(1usize..3000, 1..10),
         rooms in prop::collection::vec(1usize..60_000, 1..10),
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_is_answered_or_refused(
+    fn any_bytes_are_answered_or_refused(
         bytes in prop::collection::vec(
             prop_oneof![
                 Just(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec()),
@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn one_that_keeps_the_times_is_never_closed(
+    fn a_client_within_the_time_limits_is_never_closed(
         pauses in prop::collection::vec((0u64..9, 1usize..30), 1..40),
     ) {
         let mut pair = Pair::new();
@@ -170,7 +170,7 @@ proptest! {
         let (mut at, mut begun) = (0, pair.clock.now);
         let length = get("/").len();
         for (seconds, count) in pauses {
-            // A head that is begun is finished within its time.
+            // A head is completed within its time limit.
             let inside = at % length != 0;
             let late = inside && pair.clock.now + seconds * SECOND >= begun + 10 * SECOND;
             let count = if late { length - at % length } else { count };
@@ -190,7 +190,7 @@ proptest! {
 }
 
 #[test]
-fn a_request_that_dribbles_in_costs_no_more_than_its_bytes() {
+fn a_request_that_arrives_byte_by_byte_costs_linear_time() {
     let mut pair = Pair::new();
     let number = pair.connect();
     let body = pattern(2000);

@@ -1,9 +1,9 @@
-//! Requests as they come: order, refusals, persistence.
+//! Requests: order, refusals, keep-alive.
 
 use super::*;
 
 #[test]
-fn a_request_is_answered_as_soon_as_it_has_come() {
+fn a_request_is_answered_as_soon_as_it_is_complete() {
     let mut pair = Pair::new();
     let text = pair.exchange(&get("/"));
     assert_eq!(
@@ -27,7 +27,7 @@ fn a_request_costs_two_system_calls() {
 }
 
 #[test]
-fn pipelined_requests_are_answered_in_order_and_at_once() {
+fn pipelined_requests_are_answered_in_order_with_one_send() {
     let mut pair = Pair::new();
     let all = [get("/len/1"), get("/len/2"), get("/len/3")].concat();
     let number = pair.connect();
@@ -40,7 +40,7 @@ fn pipelined_requests_are_answered_in_order_and_at_once() {
 }
 
 #[test]
-fn a_request_behind_one_that_waits_is_not_begun() {
+fn a_request_after_one_that_waits_is_not_begun() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, &[get("/"), get("/wait"), get("/len/1")].concat());
@@ -48,7 +48,7 @@ fn a_request_behind_one_that_waits_is_not_begun() {
     assert!(pair.got(number).ends_with("\r\n\r\n/"), "flushed before the wait");
     let other = pair.connect();
     pair.send(other, &get("/"));
-    assert!(pair.got(other).ends_with('/'), "another connection goes on");
+    assert!(pair.got(other).ends_with('/'), "another connection continues");
     pair.answer_first(b"late");
     let text = pair.got(number);
     let bodies: Vec<_> = answers(text.as_bytes(), &[]).into_iter().map(|one| one.1).collect();
@@ -56,7 +56,7 @@ fn a_request_behind_one_that_waits_is_not_begun() {
 }
 
 #[test]
-fn what_is_malformed_is_refused_behind_the_answers_before_it() {
+fn a_malformed_request_is_refused_after_the_earlier_responses() {
     for (bytes, status) in [
         (&b"GET / HTTP/1.1\r\n\r\n"[..], 400),
         (b"GET / HTTP/9.9\r\n\r\n", 505),
@@ -78,7 +78,7 @@ fn what_is_malformed_is_refused_behind_the_answers_before_it() {
 }
 
 #[test]
-fn limits_of_the_head_refuse_before_it_is_whole() {
+fn a_head_over_a_limit_is_refused_before_it_is_complete() {
     let mut pair = Pair::new();
     let text = pair.exchange(&[b'a'; 9000]);
     assert_eq!(answers(text.as_bytes(), &[])[0].0, 414);
@@ -87,7 +87,7 @@ fn limits_of_the_head_refuse_before_it_is_whole() {
 }
 
 #[test]
-fn a_refusal_has_a_body_unless_the_request_is_known_to_be_head() {
+fn a_refusal_has_a_body_unless_the_method_is_head() {
     let mut pair = Pair::new();
     let text = pair.exchange(b"HEAD /%zz HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(text.starts_with("HTTP/1.1 400 "), "{text}");
@@ -99,7 +99,7 @@ fn a_refusal_has_a_body_unless_the_request_is_known_to_be_head() {
 }
 
 #[test]
-fn the_connection_persists_as_the_client_asks() {
+fn keep_alive_follows_the_request() {
     for (head, persists, says) in [
         ("HTTP/1.1\r\nHost: a\r\n", true, None),
         ("HTTP/1.1\r\nHost: a\r\nConnection: close\r\n", false, Some("close")),
@@ -117,7 +117,7 @@ fn the_connection_persists_as_the_client_asks() {
 }
 
 #[test]
-fn nothing_behind_the_last_request_is_one() {
+fn bytes_after_the_last_request_are_ignored() {
     let mut pair = Pair::new();
     let close = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let text = pair.exchange(&[&close[..], &get("/len/1")].concat());
@@ -130,7 +130,7 @@ fn nothing_behind_the_last_request_is_one() {
 }
 
 #[test]
-fn a_client_that_ends_its_side_gets_its_answer() {
+fn a_client_that_has_closed_its_side_receives_the_response() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, &get("/wait"));
@@ -143,7 +143,7 @@ fn a_client_that_ends_its_side_gets_its_answer() {
 }
 
 #[test]
-fn a_client_that_leaves_inside_of_a_head_leaves_nothing_behind() {
+fn a_client_that_closes_within_a_head_is_removed() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.send(number, b"GET / HT");
@@ -165,7 +165,7 @@ fn the_heads_of_several_connections_do_not_mix() {
 }
 
 #[test]
-fn a_request_without_a_route_of_its_own_is_to_be_chosen_for() {
+fn a_request_without_a_certain_route_is_left_to_lua() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.wires[number].1.deliver(&get("/nowhere"));
@@ -181,7 +181,7 @@ fn a_request_without_a_route_of_its_own_is_to_be_chosen_for() {
     pair.run();
     for (wraps, chooses) in [(false, false), (true, true)] {
         if wraps {
-            routes.borrow_mut().wrap();
+            routes.borrow_mut().add_middleware();
         }
         pair.wires[number].1.deliver(&get("/"));
         let (id, events) = (pair.wires[number].0, pair.wires[number].1.events());
@@ -197,7 +197,7 @@ fn a_request_without_a_route_of_its_own_is_to_be_chosen_for() {
 }
 
 #[test]
-fn a_kept_head_is_read_again_after_others_were_parsed() {
+fn a_stored_head_is_parsed_again_after_other_heads() {
     let mut pair = Pair::new();
     let number = pair.connect();
     pair.wires[number].1.deliver(&get("/len/7"));
@@ -208,7 +208,7 @@ fn a_kept_head_is_read_again_after_others_were_parsed() {
     };
     let other = pair.connect();
     pair.send(other, b"GET /len/3 HTTP/1.1\r\nHost: b\r\nX: y\r\n\r\n");
-    let view = pair.server.head(id).expect("still there");
+    let view = pair.server.head(id).expect("the head is in the input");
     assert_eq!(view.head.path(view.bytes), b"/len/7");
     assert_eq!(view.section(), b"Host: a\r\n\r\n");
     pair.answer(id, b"x");

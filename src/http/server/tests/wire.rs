@@ -1,4 +1,4 @@
-//! A connection of memory: what the server sees of it, and what the test does at its other end.
+//! An in-memory connection: the server's end, and the test's end.
 
 use super::super::{Interest, Readiness, Transport};
 use crate::stream::queue::{Moved, Sink};
@@ -8,21 +8,21 @@ use std::rc::Rc;
 
 #[derive(Default)]
 struct State {
-    /// What has come and was not read.
+    /// Bytes that have arrived and were not read.
     arrived: Vec<u8>,
     client_ended: bool,
-    /// What was sent, and how much more the client takes; `None`: anything.
+    /// The bytes sent, and how many more the client receives; `None`: all.
     sent: Vec<u8>,
     room: Option<usize>,
-    /// Whether a read may find something, as far as the server knows.
+    /// Whether a read may return data, according to the server.
     readable: bool,
-    /// What it has asked for.
+    /// The requested events.
     asked: Vec<Interest>,
     ended: bool,
     closed: bool,
     broken: bool,
     unwatched: bool,
-    /// System calls.
+    /// The number of system calls.
     calls: usize,
 }
 
@@ -52,49 +52,49 @@ impl Wire {
         state.readable = true;
     }
 
-    /// The client takes so many bytes more and then none.
+    /// Lets the client receive this number of further bytes.
     pub(super) fn take(&self, count: usize) {
         let mut state = self.0.borrow_mut();
         state.room = Some(state.room.unwrap_or(0) + count);
     }
 
-    /// The client takes what comes.
+    /// Lets the client receive everything.
     pub(super) fn take_all(&self) {
         self.0.borrow_mut().room = None;
     }
 
-    /// The next send fails.
+    /// Makes the next send fail.
     pub(super) fn break_off(&self) {
         self.0.borrow_mut().broken = true;
     }
 
-    /// No selector tells of events.
+    /// Makes the connection report no events.
     pub(super) fn unwatch(&self) {
         self.0.borrow_mut().unwatched = true;
     }
 
-    /// What is reported of what was asked for, once.
+    /// Returns the requested events that have occurred, once.
     pub(super) fn events(&self) -> Readiness {
         let mut state = self.0.borrow_mut();
         let readable = !state.arrived.is_empty() || state.client_ended;
         let writable = state.room != Some(0) || state.broken;
         let mut events = Readiness::default();
-        let over = state.client_ended || state.broken;
+        let closed = state.client_ended || state.broken;
         state.asked.retain(|interest| {
-            let due = match interest {
+            let happens = match interest {
                 Interest::Read => readable,
                 Interest::Write => writable,
-                Interest::End => over,
+                Interest::End => closed,
             };
             match interest {
-                Interest::Read => events.read |= due,
-                Interest::Write => events.write |= due,
-                Interest::End => events.over |= due,
+                Interest::Read => events.read |= happens,
+                Interest::Write => events.write |= happens,
+                Interest::End => events.closed |= happens,
             }
-            !due
+            !happens
         });
         if events != Readiness::default() {
-            events.over |= over;
+            events.closed |= closed;
         }
         events
     }
@@ -163,7 +163,7 @@ impl Transport for Pipe {
         }
         room[..count].copy_from_slice(&state.arrived[..count]);
         state.arrived.drain(..count);
-        // A short read says that nothing is left, unless an end follows.
+        // A short read shows that nothing is left, unless the end follows.
         state.readable = count == room.len() || state.client_ended;
         Ok(Moved::Done(count))
     }
@@ -180,7 +180,7 @@ impl Transport for Pipe {
         }
         Ok(())
     }
-    fn is_watched(&self) -> bool {
+    fn is_registered(&self) -> bool {
         !self.0.borrow().unwatched
     }
     fn end_sending(&mut self) -> io::Result<()> {

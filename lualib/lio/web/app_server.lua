@@ -1,0 +1,198 @@
+-- Serves an app's requests on the connections of one listener: the backend of the server that `app:listen` returns (see
+-- lio/net/server.lua). Used by webserver.lua.
+--
+-- Connections, requests and responses are native (`http.server`, see src/http/server). Tasks run `http.serve`, which
+-- calls the handlers. A task serves one request after another; when a handler waits, the task is that handler's, and
+-- another task serves the remaining requests: there is one change of coroutines a round of the loop, not one a request.
+
+local dispatch = require "lio.web.dispatch"
+local exchanges = require "lio.web.exchange"
+local handler_error = require "lio.web.handler_error"
+local http = require "lio.http"
+local watched <const> = require "lio.watched"
+require "lio.web.request"
+local Response <const> = require("lio.web.response").Response
+
+local serve <const> = http.serve
+local setmetatable <const> = setmetatable
+
+-- The selector's bit for "readable".
+local READ <const> = 1
+
+local M = {}
+
+-- Fields: `app`, `driver`, `server` (the native server), `stopping`, `closed`, `socket` (that listens), `on_leave`
+-- (called when a connection has left), `timer`, `idle_task` (a serving task that has ended), `unflushed` (functions to
+-- call before the loop waits, by request), and `exchanges`, by request.
+local AppServer = {}
+AppServer.__index = AppServer
+
+-- Tasks ------------------------------------------------------------------------------------------------
+
+-- What a task serves with: a native dispatcher. As a closing value it closes the connection of a task that is killed
+-- within a request, which no other task would answer.
+local ServingTask = {}
+ServingTask.__index = ServingTask
+
+function ServingTask.__close(task)
+  local id = task.dispatcher:abandon()
+  if id then dispatch.abandon(task.app_server, id) end
+end
+
+-- Serves requests, as a task, until none is ready.
+local function serve_ready(app_server)
+  local task <close> = app_server.idle_task
+    or setmetatable({ app_server = app_server, dispatcher = app_server.server:dispatcher() }, ServingTask)
+  app_server.idle_task = nil
+  serve(task.dispatcher)
+  app_server.idle_task = task
+end
+
+-- The same as one of several tasks that run later: if a handler waits, the next of them serves the remaining requests.
+local function serve_later(app_server)
+  if app_server.server:work_count() > 1 then app_server.driver.scheduler.start(serve_later, app_server) end
+  serve_ready(app_server)
+end
+
+-- Serves the requests that are ready; called outside of tasks, so that a task that is started runs at once, if the
+-- scheduler can do that.
+function AppServer:serve()
+  local scheduler, server = self.driver.scheduler, self.server
+  if not scheduler.starts_at_once then
+    for _ = 1, server:work_count() do scheduler.start(serve_ready, self) end
+  else
+    while server:work_count() > 0 do scheduler.start(serve_ready, self) end
+  end
+end
+
+-- The same, called from a task, in which a task that is started runs later.
+function AppServer:serve_soon()
+  local scheduler = self.driver.scheduler
+  if not scheduler.starts_at_once then return self:serve() end
+  if self.server:work_count() > 0 then scheduler.start(serve_later, self) end
+end
+
+-- The loop ---------------------------------------------------------------------------------------------
+
+-- The loop is about to wait.
+function AppServer:before_wait()
+  local id, before = next(self.unflushed)
+  while id do
+    self.unflushed[id] = nil
+    before()
+    id, before = next(self.unflushed)
+  end
+  local seconds = self.server:flush()
+  if seconds then self.driver.timers:set(self.timer, seconds) end
+  if self.closed then self:leave() end
+end
+
+-- The loop has handled the events of a round.
+function AppServer:after_events()
+  local has_work, needs_accept = self.server:take_events()
+  if needs_accept then self.driver:dispatch(self.socket, READ) end
+  if has_work then self:serve() end
+end
+
+-- The timer has fired.
+function AppServer:expired()
+  if self.server:expire() then self:serve() end
+end
+
+-- The loop forgets a server that has been stopped when its last connection has left.
+function AppServer:leave()
+  if self.server:count() > 0 then return end
+  self.driver:remove_hooks(self)
+  self.driver.timers:free(self.timer)
+end
+
+-- Connections ------------------------------------------------------------------------------------------
+
+function AppServer:count() return self.server:count() end
+
+function AppServer:is_full() return self.server:is_full() end
+
+-- `on_leave` is called when the next connection has left.
+function AppServer:notify_leave() self.server:notify_next_close() end
+
+function AppServer:listen(socket)
+  self.socket = socket
+  self.server:listen(socket)
+end
+
+-- Returns true if it has accepted connections, or has no room for them; false if no peer waits, and the socket is
+-- armed; or nil, message, code.
+function AppServer:accept()
+  local more, message, code = self.server:accept()
+  self:serve_soon()
+  return more, message, code
+end
+
+-- Accepts peers that wait, also without room. Returns whether more may wait.
+function AppServer:accept_waiting()
+  local more = self.server:accept(true)
+  self:serve_soon()
+  return more
+end
+
+function AppServer:admit(c)
+  self.driver:forget(c)
+  self.server:admit(c)
+  self:serve_soon()
+end
+
+-- A connection that a program has taken over has left already.
+function AppServer.release() end
+
+-- Closes a few connections that have had a response and are idle, as the process is out of descriptors: they make room
+-- for peers that wait.
+function AppServer:shed() self.server:shed() end
+
+-- Stopping ---------------------------------------------------------------------------------------------
+
+-- A stop begins: requests that have arrived are answered, then connections close when they are idle.
+function AppServer:stop()
+  self.stopping = true
+  self.server:stop()
+  -- The loop receives what the system has. If another process listens already, clients have the time to learn from a
+  -- response that the connection ends.
+  self.driver:sleep(watched and watched.is_replaced() and 1 or 0.05)
+  self.server:drain()
+  for _, exchange in pairs(self.exchanges) do
+    -- A stream of events does not end by itself.
+    if exchange.event_stream then exchange.event_stream:finish() end
+  end
+  self:serve_soon()
+end
+
+-- A stop ends: tasks that wait on a connection get "closed".
+function AppServer:close()
+  self.server:close()
+  self.closed = true
+  self:serve_soon()
+  self:leave()
+end
+
+-- `new(app, driver)` returns an app server on a driver of `lio.net`.
+function M.new(app, driver)
+  local server = http.server(app.settings, app.routes, driver.selector)
+  local self = setmetatable({
+    app = app, driver = driver, server = server, stopping = false, unflushed = {},
+  }, AppServer)
+  server:set_callbacks {
+    app_server = self,
+    catch = handler_error.catch,
+    handlers = app.handlers,
+    response_class = Response,
+    choose_handler = dispatch.choose_handler,
+    complete = dispatch.complete,
+    fail = dispatch.fail,
+    notify = dispatch.notify,
+  }
+  self.timer = driver.timers:create(self)
+  exchanges.register(self)
+  driver:add_hooks(self)
+  return self
+end
+
+return M

@@ -1,0 +1,187 @@
+-- A part of a multipart form that is a file, as handlers see it: in a temporary file, or still being received
+-- (`on_file`).
+--
+-- Made by web/form.lua, which closes it at the end of the request: a part that was not moved is removed then. A small
+-- one is in memory until its path is requested.
+-- Fields: `name`, `filename` (as the client has sent it), `basename` (safe as the name of a file), `content_type`,
+-- `headers`, `size` (bytes received), `path` (of the temporary file).
+
+local http = require "lio.http"
+local misuse = require "lio.misuse"
+local options = require "lio.options"
+
+-- How many bytes are read or copied at a time, and how many a name in a folder may have.
+local PIECE <const> = 64 * 1024
+local LONGEST <const> = 255
+
+local M = {}
+
+local Part = {}
+Part.__name = "lio.part"
+
+-- Shortens a name at the end of a UTF-8 character; a short extension stays.
+local function shorten(name)
+  if #name <= LONGEST then return name end
+  local extension = name:match("%.[^.]*$") or ""
+  if #extension > 32 then extension = "" end
+  local last = LONGEST - #extension
+  while last > 0 and (name:byte(last + 1) or 0) & 0xC0 == 0x80 do last = last - 1 end
+  return name:sub(1, last) .. extension
+end
+
+-- The last component of a path in the notation of any system, without control characters and surrounding blanks; "file"
+-- if nothing is left.
+local function basename(filename)
+  local name = filename:match("[^/\\]*$"):gsub("[%c\127]", ""):gsub("^%s+", ""):gsub("%s+$", "")
+  if name == "" or name == "." or name == ".." then return "file" end
+  return shorten(name)
+end
+
+local getters = {}
+
+function getters.basename(part) return basename(part.filename) end
+
+function getters.path(part)
+  if part.moved_to then return part.moved_to end
+  part:keep()
+  return (part.file:path())
+end
+
+function Part.__index(part, name)
+  local getter = getters[name]
+  if getter then return getter(part) end
+  return Part[name]
+end
+
+-- `new(form, name, filename, headers)` returns a part that is being received. `form` has the parser and the limits.
+function M.new(form, name, filename, headers)
+  return setmetatable({
+    name = name,
+    filename = filename,
+    headers = headers,
+    content_type = headers["content-type"] or "application/octet-stream",
+    size = 0,
+    form = form,
+    file = false,
+    complete = false, -- all of it was received
+    streamed = false, -- its pieces are read by the handler
+  }, Part)
+end
+
+local function check_open(part, call)
+  if getmetatable(part) ~= Part then misuse.no_colon("part", call) end
+  if part.closed then misuse.raise(("part:%s: the part is closed, as its request has ended"):format(call)) end
+end
+
+-- `part:keep()` returns part. Stores it in a temporary file when it has been received. Raises if the form is refused.
+function Part:keep()
+  check_open(self, "keep")
+  if self.file then return self end
+  if self.complete or self.streamed then misuse.raise "part:keep: the part was read already" end
+  self.form:store(self)
+  return self
+end
+
+-- The next piece of a part that is being received.
+local function next_piece(part)
+  if part.complete then return nil end
+  local piece = part.form:piece()
+  if piece then
+    part.size = part.size + #piece
+  else
+    part.complete = true
+  end
+  return piece
+end
+
+-- `for piece in part:stream() do`: the content in pieces. A part that is being received is read piece by piece, and
+-- not kept.
+function Part:stream()
+  check_open(self, "stream")
+  if not self.file then
+    self.streamed = true
+    return function()
+      check_open(self, "stream")
+      return next_piece(self)
+    end
+  end
+  local offset = 0
+  return function()
+    check_open(self, "stream")
+    local piece, message = self.file:read(offset, PIECE)
+    if not piece then error(message, 2) end
+    offset = offset + #piece
+    return piece ~= "" and piece or nil
+  end
+end
+
+-- `part:read([limit])` returns the content; or nil, reason, status if it is larger than `limit` bytes.
+function Part:read(limit)
+  check_open(self, "read")
+  if limit ~= nil then misuse.check("read", 1, limit, "number") end
+  limit = limit or math.huge
+  local pieces, length = {}, 0
+  if self.complete and self.size > limit then return nil, "the file is larger than allowed", 413 end
+  for piece in self:stream() do
+    length = length + #piece
+    if length > limit then return nil, "the file is larger than allowed", 413 end
+    pieces[#pieces + 1] = piece
+  end
+  return table.concat(pieces)
+end
+
+-- `part:open([mode = "rb"])` returns a file as `io.open` does; or nil, message, code.
+function Part:open(mode)
+  check_open(self, "open")
+  if mode ~= nil then misuse.check("open", 1, mode, "string") end
+  self:keep()
+  local path, message, code = self.moved_to, nil, nil
+  if not path then path, message, code = self.file:path() end
+  if not path then return nil, message, code end
+  return io.open(path, mode or "rb")
+end
+
+-- Copies a part to another file system. Other tasks run meanwhile.
+local function copy(part, path, replace)
+  local target = http.spool(path:match("^(.*/)[^/]*$") or ".")
+  local driver, offset = part.form.driver, 0
+  local ok, message, code
+  repeat
+    local piece
+    piece, message, code = part.file:read(offset, PIECE)
+    if not piece then break end
+    offset = offset + #piece
+    ok, message, code = target:write(piece)
+    if ok and offset % (16 * PIECE) == 0 then driver:sleep(0) end
+  until not ok or piece == ""
+  if ok then ok, message, code = target:link(path, replace) end
+  target:close()
+  return ok, message, code
+end
+
+local OF_MOVE <const> = { replace = options.boolean }
+
+-- `part:move(path [, opts])` returns true: the file has that name and stays. Or nil, message, code: `"exists"` if there
+-- is such a file and `opts.replace` is not set. May be called again for another name.
+function Part:move(path, opts)
+  check_open(self, "move")
+  misuse.check("move", 1, path, "string")
+  local replace = options.check("part:move", 2, opts, OF_MOVE).replace or false
+  self:keep()
+  local ok, message, code = self.file:link(path, replace)
+  if code == "other device" then ok, message, code = copy(self, path, replace) end
+  if not ok then return nil, message, code end
+  self.moved_to = path
+  return true
+end
+
+-- `part:close()`: frees the temporary file before the request ends. Idempotent.
+function Part:close()
+  self.closed = true
+  if self.file then self.file:close() end
+end
+
+-- The metatable of parts.
+M.Part = Part
+
+return M

@@ -1,0 +1,100 @@
+-- What follows when a handler, middleware or `on_error` raises: an entry in the log, and a response.
+--
+-- Called by web/app_server.lua for the outermost function of a request, and by web/middleware.lua for what `next()`
+-- runs. Invariant: the log has one entry per error.
+
+local debug <const> = debug or require "lio.debug"
+local mount_scopes = require "lio.web.mount_scope"
+local texts = require "lio.web.error_text"
+local native <const> = require("lio.http").request
+
+local M = {}
+
+-- `catch(value)`: the message handler for handlers. Returns a caught error: the raised `value`, its `message`, and
+-- `text`, the message with the traceback behind it.
+function M.catch(value)
+  local message = texts.message_of(value)
+  -- Lua cuts a message at a NUL: only the traceback is Lua's.
+  return { value = value, message = message, text = message .. debug.traceback("", 2) }
+end
+
+-- `as_caught(err)` returns the result of an `xpcall` with `catch` as a caught error: if memory is short, Lua returns a
+-- string without calling `catch`.
+function M.as_caught(err)
+  if type(err) ~= "string" then return err end
+  return { value = err, message = err, text = err }
+end
+
+-- `log(req, err)`: writes an entry.
+function M.log(req, err)
+  err = M.as_caught(err)
+  local trace = err.text:sub(#err.message + 1)
+  io.stderr:write("lio: error in ", req.method, " ", texts.on_one_line(req.target), ": ",
+    texts.on_one_line(err.message), trace, "\n")
+end
+
+-- Whether a raised value is the refusal of the body, which the handler has passed on.
+local function is_refusal(refusal, value)
+  if type(value) ~= "string" then return refusal.raised ~= nil and rawequal(refusal.raised, value) end
+  local bare = value:gsub("^[^\n]-:%d+: ", ""):gsub("^request body: ", "")
+  return value == refusal.reason or bare == refusal.reason
+end
+
+-- Removes what the handler has set. Fields that middleware had set before `next()` stay, unless they describe a body.
+local function start_anew(res)
+  local req = res.request
+  res:reset()
+  native.restore_fields(req)
+  native.drop_body_fields(req)
+end
+
+-- `respond_plainly(exchange, req, res, err)`: sets the library's own response to an error.
+function M.respond_plainly(exchange, req, res, err)
+  start_anew(res)
+  res:take(require("lio.web.error_page").for_error(req, err, exchange.app.settings.debug))
+end
+
+-- Calls the app's `on_error`. Returns whether it has set the response.
+local function call_on_error(exchange, req, res, err)
+  local place = mount_scopes.place(req)
+  local on_error = mount_scopes.error_handler(exchange.app, req)
+  if not on_error then return false end
+  res.code = 500
+  local ok, second = xpcall(function()
+    res:take_from("on_error", on_error, on_error(err.value, req, res, err.text))
+  end, M.catch)
+  mount_scopes.restore(req, place)
+  if ok then return res.body ~= nil or res.framing or res.code ~= 500 end
+  M.log(req, second)
+  if native.response_has_begun(exchange.request) then exchange.aborted = true end
+  return exchange.aborted
+end
+
+-- `respond(exchange, req, res, err)`: logs an error and sets the response to it. If the response has begun, the
+-- exchange is aborted: the client sees that the connection is closed early.
+function M.respond(exchange, req, res, err)
+  err = M.as_caught(err)
+  -- `on_file` raised it and `req:form` raised it again: the traceback of the first is the useful one.
+  local upload_error = exchange.upload_error
+  if upload_error and rawequal(upload_error.value, err.value) then err = upload_error end
+  local refusal = exchange.refusal
+  -- A handler that raises because the body was refused is not at fault.
+  if refusal and not is_refusal(refusal, err.value) then refusal = false end
+  if not refusal then M.log(req, err) end
+  res.error = err.value
+  if exchange.taken_over then return end
+  if native.touch(exchange.request, true) then
+    -- What was written before is sent.
+    if not exchange.peer_closed then exchange:send() end
+    exchange.aborted = true
+    return
+  end
+  start_anew(res)
+  if refusal then
+    res.code, res.body = refusal.status, refusal.reason .. "\n"
+  elseif not call_on_error(exchange, req, res, err) then
+    M.respond_plainly(exchange, req, res, err)
+  end
+end
+
+return M

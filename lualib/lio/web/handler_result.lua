@@ -1,0 +1,122 @@
+-- What a handler returned, as its response: a body, a status, headers, in one of a few orders. The methods of
+-- responses that web/response_sending.lua, web/middleware.lua and web/handler_error.lua call.
+--
+-- Invariant: a handler that has begun to send, or has taken over the connection, may return anything.
+
+local debug <const> = debug or require "lio.debug"
+local classes = require "lio.web.response_class"
+local exchanges = require "lio.web.exchange"
+local http = require "lio.http"
+
+local native <const> = http.request
+local existing_exchange <const> = exchanges.existing
+local check_open <const> = classes.check_open
+local Response <const> = classes.Response
+
+-- What a handler may return, for the error that shows what it returned instead.
+local FORMS <const> = "a body (string, table or function), or: body, status; body, headers; body, status, headers; "
+  .. "status; status, body; status, body, headers; nothing"
+
+local function is_status(value)
+  return math.type(value) == "integer" and value >= 200 and value <= 599
+end
+
+local function is_body(value)
+  local kind = type(value)
+  return kind == "string" or kind == "table" or kind == "function"
+end
+
+-- The status, body and headers in values that have one of the FORMS, of which the first is not nil; each of the three
+-- is nil if it is absent. Returns true before them, or false for other values.
+local function parse(res, a, b, c, ...)
+  if ... ~= nil or c ~= nil and type(c) ~= "table" then return false end
+  if is_status(a) then
+    -- `return 404, res`: with the body that was set.
+    if b == nil or rawequal(b, res) then return true, a, nil, c end
+    return is_body(b), a, b, c
+  end
+  if not is_body(a) or rawequal(a, res) then return false end
+  if b == nil or is_status(b) then return true, b, a, c end
+  return type(b) == "table" and c == nil, nil, a, b
+end
+
+-- Where a function, or the function of a callable table, is in its file.
+local function location_of(f)
+  local meta = type(f) == "table" and getmetatable(f)
+  if type(meta) == "table" then f = meta.__call end
+  if type(f) ~= "function" then return "" end
+  local info = debug.getinfo(f, "S")
+  return info.what == "C" and "" or (" (%s:%d)"):format(info.short_src, info.linedefined)
+end
+
+-- Raises for values that have none of the FORMS. Arguments as for `take`.
+local function refuse(res, role, f, ...)
+  local req = res.request
+  local entry = exchanges.app_server_of(res).app.entries[http.head.route(req)]
+  local values, shown = table.pack(...), {}
+  while values[values.n] == nil do values.n = values.n - 1 end
+  for index = 1, values.n do
+    local value = values[index]
+    shown[index] = rawequal(value, res) and "res" or type(value) == "number" and tostring(value) or type(value)
+  end
+  if not f and entry then role = ("%s of %s %s"):format(role, req.method, entry.pattern) end
+  error(("the %s%s returned (%s); expected %s"):format(
+    role, location_of(f or entry and entry.origin), table.concat(shown, ", "), FORMS), 0)
+end
+
+local function set_headers(res, headers)
+  for name, value in pairs(headers) do
+    if type(name) ~= "string" then error("header: a name must be a string, not a " .. type(name), 0) end
+    if type(value) ~= "table" then value = { value } end
+    res:header(name, nil)
+    for _, one in ipairs(value) do res:add_header(name, one) end
+  end
+end
+
+-- Sets what `f` returned: nothing, `res` itself, or one of the FORMS. `role` is what `f` is, such as "middleware"; `f`
+-- is nil for the handler of the route.
+local function take(res, role, f, a, b, c, ...)
+  local exchange = existing_exchange(res)
+  if res.framing or exchange and exchange.taken_over then return end
+  if a == nil then
+    if b == nil and c == nil then return end
+    -- `return req:body()` and `return res:file(path)` may return nil and a reason. The response is set by then.
+    if res.code or res.body ~= nil or exchange and (exchange.refusal or exchange.aborted) then return end
+  elseif rawequal(a, res) and b == nil and c == nil then
+    return
+  end
+  check_open(res, "return")
+  local ok, status, body, headers = parse(res, a, b, c, ...)
+  if not ok then refuse(res, role, f, a, b, c, ...) end
+  if status then
+    res.code = status
+    res.body = res.body or ""
+  end
+  if headers then set_headers(res, headers) end
+  if type(body) == "table" then
+    res:json(body)
+  elseif body then
+    res.body = body
+    if res.content_type then res.content_type = nil end
+  end
+end
+
+-- `res:take(…)`: sets what a function of the library returned.
+function Response:take(...)
+  return take(self, "handler", nil, ...)
+end
+
+-- `res:take_from(role, f, …)`: sets what `f` returned.
+Response.take_from = take
+
+-- If the request's body was refused and the handler has set no response, the refusal is the response.
+function Response:take_refusal()
+  local exchange = existing_exchange(self)
+  local refusal = exchange and exchange.refusal
+  if refusal and self.body == nil and self.code == nil and not self.framing then
+    self.code, self.body = refusal.status, refusal.reason .. "\n"
+    native.drop_body_fields(self.request)
+  end
+end
+
+return { take = take }

@@ -1,0 +1,195 @@
+-- `app:listen`, `app:server` and `app:run`: reads the address, listens, and serves an app, by one worker or several.
+-- Called by webserver.lua.
+
+local app_servers = require "lio.web.app_server"
+local drivers = require "lio.net.driver"
+local misuse = require "lio.misuse"
+local options = require "lio.options"
+
+local M = {}
+
+local LISTEN_OPTIONS <const> = {
+  addr = options.string,
+  backlog = options.integer(0, 2147483647),
+  reuseport = options.boolean,
+  v6only = options.boolean,
+  mode = options.integer(0, 511),
+}
+
+-- `module` and `args` are for `lio serve`.
+local RUN_OPTIONS <const> = {
+  workers = options.integer(1, 1024),
+  watchdog = options.seconds_from_0,
+  module = options.string,
+  args = options.table,
+}
+for name, rule in pairs(LISTEN_OPTIONS) do RUN_OPTIONS[name] = rule end
+
+-- Addresses --------------------------------------------------------------------------------------------
+
+-- Reads `port`, `"addr:port"`, `"[v6]:port"` or `"unix:/path"`. Returns an address, or a socket that listens, and a
+-- port.
+local function parse_address(call, where, opts)
+  if type(where) == "userdata" then
+    misuse.check_kind(call, where, "port or address")
+    return where
+  end
+  if type(where) == "number" then
+    misuse.check_port(call, 1, where)
+    return opts.addr or "127.0.0.1", where
+  end
+  if type(where) ~= "string" then misuse.argument(call, 1, "port or address", where) end
+  if opts.addr then
+    misuse.raise(("app:%s: option 'addr' goes with a port, and not with the address '%s'"):format(call, where))
+  end
+  if where:match "^unix:." then return where, nil end
+  local addr, port = where:match("^%[([%x:.%%]+)%]:(%d+)$")
+  if not addr then addr, port = where:match("^([^:]+):(%d+)$") end
+  port = math.tointeger(tonumber(port))
+  if not addr or port > 65535 then
+    misuse.raise(("app:%s: cannot read the address '%s', which would be as in 127.0.0.1:8080"):format(call, where))
+  end
+  return addr, port
+end
+
+-- Returns ip, port, family that a listener, or a socket that listens, is bound to.
+local function bound_to(listening)
+  local where = listening.address and { listening:address() } or { listening:info("socket"):value() }
+  return table.unpack(where, 1, 3)
+end
+
+-- The same as a URL.
+local function url_of(listening)
+  local ip, port, family = bound_to(listening)
+  if family == "unix" then return "unix:" .. tostring(ip) end
+  local host = ip:find(":", 1, true) and "[" .. ip .. "]" or ip
+  return ("http://%s:%d/"):format(host, port)
+end
+
+local function is_loopback(listening)
+  local ip, _, family = bound_to(listening)
+  return family == "unix" or ip == "::1" or ip:find "^127%." ~= nil or ip:find "^::ffff:127%." ~= nil
+end
+
+-- Warns if other machines can reach error pages with tracebacks.
+local function warn_of_debug(app, listening)
+  if not app.settings.debug or is_loopback(listening) then return end
+  io.stderr:write("lio: warning: debug = true shows tracebacks and source lines to every client that reaches ",
+    url_of(listening), "\n")
+end
+
+local function cannot_listen(addr, port, message)
+  return ("cannot listen on %s: %s"):format(port and tostring(addr) .. ":" .. port or tostring(addr), message)
+end
+
+-- Listening --------------------------------------------------------------------------------------------
+
+-- The driver of the network, after a check that a loop runs it.
+local function driver_for(call)
+  local driver = drivers.of(require("lio.net").instance)
+  driver:check_loop("app:%s", call)
+  return driver
+end
+
+-- Returns the server that serves an app on a listener, and its backend.
+local function serve(app, driver, listener)
+  local app_server = app_servers.new(app, driver)
+  local server = driver:serve(listener, app_server)
+  table.insert(app.servers, server)
+  return server, app_server
+end
+
+-- The options of `net.listen` among those of `app:listen` and `app:run`.
+local function net_options(opts)
+  return { backlog = opts.backlog, reuseport = opts.reuseport, v6only = opts.v6only, mode = opts.mode }
+end
+
+local function listen(app, call, where, opts)
+  local driver = driver_for(call)
+  local addr, port = parse_address(call, where, opts)
+  local listener, message = driver.net.listen(addr, port, net_options(opts))
+  if not listener then return nil, cannot_listen(addr, port, message) end
+  local server, app_server = serve(app, driver, listener)
+  listener.on_exhausted = function() app_server:shed() end
+  server.url = url_of(listener)
+  -- Of several workers, the VM that started them has warned.
+  if not M.worker() then warn_of_debug(app, listener) end
+  return server
+end
+
+-- `listen(app, where, opts)`: `app:listen`.
+function M.listen(app, where, opts)
+  return listen(app, "listen", where, options.check("app:listen", 2, opts, LISTEN_OPTIONS))
+end
+
+-- `server(app)`: `app:server`.
+function M.server(app)
+  return (serve(app, driver_for "server"))
+end
+
+-- Running ----------------------------------------------------------------------------------------------
+
+-- `worker()`: `web.worker`.
+function M.worker()
+  local workers = package.loaded["lio.web.workers"]
+  local assignment = workers and workers.assignment
+  if not assignment then return nil end
+  return assignment.index, assignment.count
+end
+
+local function announce(url)
+  io.stdout:write("lio: serving ", url, "\n")
+  io.stdout:flush()
+end
+
+local function start_workers(app, where, opts)
+  local loop = require "lio.loop"
+  if loop.drives() then
+    misuse.raise "app:run: several workers are started by a program's main chunk, not inside of a loop or a service"
+  end
+  local addr, port = parse_address("run", where, opts)
+  local ok, message = require("lio.web.workers").start {
+    addr = addr,
+    port = port,
+    listen = net_options(opts),
+    count = opts.workers,
+    module = opts.module,
+    args = opts.args,
+    grace = app.grace or loop.grace,
+    watchdog = opts.watchdog,
+    on_listening = function(socket)
+      announce(url_of(socket))
+      warn_of_debug(app, socket)
+    end,
+  }
+  if not ok then misuse.raise(cannot_listen(addr, port, message)) end
+end
+
+-- Serves until the loop stops. `on_listening(server)` is called when the app listens.
+local function run_here(app, where, opts, on_listening)
+  local loop = require "lio.loop"
+  local server, message = listen(app, "run", where, opts)
+  if not server then misuse.raise(message) end
+  -- A program that reads the address from standard output may send a signal at once.
+  local _ <close> = not loop.is_running() and assert(require("lio.signal").hold("SIGINT", "SIGTERM")) or nil
+  on_listening(server)
+  if loop.is_running() then return server:wait() end
+  loop.grace = app.grace or loop.grace
+  return loop.run(server.wait, server)
+end
+
+-- `run(app, where, opts)`: `app:run`.
+function M.run(app, where, opts)
+  opts = options.check("app:run", 2, opts, RUN_OPTIONS)
+  driver_for "run"
+  if (opts.workers or 1) == 1 then
+    return run_here(app, where, opts, function(server) announce(server.url) end)
+  end
+  local workers = require "lio.web.workers"
+  local is_worker, socket = workers.next_socket()
+  if not is_worker then return start_workers(app, where, opts) end
+  -- Another call of `run` is for the VM that started the workers, or has ended.
+  if socket then return run_here(app, socket, opts, workers.serve_with) end
+end
+
+return M

@@ -1,0 +1,36 @@
+-- The class of responses, and the checks that its methods begin with. The methods are in web/response.lua (what a
+-- handler sets), web/handler_result.lua (what it returns) and web/response_sending.lua.
+--
+-- A response has these fields; the native server keeps its header fields.
+--   request       the request; the functions of `http.request` take it
+--   code          its status, nil until one is set
+--   body          a string, a function that returns pieces, or an open file with its ranges in `file_parts`
+--   content_type  of the body, if no header names it; false: the body is sent without a type
+--   trailers      the lines of its trailer fields
+--   error         the value that the handler raised
+-- Once it has begun: `sent_code`; `framing` of its body ("length", "chunked", "close", or "none" for no body);
+-- `unwritten`, how many bytes of its Content-Length are to come; and `encoder`, which compresses what is written.
+
+local misuse = require "lio.misuse"
+local native <const> = require("lio.http").request
+
+local Response = { __name = "lio.response" }
+Response.__index = Response
+
+local M = { Response = Response }
+
+-- Raises unless `res` is a response. `call` is the method's name.
+local function check_self(res, call)
+  if getmetatable(res) ~= Response then misuse.no_colon("res", call) end
+end
+M.check_self = check_self
+
+-- Raises if the response has begun. `special`: after this call only `Response:finish` can complete the response.
+function M.check_open(res, call, special)
+  check_self(res, call)
+  if native.touch(res.request, special) or res.framing then
+    misuse.raise(("res:%s: the response has begun already"):format(call))
+  end
+end
+
+return M

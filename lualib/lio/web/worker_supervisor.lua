@@ -1,0 +1,26 @@
+-- A service that keeps the system of web/workers.lua running until its last worker has ended, and ends it then,
+-- whatever other services exist. If a worker is blocked, by an endless loop for example, it requests the others to
+-- accept connections for that one. Argument: the number of workers, whose addresses follow root's.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+local count = ...
+
+local ROOT <const> = 1
+
+-- The scheduler calls this when a worker has not returned to its loop for a while, and when it has returned.
+core.system_calls().held = function(id, is_blocked)
+  local index = id - ROOT
+  if index < 1 or index > count then return end
+  for i = 1, count do
+    if i ~= index then ltask.send(ROOT + i, "accept_for", index, is_blocked) end
+  end
+end
+core.held_reader()
+
+ltask.fork(function()
+  for i = 1, count do pcall(ltask.call, ROOT + i, "ended") end
+  ltask.send(ROOT, "quit_ltask")
+end)
+
+return {}

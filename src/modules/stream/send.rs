@@ -1,0 +1,95 @@
+//! `send` of a connection, and `put`, which does not wait.
+
+use super::connection::{self, Connection};
+use super::failure::{Code, Failed};
+use super::queued::{queue, returned};
+use crate::lua::{Argument, Call, Failure, Fault, Function, Next, Stack, results, then, upvalue};
+use crate::stream::Stream;
+
+/// The Lua function that sends the rest, an upvalue after the tasks and the one that queues.
+const REST: i32 = upvalue(3);
+
+/// The most strings of one `put` that are gathered on the stack.
+const FEW: usize = 8;
+
+/// `s:put(sent, data, …)`: sends the queue and the strings, of which `sent` bytes were sent before. Returns `true` if
+/// the system has accepted everything; the new `sent` if it would block or other tasks must run first, with the stream
+/// armed; or `nil, message, sent, code`.
+pub(super) const PUT: Function = Function::new(put);
+
+/// `c:send(data, …)`, as `net.send`: returns `true`, or `nil, message, sent, code`.
+pub(super) const SEND: Function = Function::new(send);
+
+results! {
+    /// The result of a `send`.
+    pub(super) enum Sent {
+        Done(bool),
+        /// The number of bytes sent so far; the stream is armed.
+        Part(i64),
+        Failed(Failed<i64>),
+    }
+}
+
+fn put(call: &mut Call<'_>) -> Result<Sent, Fault> {
+    let (stream, stack) = call.object_and_stack::<Connection>(1)?;
+    let sent = stack.integer_in(2, 0..=i64::MAX, "sent")? as usize;
+    put_strings(stream, stack, 3, sent).map_err(|fault| fault.shifted(-1))
+}
+
+fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
+    let (stream, stack) = connection::of_call(call, "send")?;
+    if stream.turns.writes {
+        return queue(call);
+    }
+    match put_strings(stream, stack, 2, 0).map_err(|fault| fault.in_call("send", 0))? {
+        Sent::Part(sent) => {
+            let count = call.count();
+            call.push(Argument(REST))?;
+            call.push(Argument(1))?;
+            call.push(sent)?;
+            for index in 2..=count {
+                call.push(Argument(index))?;
+            }
+            Ok(Next::call(count + 1, then(returned), 0))
+        }
+        sent => Ok(Next::returns(sent)),
+    }
+}
+
+/// Sends the queue and the strings from argument `first` on, of which `sent` bytes were sent before. Argument numbers
+/// in errors are those of `net.send`, where the first string is argument 2.
+#[inline]
+fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) -> Result<Sent, Fault> {
+    let last = stack.count();
+    let count = (last + 1 - first).max(0) as usize;
+    let one: [&[u8]; 1];
+    let mut few: [&[u8]; FEW];
+    let many: Vec<&[u8]>;
+    let pieces = if count == 1 {
+        one = [stack.bytes(last)?];
+        &one[..]
+    } else if count <= FEW {
+        few = [&[]; FEW];
+        for (piece, index) in few.iter_mut().zip(first..=last) {
+            *piece = stack.bytes(index)?;
+        }
+        &few[..count]
+    } else {
+        many = (first..=last).map(|index| stack.bytes(index)).collect::<Result<_, _>>()?;
+        &many[..]
+    };
+    if stream.is_closed() {
+        return Ok(Sent::Failed(Failed::code(Code::Closed, sent as i64)));
+    }
+    // Without strings the call only flushes the queue, and the caller may not call again.
+    let begun = if sent == 0 && count > 0 { stream.begin_message() } else { Ok(true) };
+    let done = match begun {
+        Ok(true) => stream.send(pieces, &mut sent),
+        other => other,
+    };
+    Ok(match done {
+        Ok(true) => Sent::Done(true),
+        Ok(false) => Sent::Part(sent as i64),
+        Err(error) => Sent::Failed(Failed::system(Failure::io("send", &error), sent as i64)),
+    })
+}

@@ -1,0 +1,156 @@
+-- bee.select: numbers of descriptors, closed descriptors, and calls inside of the loop. The first comment of a test is
+-- what bee.lua did.
+
+local t = require "tests.kit"
+require "lio"
+local select_ = require "bee.select"
+local socket = require "bee.socket"
+local loopback = require "tests.kit.loopback"
+
+local READ <const> = select_.SELECT_READ
+local events = loopback.events
+
+-- Opens descriptors until one has at least the number `least`; all of them are in the list.
+local function up_to(least)
+  local list = {}
+  repeat
+    local s = assert(socket.create "udp")
+    list[#list + 1] = s
+  until loopback.number(s:handle()) >= least
+  return setmetatable(list, { __close = function()
+    for _, s in ipairs(list) do s:close() end
+  end })
+end
+
+-- They do not fit into an fd_set: their events were lost at 100 % CPU, or the process crashed.
+t.test("descriptors from 1024 on have events, and an idle wait uses no CPU", function()
+  local fill <close> = up_to(1020)
+  local ends = {}
+  local s <close> = select_.create()
+  for i = 1, 20 do
+    local a, b = socket.pair()
+    ends[i] = { a, b }
+    s:event_add(b, READ, i)
+  end
+  t.ok(loopback.number(ends[20][2]:handle()) > 1024)
+  t.eq(events(s, 10), {})
+  for i = 1, 20 do
+    ends[i][1]:send "x"
+    t.eq(events(s, 5000), { [i] = READ })
+    ends[i][2]:recv()
+  end
+  local cpu = os.clock()
+  t.eq(events(s, 500), {})
+  t.ok(os.clock() - cpu < 0.05, "idle burns CPU")
+  for _, pair in ipairs(ends) do pair[1]:close() pair[2]:close() end
+  t.ok(#fill > 0)
+end)
+
+-- It counted as "none": it was never reported, and the wait did not block.
+t.test("descriptor 0 has events", function()
+  local path = t.write(t.tmp() .. "/zero.lua", [[
+    require "lio"
+    local select_ = require "bee.select"
+    local s = select_.create()
+    assert(s:event_add(0, select_.SELECT_READ, "zero"))
+    for udata, events in s:wait(10000) do print(udata, events) end
+    assert(s:event_del(0))
+    assert(s:event_add(io.stdin, select_.SELECT_READ, "stdin"))
+    for udata, events in s:wait(10000) do print(udata, events) end
+    print(io.read "a")
+  ]])
+  local result = t.run("echo hello | " .. t.lio() .. " " .. path)
+  t.eq(result.out, "zero\t1\nstdin\t1\nhello\n\n", result.err)
+end)
+
+-- event_del of another ready descriptor ended the loop: one event of four was delivered.
+t.test("event_del of another descriptor in the loop keeps the rest of the events", function()
+  local s <close> = select_.create()
+  local ends = {}
+  for i = 1, 4 do
+    local a, b = socket.pair()
+    ends[i] = { a, b }
+    s:event_add(b, READ, i)
+    a:send "x"
+  end
+  local delivered, deleted = 0, nil
+  for i in s:wait(5000) do
+    delivered = delivered + 1
+    t.ok(i ~= deleted)
+    if not deleted then
+      deleted = i % 4 + 1
+      s:event_del(ends[deleted][2])
+    end
+  end
+  t.eq(delivered, 3)
+  for _, pair in ipairs(ends) do pair[1]:close() pair[2]:close() end
+end)
+
+-- A wait inside the loop ended the outer loop without an error.
+t.test("a nested wait raises, and the outer loop continues", function()
+  local s <close> = select_.create()
+  local ends = {}
+  for i = 1, 4 do
+    local a, b = socket.pair()
+    ends[i] = { a, b }
+    s:event_add(b, READ, i)
+    a:send "x"
+  end
+  local delivered = 0
+  for _ in s:wait(5000) do
+    delivered = delivered + 1
+    t.raises("inside the loop", s.wait, s, 0)
+  end
+  t.eq(delivered, 4)
+  for _, pair in ipairs(ends) do pair[1]:close() pair[2]:close() end
+end)
+
+-- Every wait raised EBADF.
+t.test("a descriptor that was closed without event_del is forgotten", function()
+  local s <close> = select_.create()
+  local handle, a = loopback.foreign()
+  local b, c = socket.pair()
+  s:event_add(handle, READ, "gone")
+  s:event_add(c, READ, "there")
+  a:send "x"
+  t.eq(events(s, 5000), { gone = READ })
+  loopback.close(handle)
+  b:send "x"
+  for _ = 1, 3 do t.eq(events(s, 5000), { there = READ }) end
+  t.is_nil(s:event_mod(handle, READ), "it was forgotten")
+  a:close() b:close() c:close()
+end)
+
+-- The old udata was reported.
+t.test("a descriptor number that is used again has no registration", function()
+  local s <close> = select_.create()
+  local handle, a = loopback.foreign()
+  s:event_add(handle, READ, "old")
+  a:send "x"
+  t.eq(events(s, 5000), { old = READ })
+  loopback.close(handle)
+  local successor, b = loopback.foreign()
+  t.ok(successor == handle, "the number is used again")
+  b:send "y"
+  t.eq(events(s, 30), {}, "the successor is not registered")
+  t.ok(s:event_add(successor, READ, "new"))
+  t.eq(events(s, 5000), { new = READ })
+  s:event_del(successor)
+  loopback.close(successor)
+  a:close() b:close()
+end)
+
+-- It returned true, and the event ended the iteration.
+t.test("event_mod of an unknown descriptor fails and registers nothing", function()
+  local s <close> = select_.create()
+  local a, b = socket.pair()
+  local c, d = socket.pair()
+  t.eq({ s:event_mod(b, READ) }, { nil, "event_mod: descriptor is not registered", "not found" })
+  s:event_add(d, READ, "d")
+  a:send "x"
+  c:send "x"
+  t.eq(events(s, 5000), { d = READ })
+  a:close() b:close() c:close() d:close()
+end)
+
+t.finish()

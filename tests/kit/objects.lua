@@ -1,0 +1,225 @@
+-- Makes an object of each kind of the library, in a state in which its methods have work to do. Called by the generated
+-- suites (panics, reentry_generated), which find the methods in metatables. They fail if a kind has no maker.
+
+local t = require "tests.kit"
+local reentry = require "tests.kit.reentry"
+local compress = require "lio.compress"
+local file = require "lio.file"
+local http = require "lio.http"
+local lio = require "lio"
+local outlet = require "lio.outlet"
+local resolver = require "lio.resolver"
+local signal = require "lio.signal"
+local socket = require "lio.socket"
+local timer = require "lio.timer"
+
+local M = {}
+
+local REQUEST <const> = "POST /a%20b?c=d HTTP/1.1\r\nHost: a\r\nCookie: e=f\r\nTransfer-Encoding: chunked\r\n\r\n"
+  .. "5\r\nhello\r\n0\r\nTrailer: g\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+local function answers()
+  local s, far, sel = reentry.connection()
+  far:send "HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 5\r\n\r\nhello"
+  local a = http.responses(s, 100000, 100)
+  a:expect(false)
+  return a, function() reentry.close(s, far, sel) end
+end
+
+local dir
+local function folder()
+  if not dir then
+    dir = t.tmp()
+    t.write(dir .. "/a", ("text"):rep(1000))
+  end
+  return dir
+end
+
+-- By the name of the kind: a function that returns an object, and a function that closes the objects it needs.
+M.makers = {
+  ["lio.compress.encoder"] = function() return compress.encoder "gzip" end,
+  ["lio.compress.decoder"] = function()
+    local decoder = compress.decoder "gzip"
+    decoder:write(compress.encoder "gzip":finish(("text"):rep(1000)))
+    return decoder
+  end,
+  ["lio.connection"] = function()
+    local s, far, sel = reentry.connection()
+    far:send(("line\n"):rep(1000))
+    return s, function() reentry.close(s, far, sel) end
+  end,
+  ["lio.endpoint"] = function() return socket.endpoint("inet", "127.0.0.1", 80) end,
+  ["lio.file"] = function() return assert(file.open(folder() .. "/a")) end,
+  ["lio.folder"] = function() return assert(file.folder(folder())) end,
+  ["lio.http.answer"] = function()
+    local a, close = answers()
+    return select(2, a:head()), close
+  end,
+  ["lio.http.responses"] = answers,
+  ["lio.request"] = function()
+    local routes = http.routes()
+    routes:add("POST", "/:name")
+    return reentry.request(routes, REQUEST)
+  end,
+  ["lio.http.dispatcher"] = function()
+    local server, close = reentry.server(http.routes(), REQUEST)
+    return server:dispatcher(), close
+  end,
+  ["lio.http.server"] = function() return reentry.server(http.routes(), REQUEST) end,
+  ["lio.http.multipart"] = function()
+    local m = http.multipart("multipart/form-data; boundary=b", 10, 10000)
+    for name in ("one two"):gmatch "%a+" do
+      m:feed("--b\r\nContent-Disposition: form-data; name=" .. name .. "\r\nX: y\r\n\r\n" .. ("z"):rep(1000) .. "\r\n")
+    end
+    m:feed "--b--\r\n"
+    m:finish()
+    return m
+  end,
+  ["lio.http.routes"] = function()
+    local routes = http.routes()
+    routes:add("GET", "/:a<%d+>/:b")
+    return routes
+  end,
+  ["lio.http.site"] = function() return http.site(file.folder(folder()), false, true, "max-age=1") end,
+  ["lio.http.spool"] = function()
+    local spool = http.spool(folder())
+    spool:write(("x"):rep(1000))
+    return spool
+  end,
+  ["lio.outlet"] = function()
+    local s, far, sel = reentry.connection()
+    return outlet.find(s:outlet()), function() reentry.close(s, far, sel) end
+  end,
+  ["lio.resolver"] = function()
+    local sel = lio.create()
+    local r = resolver.new(sel:waker())
+    for i = 1, 2 do
+      r:query("127.0.0." .. i)
+      for _ in sel:wait(10) do end -- luacheck: ignore 542
+    end
+    return r, function() sel:close() end
+  end,
+  ["lio.selector"] = function()
+    local sel = lio.create()
+    local near, far = socket.pair()
+    far:send "x"
+    sel:event_add(near, 1, { "udata" })
+    return sel, function() reentry.close(near, far, sel) end
+  end,
+  ["lio.selector loop"] = function()
+    local sel = lio.create()
+    local near, far = socket.pair()
+    far:send "x"
+    sel:event_add(near, 1)
+    -- From the first wait on, the selector makes a guard for each loop over its events.
+    local function leave() for _ in sel:wait(1) do break end end
+    local guard
+    for _ = 1, 3 do
+      leave()
+      guard = select(4, sel:wait(0))
+    end
+    return guard, function() reentry.close(near, far, sel) end
+  end,
+  ["lio.signals"] = function()
+    local signals = signal.open "SIGUSR2"
+    return signals, function() signals:close() end
+  end,
+  ["lio.socket"] = function()
+    local near, far = socket.pair()
+    far:send(("x"):rep(1000))
+    return near, function() reentry.close(near, far) end
+  end,
+  ["lio.timers"] = function()
+    local timers = timer.new()
+    for i = 1, 4 do timers:add(0, i) end
+    return timers
+  end,
+  ["lio.waker"] = function()
+    local sel = lio.create()
+    return sel:waker(), function() sel:close() end
+  end,
+}
+
+-- Kinds whose objects programs never get: internal objects of a VM.
+M.internal = {
+  ["lio.probe"] = true,
+  ["lio.store"] = true,
+  ["lio.task.core"] = true,
+}
+
+-- The arguments that calls are tried with; `self` is replaced by the object, `far` by one of another kind.
+local ARGUMENTS <const> = {
+  {},
+  { 1 },
+  { 3, "text" },
+  { "line" },
+  { "text", "a", "b", "c" },
+  { 12345.5, 67.5 },
+  { 200, "text/plain", "body", { "A", "1", "B", 2 } },
+  { "GET", "/x/:y", { 1, 2 } },
+  { "self", 1, "self" },
+  { {}, {}, {} },
+  { function() return 1 end, function() return 2 end },
+}
+
+-- Arguments for calls that would otherwise block the thread or end the process.
+local ONLY <const> = {
+  wait = { { 0 } },
+  _select_wait = { { 0 } },
+  _epoll_wait = { { 0 } },
+  link = { {}, { {} }, { "/dev/null/no folder" } },
+  bind = { {}, { {} }, { "/dev/null/no folder" } },
+  _bind_over = { {}, { {} }, { "/dev/null/no folder" } },
+  recvfrom = { { 10 } },
+  detach = {},
+}
+
+-- The lists of arguments that the method `name` of `object` is tried with.
+function M.arguments(name, object)
+  local list = {}
+  for i, one in ipairs(ONLY[name] or ARGUMENTS) do
+    local copy = { n = #one }
+    for j, value in ipairs(one) do copy[j] = value == "self" and object or value end
+    list[i] = copy
+  end
+  return list
+end
+
+-- The names of the kinds, as the sources declare them.
+function M.kinds()
+  local names, sources = {}, t.quote(t.root .. "src")
+  local list = io.popen("grep -rh --include=*.rs \"const NAME: &'static str\" " .. sources)
+  local text = list:read "a"
+  list:close()
+  for name in text:gmatch "str = \"([^\"]+)\"" do
+    -- The kinds of the core's unit tests have other names.
+    if name:find "^lio" or name:find "^ltask" then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return names
+end
+
+-- Calls `visit(name, make, methods)` for each kind, with its methods and metamethods by name.
+function M.each(visit)
+  for _, name in ipairs(M.kinds()) do
+    local make = M.makers[name]
+    if make then
+      local object, close = make()
+      local metatable = debug.getmetatable(object)
+      assert(metatable and metatable.__name == name, name)
+      local methods = {}
+      if type(metatable.__index) == "table" then
+        for key, f in pairs(metatable.__index) do
+          if type(f) == "function" and debug.getinfo(f, "S").what == "C" then methods[key] = f end
+        end
+      end
+      for key, f in pairs(metatable) do
+        if type(f) == "function" and debug.getinfo(f, "S").what == "C" then methods[key] = f end
+      end
+      visit(name, make, methods)
+      if close then close() end
+    end
+  end
+end
+
+return M

@@ -1,0 +1,209 @@
+--- Raw HTTP for the web suites: sends the given bytes, and reads responses with a parser that accepts only what RFC
+-- 9112 allows. Server and client share one loop.
+-- Called by tests/web_*_test.lua and tests/examples_test.lua. Every wait ends after 10 s with an error.
+
+local loop = require "lio.loop"
+local net = require "lio.net"
+local web = require "lio.webserver"
+
+local http = {}
+
+local SECONDS <const> = 10
+
+local Client = {}
+Client.__index = Client
+
+--- Connects to 127.0.0.1. Returns a client; `opts` as of `net.connect`.
+function http.open(port, opts)
+  local c, message = net.connect("127.0.0.1", port, opts)
+  if not c then error("connect: " .. message, 2) end
+  net.timeout(c, SECONDS, SECONDS)
+  return setmetatable({ c = c }, Client)
+end
+
+--- Sends bytes unchanged.
+function Client:send(...)
+  local ok, message = self.c:send(...)
+  if not ok then error("send: " .. message, 2) end
+  return self
+end
+
+--- Sends the given lines of a head, each with CRLF, and `body`.
+function Client:head(lines, body)
+  return self:send(table.concat(lines, "\r\n"), "\r\n\r\n", body or "")
+end
+
+function Client:close() self.c:close() end
+Client.__close = Client.close
+
+local function receive(self, ...)
+  local data, message = self.c:recv(...)
+  if data then return data end
+  error("the connection ended where a response was expected: " .. tostring(message or "end"), 0)
+end
+
+local function line(self)
+  local text = receive(self, "until", "\r\n", 65536)
+  assert(not text:find "[\r\n%z]", "a bare CR, LF or NUL in a response's head")
+  return text
+end
+
+--- Reads a head: `status`, `reason`, `fields` (list of { name, value }), `headers` (lower-case name to value).
+-- Raises for a malformed head, and if a field that may occur once occurs twice.
+function Client:read_head()
+  local status, reason = line(self):match "^HTTP/1%.1 (%d%d%d) ([%w '%-]+)$"
+  local head = { status = math.tointeger(tonumber(status)), reason = reason, fields = {}, headers = {} }
+  assert(head.status, "malformed status line")
+  for text in function() return line(self) end do
+    if text == "" then break end
+    local name, value = text:match "^([%w!#$%%&'*+%-.^_`|~]+): (.*)$"
+    assert(name, "malformed field line: " .. text)
+    assert(not value:find "^%s" and not value:find "%s$", "white space around a value: " .. text)
+    local lower = name:lower()
+    table.insert(head.fields, { name, value })
+    assert(not (head.headers[lower] and lower ~= "set-cookie" and lower ~= "x-many"), "twice: " .. text)
+    head.headers[lower] = value
+  end
+  return head
+end
+
+local function read_chunks(self)
+  local pieces = {}
+  while true do
+    local size = assert(line(self):match "^(%x+)$", "malformed chunk size")
+    local length = tonumber(size, 16)
+    if length == 0 then
+      assert(line(self) == "", "trailers that nobody set")
+      return table.concat(pieces), pieces
+    end
+    pieces[#pieces + 1] = receive(self, length)
+    assert(receive(self, 2) == "\r\n", "a chunk without its CRLF")
+  end
+end
+
+local function read_body(self, head, method)
+  local length, coding = head.headers["content-length"], head.headers["transfer-encoding"]
+  assert(not (length and coding), "Content-Length and Transfer-Encoding")
+  assert(not length or length:find "^%d+$", "malformed Content-Length")
+  if head.status == 204 or head.status == 304 then
+    assert(not coding and not (length and head.status == 204), "framing on an answer without body")
+    return ""
+  end
+  if method == "HEAD" then return "" end
+  if coding then
+    assert(coding == "chunked")
+    return read_chunks(self)
+  end
+  if length then
+    local count = math.tointeger(tonumber(length))
+    return count == 0 and "" or receive(self, count)
+  end
+  assert(head.headers.connection == "close", "a body without length on a connection that stays open")
+  return receive(self, "all")
+end
+
+--- Reads one final response: its head, and `body` (and `chunks`, a list, if it is chunked). `method`: that of the
+-- request; a response to "HEAD" has no body.
+function Client:response(method)
+  local head = self:read_head()
+  assert(head.status >= 200, "an interim answer: " .. head.status)
+  assert(head.headers.date and head.headers.date:find "^%a%a%a, %d%d %a%a%a %d%d%d%d %d%d:%d%d:%d%d GMT$",
+    "no Date, or a malformed one")
+  head.body, head.chunks = read_body(self, head, method)
+  return head
+end
+
+--- Sends bytes and reads one response.
+function Client:ask(bytes, method)
+  self:send(bytes)
+  return self:response(method or bytes:match "^%u+")
+end
+
+--- Sends a plain request and reads the response. `fields`: lines of the head.
+function Client:request(method, target, fields, body)
+  local lines = { method .. " " .. target .. " HTTP/1.1", "Host: test" }
+  for _, text in ipairs(fields or {}) do lines[#lines + 1] = text end
+  if body then lines[#lines + 1] = "Content-Length: " .. #body end
+  self:head(lines, body)
+  return self:response(method)
+end
+
+--- Waits for the end of the connection. Returns whether the server has closed it normally, without further bytes.
+function Client:ended()
+  local data, message = self.c:recv()
+  return data == nil and message == nil
+end
+
+--- Whether nothing arrives for that many seconds.
+function Client:silent(seconds)
+  net.timeout(self.c, seconds, SECONDS)
+  local data, message = self.c:recv()
+  net.timeout(self.c, SECONDS, SECONDS)
+  return data == nil and message == "timeout"
+end
+
+--- Serves `app` on a port that the system chooses, and runs `f(open, server)` in the same loop; `open(opts)` returns a
+-- client. Everything is closed afterwards.
+function http.with(app, f)
+  local clients = {}
+  loop.run(function()
+    local server = assert(app:listen "127.0.0.1:0")
+    local port = math.tointeger(tonumber(server.url:match ":(%d+)/$"))
+    local function open(opts)
+      local client = http.open(port, opts)
+      clients[#clients + 1] = client
+      return client
+    end
+    local done = table.pack(xpcall(f, debug.traceback, open, server))
+    for _, client in ipairs(clients) do client:close() end
+    server:stop(0)
+    if not done[1] then error(done[2], 0) end
+  end)
+end
+
+--- Waits until `f()`, a number (nil or false before the start), stays the same for 50 rounds of the loop. In each, both
+-- sides do what they can: a busy machine makes the rounds longer, not fewer.
+function http.stalls(f)
+  local last, same = nil, 0
+  local deadline = loop.now() + 60
+  while same < 50 do
+    if loop.now() > deadline then error("it goes on after 60 s", 2) end
+    loop.sleep(0.002)
+    local value = f()
+    same = value and value == last and same + 1 or 0
+    last = value
+  end
+end
+
+--- As `with`, for one request: serves an app with the routes of `build(app)`, requests, and returns the response.
+function http.once(build, method, target, fields, body)
+  local app, response = web.new(), nil
+  build(app)
+  http.with(app, function(open)
+    response = open():request(method, target, fields, body)
+  end)
+  return response
+end
+
+--- An app that answers GET with the path and POST with the body of the request. `options` are those of `web.new`.
+function http.echo_app(options)
+  local app = web.new(options)
+  app:get("/*rest", function(req) return req.path end)
+  app:post("/*rest", function(req) return req:body() end)
+  return app
+end
+
+--- Runs `f` and returns the text that was written to standard error.
+function http.logged(f)
+  local kept, real = {}, io.stderr
+  rawset(io, "stderr", { write = function(_, ...) kept[#kept + 1] = table.concat { ... } end })
+  local ok, message = xpcall(f, debug.traceback)
+  rawset(io, "stderr", real)
+  if not ok then error(message, 0) end
+  return table.concat(kept)
+end
+
+-- Descriptors that the library opens once in a process are not leaks of the first test.
+loop.run(function() end)
+
+return http

@@ -1,0 +1,91 @@
+-- Shared by the suites of lio.http.client: servers that send the bytes of a test, on 127.0.0.1.
+-- Called by tests/http_client_*_test.lua. Invariant: clients and servers are closed when a test ends.
+
+local client = require "lio.http.client"
+local loop = require "lio.loop"
+local net = require "lio.net"
+local netkit = require "tests.kit.net"
+local t = require "tests.kit"
+
+local kit = {}
+
+--- Reads a request from `c`: its head as text, its body by Content-Length. Returns nil at the connection's end.
+function kit.read_request(c)
+  local head = c:recv("until", "\r\n\r\n", 65536)
+  if not head then return nil end
+  local length = math.tointeger(tonumber(head:lower():match "\r\ncontent%-length: (%d+)"))
+  local body = length and length > 0 and assert(c:recv(length)) or ""
+  return head, body
+end
+
+--- Returns the value of a field in a request's head, or nil.
+function kit.field(head, name)
+  for line in head:gmatch "[^\r\n]+" do
+    local found, value = line:match "^([^:]+): (.*)$"
+    if found and found:lower() == name:lower() then return value end
+  end
+end
+
+--- Serves connections with `handle(c, number)` and runs `f(url, port)`; `number` counts connections from 1.
+function kit.serving(handle, f)
+  local listener <close> = assert(net.listen("127.0.0.1", 0))
+  local _, port = listener:address()
+  local open, number = {}, 0
+  local closing <close> = setmetatable({}, { __close = function()
+    for c in pairs(open) do c:close() end
+  end })
+  loop.fork(function()
+    while true do
+      local c = net.accept(listener)
+      if not c then return end
+      number = number + 1
+      open[c] = true
+      local mine = number
+      loop.fork(function()
+        local ok, message = xpcall(handle, debug.traceback, c, mine)
+        c:close()
+        open[c] = nil
+        if not ok then io.stderr:write("scripted server: ", message, "\n") end
+      end)
+    end
+  end)
+  return f("http://127.0.0.1:" .. port, port, closing)
+end
+
+--- A test with one client of its own and a scripted server: `handle` as for `serving`, `f(http, url, port)`.
+-- `options` are the client's.
+function kit.test(name, handle, f, options)
+  netkit.test(name, function()
+    local http <close> = client.new(options)
+    kit.serving(handle, function(url, port) f(http, url, port) end)
+  end)
+end
+
+--- A handler that answers every request of its connections with the same bytes.
+function kit.always(bytes)
+  return function(c)
+    while kit.read_request(c) do c:send(bytes) end
+  end
+end
+
+--- A handler that reads one request, sends the bytes and closes the connection.
+function kit.once(bytes)
+  return function(c)
+    kit.read_request(c)
+    c:send(bytes)
+  end
+end
+
+--- A response of HTTP/1.1 with a body and, as text, further field lines.
+function kit.ok(body, lines)
+  return ("HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n%s"):format(lines or "", #body, body)
+end
+
+--- Asserts a failure of a request: nil, message, code.
+function kit.fails(code, pattern, response, message, why)
+  t.is_nil(response)
+  t.eq(why, code, message)
+  t.ok(tostring(message):find(pattern), message)
+end
+
+return kit

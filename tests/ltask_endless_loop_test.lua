@@ -1,0 +1,166 @@
+-- Services in an endless loop: a kill of such a service and the end of the system do not wait for it. The first comment
+-- of a test is what happened before the fault was fixed. tests/ltask_watchdog_test.lua is about the watchdog's reports.
+
+local t = require "tests.kit"
+local kit = require "tests.kit.ltask_system"
+local lio = require "lio"
+
+-- Each handler sends `begun` to `who` and never returns, in its own way.
+local looper <const> = [[
+  local S = {}
+  function S.loop(who)
+    ltask.send(who, "begun")
+    while true do end
+  end
+  function S.catch(who)
+    ltask.send(who, "begun")
+    while true do pcall(function() for _ = 1, 1e5 do end end) end
+  end
+  function S.nested(who)
+    ltask.send(who, "begun")
+    coroutine.wrap(function() while true do end end)()
+  end
+  function S.main_thread(who)
+    ltask.mainthread_run(function()
+      ltask.send(who, "begun")
+      while true do end
+    end)
+  end
+  return S
+]]
+
+-- `spin(how)`: returns a looper that is in its loop.
+local spin <const> = [[
+  function S.begun() ltask.wakeup "begun" end
+  local function spin(how)
+    local id = ltask.spawn "looper"
+    ltask.send(id, how, ltask.self())
+    ltask.wait "begun"
+    return id
+  end
+]]
+
+local polite <const> = [[
+  local S, name = {}, ...
+  function S.ping(...) return ... end
+  function S.quit() say("quit", name) end
+  return S
+]]
+
+-- The end asked one service after another to quit and waited for each without a limit: with a service that read no
+-- messages the system did not end, and the quit handlers of the others did not run.
+kit.test("quit_ltask with a service in an endless loop ends within the grace; the others' quit handlers run", {
+  services = { looper = looper, polite = polite },
+  config = { grace = 3 },
+  main = spin .. [[
+    for i = 1, 3 do ltask.spawn("polite", i) end
+    spin "loop"
+    for i = 4, 6 do ltask.spawn("polite", i) end
+  ]],
+  err = false,
+  out = function(out)
+    local said = kit.said(out)
+    table.sort(said)
+    t.eq(said, { "quit\t1", "quit\t2", "quit\t3", "quit\t4", "quit\t5", "quit\t6" })
+  end,
+})
+
+t.test("the boot table's grace is the limit of the end, not the default of 10 s", function()
+  -- On a busy machine one end may take longer, but not each of three.
+  local least = math.huge
+  for _ = 1, 3 do
+    local before = lio.now()
+    kit.system({
+      services = { looper = looper },
+      config = { grace = 0.2, watchdog = 0 },
+      main = spin .. [[ spin "loop" ]],
+    }, 1)
+    least = math.min(least, lio.now() - before)
+    if least < 9 then break end
+  end
+  t.ok(least < 9, least)
+end)
+
+-- Root waited for the service, and the caller of `kill` hung.
+kit.test("kill of a service in an endless loop returns, and the system ends", {
+  services = { looper = looper },
+  config = { grace = 0.2 },
+  main = spin .. [[
+    local id = spin "loop"
+    ltask.fork(function() ltask.wakeup("killed", type(ltask.kill(id))) end)
+    ltask.timeout(3000, function() ltask.wakeup("killed", "no answer") end)
+    say(ltask.wait "killed")
+  ]],
+  err = false,
+  out = function(out) t.eq(kit.said(out), { "boolean" }) end,
+})
+
+-- The error that ends a loop was raised once: a pcall in the loop caught it, and the loop continued for ever.
+kit.test("a service that catches every error in an endless loop is ended with the system", {
+  services = { looper = looper },
+  config = { grace = 0.2, watchdog = 0 },
+  main = spin .. [[
+    spin "catch"
+    say "leaving"
+  ]],
+  err = false,
+  out = function(out) t.eq(kit.said(out), { "leaving" }) end,
+})
+
+-- Hooks belong to one coroutine: a loop in a coroutine that the library does not manage got no error, and start never
+-- returned.
+t.test("a service that loops in a coroutine of its own does not keep start from returning", function()
+  local out = kit.system({
+    services = { looper = looper },
+    config = { grace = 0.2, watchdog = 0 },
+    main = spin .. [[
+      spin "nested"
+      say "leaving"
+    ]],
+  }, 1)
+  t.eq(kit.said(out), { "leaving" })
+end)
+
+-- The watchdog did not check the main thread: a loop in mainthread_run could not be interrupted.
+kit.test("an endless loop in mainthread_run is ended with the system", {
+  services = { looper = looper },
+  config = { grace = 0.2, watchdog = 0 },
+  main = spin .. [[
+    spin "main_thread"
+    say "leaving"
+  ]],
+  err = false,
+  out = function(out) t.eq(kit.said(out), { "leaving" }) end,
+})
+
+-- Up to a thousand rounds of yielding coroutines ran before a message was handled, however long each took.
+kit.test("a task that works and yields in a loop does not delay requests", {
+  services = { yielding = [[
+    local S, rounds, stop = {}, 0, false
+    function S.work()
+      while not stop do
+        local till = ltask.counter() + 0.001
+        while ltask.counter() < till do end
+        rounds = rounds + 1
+        coroutine.yield()
+      end
+    end
+    function S.rounds() return rounds end
+    function S.stop() stop = true end
+    return S
+  ]] },
+  main = [[
+    local id = ltask.spawn "yielding"
+    ltask.send(id, "work")
+    while ltask.call(id, "rounds") == 0 do end
+    local before = ltask.call(id, "rounds")
+    for _ = 1, 20 do ltask.call(id, "rounds") end
+    local meanwhile = ltask.call(id, "rounds") - before
+    ltask.call(id, "stop")
+    say(meanwhile < 10000 or meanwhile)
+  ]],
+  err = false,
+  out = { "true" },
+})
+
+t.finish()

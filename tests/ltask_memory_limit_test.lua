@@ -1,0 +1,115 @@
+-- Memory limits of services (`ltask.mem_limit`): answers, requests and kills at the limit. The first comment of a test
+-- is what happened before the fault was fixed.
+
+local t = require "tests.kit"
+local kit = require "tests.kit.ltask_system"
+
+-- The error was logged instead of raised, and the caller waited for ever.
+kit.test("an answer for which the caller has no memory raises an error in the caller", {
+  services = {
+    big = "local S = {} function S.big() local v = {} for i = 1, 200000 do v[i] = { i } end return v end return S",
+    small = [[
+      local S = {}
+      function S.ask(id)
+        ltask.mem_limit(2 << 20)
+        local ok, e = pcall(ltask.call, id, "big")
+        ltask.mem_limit(0)
+        return ok, tostring(e):match "not enough memory" or e
+      end
+      return S
+    ]],
+  },
+  main = [[
+    local big, small = ltask.spawn "big", ltask.spawn "small"
+    say(ltask.call(small, "ask", big))
+    say(ltask.call(small, "ask", big))
+  ]],
+  err = false,
+  out = function(out) t.eq(kit.said(out), { "false\tnot enough memory", "false\tnot enough memory" }) end,
+})
+
+-- An emergency collection started the collector, which was stopped until the end of the call.
+kit.test("no finalizer runs in the middle of a native call, also at a memory limit", {
+  main = [[
+    if _VERSION == "Lua 5.4" then
+      collectgarbage("incremental", 1, 400, 40)
+    else
+      collectgarbage("param", "pause", 0)
+    end
+    local early = 0
+    local function arm()
+      setmetatable({}, { __gc = function()
+        for level = 3, 8 do
+          local info = debug.getinfo(level, "f")
+          if info and info.func == ltask.mem_count then early = early + 1 end
+        end
+        arm()
+      end })
+    end
+    for spare = 8, 2000, 8 do
+      arm()
+      local used = ltask.mem_count({}).memory
+      ltask.mem_limit(used + spare)
+      pcall(ltask.mem_count)
+      ltask.mem_limit(0)
+    end
+    say(early)
+  ]],
+  out = { "0" },
+})
+
+-- A service that has almost reached its limit.
+local limited <const> = [[
+  local S = {}
+  function S.limit()
+    collectgarbage()
+    ltask.mem_limit(ltask.mem_count().memory + 3000)
+  end
+  function S.take() return "taken" end
+  function S.ping() return "pong" end
+  return S
+]]
+
+-- The code that answers an error was loaded under the same limit, and the second error ended the service.
+kit.test("a service at its memory limit answers requests with an error, and continues", {
+  services = { limited = limited },
+  config = { grace = 0.2 },
+  main = [[
+    local id = ltask.spawn "limited"
+    ltask.call(id, "limit")
+    local big = {}
+    for i = 1, 100000 do big[i] = { i } end
+    for _ = 1, 3 do
+      local ok, e = pcall(ltask.call, id, "take", big)
+      say(ok, tostring(e):match "not enough memory" or e)
+    end
+    say(ltask.call(id, "ping"))
+  ]],
+  err = false,
+  out = function(out)
+    local refused <const> = "false\tnot enough memory"
+    t.eq(kit.said(out), { refused, refused, refused, "pong" })
+  end,
+})
+
+-- The code of `quit` was loaded under the limit as well: the service could not be ended, and the end of the system took
+-- the whole `grace`.
+kit.test("a service at its memory limit can be killed", {
+  services = { limited = limited },
+  main = [[
+    local id = ltask.spawn "limited"
+    ltask.call(id, "limit")
+    local killed = ltask.kill(id)
+    local till = ltask.counter() + 30
+    local dead
+    repeat
+      ltask.sleep(1)
+      dead = not pcall(ltask.call, id, "ping")
+    until dead or ltask.counter() > till
+    say(killed, dead)
+  ]],
+  err = false,
+  out = function(out) t.eq(kit.said(out), { "true\ttrue" }) end,
+})
+
+t.finish()
