@@ -63,10 +63,10 @@ impl Stream {
             if let Some(received) = self.find(form) {
                 return Ok(received);
             }
-            let there = self.buffered().len();
+            let buffered = self.buffered().len();
             let want = match form {
                 // Only received data costs memory: the free space grows with the buffered bytes.
-                RecvForm::Exactly(count) => (count - there).min(there.max(SIZE)),
+                RecvForm::Exactly(count) => (count - buffered).min(buffered.max(SIZE)),
                 _ => 0,
             };
             match self.fill(want)? {
@@ -86,11 +86,11 @@ impl Stream {
 
     /// Returns the result if the buffered bytes determine it.
     fn find(&mut self, form: RecvForm<'_>) -> Option<Received> {
-        let there = self.buffered().len();
+        let buffered = self.buffered().len();
         match form {
-            RecvForm::Any => (there > 0).then(|| whole(there)),
-            RecvForm::Exactly(count) => (there >= count).then(|| whole(count)),
-            RecvForm::All { limit } => (there > limit).then_some(Received::TooLong),
+            RecvForm::Any => (buffered > 0).then(|| whole(buffered)),
+            RecvForm::Exactly(count) => (buffered >= count).then(|| whole(count)),
+            RecvForm::All { limit } => (buffered > limit).then_some(Received::TooLong),
             RecvForm::Line { limit } => self.search(b"\n", limit, true),
             RecvForm::Until { delimiter, limit } => self.search(delimiter, limit, false),
         }

@@ -89,8 +89,8 @@ struct Line {
 fn parse_line(buf: &[u8]) -> Result<Option<Line>, Reject> {
     let bad = Err(Reject::bad("malformed status line"));
     let start = b"HTTP/1.";
-    let there = buf.len().min(start.len());
-    if buf[..there] != start[..there] {
+    let available = buf.len().min(start.len());
+    if buf[..available] != start[..available] {
         let is_http = buf.starts_with(b"HTTP/") && buf.len() > 5 && buf[5].is_ascii_digit();
         return if is_http { Err(Reject::bad("unknown HTTP version")) } else { bad };
     }

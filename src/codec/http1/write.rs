@@ -122,7 +122,7 @@ pub(crate) struct ResponseHead<'h> {
     /// The properties that `lines` and the omitted fields determine.
     pub(crate) fields: HandlerFields,
     /// The media type of the body; ignored if a field sets it.
-    pub(crate) kind: Option<&'h [u8]>,
+    pub(crate) media_type: Option<&'h [u8]>,
     pub(crate) framing: Framing,
     pub(crate) persists: Persistence,
     /// The date of the response; ignored if a field sets it.
@@ -134,8 +134,8 @@ impl ResponseHead<'_> {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         start(out, self.status);
         out.extend_from_slice(self.lines);
-        if let Some(kind) = self.kind.filter(|_| !self.fields.content_type) {
-            content_type(out, kind);
+        if let Some(media_type) = self.media_type.filter(|_| !self.fields.content_type) {
+            content_type(out, media_type);
         }
         match self.framing {
             Framing::Length(length) => content_length(out, length),
@@ -189,10 +189,10 @@ pub(crate) fn start(out: &mut Vec<u8>, status: u16) {
     out.extend_from_slice(line);
 }
 
-/// Appends `Content-Type`. `kind` must be checked or a constant.
-pub(crate) fn content_type(out: &mut Vec<u8>, kind: &[u8]) {
+/// Appends `Content-Type`. `media_type` must be checked or a constant.
+pub(crate) fn content_type(out: &mut Vec<u8>, media_type: &[u8]) {
     out.extend_from_slice(b"Content-Type: ");
-    out.extend_from_slice(kind);
+    out.extend_from_slice(media_type);
     out.extend_from_slice(b"\r\n");
 }
 
@@ -252,10 +252,10 @@ pub(crate) struct Persistence {
 /// Appends the head of a response 200 as [`start`], [`content_type`] (not for an empty body), [`content_length`],
 /// [`date`], [`connection`] and [`finish`] do together, and reserves memory for the body after it.
 #[inline]
-pub(crate) fn plain(out: &mut Vec<u8>, kind: DefaultType, length: usize, persists: Persistence, date: &[u8; 29]) {
+pub(crate) fn plain(out: &mut Vec<u8>, media_type: DefaultType, length: usize, persists: Persistence, date: &[u8; 29]) {
     let begin = match length {
         0 => EMPTY,
-        _ => kind.head(),
+        _ => media_type.head(),
     };
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(length).as_bytes();
@@ -279,8 +279,8 @@ pub(crate) enum DefaultType {
 }
 
 macro_rules! head_with {
-    ($kind:literal) => {
-        concat!("HTTP/1.1 200 OK\r\nContent-Type: ", $kind, "\r\nContent-Length: ").as_bytes()
+    ($media_type:literal) => {
+        concat!("HTTP/1.1 200 OK\r\nContent-Type: ", $media_type, "\r\nContent-Length: ").as_bytes()
     };
 }
 

@@ -228,8 +228,8 @@ impl Responses {
             let want = left as usize;
             while input.buffered().len() < want {
                 // Only received data costs memory: the free space grows with the buffered bytes.
-                let there = input.buffered().len();
-                match input.fill((want - there).min(there.max(ROOM)))? {
+                let available = input.buffered().len();
+                match input.fill((want - available).min(available.max(ROOM)))? {
                     Filled::Some => {}
                     Filled::WouldBlock => return Ok(ResponseRead::WouldBlock),
                     Filled::End => return Ok(self.end()),

@@ -41,7 +41,7 @@ pub(crate) struct Representation {
     pub(crate) metadata: Metadata,
     pub(crate) content: Content,
     /// The media type, without a charset.
-    kind: &'static str,
+    media_type: &'static str,
     coding: Option<&'static str>,
     /// Whether another client may get a different representation.
     varies: bool,
@@ -79,12 +79,12 @@ impl Site {
             Some(Content::File(directory)) if metadata.kind != Kind::File => return Err(Ok(directory)),
             content => content,
         };
-        let kind = media::of(&path);
-        let varies = self.options.precompressed && media::is_compressible(kind);
+        let media_type = media::of(&path);
+        let varies = self.options.precompressed && media::is_compressible(media_type);
         if varies
             && let Some((path, metadata, content, coding)) = self.find_copy(folder, &path, &metadata, accepted, clock)
         {
-            return Ok(Representation { path, metadata, content, kind, coding: Some(coding), varies });
+            return Ok(Representation { path, metadata, content, media_type, coding: Some(coding), varies });
         }
         let (metadata, content) = match content {
             Some(content) => (metadata, content),
@@ -93,7 +93,7 @@ impl Site {
                 (*file.metadata(), Content::File(file))
             }
         };
-        Ok(Representation { path, metadata, content, kind, coding: None, varies })
+        Ok(Representation { path, metadata, content, media_type, coding: None, varies })
     }
 
     /// Returns the metadata of the file at a path, and its content; `None` if only the metadata is cached.
@@ -200,7 +200,7 @@ impl Site {
             let value = format!("bytes {}-{last}/{size}", part.first);
             add(b"Content-Range", value.as_bytes());
         }
-        add(b"Content-Type", media::with_charset(found.kind).as_bytes());
+        add(b"Content-Type", media::with_charset(found.media_type).as_bytes());
     }
 }
 

@@ -185,11 +185,11 @@ impl<T: Transport> Server<T> {
     #[cold]
     pub(super) fn announce_end(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        let there = self.read_buffer.bytes(slot, &connection.input).len();
+        let available = self.read_buffer.bytes(slot, &connection.input).len();
         let State::Handling(handling) = &mut connection.state else {
             return;
         };
-        if handling.body.is_done() && there <= handling.head_left as usize && !connection.transport.has_unread() {
+        if handling.body.is_done() && available <= handling.head_left as usize && !connection.transport.has_unread() {
             handling.next = NextRequest::None;
         }
     }

@@ -96,7 +96,7 @@ pub(super) struct Extras {
 /// The progress of a response.
 pub(super) enum ResponseState {
     /// No byte of it is queued.
-    Open { intent: Intent, draft: Option<Box<Draft>> },
+    Open { effect: HandlerEffect, draft: Option<Box<Draft>> },
     /// Its head is queued; its body follows in pieces.
     Pieces(Framing),
     /// All of it is queued or being sent.
@@ -105,12 +105,12 @@ pub(super) enum ResponseState {
 
 /// What a handler has done besides returning. It never decreases.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Intent {
-    Plain,
+pub(crate) enum HandlerEffect {
+    None,
     /// It has set the status, fields or the media type.
-    Set,
+    Fields,
     /// It has done something that only Lua code can complete.
-    Special,
+    NeedsLua,
 }
 
 /// The waits of the tasks of a handler; several tasks may wait at once.
@@ -284,7 +284,7 @@ impl Handling {
 }
 
 impl ResponseState {
-    pub(super) const OPEN: ResponseState = ResponseState::Open { intent: Intent::Plain, draft: None };
+    pub(super) const OPEN: ResponseState = ResponseState::Open { effect: HandlerEffect::None, draft: None };
 
     pub(super) fn is_open(&self) -> bool {
         matches!(self, ResponseState::Open { .. })

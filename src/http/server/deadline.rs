@@ -111,8 +111,8 @@ impl<T: Transport> Server<T> {
         };
         let extras = handling.extras_ref()?;
         let since = extras.waits.read?;
-        let there = self.read_buffer.bytes(slot, &connection.input).len();
-        let received = handling.body.received() + there as u64;
+        let available = self.read_buffer.bytes(slot, &connection.input).len();
+        let received = handling.body.received() + available as u64;
         let earned = received as f64 / self.settings.body_rate * 1e9;
         // A rate of 0 sets no limit.
         let earned = if earned.is_nan() { Time::MAX } else { earned as Time };

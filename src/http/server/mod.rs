@@ -44,9 +44,9 @@ mod work;
 
 pub(crate) use body::{BodyRead, ReadMode};
 pub(crate) use close::RequestEnd;
-pub(crate) use connection::Intent;
+pub(crate) use connection::HandlerEffect;
 pub(crate) use id::{ConnectionId, RequestId};
-pub(crate) use respond::{Body, Kind, Queued, Responded, Response};
+pub(crate) use respond::{Body, MediaType, Queued, Responded, Response};
 pub(crate) use settings::{Clock, MAX_QUEUED_BODY, Settings};
 pub(crate) use transport::{Interest, Readiness, Transport};
 pub(crate) use work::{Plan, ResumeReason, Work};

@@ -19,13 +19,13 @@ use slab::Slab;
 pub(crate) struct Response<'a> {
     /// 200 to 599.
     pub(crate) status: u16,
-    pub(crate) kind: Kind<'a>,
+    pub(crate) media_type: MediaType<'a>,
     pub(crate) body: Body<'a>,
 }
 
 /// The media type of a body; ignored if a field sets it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind<'a> {
+pub(crate) enum MediaType<'a> {
     Text,
     Json,
     Given(&'a [u8]),
@@ -63,7 +63,7 @@ pub(crate) struct Queued {
 impl<'a> Response<'a> {
     /// A response 200 with a text.
     pub(crate) const fn text(body: &'a [u8]) -> Self {
-        Response { status: 200, kind: Kind::Text, body: Body::Bytes(body) }
+        Response { status: 200, media_type: MediaType::Text, body: Body::Bytes(body) }
     }
 }
 
@@ -77,13 +77,13 @@ impl Body<'_> {
     }
 }
 
-impl<'a> Kind<'a> {
+impl<'a> MediaType<'a> {
     fn name(self) -> Option<&'a [u8]> {
         match self {
-            Kind::Text => Some(write::DefaultType::Text.name()),
-            Kind::Json => Some(write::DefaultType::Json.name()),
-            Kind::Given(name) => Some(name),
-            Kind::None => None,
+            MediaType::Text => Some(write::DefaultType::Text.name()),
+            MediaType::Json => Some(write::DefaultType::Json.name()),
+            MediaType::Given(name) => Some(name),
+            MediaType::None => None,
         }
     }
 }
@@ -98,9 +98,9 @@ impl<T: Transport> Connection<T> {
             return Persistence { keep_alive: false, version: 11 };
         };
         if !handling.body.is_done() {
-            let there = read_buffer.bytes(slot, &self.input).len().saturating_sub(handling.head_left as usize);
-            let left = handling.body.left().unwrap_or(0).saturating_sub(there as u64);
-            let held_back = handling.expects == Expects::Continue && there == 0;
+            let available = read_buffer.bytes(slot, &self.input).len().saturating_sub(handling.head_left as usize);
+            let left = handling.body.left().unwrap_or(0).saturating_sub(available as u64);
+            let held_back = handling.expects == Expects::Continue && available == 0;
             if held_back || left > 0 && left + handling.body.received() > MAX_DISCARDED {
                 handling.next = NextRequest::None;
             }
@@ -143,17 +143,17 @@ impl<T: Transport> Server<T> {
         };
         let slot = id.slot();
         let plain = match (&response, &draft) {
-            (Response { status: 200, kind: Kind::Text, .. }, None) => Some(write::DefaultType::Text),
-            (Response { status: 200, kind: Kind::Json, .. }, None) => Some(write::DefaultType::Json),
+            (Response { status: 200, media_type: MediaType::Text, .. }, None) => Some(write::DefaultType::Text),
+            (Response { status: 200, media_type: MediaType::Json, .. }, None) => Some(write::DefaultType::Json),
             _ => None,
         };
-        let (Some(kind), Body::Bytes(body)) = (plain, &response.body) else {
+        let (Some(default_type), Body::Bytes(body)) = (plain, &response.body) else {
             return self.respond_set(slot, response, draft, clock);
         };
         let persists = connection.decide_keep_alive(&self.read_buffer, slot, false);
         let date = self.date.get(clock.unix);
         let queue = connection.queue(&mut self.spare_queues);
-        queue.append(|out| write::plain(out, kind, body.len(), persists, date));
+        queue.append(|out| write::plain(out, default_type, body.len(), persists, date));
         match connection.end_head() {
             false => Responded::Done,
             true if body.len() <= MAX_COPIED_BODY => {
@@ -169,13 +169,13 @@ impl<T: Transport> Server<T> {
     fn respond_set(
         &mut self, slot: usize, response: Response<'_>, draft: Option<Box<Draft>>, clock: Clock,
     ) -> Responded {
-        let (status, length, kind) = (response.status, response.body.length(), response.kind.name());
+        let (status, length, media_type) = (response.status, response.body.length(), response.media_type.name());
         let handling = self.connections[slot].handling();
         let is_head = handling.is_some_and(|handling| handling.method == Method::Head);
         self.write_head(slot, status, draft, clock, |fields| {
             let framing = Framing::of_whole(status, is_head, length, fields.length);
             let bodied = framing != Framing::None && length > 0 && !write::body_is_empty(status);
-            (framing, kind.filter(|_| bodied))
+            (framing, media_type.filter(|_| bodied))
         });
         match self.connections[slot].end_head() && write::body_allowed(status) && !write::body_is_empty(status) {
             true => self.queue_body(slot, response.body),
@@ -196,12 +196,12 @@ impl<T: Transport> Server<T> {
         if let Some(draft) = draft {
             self.recycle_draft(draft);
         }
-        let (framing, kind) = frame(&fields);
+        let (framing, media_type) = frame(&fields);
         let connection = &mut self.connections[slot];
         let persists =
             connection.decide_keep_alive(&self.read_buffer, slot, fields.close || framing == Framing::UntilClose);
         let date = self.date.get(clock.unix);
-        let head = ResponseHead { status, lines: &lines, fields, kind, framing, persists, date };
+        let head = ResponseHead { status, lines: &lines, fields, media_type, framing, persists, date };
         connection.queue(&mut self.spare_queues).append(|out| head.write(out));
         self.scratch = lines;
         framing
@@ -253,14 +253,16 @@ impl<T: Transport> Server<T> {
 
     /// Queues the head of a response whose body follows in pieces. Returns the framing of the pieces; `None` if a
     /// response was begun before, or the request has ended.
-    pub(crate) fn start(&mut self, id: RequestId, status: u16, kind: Kind<'_>, clock: Clock) -> Option<Framing> {
+    pub(crate) fn start(
+        &mut self, id: RequestId, status: u16, media_type: MediaType<'_>, clock: Clock,
+    ) -> Option<Framing> {
         let (connection, draft) = open(&mut self.connections, id)?;
         let handling = connection.handling()?;
         let (version, is_head) = (handling.version, handling.method == Method::Head);
         let slot = id.slot();
         let bodied = write::body_allowed(status) && !write::body_is_empty(status);
-        let kind = kind.name().filter(|_| bodied);
-        let frame = |fields: &HandlerFields| (Framing::of_pieces(status, is_head, version, fields.length), kind);
+        let media_type = media_type.name().filter(|_| bodied);
+        let frame = |fields: &HandlerFields| (Framing::of_pieces(status, is_head, version, fields.length), media_type);
         let framing = self.write_head(slot, status, draft, clock, frame);
         let pieces = if is_head || !bodied { Framing::None } else { framing };
         let connection = &mut self.connections[slot];

@@ -5,7 +5,7 @@ use super::request::Parsed;
 use super::settings::{Clock, MAX_QUEUE_TO_PARSE, READ_BUDGET, REQUEST_BUDGET};
 use super::{ConnectionId, Interest, Phase, Readiness, RequestId, Server, Transport};
 use crate::codec::http1::body::Incoming;
-use crate::http::router::routes::{RouteId, Takes};
+use crate::http::router::routes::{HandlerArguments, RouteId};
 use crate::stream::queue::{Moved, Sent};
 
 /// Work for the driver of the server.
@@ -25,7 +25,7 @@ pub(crate) enum Work {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Plan {
     /// Call the route's own handler.
-    Handle { route: RouteId, takes: Takes },
+    Handle { route: RouteId, arguments: HandlerArguments },
     /// Lua code has to determine it: there is middleware, or the route is not known.
     Choose { route: Option<RouteId> },
 }
@@ -304,7 +304,7 @@ impl<T: Transport> Server<T> {
         }
         let routes = self.routes.borrow();
         let plan = match route {
-            Some(route) if !routes.has_middleware() => Plan::Handle { route, takes: routes.takes(route) },
+            Some(route) if !routes.has_middleware() => Plan::Handle { route, arguments: routes.arguments(route) },
             route => Plan::Choose { route },
         };
         Work::Dispatch { id, plan }

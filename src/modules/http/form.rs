@@ -8,7 +8,7 @@ use crate::codec::http1::status::Reject;
 use crate::codec::multipart::Limits;
 use crate::codec::multipart::form::{Form, FormEvent};
 use crate::file::spool::Spool;
-use crate::http::server::{BodyRead, Intent, ReadMode};
+use crate::http::server::{BodyRead, HandlerEffect, ReadMode};
 use crate::lua::{
     Call, Failure, Fault, Function, FunctionTable, Lender, Lent, New, Nil, Object, Value, functions, results,
 };
@@ -124,7 +124,7 @@ fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let id = request(call, 3)?;
     let (parser, handle) = call.pair::<Parser, Handle>(1, 2)?;
     let mut server = handle.machine.server.borrow_mut();
-    server.touch(id, Intent::Special);
+    server.record_effect(id, HandlerEffect::NeedsLua);
     let body = &mut handle.body;
     Ok(match server.read_body(id, limit, ReadMode::Piece, body) {
         BodyRead::Data => {

@@ -6,7 +6,7 @@ use super::limit::{NO_LIMIT, limit};
 use super::machine::{Handle, machine, request};
 use super::request::{BODY as KEPT, Request, SERVER};
 use crate::codec::http1::section;
-use crate::http::server::{BodyRead, Intent, Interest, ReadMode, RequestId};
+use crate::http::server::{BodyRead, HandlerEffect, Interest, ReadMode, RequestId};
 use crate::lua::{Argument, Call, Fault, Function, Kind, Lent, Nil, Stored, results};
 
 results! {
@@ -28,7 +28,7 @@ fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, mode: ReadMo
     let read = server.read_body(id, limit, mode, &mut handle.body);
     // Lua code has to complete the request after a wait or a refusal.
     if mode == ReadMode::Piece || !matches!(read, BodyRead::Data) {
-        server.touch(id, Intent::Special);
+        server.record_effect(id, HandlerEffect::NeedsLua);
     }
     Ok(match read {
         BodyRead::Data => Reply::Data(Lent::by(index)),

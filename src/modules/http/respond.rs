@@ -7,7 +7,7 @@ use crate::codec::http1::body::Framing;
 use crate::codec::http1::write::{BadField, check_field};
 use crate::file::OpenFile;
 use crate::http::server::draft::Draft;
-use crate::http::server::{Body, Intent, Kind as BodyKind, Queued, RequestId, Responded, Response, Server};
+use crate::http::server::{Body, HandlerEffect, MediaType, Queued, RequestId, Responded, Response, Server};
 use crate::lua::{Call, Either, Fault, Function, Kind, Maybe, New, Nil, Returns, Stack, results};
 use crate::modules::socket::endpoint::shown;
 use crate::modules::stream::connection::Connection;
@@ -40,9 +40,9 @@ fn already() -> Fault {
 /// `S:touch(id [, special])`: records that the handler changes the response. `special`: it does something that only Lua
 /// code can complete. Returns whether the response has begun.
 pub(super) const TOUCH: Function = Function::new(|call: &mut Call<'_>| {
-    let intent = if call.is_true(3) { Intent::Special } else { Intent::Set };
+    let effect = if call.is_true(3) { HandlerEffect::NeedsLua } else { HandlerEffect::Fields };
     let (mut server, id) = parts(call)?;
-    Ok(!server.touch(id, intent))
+    Ok(!server.record_effect(id, effect))
 });
 
 /// `http.set_field(res, name, value)`: sets a field of the response, which replaces all fields with that name. Returns
@@ -60,7 +60,7 @@ pub(crate) const SET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
         return Ok(false);
     };
     let mut server = server.machine.server.borrow_mut();
-    let id = RequestId::from_number(id as u64).filter(|id| server.touch(*id, Intent::Set));
+    let id = RequestId::from_number(id as u64).filter(|id| server.record_effect(*id, HandlerEffect::Fields));
     let Some(draft) = id.and_then(|id| server.draft(id)) else {
         return Ok(false);
     };
@@ -86,7 +86,7 @@ fn problem(error: BadField) -> &'static str {
 pub(super) const ADD_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let (name, value) = (call.bytes(3)?, call.bytes(4)?);
     let (mut server, id) = parts(call)?;
-    server.touch(id, Intent::Set);
+    server.record_effect(id, HandlerEffect::Fields);
     let added = server.draft(id).ok_or_else(already)?.add(name, value);
     Ok(added.err().map(problem))
 });
@@ -130,15 +130,15 @@ fn status(stack: &Stack) -> Result<u16, Fault> {
 }
 
 /// Reads the media type of a body at argument 4; nil for none.
-fn kind(stack: &Stack) -> Result<BodyKind<'_>, Fault> {
-    if stack.is_none(4) { Ok(BodyKind::None) } else { stack.bytes(4).map(BodyKind::Given) }
+fn media_type(stack: &Stack) -> Result<MediaType<'_>, Fault> {
+    if stack.is_none(4) { Ok(MediaType::None) } else { stack.bytes(4).map(MediaType::Given) }
 }
 
 /// `S:answer(id, status, kind, body)`: responds. Returns true if the whole response is queued; otherwise the number of
 /// bytes of the body that are sent, and the caller has to send the rest. Raises if the response has begun.
 pub(super) const ANSWER: Function = Function::new(|call: &mut Call<'_>| {
     let body = if call.is_none(5) { Body::None } else { Body::Bytes(call.bytes(5)?) };
-    let response = Response { status: status(call)?, kind: kind(call)?, body };
+    let response = Response { status: status(call)?, media_type: media_type(call)?, body };
     let clock = machine(call)?.clock();
     let (mut server, id) = parts(call)?;
     match server.respond(id, response, clock) {
@@ -152,10 +152,10 @@ pub(super) const ANSWER: Function = Function::new(|call: &mut Call<'_>| {
 /// number if a field has set Content-Length, `"chunked"`, `"close"` (HTTP/1.0: the body ends with the connection), or
 /// `"none"` if there is no body. Raises if the response has begun.
 pub(super) const START: Function = Function::new(|call: &mut Call<'_>| {
-    let (status, kind) = (status(call)?, kind(call)?);
+    let (status, media_type) = (status(call)?, media_type(call)?);
     let clock = machine(call)?.clock();
     let (mut server, id) = parts(call)?;
-    Ok(match server.start(id, status, kind, clock).ok_or_else(already)? {
+    Ok(match server.start(id, status, media_type, clock).ok_or_else(already)? {
         Framing::Length(length) => ("length", Some(length as i64)),
         Framing::Chunked => ("chunked", None),
         Framing::UntilClose => ("close", None),

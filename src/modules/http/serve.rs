@@ -4,9 +4,9 @@
 
 use super::machine::Machine;
 use super::request::{Request, SERVER};
-use crate::http::router::routes::{RouteId, Takes};
+use crate::http::router::routes::{HandlerArguments, RouteId};
 use crate::http::server::{
-    Body, Intent, Kind as BodyKind, MAX_QUEUED_BODY, Plan, RequestEnd, RequestId, Responded, Response, ResumeReason,
+    Body, HandlerEffect, MAX_QUEUED_BODY, MediaType, Plan, RequestEnd, RequestId, Responded, Response, ResumeReason,
     Work,
 };
 use crate::lua::{
@@ -122,7 +122,7 @@ fn serve(call: &mut Call<'_>) -> Result<Act, Fault> {
     next_work(run, stack)
 }
 
-/// Takes the next work.
+/// HandlerArguments the next work.
 fn next_work(run: &mut Run, stack: &mut Stack) -> Result<Act, Fault> {
     stack.drop_to(at::KIND);
     let machine = &*run.machine;
@@ -132,11 +132,11 @@ fn next_work(run: &mut Run, stack: &mut Stack) -> Result<Act, Fault> {
             run.id = Some(id);
             machine.count_request();
             match plan {
-                Plan::Handle { route, takes: Takes::Nothing } => {
+                Plan::Handle { route, arguments: HandlerArguments::Nothing } => {
                     stack.element(at::HANDLERS, route.number())?;
                     Ok(Act::Plain(Next::protected(0, -1, at::CAUGHT, then(handled), 0)))
                 }
-                Plan::Handle { route, takes } => handle(stack, id, route, takes),
+                Plan::Handle { route, arguments } => handle(stack, id, route, arguments),
                 Plan::Choose { route } => choose(stack, id, route),
             }
         }
@@ -150,11 +150,11 @@ fn next_work(run: &mut Run, stack: &mut Stack) -> Result<Act, Fault> {
 }
 
 /// Calls a handler that takes the request.
-fn handle(stack: &mut Stack, id: RequestId, route: RouteId, takes: Takes) -> Result<Act, Fault> {
+fn handle(stack: &mut Stack, id: RequestId, route: RouteId, arguments: HandlerArguments) -> Result<Act, Fault> {
     let handler = stack.element(at::HANDLERS, route.number())?;
     let (request, response) = (at::REQUEST, at::RESPONSE);
-    Ok(match takes {
-        Takes::Both => Act::Two(Next::protected(2, -1, at::CAUGHT, then(handled), 0).pushing((
+    Ok(match arguments {
+        HandlerArguments::Both => Act::Two(Next::protected(2, -1, at::CAUGHT, then(handled), 0).pushing((
             make_request(),
             make_response(id, request),
             Argument(handler),
@@ -237,36 +237,36 @@ fn go_on(run: &mut Run, stack: &mut Stack, id: RequestId, end: RequestEnd) -> Re
 #[inline]
 fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
     let mut server = run.machine.server.borrow_mut();
-    let Some(intent) = server.intent(id) else {
+    let Some(effect) = server.effect(id) else {
         // A served folder may have queued the whole response.
         return server.is_whole(id);
     };
-    if intent == Intent::Special || stack.count() > first {
+    if effect == HandlerEffect::NeedsLua || stack.count() > first {
         return false;
     }
-    let (status, untyped) = match intent {
-        Intent::Plain => (200, false),
+    let (status, untyped) = match effect {
+        HandlerEffect::None => (200, false),
         _ => match settings(stack) {
             Some(found) => found,
             None => return false,
         },
     };
     let text = &mut run.text;
-    let (kind, body) = if let Some(body) = stack.string(first) {
-        (if untyped { BodyKind::None } else { BodyKind::Text }, body)
+    let (media_type, body) = if let Some(body) = stack.string(first) {
+        (if untyped { MediaType::None } else { MediaType::Text }, body)
     } else if stack.kind(first) == Kind::Table && (first <= at::RESPONSE || !stack.is_same(first, at::RESPONSE)) {
         text.clear();
         if !json::append(stack, first, text) {
             return false;
         }
-        (BodyKind::Json, &text[..])
+        (MediaType::Json, &text[..])
     } else {
         return false;
     };
     if body.len() > MAX_QUEUED_BODY {
         return false;
     }
-    let response = Response { status, kind, body: Body::Bytes(body) };
+    let response = Response { status, media_type, body: Body::Bytes(body) };
     let done = server.respond(id, response, run.machine.clock()) == Responded::Done;
     text.shrink_to(1 << 16);
     done

@@ -36,20 +36,20 @@ fn a_head_has_all_its_parts_in_order() {
 fn a_plain_head_equals_its_parts() {
     let now = *DateCache::new().get(784_111_777);
     for (keep_alive, version) in [(true, 11), (true, 10), (false, 11), (false, 10)] {
-        for (kind, length) in
+        for (media_type, length) in
             [(DefaultType::Text, 0), (DefaultType::Text, 14), (DefaultType::Json, 0), (DefaultType::Json, 16384)]
         {
             let parts = written(|out| {
                 start(out, 200);
                 if length > 0 {
-                    content_type(out, kind.name());
+                    content_type(out, media_type.name());
                 }
                 content_length(out, length);
                 date(out, &now);
                 connection(out, persists(keep_alive, version));
                 finish(out);
             });
-            let whole = written(|out| plain(out, kind, length as usize, persists(keep_alive, version), &now));
+            let whole = written(|out| plain(out, media_type, length as usize, persists(keep_alive, version), &now));
             assert_eq!(whole, parts);
         }
     }
@@ -143,14 +143,14 @@ fn a_response_without_a_body_has_no_length() {
 #[test]
 fn fields_that_a_handler_leaves_out_are_added() {
     let date = b"Sun, 06 Nov 1994 08:49:37 GMT";
-    let (kind, persists) = (Some(&b"text/plain"[..]), persists(false, 11));
+    let (media_type, persists) = (Some(&b"text/plain"[..]), persists(false, 11));
     let text = written(|out| {
         out.extend_from_slice(b"before|");
         let (lines, fields) = (&b"A: b\r\nC: d\r\n"[..], HandlerFields::default());
-        ResponseHead { status: 201, lines, fields, kind, framing: Framing::Length(3), persists, date }.write(out);
+        ResponseHead { status: 201, lines, fields, media_type, framing: Framing::Length(3), persists, date }.write(out);
         let fields = HandlerFields { content_type: true, date: true, ..HandlerFields::default() };
         let lines = b"Content-Type: x/y\r\nDate: now\r\n";
-        ResponseHead { status: 200, lines, fields, kind, framing: Framing::Chunked, persists, date }.write(out);
+        ResponseHead { status: 200, lines, fields, media_type, framing: Framing::Chunked, persists, date }.write(out);
     });
     assert_eq!(
         text,
