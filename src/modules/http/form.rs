@@ -1,7 +1,7 @@
 //! `http.multipart`: the parser of a form, for `lualib/lio/web/form.lua`. It gets the pieces of a body from the caller
 //! or from a server's request. No function waits: a call that needs more bytes returns `false`.
 
-use super::fields::lowered;
+use super::fields::last_value_table;
 use super::limit::{NO_LIMIT, limit};
 use super::machine::{Handle, request};
 use crate::codec::http1::status::Reject;
@@ -150,7 +150,7 @@ fn next(call: &mut Call<'_>) -> Result<Reply, Fault> {
             let part = form.part();
             let name = part.disposition.name.to_vec();
             let filename = part.disposition.filename.as_ref().map(|name| name.to_vec());
-            Reply::Part(("part", name, filename, lowered(part.fields())))
+            Reply::Part(("part", name, filename, last_value_table(part.fields())))
         }
         _ => Reply::End(Nil),
     })

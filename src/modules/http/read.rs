@@ -1,10 +1,10 @@
 //! Reading the body of a request, and the waits of its tasks. No function waits: a call that would block returns
 //! `false`, with the connection armed.
 
-use super::fields::lowered;
+use super::fields::last_value_table;
 use super::limit::{NO_LIMIT, limit};
 use super::machine::{Handle, machine, request};
-use super::request::{BODY as KEPT, Request, SERVER};
+use super::request::{BODY as STORED_BODY, Request, SERVER};
 use crate::codec::http1::section;
 use crate::http::server::{BodyRead, HandlerEffect, Interest, ReadMode, RequestId};
 use crate::lua::{Argument, Call, Fault, Function, Kind, Lent, Nil, Stored, results};
@@ -12,8 +12,10 @@ use crate::lua::{Argument, Call, Fault, Function, Kind, Lent, Nil, Stored, resul
 results! {
     /// The result of a read.
     enum Reply {
+        /// The body that the request stores already.
         Known(Argument),
-        Kept(Stored<Lent<Handle>, Request>),
+        /// The whole body, which the request stores from now on.
+        ToStore(Stored<Lent<Handle>, Request>),
         Data(Lent<Handle>),
         Pending(bool),
         End(Nil),
@@ -48,7 +50,7 @@ fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, mode: ReadMo
 pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
     let id = RequestId::from_number(call.object::<Request>(1)?.id);
     let id = id.ok_or_else(|| Fault::message("the request is not served"))?;
-    let known = call.field(1, KEPT)?;
+    let known = call.field(1, STORED_BODY)?;
     if call.kind(known) == Kind::String {
         return Ok(Reply::Known(Argument(known)));
     }
@@ -56,22 +58,22 @@ pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
     let usual = call.object::<Handle>(server)?.machine.body_limit;
     let limit = limit(call, 2, usual)?;
     Ok(match read(call, server, id, limit, ReadMode::Whole)? {
-        Reply::Data(value) => Reply::Kept(Stored { value, object: 1, field: KEPT }),
+        Reply::Data(value) => Reply::ToStore(Stored { value, object: 1, field: STORED_BODY }),
         reply => reply,
     })
 });
 
-fn of_server(call: &mut Call<'_>, mode: ReadMode) -> Result<Reply, Fault> {
+fn read_of_server(call: &mut Call<'_>, mode: ReadMode) -> Result<Reply, Fault> {
     let id = request(call, 2)?;
     let limit = limit(call, 3, NO_LIMIT)?;
     read(call, 1, id, limit, mode)
 }
 
 /// `S:body(id, limit)`: as `http.body_of`, to continue after a wait.
-pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_server(call, ReadMode::Whole));
+pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| read_of_server(call, ReadMode::Whole));
 
 /// `S:piece(id, limit)`: returns the next piece of the body, nil at its end; otherwise as `body`.
-pub(super) const PIECE: Function = Function::new(|call: &mut Call<'_>| of_server(call, ReadMode::Piece));
+pub(super) const PIECE: Function = Function::new(|call: &mut Call<'_>| read_of_server(call, ReadMode::Piece));
 
 /// `S:trailers(id)`: returns a table of lower-case names to values of the trailer section of a chunked body (RFC 9112
 /// section 7.1.2) after it was read; of a repeated field, the last value.
@@ -79,7 +81,7 @@ pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
     let id = request(call, 2)?;
     let mut server = machine(call)?.server.borrow_mut();
     let section = server.trailers(id);
-    Ok(lowered(section::fields(section)))
+    Ok(last_value_table(section::fields(section)))
 });
 
 /// `S:wait(id, what)`: begins a wait of a task of the request's handler, to `"read"`, to `"write"`, or for the peer's

@@ -16,7 +16,7 @@ use crate::stream::{Pool, Stream, queue};
 use std::cell::RefMut;
 
 /// Returns the machine, for a call on the request at argument 2.
-fn parts<'c>(call: &'c Call<'_>) -> Result<(RefMut<'c, Server<Plain>>, RequestId), Fault> {
+fn server_and_id<'c>(call: &'c Call<'_>) -> Result<(RefMut<'c, Server<Plain>>, RequestId), Fault> {
     let id = request(call, 2)?;
     Ok((machine(call)?.server.borrow_mut(), id))
 }
@@ -28,12 +28,12 @@ where
     R: Returns,
 {
     Function::new(move |call: &mut Call<'_>| {
-        let (mut server, id) = parts(call)?;
+        let (mut server, id) = server_and_id(call)?;
         Ok(ask(&mut server, id))
     })
 }
 
-fn already() -> Fault {
+fn already_answered() -> Fault {
     Fault::message("the request is answered already")
 }
 
@@ -41,7 +41,7 @@ fn already() -> Fault {
 /// code can complete. Returns whether the response has begun.
 pub(super) const TOUCH: Function = Function::new(|call: &mut Call<'_>| {
     let effect = if call.is_true(3) { HandlerEffect::NeedsLua } else { HandlerEffect::Fields };
-    let (mut server, id) = parts(call)?;
+    let (mut server, id) = server_and_id(call)?;
     Ok(!server.record_effect(id, effect))
 });
 
@@ -85,15 +85,15 @@ fn problem(error: BadField) -> &'static str {
 /// `S:add_field(id, name, value)`: adds a field. Returns nil, or the reason why the field cannot be sent.
 pub(super) const ADD_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let (name, value) = (call.bytes(3)?, call.bytes(4)?);
-    let (mut server, id) = parts(call)?;
+    let (mut server, id) = server_and_id(call)?;
     server.record_effect(id, HandlerEffect::Fields);
-    let added = server.draft(id).ok_or_else(already)?.add(name, value);
+    let added = server.draft(id).ok_or_else(already_answered)?.add(name, value);
     Ok(added.err().map(problem))
 });
 
 /// Calls `change` with the fields that were set for a request, if they can still be changed.
 fn change(call: &Call<'_>, change: impl FnOnce(&mut Draft)) -> Result<(), Fault> {
-    let (mut server, id) = parts(call)?;
+    let (mut server, id) = server_and_id(call)?;
     server.existing_draft(id).map(change);
     Ok(())
 }
@@ -140,11 +140,11 @@ pub(super) const ANSWER: Function = Function::new(|call: &mut Call<'_>| {
     let body = if call.is_none(5) { Body::None } else { Body::Bytes(call.bytes(5)?) };
     let response = Response { status: status(call)?, media_type: media_type(call)?, body };
     let clock = machine(call)?.clock();
-    let (mut server, id) = parts(call)?;
+    let (mut server, id) = server_and_id(call)?;
     match server.respond(id, response, clock) {
         Responded::Done => Ok(Either::One(true)),
         Responded::Rest(taken) => Ok(Either::Other(taken as i64)),
-        Responded::Late => Err(already()),
+        Responded::Late => Err(already_answered()),
     }
 });
 
@@ -154,8 +154,8 @@ pub(super) const ANSWER: Function = Function::new(|call: &mut Call<'_>| {
 pub(super) const START: Function = Function::new(|call: &mut Call<'_>| {
     let (status, media_type) = (status(call)?, media_type(call)?);
     let clock = machine(call)?.clock();
-    let (mut server, id) = parts(call)?;
-    Ok(match server.start(id, status, media_type, clock).ok_or_else(already)? {
+    let (mut server, id) = server_and_id(call)?;
+    Ok(match server.start(id, status, media_type, clock).ok_or_else(already_answered)? {
         Framing::Length(length) => ("length", Some(length as i64)),
         Framing::Chunked => ("chunked", None),
         Framing::UntilClose => ("close", None),
@@ -164,7 +164,7 @@ pub(super) const START: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// Returns the number of queued bytes, and whether the peer has failed.
-fn how_much(queued: Option<Queued>) -> (i64, bool) {
+fn queue_length(queued: Option<Queued>) -> (i64, bool) {
     queued.map_or((0, true), |queued| (queued.bytes as i64, queued.failed))
 }
 
@@ -172,23 +172,23 @@ fn how_much(queued: Option<Queued>) -> (i64, bool) {
 /// peer receives nothing from now on.
 pub(super) const CHUNK: Function = Function::new(|call: &mut Call<'_>| {
     let data = call.bytes(3)?;
-    let (mut server, id) = parts(call)?;
-    Ok(how_much(server.chunk(id, data)))
+    let (mut server, id) = server_and_id(call)?;
+    Ok(queue_length(server.chunk(id, data)))
 });
 
 /// `S:finish(id [, trailers])`: completes the body that was started. `trailers`: field lines after it. Returns the same
 /// as `chunk`.
 pub(super) const FINISH: Function = Function::new(|call: &mut Call<'_>| {
     let trailers = if call.is_none(3) { &[] } else { call.bytes(3)? };
-    let (mut server, id) = parts(call)?;
-    Ok(how_much(server.finish(id, trailers)))
+    let (mut server, id) = server_and_id(call)?;
+    Ok(queue_length(server.finish(id, trailers)))
 });
 
 /// `S:queued(id)`: returns the same as `chunk`.
-pub(super) const QUEUED: Function = of_request(|server, id| how_much(server.queued(id)));
+pub(super) const QUEUED: Function = of_request(|server, id| queue_length(server.queued(id)));
 
 results! {
-    enum Sent {
+    enum SendReply {
         All(bool),
         Part(i64),
         Failed((Nil, &'static str)),
@@ -201,12 +201,12 @@ results! {
 pub(super) const SEND: Function = Function::new(|call: &mut Call<'_>| {
     let data = call.bytes(3)?;
     let mut taken = call.integer_in(4, 0..=data.len() as i64, "taken")? as usize;
-    let (mut server, id) = parts(call)?;
+    let (mut server, id) = server_and_id(call)?;
     Ok(match server.send(id, data, &mut taken) {
-        Some(queue::Sent::All) => Sent::All(true),
-        Some(queue::Sent::Blocked | queue::Sent::Turn) => Sent::Part(taken as i64),
-        Some(queue::Sent::Short) => Sent::Failed((Nil, "truncated")),
-        None => Sent::Failed((Nil, "closed")),
+        Some(queue::Sent::All) => SendReply::All(true),
+        Some(queue::Sent::Blocked | queue::Sent::Turn) => SendReply::Part(taken as i64),
+        Some(queue::Sent::Short) => SendReply::Failed((Nil, "truncated")),
+        None => SendReply::Failed((Nil, "closed")),
     })
 });
 
@@ -218,14 +218,14 @@ pub(super) const PUSH_FILE: Function = Function::new(|call: &mut Call<'_>| {
     let Some(file) = call.object::<OpenFile>(3)?.share() else {
         return Ok(false);
     };
-    let (mut server, id) = parts(call)?;
+    let (mut server, id) = server_and_id(call)?;
     Ok(server.push_file(id, file, offset, length))
 });
 
 /// `S:sent(id, gone)`: returns the number of bytes of the response after its head, including framing; with `gone`, only
 /// those that the system has accepted.
 pub(super) const SENT: Function = Function::new(|call: &mut Call<'_>| {
-    let (server, id) = parts(call)?;
+    let (server, id) = server_and_id(call)?;
     Ok(server.sent(id, !call.is_true(3)) as i64)
 });
 
@@ -245,7 +245,7 @@ pub(super) const CLOSE_AFTER: Function = of_request(Server::close_after);
 /// ended.
 pub(super) const HAND_OVER: Function = Function::new(|call: &mut Call<'_>| {
     let pool = call.shared::<Pool>()?;
-    let (mut server, id) = parts(call)?;
+    let (mut server, id) = server_and_id(call)?;
     let Some(detached) = server.detach(id) else {
         return Ok(None);
     };
@@ -263,7 +263,7 @@ pub(super) const HAND_OVER: Function = Function::new(|call: &mut Call<'_>| {
 
 /// `S:address(id)`: returns ip, port, family of the peer; nothing after its connection is closed.
 pub(super) const ADDRESS: Function = Function::new(|call: &mut Call<'_>| {
-    let (server, id) = parts(call)?;
+    let (server, id) = server_and_id(call)?;
     let address = server.transport(id).map(|found| found.socket().address(Side::Peer));
     Ok(Maybe(address.and_then(Result::ok).map(|address| shown(&address))))
 });

@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 /// The stack indices of the values of `serve`.
 mod at {
-    pub(super) const RUN: i32 = 1;
+    pub(super) const TASK: i32 = 1;
     pub(super) const SERVER: i32 = 2;
     /// The state that the Lua functions below get.
     pub(super) const SERVING: i32 = 3;
@@ -30,11 +30,11 @@ mod at {
     pub(super) const RESPONSES: i32 = 6;
     /// `choose(serving, req, res, route)`: returns the handler, if the route alone does not determine it.
     pub(super) const CHOOSE: i32 = 7;
-    /// `conclude(serving, req, res, ok, a, b, c)`: completes a request. Returns whether the connection continues.
-    pub(super) const CONCLUDE: i32 = 8;
-    /// `tell(serving, id, reason)`: resumes a task that waits on a request; without `id`, reports that a connection has
+    /// `complete(serving, req, res, ok, a, b, c)`: completes a request. Returns whether the connection continues.
+    pub(super) const COMPLETE: i32 = 8;
+    /// `resume(serving, id, reason)`: resumes a task that waits on a request; without `id`, reports that a connection has
     /// closed.
-    pub(super) const TELL: i32 = 9;
+    pub(super) const RESUME: i32 = 9;
     /// The names of two fields of responses.
     pub(super) const CODE: i32 = 10;
     pub(super) const KIND: i32 = 11;
@@ -47,7 +47,7 @@ mod at {
 const NAMED: i32 = 3;
 
 /// The state of a task that serves.
-pub(crate) struct Run {
+pub(crate) struct ServingTask {
     machine: Rc<Machine>,
     /// The request that is being handled.
     id: Option<RequestId>,
@@ -55,19 +55,19 @@ pub(crate) struct Run {
     text: Vec<u8>,
 }
 
-impl Run {
+impl ServingTask {
     pub(super) fn new(machine: Rc<Machine>) -> Self {
-        Run { machine, id: None, text: Vec::new() }
+        ServingTask { machine, id: None, text: Vec::new() }
     }
 }
 
-impl Object for Run {
+impl Object for ServingTask {
     const NAME: &'static str = "lio.http.run";
     const METHODS: FunctionTable = functions! { abandon };
 }
 
 /// The Lua object of the request that is being handled.
-impl Maker for Run {
+impl Maker for ServingTask {
     type Made = Request;
 
     fn size(&self) -> usize {
@@ -87,10 +87,10 @@ impl Maker for Run {
 }
 
 /// The request that is being handled, with its server.
-type MakeRequest = MadeBy<Run, 1>;
+type MakeRequest = MadeBy<ServingTask, 1>;
 
 fn make_request() -> MakeRequest {
-    MadeBy { maker: at::RUN, fields: [(SERVER, at::SERVER)] }
+    MadeBy { maker: at::TASK, fields: [(SERVER, at::SERVER)] }
 }
 
 /// `{ server, id, request }`
@@ -106,7 +106,7 @@ fn make_response(id: RequestId, request: i32) -> MakeResponse {
 
 results! {
     /// The next action of `serve`.
-    pub(crate) enum Act {
+    pub(crate) enum Action {
         Plain(Next),
         One(Pushing<(MakeRequest, Nil, Argument, Argument)>),
         Two(Pushing<(MakeRequest, MakeResponse, Argument, Argument, Argument)>),
@@ -114,54 +114,54 @@ results! {
     }
 }
 
-/// `http.serve(run, …)`, see [`at`]: does the work of a server. It runs in a task, because handlers may wait.
+/// `http.serve(task, …)`, see [`at`]: does the work of a server. It runs in a task, because handlers may wait.
 pub(crate) const SERVE: Function = Function::new(serve);
 
-fn serve(call: &mut Call<'_>) -> Result<Act, Fault> {
-    let (run, stack) = call.split::<Run>(at::RUN)?;
-    next_work(run, stack)
+fn serve(call: &mut Call<'_>) -> Result<Action, Fault> {
+    let (task, stack) = call.split::<ServingTask>(at::TASK)?;
+    next_work(task, stack)
 }
 
 /// HandlerArguments the next work.
-fn next_work(run: &mut Run, stack: &mut Stack) -> Result<Act, Fault> {
+fn next_work(task: &mut ServingTask, stack: &mut Stack) -> Result<Action, Fault> {
     stack.drop_to(at::KIND);
-    let machine = &*run.machine;
+    let machine = &*task.machine;
     let work = machine.server.borrow_mut().next(machine.clock());
     match work {
         Work::Dispatch { id, plan } => {
-            run.id = Some(id);
+            task.id = Some(id);
             machine.count_request();
             match plan {
                 Plan::Handle { route, arguments: HandlerArguments::Nothing } => {
                     stack.element(at::HANDLERS, route.number())?;
-                    Ok(Act::Plain(Next::protected(0, -1, at::CAUGHT, then(handled), 0)))
+                    Ok(Action::Plain(Next::protected(0, -1, at::CAUGHT, then(handled), 0)))
                 }
                 Plan::Handle { route, arguments } => handle(stack, id, route, arguments),
                 Plan::Choose { route } => choose(stack, id, route),
             }
         }
-        Work::Resume { id, reason } => tell(stack, Some((id, reason))),
-        Work::ConnectionClosed => tell(stack, None),
+        Work::Resume { id, reason } => resume(stack, Some((id, reason))),
+        Work::ConnectionClosed => resume(stack, None),
         Work::Idle => {
-            run.id = None;
-            Ok(Act::Plain(Next::pushed(0)))
+            task.id = None;
+            Ok(Action::Plain(Next::pushed(0)))
         }
     }
 }
 
 /// Calls a handler that takes the request.
-fn handle(stack: &mut Stack, id: RequestId, route: RouteId, arguments: HandlerArguments) -> Result<Act, Fault> {
+fn handle(stack: &mut Stack, id: RequestId, route: RouteId, arguments: HandlerArguments) -> Result<Action, Fault> {
     let handler = stack.element(at::HANDLERS, route.number())?;
     let (request, response) = (at::REQUEST, at::RESPONSE);
     Ok(match arguments {
-        HandlerArguments::Both => Act::Two(Next::protected(2, -1, at::CAUGHT, then(handled), 0).pushing((
+        HandlerArguments::Both => Action::Two(Next::protected(2, -1, at::CAUGHT, then(handled), 0).pushing((
             make_request(),
             make_response(id, request),
             Argument(handler),
             Argument(request),
             Argument(response),
         ))),
-        _ => Act::One(Next::protected(1, -1, at::CAUGHT, then(handled), 0).pushing((
+        _ => Action::One(Next::protected(1, -1, at::CAUGHT, then(handled), 0).pushing((
             make_request(),
             Nil,
             Argument(handler),
@@ -171,9 +171,9 @@ fn handle(stack: &mut Stack, id: RequestId, route: RouteId, arguments: HandlerAr
 }
 
 /// Calls Lua code to choose a handler.
-fn choose(stack: &mut Stack, id: RequestId, route: Option<RouteId>) -> Result<Act, Fault> {
+fn choose(stack: &mut Stack, id: RequestId, route: Option<RouteId>) -> Result<Action, Fault> {
     stack.push(Nil)?;
-    Ok(Act::Choose(Next::call(4, then(chosen), 0).pushing((
+    Ok(Action::Choose(Next::call(4, then(chosen), 0).pushing((
         make_request(),
         make_response(id, at::REQUEST),
         Argument(at::CHOOSE),
@@ -194,8 +194,8 @@ fn chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
 
 /// Calls Lua code to resume a task that waits on a request, or one that waits for a connection to close.
 #[cold]
-fn tell(stack: &mut Stack, resumed: Option<(RequestId, ResumeReason)>) -> Result<Act, Fault> {
-    stack.push(Argument(at::TELL))?;
+fn resume(stack: &mut Stack, resumed: Option<(RequestId, ResumeReason)>) -> Result<Action, Fault> {
+    stack.push(Argument(at::RESUME))?;
     stack.push(Argument(at::SERVING))?;
     let mut arguments = 1;
     if let Some((id, reason)) = resumed {
@@ -203,40 +203,40 @@ fn tell(stack: &mut Stack, resumed: Option<(RequestId, ResumeReason)>) -> Result
         stack.push(reason as i64)?;
         arguments = 3;
     }
-    Ok(Act::Plain(Next::call(arguments, then(|call, _| serve(call)), 0)))
+    Ok(Action::Plain(Next::call(arguments, then(|call, _| serve(call)), 0)))
 }
 
 /// Continues after a handler of a route has returned or raised an error.
-fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
-    let (run, stack) = call.split::<Run>(at::RUN)?;
-    let Some(id) = run.id else {
-        return Ok(Act::Plain(Next::pushed(0)));
+fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Action, Fault> {
+    let (task, stack) = call.split::<ServingTask>(at::TASK)?;
+    let Some(id) = task.id else {
+        return Ok(Action::Plain(Next::pushed(0)));
     };
-    match outcome.ok && answer(run, stack, id, outcome.first) {
-        true => go_on(run, stack, id, RequestEnd::Complete),
-        false => conclude(call, id, outcome),
+    match outcome.ok && respond(task, stack, id, outcome.first) {
+        true => end_request(task, stack, id, RequestEnd::Complete),
+        false => complete(call, id, outcome),
     }
 }
 
 /// Continues after a chosen handler.
-fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
-    match call.object::<Run>(at::RUN)?.id {
-        Some(id) => conclude(call, id, outcome),
-        None => Ok(Act::Plain(Next::pushed(0))),
+fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Action, Fault> {
+    match call.object::<ServingTask>(at::TASK)?.id {
+        Some(id) => complete(call, id, outcome),
+        None => Ok(Action::Plain(Next::pushed(0))),
     }
 }
 
 /// Ends the request and takes the next work.
 #[inline]
-fn go_on(run: &mut Run, stack: &mut Stack, id: RequestId, end: RequestEnd) -> Result<Act, Fault> {
-    run.machine.server.borrow_mut().end(id, end);
-    next_work(run, stack)
+fn end_request(task: &mut ServingTask, stack: &mut Stack, id: RequestId, end: RequestEnd) -> Result<Action, Fault> {
+    task.machine.server.borrow_mut().end(id, end);
+    next_work(task, stack)
 }
 
 /// Responds with the values that a handler has returned, from `first` on. Returns whether the request is complete.
 #[inline]
-fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
-    let mut server = run.machine.server.borrow_mut();
+fn respond(task: &mut ServingTask, stack: &mut Stack, id: RequestId, first: i32) -> bool {
+    let mut server = task.machine.server.borrow_mut();
     let Some(effect) = server.effect(id) else {
         // A served folder may have queued the whole response.
         return server.is_whole(id);
@@ -246,12 +246,12 @@ fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
     }
     let (status, untyped) = match effect {
         HandlerEffect::None => (200, false),
-        _ => match settings(stack) {
+        _ => match response_settings(stack) {
             Some(found) => found,
             None => return false,
         },
     };
-    let text = &mut run.text;
+    let text = &mut task.text;
     let (media_type, body) = if let Some(body) = stack.string(first) {
         (if untyped { MediaType::None } else { MediaType::Text }, body)
     } else if stack.kind(first) == Kind::Table && (first <= at::RESPONSE || !stack.is_same(first, at::RESPONSE)) {
@@ -267,13 +267,13 @@ fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
         return false;
     }
     let response = Response { status, media_type, body: Body::Bytes(body) };
-    let done = server.respond(id, response, run.machine.clock()) == Responded::Done;
+    let done = server.respond(id, response, task.machine.clock()) == Responded::Done;
     text.shrink_to(1 << 16);
     done
 }
 
 /// Returns the status of the response, and whether its body is sent without a media type; `None` for an invalid status.
-fn settings(stack: &mut Stack) -> Option<(u16, bool)> {
+fn response_settings(stack: &mut Stack) -> Option<(u16, bool)> {
     let code = stack.get(at::RESPONSE, at::CODE).ok()?;
     let status = match stack.as_integer(code) {
         Some(status @ 200..=599) => status as u16,
@@ -287,7 +287,7 @@ fn settings(stack: &mut Stack) -> Option<(u16, bool)> {
 }
 
 /// Calls Lua code to complete the request.
-fn conclude(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act, Fault> {
+fn complete(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Action, Fault> {
     let (first, values) = (outcome.first, if outcome.ok { 3 } else { 1 });
     call.drop_to(first + values - 1);
     while call.count() < first + values - 1 {
@@ -298,39 +298,39 @@ fn conclude(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act,
         request = call.create(make_request())?;
         if outcome.ok {
             // For example, the response is long. Later requests of this route will need a request object as well.
-            let machine = &call.object::<Run>(at::RUN)?.machine;
+            let machine = &call.object::<ServingTask>(at::TASK)?.machine;
             machine.server.borrow_mut().needs_request(id);
         }
     }
     if first <= at::RESPONSE || call.is_none(response) {
         response = call.create(make_response(id, request))?;
     }
-    for index in [at::CONCLUDE, at::SERVING, request, response] {
+    for index in [at::COMPLETE, at::SERVING, request, response] {
         call.push(Argument(index))?;
     }
     call.push(outcome.ok)?;
     for index in first..first + values {
         call.push(Argument(index))?;
     }
-    Ok(Act::Plain(Next::call(4 + values, then(concluded), 0)))
+    Ok(Action::Plain(Next::call(4 + values, then(completed), 0)))
 }
 
-fn concluded(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
+fn completed(call: &mut Call<'_>, outcome: Outcome) -> Result<Action, Fault> {
     let end = if call.is_true(outcome.first) { RequestEnd::Complete } else { RequestEnd::Cut };
-    let (run, stack) = call.split::<Run>(at::RUN)?;
-    match run.id {
-        Some(id) => go_on(run, stack, id, end),
-        None => Ok(Act::Plain(Next::pushed(0))),
+    let (task, stack) = call.split::<ServingTask>(at::TASK)?;
+    match task.id {
+        Some(id) => end_request(task, stack, id, end),
+        None => Ok(Action::Plain(Next::pushed(0))),
     }
 }
 
-/// `run:abandon()`: closes the connection of the request that was being handled, after its task has ended early.
+/// `task:abandon()`: closes the connection of the request that was being handled, after its task has ended early.
 /// Returns the number of the request, or nil.
 fn abandon(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
-    let run = call.object_mut::<Run>(1)?;
-    let id = run.id.take();
+    let task = call.object_mut::<ServingTask>(1)?;
+    let id = task.id.take();
     if let Some(id) = id {
-        run.machine.server.borrow_mut().abandon(id);
+        task.machine.server.borrow_mut().abandon(id);
     }
     Ok(id.map(|id| id.number() as i64))
 }

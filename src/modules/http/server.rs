@@ -5,7 +5,7 @@
 
 use super::machine::{Handle, Machine, machine};
 use super::routes::AppRoutes;
-use super::serve::Run;
+use super::serve::ServingTask;
 use super::transport::Plain;
 use super::{read, respond};
 use crate::codec::http1::head::Limits;
@@ -46,11 +46,11 @@ impl Object for Handle {
 }
 
 impl Machine {
-    /// Accepts connections. `beyond`: even if the server is full.
-    fn accept(&self, listener: &Socket, beyond: bool) -> io::Result<Accepted> {
+    /// Accepts connections. `even_if_full`: even if the server is full.
+    fn accept(&self, listener: &Socket, even_if_full: bool) -> io::Result<Accepted> {
         let mut server = self.server.borrow_mut();
         for count in 0..BATCH {
-            if !beyond && server.is_full() {
+            if !even_if_full && server.is_full() {
                 return Ok(Accepted::Some);
             }
             match listener.accept() {
@@ -146,12 +146,12 @@ fn listen(call: &mut Call<'_>) -> Result<(), Fault> {
 /// `S:accept([all])`: returns true if more connections may be waiting, or if the server is full; false if no connection
 /// was waiting, with the listener armed; or `nil, message, code`. `all`: accepts even if the server is full.
 fn accept(call: &mut Call<'_>) -> Result<bool, Fault> {
-    let beyond = call.is_true(2);
+    let even_if_full = call.is_true(2);
     let listener = call.field(1, LISTENER)?;
     let Some(listener) = call.as_object::<Socket>(listener) else {
         return Err(Failure::word("accept", "the listener is closed", "closed").into());
     };
-    let accepted = machine(call)?.accept(listener, beyond).map_err(failed("accept"))?;
+    let accepted = machine(call)?.accept(listener, even_if_full).map_err(failed("accept"))?;
     Ok(!matches!(accepted, Accepted::None))
 }
 
@@ -199,8 +199,8 @@ fn arrived(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
         }
     }
     machine.arrived.set(list);
-    let due = machine.server.borrow().work_count() > 0;
-    Ok((due, needs_lua))
+    let has_work = machine.server.borrow().work_count() > 0;
+    Ok((has_work, needs_lua))
 }
 
 impl Machine {
@@ -248,7 +248,7 @@ fn expire(call: &mut Call<'_>) -> Result<bool, Fault> {
 const DUE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().work_count() as i64);
 
 /// `S:run()`: returns the state of a task that serves.
-const RUN: Function = Function::of(|handle: &Handle| New::of(Run::new(handle.machine.clone())));
+const RUN: Function = Function::of(|handle: &Handle| New::of(ServingTask::new(handle.machine.clone())));
 
 /// `S:count()`: returns the number of connections.
 const COUNT: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().count() as i64);
