@@ -2,7 +2,7 @@
 
 use super::connection::{FlushMark, Peer, State};
 use super::settings::Clock;
-use super::{Interest, RequestId, SPARE, Server, Transport};
+use super::{Interest, Queued, RequestId, SPARE, Server, Transport};
 use crate::stream::queue::{Queue, Sent};
 use std::io;
 
@@ -134,9 +134,9 @@ impl<T: Transport> Server<T> {
     }
 
     /// Returns the number of unsent bytes of the connection of a request, and whether the peer has failed.
-    pub(crate) fn queued(&mut self, id: RequestId) -> Option<super::Queued> {
+    pub(crate) fn queued(&mut self, id: RequestId) -> Option<Queued> {
         let connection = self.handling_connection(id)?;
-        Some(super::Queued { bytes: connection.queued(), failed: connection.peer == Peer::Failed })
+        Some(Queued { bytes: connection.queued(), failed: connection.peer == Peer::Failed })
     }
 
     /// Returns the number of bytes of the latest response of a request's connection after its head, including framing.

@@ -155,7 +155,7 @@ pub(super) const START: Function = Function::new(|call: &mut Call<'_>| {
     let (status, media_type) = (status(call)?, media_type(call)?);
     let clock = machine(call)?.clock();
     let (mut server, id) = server_and_id(call)?;
-    Ok(match server.start(id, status, media_type, clock).ok_or_else(already_answered)? {
+    Ok(match server.begin_body(id, status, media_type, clock).ok_or_else(already_answered)? {
         Framing::Length(length) => ("length", Some(length as i64)),
         Framing::Chunked => ("chunked", None),
         Framing::UntilClose => ("close", None),
@@ -173,7 +173,7 @@ fn queue_length(queued: Option<Queued>) -> (i64, bool) {
 pub(super) const CHUNK: Function = Function::new(|call: &mut Call<'_>| {
     let data = call.bytes(3)?;
     let (mut server, id) = server_and_id(call)?;
-    Ok(queue_length(server.chunk(id, data)))
+    Ok(queue_length(server.queue_chunk(id, data)))
 });
 
 /// `S:finish(id [, trailers])`: completes the body that was started. `trailers`: field lines after it. Returns the same
@@ -181,7 +181,7 @@ pub(super) const CHUNK: Function = Function::new(|call: &mut Call<'_>| {
 pub(super) const FINISH: Function = Function::new(|call: &mut Call<'_>| {
     let trailers = if call.is_none(3) { &[] } else { call.bytes(3)? };
     let (mut server, id) = server_and_id(call)?;
-    Ok(queue_length(server.finish(id, trailers)))
+    Ok(queue_length(server.end_body(id, trailers)))
 });
 
 /// `S:queued(id)`: returns the same as `chunk`.
@@ -219,7 +219,7 @@ pub(super) const PUSH_FILE: Function = Function::new(|call: &mut Call<'_>| {
         return Ok(false);
     };
     let (mut server, id) = server_and_id(call)?;
-    Ok(server.push_file(id, file, offset, length))
+    Ok(server.queue_file(id, file, offset, length))
 });
 
 /// `S:sent(id, gone)`: returns the number of bytes of the response after its head, including framing; with `gone`, only

@@ -92,16 +92,16 @@ fn pieces_are_framed_according_to_the_version() {
     ] {
         let mut pair = Pair::new();
         let (number, id) = waits(&mut pair, request);
-        let started = pair.server.start(id, 200, MediaType::Given(b"a/b"), pair.clock);
+        let started = pair.server.begin_body(id, 200, MediaType::Given(b"a/b"), pair.clock);
         assert_eq!(started, Some(pieces));
-        assert_eq!(pair.server.start(id, 200, MediaType::None, pair.clock), None);
-        pair.server.chunk(id, b"ab").expect("a response in pieces");
+        assert_eq!(pair.server.begin_body(id, 200, MediaType::None, pair.clock), None);
+        pair.server.queue_chunk(id, b"ab").expect("a response in pieces");
         pair.run();
         assert!(pair.got(number).contains("Content-Type: a/b\r\n"), "flushed");
-        pair.server.chunk(id, b"c").expect("a response in pieces");
-        pair.server.chunk(id, b"").expect("an empty piece does not end the body");
-        pair.server.finish(id, b"").expect("a response in pieces");
-        assert_eq!(pair.server.chunk(id, b"d"), None);
+        pair.server.queue_chunk(id, b"c").expect("a response in pieces");
+        pair.server.queue_chunk(id, b"").expect("an empty piece does not end the body");
+        pair.server.end_body(id, b"").expect("a response in pieces");
+        assert_eq!(pair.server.queue_chunk(id, b"d"), None);
         pair.server.end(id, RequestEnd::Complete);
         pair.run();
         let rest = pair.got(number);
@@ -116,10 +116,10 @@ fn pieces_of_a_body_with_a_length_are_sent_unframed() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, OLD);
     pair.server.draft(id).unwrap().set(b"Content-Length", b"2").unwrap();
-    let started = pair.server.start(id, 200, MediaType::None, pair.clock);
+    let started = pair.server.begin_body(id, 200, MediaType::None, pair.clock);
     assert_eq!(started, Some(Framing::Length(2)));
-    pair.server.chunk(id, b"ab");
-    pair.server.finish(id, b"X: y\r\n");
+    pair.server.queue_chunk(id, b"ab");
+    pair.server.end_body(id, b"X: y\r\n");
     pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert!(pair.got(number).ends_with("\r\n\r\nab"));
@@ -130,9 +130,9 @@ fn pieces_of_a_body_with_a_length_are_sent_unframed() {
 fn trailers_follow_chunks() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, &get("/wait"));
-    pair.server.start(id, 200, MediaType::None, pair.clock);
-    pair.server.chunk(id, b"a");
-    pair.server.finish(id, b"X: y\r\n");
+    pair.server.begin_body(id, 200, MediaType::None, pair.clock);
+    pair.server.queue_chunk(id, b"a");
+    pair.server.end_body(id, b"X: y\r\n");
     pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert!(pair.got(number).ends_with("1\r\na\r\n0\r\nX: y\r\n\r\n"));
@@ -142,8 +142,8 @@ fn trailers_follow_chunks() {
 fn an_unfinished_response_closes_the_connection() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, &get("/wait"));
-    pair.server.start(id, 200, MediaType::None, pair.clock);
-    pair.server.chunk(id, b"a");
+    pair.server.begin_body(id, 200, MediaType::None, pair.clock);
+    pair.server.queue_chunk(id, b"a");
     pair.server.end(id, RequestEnd::Cut);
     pair.run();
     assert!(pair.got(number).ends_with("1\r\na\r\n"), "earlier pieces are sent");
@@ -269,9 +269,9 @@ fn ranges_of_files_are_sent_after_their_heads() {
     let draft = pair.server.draft(id).unwrap();
     draft.set(b"Content-Length", b"650000").unwrap();
     let media_type = MediaType::Given(b"a/b");
-    pair.server.start(id, 206, media_type, pair.clock);
-    assert!(pair.server.push_file(id, file.clone(), 1000, 650_000));
-    pair.server.finish(id, &[]);
+    pair.server.begin_body(id, 206, media_type, pair.clock);
+    assert!(pair.server.queue_file(id, file.clone(), 1000, 650_000));
+    pair.server.end_body(id, &[]);
     pair.server.end(id, RequestEnd::Complete);
     pair.waiting.clear();
     pair.run();
@@ -284,8 +284,8 @@ fn ranges_of_files_are_sent_after_their_heads() {
 
     let (number, id) = waits(&mut pair, &get("/wait"));
     pair.server.draft(id).unwrap().set(b"Content-Length", b"10").unwrap();
-    pair.server.start(id, 200, MediaType::None, pair.clock);
-    assert!(pair.server.push_file(id, file, 699_995, 10));
+    pair.server.begin_body(id, 200, MediaType::None, pair.clock);
+    assert!(pair.server.queue_file(id, file, 699_995, 10));
     let mut taken = 0;
     let mut sent = pair.server.send(id, b"", &mut taken);
     if matches!(sent, Some(Sent::Blocked | Sent::Turn)) {
@@ -319,11 +319,11 @@ fn sent_bytes_are_counted_after_the_head() {
 fn a_failed_send_is_reported_by_the_next_piece() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, &get("/wait"));
-    pair.server.start(id, 200, MediaType::None, pair.clock);
-    pair.server.chunk(id, b"a");
+    pair.server.begin_body(id, 200, MediaType::None, pair.clock);
+    pair.server.queue_chunk(id, b"a");
     pair.wires[number].1.break_off();
     pair.run();
-    let queued = pair.server.chunk(id, b"b").expect("a response in pieces");
+    let queued = pair.server.queue_chunk(id, b"b").expect("a response in pieces");
     assert!(queued.failed && queued.bytes == 0);
     assert_eq!(pair.server.send(id, b"c", &mut 0), None);
     pair.server.end(id, RequestEnd::Cut);
