@@ -1,6 +1,6 @@
 //! Files on a stream: the queue is sent first, then the kernel sends the file, one turn at a time.
 
-use super::queue::{Sent, TURN};
+use super::queue::{FILE_BUDGET, Sent};
 use super::{Stream, buffer::SIZE};
 use crate::file::read_at;
 use crate::socket::Moved;
@@ -14,7 +14,7 @@ impl Stream {
         &mut self, file: BorrowedFd<'_>, offset: u64, length: u64, sent: &mut u64,
     ) -> io::Result<Sent> {
         if *sent == 0 && !self.begin_message()? {
-            return Ok(Sent::Turn);
+            return Ok(Sent::BudgetSpent);
         }
         if let Some(queue) = &mut self.output {
             match queue.send_all(&mut self.socket, &[], &mut 0, &mut self.written, *sent < length)? {
@@ -22,7 +22,7 @@ impl Stream {
                 _ => return self.continue_later(),
             }
         }
-        let until = length.min(sent.saturating_add(TURN));
+        let until = length.min(sent.saturating_add(FILE_BUDGET));
         loop {
             if *sent >= length {
                 self.end_message(0);
@@ -36,7 +36,7 @@ impl Stream {
                 return self.continue_later();
             };
             if count == 0 {
-                return Ok(Sent::Short);
+                return Ok(Sent::FileTooShort);
             }
             *sent += count as u64;
             self.written += count as u64;
@@ -47,7 +47,7 @@ impl Stream {
     }
 
     fn continue_later(&mut self) -> io::Result<Sent> {
-        self.write_later().map(|_| Sent::Turn)
+        self.write_later().map(|_| Sent::BudgetSpent)
     }
 
     /// Appends `length` bytes of the file from `offset` to the queue. Returns false, with nothing appended, if the file

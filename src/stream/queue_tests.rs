@@ -130,7 +130,7 @@ fn a_file_that_has_become_shorter_is_reported() {
     let mut to = Taker::new(&[100]);
     let mut count = 0;
     let mut send = || queue.send(&mut to, &[], &mut 0, &mut count).unwrap();
-    assert_eq!((send(), send()), (Sent::Blocked, Sent::Short));
+    assert_eq!((send(), send()), (Sent::Blocked, Sent::FileTooShort));
     assert_eq!(count, 6);
     assert_eq!(to.got, b"head23");
 }
@@ -138,13 +138,13 @@ fn a_file_that_has_become_shorter_is_reported() {
 #[test]
 fn a_long_file_is_sent_in_turns() {
     let mut queue = Queue::default();
-    let file = Rc::new(vec![7; TURN as usize + 10]);
-    queue.push_file(file, 0, TURN + 10);
+    let file = Rc::new(vec![7; FILE_BUDGET as usize + 10]);
+    queue.push_file(file, 0, FILE_BUDGET + 10);
     let mut to = Taker::new(&[usize::MAX]);
     let mut count = 0;
     let mut send = || queue.send(&mut to, &[], &mut 0, &mut count).unwrap();
-    assert_eq!((send(), send()), (Sent::Turn, Sent::All));
-    assert_eq!(count, TURN + 10);
+    assert_eq!((send(), send()), (Sent::BudgetSpent, Sent::All));
+    assert_eq!(count, FILE_BUDGET + 10);
 }
 
 #[test]

@@ -136,15 +136,15 @@ impl<T: Transport> Server<T> {
     /// Sends a long body without a copy. If it is at most [`MAX_QUEUED_BODY`] bytes long, the part that the system does not
     /// accept is copied.
     fn send_long(&mut self, slot: usize, body: &[u8]) -> Responded {
-        let mut taken = 0;
+        let mut sent = 0;
         self.connections[slot].count_body(body.len());
-        match self.send_queue(slot, body, &mut taken) {
+        match self.send_queue(slot, body, &mut sent) {
             Ok(Sent::All) => Responded::Done,
             Ok(_) if body.len() <= MAX_QUEUED_BODY => {
-                self.queue(slot).append(|out| out.extend_from_slice(&body[taken..]));
+                self.queue(slot).append(|out| out.extend_from_slice(&body[sent..]));
                 Responded::Done
             }
-            Ok(_) => Responded::Rest(taken),
+            Ok(_) => Responded::Rest(sent),
             Err(_) => {
                 self.fail(slot);
                 Responded::Done

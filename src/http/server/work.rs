@@ -170,11 +170,11 @@ impl<T: Transport> Server<T> {
             if connection.output.is_some() {
                 match self.flush_queue(slot) {
                     Ok(Sent::All) => {}
-                    Ok(Sent::Blocked | Sent::Turn) => {
+                    Ok(Sent::Blocked | Sent::BudgetSpent) => {
                         self.wait_writable(slot, clock);
                         return None;
                     }
-                    Ok(Sent::Short) | Err(_) => {
+                    Ok(Sent::FileTooShort) | Err(_) => {
                         self.close(slot);
                         return None;
                     }
@@ -272,7 +272,7 @@ impl<T: Transport> Server<T> {
     /// Sends the queue, and continues in the next round.
     fn yield_turn(&mut self, slot: usize, clock: Clock) {
         match self.flush_queue(slot) {
-            Ok(Sent::Short) | Err(_) => self.close(slot),
+            Ok(Sent::FileTooShort) | Err(_) => self.close(slot),
             Ok(_) => self.wait_writable(slot, clock),
         }
     }

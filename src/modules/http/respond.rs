@@ -143,7 +143,7 @@ pub(super) const ANSWER: Function = Function::new(|call: &mut Call<'_>| {
     let (mut server, id) = server_and_id(call)?;
     match server.respond(id, response, clock) {
         Responded::Done => Ok(Either::One(true)),
-        Responded::Rest(taken) => Ok(Either::Other(taken as i64)),
+        Responded::Rest(sent) => Ok(Either::Other(sent as i64)),
         Responded::Late => Err(already_answered()),
     }
 });
@@ -195,17 +195,17 @@ results! {
     }
 }
 
-/// `S:send(id, data, taken)`: sends the queue, and then `data`, of which `taken` bytes were sent before. Returns true
+/// `S:send(id, data, sent)`: sends the queue, and then `data`, of which `sent` bytes were sent before. Returns true
 /// if everything is sent; otherwise the number of bytes of `data` that are sent; or nil and `"closed"`, or
 /// `"truncated"` if a file has become shorter.
 pub(super) const SEND: Function = Function::new(|call: &mut Call<'_>| {
     let data = call.bytes(3)?;
-    let mut taken = call.integer_in(4, 0..=data.len() as i64, "taken")? as usize;
+    let mut sent = call.integer_in(4, 0..=data.len() as i64, "sent")? as usize;
     let (mut server, id) = server_and_id(call)?;
-    Ok(match server.send(id, data, &mut taken) {
+    Ok(match server.send(id, data, &mut sent) {
         Some(queue::Sent::All) => SendReply::All(true),
-        Some(queue::Sent::Blocked | queue::Sent::Turn) => SendReply::Part(taken as i64),
-        Some(queue::Sent::Short) => SendReply::Failed((Nil, "truncated")),
+        Some(queue::Sent::Blocked | queue::Sent::BudgetSpent) => SendReply::Part(sent as i64),
+        Some(queue::Sent::FileTooShort) => SendReply::Failed((Nil, "truncated")),
         None => SendReply::Failed((Nil, "closed")),
     })
 });

@@ -65,8 +65,8 @@ pub(super) fn put_file(call: &mut Call<'_>) -> Result<Sent, Fault> {
     let part = sent as i64;
     Ok(match used {
         Used::Done(queue::Sent::All) => Sent::Done(true),
-        Used::Done(queue::Sent::Blocked | queue::Sent::Turn) => Sent::Part(part),
-        Used::Done(queue::Sent::Short) => Sent::Failed(Failed::system(shorter(), part)),
+        Used::Done(queue::Sent::Blocked | queue::Sent::BudgetSpent) => Sent::Part(part),
+        Used::Done(queue::Sent::FileTooShort) => Sent::Failed(Failed::system(shorter(), part)),
         Used::StreamIsClosed => Sent::Failed(Failed::code(Code::Closed, part)),
         Used::Failed(failure) => Sent::Failed(Failed::system(failure, part)),
     })

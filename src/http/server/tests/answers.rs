@@ -164,7 +164,7 @@ fn a_long_body_is_sent_without_a_copy() {
     loop {
         match pair.server.send(id, &body, &mut taken) {
             Some(Sent::All) => break,
-            Some(Sent::Blocked | Sent::Turn) => {
+            Some(Sent::Blocked | Sent::BudgetSpent) => {
                 let armed = pair.server.wait(id, Interest::Write, pair.clock);
                 assert!(armed);
                 pair.take(number, 90_000);
@@ -288,10 +288,10 @@ fn ranges_of_files_are_sent_after_their_heads() {
     assert!(pair.server.queue_file(id, file, 699_995, 10));
     let mut taken = 0;
     let mut sent = pair.server.send(id, b"", &mut taken);
-    if matches!(sent, Some(Sent::Blocked | Sent::Turn)) {
+    if matches!(sent, Some(Sent::Blocked | Sent::BudgetSpent)) {
         sent = pair.server.send(id, b"", &mut taken);
     }
-    assert_eq!(sent, Some(Sent::Short), "the file is shorter");
+    assert_eq!(sent, Some(Sent::FileTooShort), "the file is shorter");
     pair.server.end(id, RequestEnd::Cut);
     assert!(pair.is_closed(number));
 }

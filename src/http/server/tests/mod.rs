@@ -176,7 +176,7 @@ impl Pair {
     fn answer(&mut self, id: RequestId, text: &[u8]) {
         let responded = self.server.respond(id, Response::text(text), self.clock);
         if let Responded::Rest(mut taken) = responded {
-            while matches!(self.server.send(id, text, &mut taken), Some(Sent::Blocked | Sent::Turn)) {
+            while matches!(self.server.send(id, text, &mut taken), Some(Sent::Blocked | Sent::BudgetSpent)) {
                 let number = self.wires.iter().position(|(one, _)| one.slot() == id.slot());
                 self.wires[number.unwrap()].1.take(10_000);
             }
