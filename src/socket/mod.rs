@@ -206,7 +206,7 @@ impl Socket {
                 _ => return Err(error),
             }
         };
-        source.restarted();
+        source.clear_readiness();
         self.phase = phase;
         Ok(match phase {
             Phase::Connected => Moved::Done(()),
@@ -229,7 +229,7 @@ impl Socket {
     pub(crate) fn listen(&mut self, backlog: i32) -> io::Result<()> {
         let source = self.open()?;
         source.listen(backlog)?;
-        source.restarted();
+        source.clear_readiness();
         self.phase = Phase::Listening;
         Ok(())
     }

@@ -119,7 +119,7 @@ impl Stream {
 
     /// Whether the peer has closed its sending side or the connection has failed, according to the selector.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_closed() || self.ended || self.socket.source().is_some_and(|source| source.peer_is_over())
+        self.is_closed() || self.ended || self.socket.source().is_some_and(|source| source.end_was_reported())
     }
 
     /// The bytes that were read from the peer and not consumed yet.
