@@ -37,21 +37,21 @@ use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
-/// The result of a successful transfer.
+/// The result of a call that does not wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Moved<T> {
-    /// The part that was done.
+pub(crate) enum Attempt<T> {
+    /// It was done; the value is its result.
     Done(T),
     /// It would block.
     WouldBlock,
 }
 
-impl<T> Moved<T> {
-    /// Applies `f` to the part that was done.
-    pub(crate) fn map<R>(self, f: impl FnOnce(T) -> R) -> Moved<R> {
+impl<T> Attempt<T> {
+    /// Applies `f` to the result of a call that was done.
+    pub(crate) fn map<R>(self, f: impl FnOnce(T) -> R) -> Attempt<R> {
         match self {
-            Moved::Done(value) => Moved::Done(f(value)),
-            Moved::WouldBlock => Moved::WouldBlock,
+            Attempt::Done(value) => Attempt::Done(f(value)),
+            Attempt::WouldBlock => Attempt::WouldBlock,
         }
     }
 }
@@ -194,7 +194,7 @@ impl Socket {
     }
 
     /// connect(2). `WouldBlock`: the connection is in progress; an event for writing reports its end.
-    pub(crate) fn connect(&mut self, address: &SockAddr) -> io::Result<Moved<()>> {
+    pub(crate) fn connect(&mut self, address: &SockAddr) -> io::Result<Attempt<()>> {
         let source = self.open()?;
         let phase = loop {
             let Err(error) = source.connect(address) else {
@@ -209,8 +209,8 @@ impl Socket {
         source.clear_readiness();
         self.phase = phase;
         Ok(match phase {
-            Phase::Connected => Moved::Done(()),
-            _ => Moved::WouldBlock,
+            Phase::Connected => Attempt::Done(()),
+            _ => Attempt::WouldBlock,
         })
     }
 
@@ -235,18 +235,18 @@ impl Socket {
     }
 
     /// accept(2). Connections that were aborted in the backlog are skipped.
-    pub(crate) fn accept(&self) -> io::Result<Moved<Socket>> {
+    pub(crate) fn accept(&self) -> io::Result<Attempt<Socket>> {
         let listener = self.open()?;
         loop {
             match accept_quick(listener) {
                 Ok(inner) => {
                     let (fd, table) = (Fd::Own(inner), &self.table);
                     let socket = Self::of(fd, self.protocol, Phase::Connected, table);
-                    return Ok(Moved::Done(socket));
+                    return Ok(Attempt::Done(socket));
                 }
                 Err(Errno::AGAIN) => {
                     listener.read_blocked();
-                    return Ok(Moved::WouldBlock);
+                    return Ok(Attempt::WouldBlock);
                 }
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
                 Err(error) => return Err(error.into()),

@@ -91,7 +91,7 @@ impl Outlet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::{Moved, Socket, Table};
+    use crate::socket::{Attempt, Socket, Table};
     use std::rc::Rc;
 
     fn pair() -> (Socket, Socket) {
@@ -100,8 +100,8 @@ mod tests {
 
     fn received(socket: &Socket) -> usize {
         match socket.receive_into(&mut [0; 256]).unwrap() {
-            Moved::Done(count) => count,
-            Moved::WouldBlock => panic!("no data"),
+            Attempt::Done(count) => count,
+            Attempt::WouldBlock => panic!("no data"),
         }
     }
 

@@ -2,7 +2,7 @@
 //! buffer.
 
 use super::Stream;
-use crate::socket::Moved;
+use crate::socket::Attempt;
 use bytes::Bytes;
 
 /// The result of a message for one of the streams.
@@ -34,8 +34,8 @@ impl Stream {
         let mut sent = 0;
         if queued == 0 {
             match self.socket.send(data) {
-                Ok(Moved::Done(count)) => sent = count,
-                Ok(Moved::WouldBlock) => {}
+                Ok(Attempt::Done(count)) => sent = count,
+                Ok(Attempt::WouldBlock) => {}
                 Err(_) => {
                     self.send_failed = true;
                     return Delivery::Closed;

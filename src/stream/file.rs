@@ -3,7 +3,7 @@
 use super::queue::{FILE_BUDGET, Sent};
 use super::{Stream, buffer::SIZE};
 use crate::file::read_at;
-use crate::socket::Moved;
+use crate::socket::Attempt;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -32,7 +32,7 @@ impl Stream {
                 return self.continue_later();
             }
             let want = (until - *sent) as usize;
-            let Moved::Done(count) = self.socket.send_file(file, offset + *sent, want)? else {
+            let Attempt::Done(count) = self.socket.send_file(file, offset + *sent, want)? else {
                 return self.continue_later();
             };
             if count == 0 {

@@ -29,7 +29,7 @@ pub(crate) use turns::Turns;
 
 use self::queue::{Queue, Sent};
 use crate::event::{READ, WRITE};
-use crate::socket::{Moved, Socket};
+use crate::socket::{Attempt, Socket};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
@@ -196,12 +196,12 @@ impl Stream {
             self.pool.put(self.input.release());
         }
         match received? {
-            Moved::Done(0) => {
+            Attempt::Done(0) => {
                 self.ended = true;
                 Ok(Filled::End)
             }
-            Moved::Done(_) => Ok(Filled::Some),
-            Moved::WouldBlock => self.read_later(),
+            Attempt::Done(_) => Ok(Filled::Some),
+            Attempt::WouldBlock => self.read_later(),
         }
     }
 
@@ -272,8 +272,8 @@ impl Stream {
     #[inline]
     fn send_only(&mut self, data: &[u8], sent: &mut usize) -> io::Result<bool> {
         let count = match self.socket.send(data)? {
-            Moved::Done(count) => count,
-            Moved::WouldBlock => 0,
+            Attempt::Done(count) => count,
+            Attempt::WouldBlock => 0,
         };
         self.written += count as u64;
         *sent = count;

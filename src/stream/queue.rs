@@ -4,7 +4,7 @@
 //! Used by the HTTP server and by streams. Invariant: bytes are sent in the order in which they were queued, each once,
 //! whatever part of them the transport accepts at a time.
 
-pub(crate) use crate::socket::Moved;
+pub(crate) use crate::socket::Attempt;
 
 use crate::socket::Socket;
 use bytes::Bytes;
@@ -18,27 +18,27 @@ pub(crate) trait Sink {
     /// An open file. A clone refers to the same file.
     type File: Clone;
 
-    fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>>;
+    fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>>;
     /// Like `send`; more data follows immediately.
-    fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>>;
-    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>>;
+    fn send_more(&mut self, data: &[u8]) -> io::Result<Attempt<usize>>;
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>>;
     /// Sends `count` bytes of the file from `offset` on, or a part of them. The result is 0 at the end of the file.
-    fn send_file(&mut self, file: &Self::File, offset: u64, count: usize) -> io::Result<Moved<usize>>;
+    fn send_file(&mut self, file: &Self::File, offset: u64, count: usize) -> io::Result<Attempt<usize>>;
 }
 
 impl Sink for Socket {
     type File = Rc<OwnedFd>;
 
-    fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         Socket::send(self, data)
     }
-    fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn send_more(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         Socket::send_more(self, data)
     }
-    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
         Socket::send_pieces(self, pieces)
     }
-    fn send_file(&mut self, file: &Rc<OwnedFd>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
+    fn send_file(&mut self, file: &Rc<OwnedFd>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
         Socket::send_file(self, file.as_fd(), offset, count)
     }
 }
@@ -200,7 +200,7 @@ impl<F: Clone> Queue<F> {
                 return Ok(Sent::All);
             }
             let requested = data.len();
-            let Moved::Done(moved) = to.send(data)? else { return Ok(Sent::Blocked) };
+            let Attempt::Done(moved) = to.send(data)? else { return Ok(Sent::Blocked) };
             *total += moved as u64;
             self.queued -= moved;
             if moved < requested {
@@ -226,7 +226,9 @@ impl<F: Clone> Queue<F> {
                     return Ok(Sent::BudgetSpent);
                 }
                 let want = (*left).min(budget);
-                let Moved::Done(moved) = to.send_file(file, *offset, want as usize)? else { return Ok(Sent::Blocked) };
+                let Attempt::Done(moved) = to.send_file(file, *offset, want as usize)? else {
+                    return Ok(Sent::Blocked);
+                };
                 if moved == 0 {
                     return Ok(Sent::FileTooShort);
                 }
@@ -248,7 +250,7 @@ impl<F: Clone> Queue<F> {
                 return Ok(Sent::All);
             }
             let (moved, requested) = self.send_once(to, borrowed, *sent, more)?;
-            let Moved::Done(moved) = moved else { return Ok(Sent::Blocked) };
+            let Attempt::Done(moved) = moved else { return Ok(Sent::Blocked) };
             *total += moved as u64;
             let of_queue = moved.min(self.queued);
             self.remove_sent(of_queue);
@@ -262,7 +264,7 @@ impl<F: Clone> Queue<F> {
     /// Sends bytes in memory with one system call. Returns its result and the number of bytes passed to it.
     fn send_once<S: Sink<File = F>>(
         &self, to: &mut S, borrowed: &[&[u8]], sent: usize, mut more: bool,
-    ) -> io::Result<(Moved<usize>, usize)> {
+    ) -> io::Result<(Attempt<usize>, usize)> {
         let mut slices = [IoSlice::new(&[]); MAX_PIECES];
         let (mut used, mut length) = (0, 0);
         // The numbers of sent bytes: of the queue, and of `borrowed`.

@@ -16,35 +16,35 @@ impl Taker {
         Taker { program: program.to_vec(), calls: 0, got: Vec::new() }
     }
 
-    fn take(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn take(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         let most = self.program[self.calls % self.program.len()];
         self.calls += 1;
         if most == 0 {
-            return Ok(Moved::WouldBlock);
+            return Ok(Attempt::WouldBlock);
         }
         let count = data.len().min(most);
         self.got.extend_from_slice(&data[..count]);
-        Ok(Moved::Done(count))
+        Ok(Attempt::Done(count))
     }
 }
 
 impl Sink for Taker {
     type File = Rc<Vec<u8>>;
 
-    fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         self.take(data)
     }
-    fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn send_more(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         self.take(data)
     }
-    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
         let all: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
         self.take(&all)
     }
-    fn send_file(&mut self, file: &Rc<Vec<u8>>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
+    fn send_file(&mut self, file: &Rc<Vec<u8>>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
         let rest = &file[file.len().min(offset as usize)..];
         match &rest[..count.min(rest.len())] {
-            [] => Ok(Moved::Done(0)),
+            [] => Ok(Attempt::Done(0)),
             data => self.take(data),
         }
     }

@@ -4,7 +4,7 @@ use super::broadcast::Delivery;
 use super::receive::{Received, RecvForm};
 use super::{BURST, Filled, Pool, Stream};
 use crate::event::{Mode, READ, Selector};
-use crate::socket::{Moved, Socket, Table};
+use crate::socket::{Attempt, Socket, Table};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn is_due(core: &Selector, timeout: Duration) -> bool {
 }
 
 fn fill_pipe(socket: &Socket) {
-    while let Ok(Moved::Done(_)) = socket.send(&[b'x'; 4096]) {}
+    while let Ok(Attempt::Done(_)) = socket.send(&[b'x'; 4096]) {}
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn the_queue_is_sent_before_the_pieces() {
     assert_eq!(sent, pieces.concat().len());
     assert_eq!(stream.queued(), 0);
     let mut got = Vec::with_capacity(4096);
-    let Ok(Moved::Done(_)) = far.receive(&mut got) else {
+    let Ok(Attempt::Done(_)) = far.receive(&mut got) else {
         panic!("no data");
     };
     assert_eq!(got, [b"queued,".as_slice(), &pieces.concat()].concat());
@@ -111,7 +111,7 @@ fn the_queue_is_sent_before_the_pieces() {
 /// Returns all received data.
 fn drained(far: &Socket) -> Vec<u8> {
     let (mut all, mut room) = (Vec::new(), Vec::with_capacity(65536));
-    while let Ok(Moved::Done(1..)) = far.receive(&mut room) {
+    while let Ok(Attempt::Done(1..)) = far.receive(&mut room) {
         all.append(&mut room);
     }
     all
@@ -201,8 +201,8 @@ fn a_full_pipe_accepts_a_part_and_reports_its_size() {
     let mut received = 0;
     while received < big.len() + 4 {
         match far.receive_into(&mut rest).unwrap() {
-            Moved::Done(count) => received += count,
-            Moved::WouldBlock => {
+            Attempt::Done(count) => received += count,
+            Attempt::WouldBlock => {
                 stream.send(&[b"head", &big], &mut sent).unwrap();
             }
         }
@@ -247,7 +247,7 @@ fn a_refused_wait_to_write_is_an_error_with_the_number_of_sent_bytes() {
         assert!(!stream.send(&[&big], &mut sent).unwrap());
         let mut rest = [0; 65536];
         let mut received = 0;
-        while let Ok(Moved::Done(count)) = far.receive_into(&mut rest) {
+        while let Ok(Attempt::Done(count)) = far.receive_into(&mut rest) {
             received += count;
         }
         assert_eq!(received, sent);

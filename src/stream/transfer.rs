@@ -138,7 +138,7 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::Moved;
+    use crate::socket::Attempt;
 
     fn pair() -> (Stream, Socket) {
         let table = Rc::new(Table::default());
@@ -149,7 +149,7 @@ mod tests {
 
     fn received(socket: &Socket) -> Vec<u8> {
         let mut room = Vec::with_capacity(256);
-        let Ok(Moved::Done(_)) = socket.receive(&mut room) else {
+        let Ok(Attempt::Done(_)) = socket.receive(&mut room) else {
             panic!("no data");
         };
         room

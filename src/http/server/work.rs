@@ -6,7 +6,7 @@ use super::settings::{Clock, MAX_QUEUE_TO_PARSE, READ_BUDGET, REQUEST_BUDGET};
 use super::{ConnectionId, Interest, Phase, Readiness, RequestId, Server, Transport};
 use crate::codec::http1::body::Incoming;
 use crate::http::router::routes::{HandlerArguments, RouteId};
-use crate::stream::queue::{Moved, Sent};
+use crate::stream::queue::{Attempt, Sent};
 
 /// Work for the driver of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -221,12 +221,12 @@ impl<T: Transport> Server<T> {
                 connection = &mut self.connections[slot];
             }
             match self.read_buffer.fill(slot, &mut connection.input, &mut connection.transport) {
-                Ok(Moved::Done(0)) => {
+                Ok(Attempt::Done(0)) => {
                     connection.peer = Peer::Ended;
                     return Filled::End;
                 }
-                Ok(Moved::Done(_)) => return Filled::Some,
-                Ok(Moved::WouldBlock) => {}
+                Ok(Attempt::Done(_)) => return Filled::Some,
+                Ok(Attempt::WouldBlock) => {}
                 Err(_) => return Filled::Failed,
             }
         }

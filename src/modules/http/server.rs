@@ -15,7 +15,7 @@ use crate::http::server::{ConnectionId, Readiness, Server, Settings};
 use crate::lua::{Call, Failure, Fault, Field, Function, FunctionTable, New, Object, failed, functions};
 use crate::modules::selector::state::Selector;
 use crate::modules::stream::connection::Connection;
-use crate::socket::{Moved, Socket};
+use crate::socket::{Attempt, Socket};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -54,8 +54,8 @@ impl Machine {
                 return Ok(Accepted::Some);
             }
             match listener.accept() {
-                Ok(Moved::Done(socket)) => self.add_connection(&mut server, socket),
-                Ok(Moved::WouldBlock) => {
+                Ok(Attempt::Done(socket)) => self.add_connection(&mut server, socket),
+                Ok(Attempt::WouldBlock) => {
                     listener.arm(READ)?;
                     return Ok(if count == 0 { Accepted::None } else { Accepted::All });
                 }

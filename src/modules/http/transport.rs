@@ -3,7 +3,7 @@
 use crate::event::{CLOSED, READ, WRITE};
 use crate::http::server::{Interest, Transport};
 use crate::socket::Socket;
-use crate::stream::queue::{Moved, Sink};
+use crate::stream::queue::{Attempt, Sink};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
@@ -35,26 +35,26 @@ impl Plain {
 impl Sink for Plain {
     type File = Rc<OwnedFd>;
 
-    fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         self.socket.send(data)
     }
 
-    fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn send_more(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         self.socket.send_more(data)
     }
 
-    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
         self.socket.send_pieces(pieces)
     }
 
-    fn send_file(&mut self, file: &Rc<OwnedFd>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
+    fn send_file(&mut self, file: &Rc<OwnedFd>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
         self.socket.send_file(file.as_fd(), offset, count)
     }
 }
 
 impl Transport for Plain {
     #[inline]
-    fn receive(&mut self, room: &mut [u8]) -> io::Result<Moved<usize>> {
+    fn receive(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>> {
         self.fresh = false;
         self.socket.receive_into(room)
     }

@@ -9,7 +9,7 @@ use crate::event::{Mode, READ, Source};
 use crate::lua::{Argument, Call, Either, Failure, Fault, Function, New, Next, Outcome, Pushing, failed, then};
 use crate::modules::selector::interest::attach;
 use crate::modules::selector::state::Selector;
-use crate::socket::{Moved, Socket, Table};
+use crate::socket::{Attempt, Socket, Table};
 use crate::stream::{Pool, Stream};
 use std::rc::Rc;
 
@@ -90,11 +90,11 @@ pub(super) fn accept(call: &mut Call<'_>) -> Result<Making, Fault> {
     let pool = call.shared::<Pool>()?;
     let listener = call.object::<Socket>(2)?;
     Ok(match listener.accept().map_err(failed("accept"))? {
-        Moved::Done(socket) => {
+        Attempt::Done(socket) => {
             let stream = Stream::new(socket, &pool);
             Either::One(hand_to(REGISTER, stream, 0))
         }
-        Moved::WouldBlock => {
+        Attempt::WouldBlock => {
             listener.arm(READ).map_err(failed("accept"))?;
             Either::Other(false)
         }
