@@ -4,7 +4,7 @@
 //! |---|---|
 //! | this file | the socket: created, connected, accepted, closed, given away |
 //! | `protocol` | protocols, and the phases of a socket |
-//! | `transfer` | sending and receiving |
+//! | `send_receive` | sending and receiving |
 //! | `table` | the sockets of one VM by their descriptors |
 //! | [`address`] | addresses |
 //! | [`option`] | options by name |
@@ -20,9 +20,9 @@ pub(crate) mod option;
 pub(crate) mod outlet;
 mod protocol;
 pub(crate) mod resolve;
+mod send_receive;
 mod sendfile;
 mod table;
-mod transfer;
 pub(crate) mod twin;
 
 pub(crate) use protocol::{Phase, Protocol};

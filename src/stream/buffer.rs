@@ -43,8 +43,8 @@ pub(crate) struct Buffer {
     start: usize,
     /// The number of bytes before `start` that are lent, see [`Buffer::lend`].
     lent: usize,
-    /// The number of lent bytes that are the result; the others are a delimiter after it.
-    handed: usize,
+    /// The number of lent bytes that the borrower gets; the others are a delimiter after it.
+    lent_length: usize,
 }
 
 impl Buffer {
@@ -80,21 +80,21 @@ impl Buffer {
         self.lent = 0;
     }
 
-    /// Consumes `count` bytes and lends the first `handed` of them. All stay in memory until the buffer is used for
+    /// Consumes `consume` bytes and lends the first `length` of them. All stay in memory until the buffer is used for
     /// anything else.
     #[inline]
-    pub(super) fn lend(&mut self, handed: usize, count: usize) {
-        let lent = count.min(self.bytes().len());
+    pub(super) fn lend(&mut self, length: usize, consume: usize) {
+        let lent = consume.min(self.bytes().len());
         self.move_front(self.start + lent);
         self.lent = lent;
-        self.handed = handed.min(lent);
+        self.lent_length = length.min(lent);
     }
 
     /// The lent bytes.
     #[inline]
     pub(super) fn lent(&self) -> &[u8] {
         let from = self.start - self.lent;
-        &self.memory.data[from..from + self.handed.min(self.lent)]
+        &self.memory.data[from..from + self.lent_length.min(self.lent)]
     }
 
     /// Whether lent bytes are still in memory, and the loan was not ended.

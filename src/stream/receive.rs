@@ -97,7 +97,7 @@ impl Stream {
     }
 
     fn search(&mut self, delimiter: &[u8], limit: usize, line: bool) -> Option<Received> {
-        if self.searched > 0 && self.sought != delimiter {
+        if self.searched > 0 && self.last_delimiter != delimiter {
             self.searched = 0;
         }
         let bytes = self.input.bytes();
@@ -106,9 +106,9 @@ impl Stream {
             let too_long = is_too_long(bytes, delimiter, limit, line);
             // The delimiter may begin in the bytes searched so far.
             self.searched = (bytes.len() + 1).saturating_sub(delimiter.len());
-            if self.sought != delimiter {
-                self.sought.clear();
-                self.sought.extend_from_slice(delimiter);
+            if self.last_delimiter != delimiter {
+                self.last_delimiter.clear();
+                self.last_delimiter.extend_from_slice(delimiter);
             }
             return too_long.then_some(Received::TooLong);
         };

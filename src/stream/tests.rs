@@ -2,7 +2,7 @@
 
 use super::broadcast::Delivery;
 use super::receive::{Received, RecvForm};
-use super::{BURST, Filled, Pool, Stream};
+use super::{Filled, Pool, Stream, TURN_BUDGET};
 use crate::event::{Mode, READ, Selector};
 use crate::socket::{Attempt, Socket, Table};
 use std::os::fd::AsFd;
@@ -39,7 +39,7 @@ fn a_peer_that_sends_without_pause_is_read_again_in_the_next_round() {
     let mut reads = 0;
     loop {
         fill_pipe(&far);
-        assert!(reads <= BURST * 10, "the stream reads while others wait");
+        assert!(reads <= TURN_BUDGET * 10, "the stream reads while others wait");
         if stream.fill(0).unwrap() == Filled::WouldBlock {
             break;
         }
@@ -49,7 +49,7 @@ fn a_peer_that_sends_without_pause_is_read_again_in_the_next_round() {
         stream.arm(READ).unwrap();
         is_due(&core, Duration::ZERO);
     }
-    assert_eq!(reads, BURST);
+    assert_eq!(reads, TURN_BUDGET);
     assert!(is_due(&core, Duration::from_secs(5)), "an event comes immediately");
     assert!(stream.fill(0).unwrap() == Filled::Some);
 }
@@ -76,7 +76,7 @@ fn a_stream_that_waits_does_not_keep_the_wide_buffer() {
     assert!(!stream.input.is_wide());
     assert_eq!(stream.buffered(), message);
     far.send(b"\n").unwrap();
-    stream.fresh = true;
+    stream.untried = true;
     assert_eq!(stream.receive(line).unwrap(), Received::Ready { length: 60_000, consume: 60_001 });
 }
 
@@ -152,9 +152,9 @@ fn a_stream_with_a_full_queue_accepts_no_broadcast_message() {
     let short = (0..100).map(|_| stream.broadcast(b"x", &mut None, most));
     let taken = short.filter(|delivery| *delivery == Delivery::Queued).count();
     assert!((1..20).contains(&taken), "{taken}");
-    stream.turns.writes = true;
+    stream.turns.is_writing = true;
     assert_eq!(stream.broadcast(b"x", &mut None, usize::MAX), Delivery::Full);
-    stream.turns.writes = false;
+    stream.turns.is_writing = false;
     drop(far);
     assert!(stream.send(&[], &mut 0).is_err());
     assert_eq!(stream.broadcast(b"x", &mut None, usize::MAX), Delivery::Closed);
@@ -168,7 +168,7 @@ fn shared_bytes_are_transferred_to_another_vm_and_sent_before_files() {
     let big = vec![b'y'; 4 << 20];
     assert_eq!(stream.broadcast(&big, &mut None, 0), Delivery::Queued);
     assert_eq!(stream.broadcast(b"z", &mut None, usize::MAX), Delivery::Queued);
-    let number = stream.detach(0).expect("open");
+    let number = stream.pack(0).expect("open");
     let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));
     let mut other = Stream::from_parcel(number, &pool, &table).expect("a parcel");
     let mut got = Vec::new();

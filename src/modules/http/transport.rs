@@ -14,12 +14,12 @@ use std::rc::Rc;
 pub(crate) struct Plain {
     socket: Socket,
     /// No read was tried yet, so it is unknown whether data is available.
-    fresh: bool,
+    untried: bool,
 }
 
 impl Plain {
     pub(crate) fn new(socket: Socket) -> Self {
-        Plain { socket, fresh: true }
+        Plain { socket, untried: true }
     }
 
     pub(crate) fn socket(&self) -> &Socket {
@@ -55,12 +55,12 @@ impl Sink for Plain {
 impl Transport for Plain {
     #[inline]
     fn receive(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>> {
-        self.fresh = false;
+        self.untried = false;
         self.socket.receive_into(room)
     }
 
     fn may_receive(&self) -> bool {
-        self.fresh || self.socket.may_read()
+        self.untried || self.socket.may_read()
     }
 
     fn has_unread(&self) -> bool {

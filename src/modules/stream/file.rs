@@ -3,7 +3,7 @@
 
 use super::connection::Connection;
 use super::failure::{Code, Failed};
-use super::send::Sent;
+use super::send::SendReply;
 use crate::file::OpenFile;
 use crate::lua::{Call, Failure, Fault};
 use crate::stream::queue;
@@ -56,7 +56,7 @@ fn shorter() -> Failure {
 /// `s:put_file(sent, file, offset, length)`: sends the queue and the bytes of the file, of which `sent` were sent
 /// before. Returns `true` if the system has accepted everything; the new `sent` if it would block or other tasks must
 /// run first, with the stream armed; or `nil, message, sent, code`.
-pub(super) fn put_file(call: &mut Call<'_>) -> Result<Sent, Fault> {
+pub(super) fn put_file(call: &mut Call<'_>) -> Result<SendReply, Fault> {
     call.object::<Connection>(1)?;
     let mut sent = whole(call, 2, i64::MAX, "sent")?;
     let offset = whole(call, 4, i64::MAX, "offset")?;
@@ -64,11 +64,11 @@ pub(super) fn put_file(call: &mut Call<'_>) -> Result<Sent, Fault> {
     let used = with_file(call, 3, |stream, file| stream.send_file(file, offset, length, &mut sent))?;
     let part = sent as i64;
     Ok(match used {
-        Used::Done(queue::Sent::All) => Sent::Done(true),
-        Used::Done(queue::Sent::Blocked | queue::Sent::BudgetSpent) => Sent::Part(part),
-        Used::Done(queue::Sent::FileTooShort) => Sent::Failed(Failed::system(shorter(), part)),
-        Used::StreamIsClosed => Sent::Failed(Failed::code(Code::Closed, part)),
-        Used::Failed(failure) => Sent::Failed(Failed::system(failure, part)),
+        Used::Done(queue::Sent::All) => SendReply::Done(true),
+        Used::Done(queue::Sent::Blocked | queue::Sent::BudgetSpent) => SendReply::Part(part),
+        Used::Done(queue::Sent::FileTooShort) => SendReply::Failed(Failed::system(shorter(), part)),
+        Used::StreamIsClosed => SendReply::Failed(Failed::code(Code::Closed, part)),
+        Used::Failed(failure) => SendReply::Failed(Failed::system(failure, part)),
     })
 }
 

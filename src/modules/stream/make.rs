@@ -41,7 +41,7 @@ pub(super) const REGISTER: Function =
 const ADOPT: Function = Function::new(|call: &mut Call<'_>| {
     let number = call.integer(3)? as u64;
     register_stream(call, |stream| {
-        stream.detach(number);
+        stream.pack(number);
     })
 });
 
@@ -118,7 +118,7 @@ pub(super) fn adopt(call: &mut Call<'_>) -> Result<Making, Fault> {
 /// `stream.take_back(selector, s)`: takes back the connection that `s` has sent to another VM. Returns `true`, or `nil,
 /// message, code` if it was taken.
 pub(super) fn take_back(call: &mut Call<'_>) -> Result<bool, Fault> {
-    if !call.object_mut::<Connection>(2)?.reattach() {
+    if !call.object_mut::<Connection>(2)?.take_back() {
         return Err(taken_failure("take_back").into());
     }
     register_stream(call, |stream| stream.close())?;

@@ -79,7 +79,7 @@ const IS_CLOSED: Function = Function::of(|stream: &Connection| stream.is_closed(
 
 /// `s:is_over()`: returns whether the peer has closed its sending side or the connection has failed, according to the
 /// loop. Makes no system call.
-const IS_OVER: Function = Function::of(|stream: &Connection| stream.is_over());
+const IS_OVER: Function = Function::of(|stream: &Connection| stream.end_was_reported());
 
 /// `s:address("peer"|"socket")`: returns ip, port, family as `endpoint:value()` of `lio.socket`, or `nil, message,
 /// code`.
@@ -104,7 +104,7 @@ const HANDLE: Function = Function::on(|stream: &mut Connection| light(stream.han
 
 /// `s:send_off()`: detaches the connection with its buffers. Returns the number by which any VM of the process can take
 /// it, or nil if it is closed. This connection is closed then.
-const SEND_OFF: Function = Function::on(|stream: &mut Connection| stream.detach(0).map(|number| number as i64));
+const SEND_OFF: Function = Function::on(|stream: &mut Connection| stream.pack(0).map(|number| number as i64));
 
 /// `s:unread(bytes)`: puts bytes before the buffered ones.
 fn unread(call: &mut Call<'_>) -> Result<(), Fault> {

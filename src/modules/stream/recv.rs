@@ -13,7 +13,7 @@ use crate::lua::{
 };
 use crate::modules::task::{in_use, own_tasks, tasks};
 use crate::modules::timer::Timers;
-use crate::stream::turns::{Alarm, Reading};
+use crate::stream::turns::{ReadTimeout, ReadTurn};
 use crate::stream::{Received, RecvForm, Stream};
 use crate::task::{Denied, Reason, Tasks, Token};
 use std::rc::Rc;
@@ -27,7 +27,7 @@ impl Lender for Connection {
         Stream::lent(self)
     }
     fn handed_over(&mut self) {
-        Stream::handed_over(self);
+        Stream::end_loan(self);
     }
 }
 
@@ -48,19 +48,19 @@ results! {
 }
 
 /// Reads the size or limit at `index`.
-fn whole(stack: &Stack, index: i32, high: i64, what: &str) -> Result<usize, Fault> {
+fn size(stack: &Stack, index: i32, high: i64, what: &str) -> Result<usize, Fault> {
     Ok(stack.integer_in(index, 0..=high, what)? as usize)
 }
 
 fn limit(stack: &Stack, index: i32) -> Result<usize, Fault> {
-    if stack.is_none(index) { Ok(usize::MAX) } else { whole(stack, index, i64::MAX, "limit") }
+    if stack.is_none(index) { Ok(usize::MAX) } else { size(stack, index, i64::MAX, "limit") }
 }
 
 /// Reads the form from the arguments, from the second on.
 fn form(stack: &Stack) -> Result<RecvForm<'_>, Fault> {
     match stack.kind(2) {
         Kind::None | Kind::Nil => return Ok(RecvForm::Any),
-        Kind::Number => return Ok(RecvForm::Exactly(whole(stack, 2, i64::MAX / 2, "size")?)),
+        Kind::Number => return Ok(RecvForm::Exactly(size(stack, 2, i64::MAX / 2, "size")?)),
         _ => {}
     }
     match stack.bytes(2)? {
@@ -133,7 +133,7 @@ pub(crate) const TAKE: Function = Function::new(take);
 /// `c:recv([form …])`, as `net.recv`: returns a string; `nil` at the end; or `nil, message, partial, code`.
 fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
     let (stream, stack) = connection::of_call(call, "recv")?;
-    if stream.turns.reading != Reading::Free {
+    if stream.turns.read_turn != ReadTurn::Free {
         return queue(call);
     }
     if stream.has_lent() {
@@ -164,7 +164,7 @@ struct Turn {
     /// The token of the wait.
     token: Token,
     /// Whether the wait has a time limit.
-    is_limited: bool,
+    has_timeout: bool,
 }
 
 impl Turn {
@@ -172,20 +172,20 @@ impl Turn {
         Turn {
             tasks: connection.tasks.clone(),
             token: Token::of_userdata(identity_of(connection)),
-            is_limited: connection.turns.limit.is_some(),
+            has_timeout: connection.turns.recv_timeout.is_some(),
         }
     }
 }
 
 /// Takes the turn to read for this call.
 fn take_turn(connection: &mut Connection) -> Turn {
-    connection.turns.reading = Reading::Native;
+    connection.turns.read_turn = ReadTurn::Native;
     Turn::of(connection)
 }
 
 /// Returns the tasks of the function, and stores them in the connection.
 #[cold]
-fn introduce(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
+fn load_tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
     let tasks = tasks(call)?;
     connection::of_call(call, "recv")?.0.tasks = Some(tasks.clone());
     Ok(tasks)
@@ -195,41 +195,41 @@ fn introduce(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
 fn wait(call: &mut Call<'_>, turn: Turn) -> Result<Next<Reply>, Fault> {
     let tasks = match turn.tasks {
         Some(tasks) => tasks,
-        None => introduce(call)?,
+        None => load_tasks(call)?,
     };
     tasks.check_open()?;
     match tasks.wait(call, turn.token, Reason::Other) {
         Ok(()) => {}
-        Err(Denied::InUse) => return end_turn(call, then(taken)),
-        Err(Denied::Unreachable) => return end_turn(call, then(refused)),
+        Err(Denied::InUse) => return end_turn(call, then(fail_in_use)),
+        Err(Denied::Unreachable) => return end_turn(call, then(fail_unreachable)),
         Err(Denied::Fault(fault)) => return Err(fault),
     }
-    if turn.is_limited {
-        set_alarm(call, |Alarm { nanos, .. }| Some(monotonic_nanos() + nanos))?;
+    if turn.has_timeout {
+        set_timer(call, |ReadTimeout { nanos, .. }| Some(monotonic_nanos() + nanos))?;
     }
     Ok(Next::yields(0, then(resumed), 0))
 }
 
 /// Sets the timer of a turn with a time limit to the nanosecond that `until` returns, or clears it.
 #[cold]
-fn set_alarm(call: &mut Call<'_>, until: impl FnOnce(Alarm) -> Option<u64>) -> Result<(), Fault> {
-    let limit = call.object::<Connection>(1)?.turns.limit;
-    if let Some(alarm) = limit
+fn set_timer(call: &mut Call<'_>, until: impl FnOnce(ReadTimeout) -> Option<u64>) -> Result<(), Fault> {
+    let limit = call.object::<Connection>(1)?.turns.recv_timeout;
+    if let Some(timeout) = limit
         && let Ok(timers) = call.object_mut::<Timers>(TIMERS)
     {
-        match until(alarm) {
-            Some(nanos) => timers.0.set(alarm.timer, nanos),
-            None => timers.0.clear(alarm.timer),
+        match until(timeout) {
+            Some(nanos) => timers.0.set(timeout.timer, nanos),
+            None => timers.0.clear(timeout.timer),
         };
     }
     Ok(())
 }
 
-fn taken(_: &mut Call<'_>, _: Outcome) -> Result<(), Fault> {
+fn fail_in_use(_: &mut Call<'_>, _: Outcome) -> Result<(), Fault> {
     Err(in_use())
 }
 
-fn refused(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
+fn fail_unreachable(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
     tasks(call)?.refuse(call, "wait")
 }
 
@@ -237,7 +237,7 @@ fn refused(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
 #[cold]
 fn end_turn<R>(call: &mut Call<'_>, next: &'static Then) -> Result<Next<R>, Fault> {
     let (stream, _) = connection::of_call(call, "recv")?;
-    stream.turns.reading = Reading::Free;
+    stream.turns.read_turn = ReadTurn::Free;
     call.push(Argument(PASS_ON))?;
     call.push(Argument(1))?;
     Ok(Next::call(1, next, 0))
@@ -263,7 +263,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     if outcome.first > 2 {
         stack.drop_to(outcome.first - 1);
     }
-    let queued = stream.turns.reading == Reading::NativeQueued;
+    let queued = stream.turns.read_turn == ReadTurn::NativeQueued;
     let reply = match (end, queued) {
         (Some(code), false) => Reply::Failed(Failed::code(code, None)),
         (None, false) => received(stream, form_again(stack, outcome.first - 1)?),
@@ -282,19 +282,19 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         call.drop_to(outcome.first - 1);
         return wait(call, turn);
     }
-    let is_limited = stream.turns.limit.is_some();
-    stream.turns.reading = Reading::Free;
-    if is_limited {
-        set_alarm(call, |_| None)?;
+    let has_timeout = stream.turns.recv_timeout.is_some();
+    stream.turns.read_turn = ReadTurn::Free;
+    if has_timeout {
+        set_timer(call, |_| None)?;
     }
     if !queued {
         return Ok(Next::returns(reply));
     }
     call.drop_to(outcome.first - 1);
     match end {
-        Some(Code::Timeout) => end_turn(call, then(timed_out)),
-        Some(_) => end_turn(call, then(closed)),
-        None => end_turn(call, then(passed)),
+        Some(Code::Timeout) => end_turn(call, then(fail_timeout)),
+        Some(_) => end_turn(call, then(fail_closed)),
+        None => end_turn(call, then(receive_again)),
     }
 }
 
@@ -306,17 +306,17 @@ fn form_again(stack: &Stack, count: i32) -> Result<RecvForm<'_>, Fault> {
     }
 }
 
-fn passed(call: &mut Call<'_>, outcome: Outcome) -> Result<Reply, Fault> {
+fn receive_again(call: &mut Call<'_>, outcome: Outcome) -> Result<Reply, Fault> {
     let (stream, stack) = connection::of_call(call, "recv")?;
     let form = form_again(stack, outcome.first - 1)?;
     Ok(received(stream, form))
 }
 
-fn timed_out(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
+fn fail_timeout(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
     Ok(Reply::Failed(Failed::code(Code::Timeout, None)))
 }
 
-fn closed(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
+fn fail_closed(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
     Ok(Reply::Failed(Failed::code(Code::Closed, None)))
 }
 

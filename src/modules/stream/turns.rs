@@ -8,7 +8,7 @@ use super::send::SEND;
 use crate::lua::{Argument, Call, Closure, Fault, Nil};
 use crate::modules::task::push_handle;
 use crate::modules::timer::nanos;
-use crate::stream::turns::{Alarm, Reading, Turns};
+use crate::stream::turns::{ReadTimeout, ReadTurn, Turns};
 use crate::task::Tasks;
 
 type Waiting = Closure<(Argument, Argument, Argument, Argument)>;
@@ -51,9 +51,9 @@ pub(super) fn book(call: &mut Call<'_>) -> Result<(), Fault> {
 pub(super) fn set_turn(call: &mut Call<'_>) -> Result<(), Fault> {
     let (writing, taken) = (call.is_true(2), call.is_true(3));
     change(call, |turns| match (writing, taken) {
-        (true, taken) => turns.writes = taken,
-        (false, true) => turns.reading = Reading::Lua,
-        (false, false) => turns.reading = Reading::Free,
+        (true, taken) => turns.is_writing = taken,
+        (false, true) => turns.read_turn = ReadTurn::Lua,
+        (false, false) => turns.read_turn = ReadTurn::Free,
     });
     Ok(())
 }
@@ -67,7 +67,7 @@ pub(super) fn has_turn(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// `stream.queue_up(x)`: records that other tasks queue for the turn to read. No effect unless a native `recv` has it.
 pub(super) fn queue_up(call: &mut Call<'_>) -> Result<(), Fault> {
     if has_turn(call)? {
-        change(call, |turns| turns.reading = Reading::NativeQueued);
+        change(call, |turns| turns.read_turn = ReadTurn::NativeQueued);
     }
     Ok(())
 }
@@ -77,8 +77,8 @@ pub(super) fn queue_up(call: &mut Call<'_>) -> Result<(), Fault> {
 pub(super) fn limit(call: &mut Call<'_>) -> Result<(), Fault> {
     let limit = match call.is_none(2) {
         true => None,
-        false => Some(Alarm { nanos: nanos(call, 2)?, timer: call.integer(3)? as u64 }),
+        false => Some(ReadTimeout { nanos: nanos(call, 2)?, timer: call.integer(3)? as u64 }),
     };
-    change(call, |turns| turns.limit = limit);
+    change(call, |turns| turns.recv_timeout = limit);
     Ok(())
 }
