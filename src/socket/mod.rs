@@ -13,6 +13,7 @@
 //! | `sendfile` | files sent by the kernel |
 //! | [`outlet`] | connections to which other VMs write |
 //! | [`resolve`] | names resolved on other threads |
+//! | [`stale_file`] | files of unix sockets that no socket uses |
 
 pub(crate) mod address;
 pub(crate) mod inherit;
@@ -22,6 +23,7 @@ mod protocol;
 pub(crate) mod resolve;
 mod send_receive;
 mod sendfile;
+pub(crate) mod stale_file;
 mod table;
 pub(crate) mod twin;
 

@@ -1,17 +1,12 @@
-//! Names resolved on other threads, because getaddrinfo(3) blocks; and stale files of unix sockets.
+//! Names resolved on other threads, because getaddrinfo(3) blocks.
 //!
 //! Each query is one job for a small set of threads, which run only while there are jobs. Answers are queued, and wake
 //! the selector. The threads own nothing of the VM; if it ends first, they finish on their own.
 
 use crate::event::Waker;
-use rustix::io::Errno;
-use socket2::SockAddr;
 use std::collections::VecDeque;
-use std::fs;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most queries that run at the same time.
@@ -105,27 +100,4 @@ fn look_up(name: &str) -> Result<Vec<SocketAddr>, String> {
         }
     }
     if list.is_empty() { Err("the name has no address".into()) } else { Ok(list) }
-}
-
-/// Whether `path` is the file of a unix socket (not a link to one) that no socket uses. A listener does not notice the
-/// check: a datagram socket tries to connect to it, which fails because of its type.
-pub(crate) fn is_stale(path: &Path) -> io::Result<bool> {
-    if !fs::symlink_metadata(path)?.file_type().is_socket() {
-        return Ok(false);
-    }
-    let probe = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::DGRAM, None)?;
-    probe.set_nonblocking(true)?;
-    let asked = probe.connect(&SockAddr::unix(path)?);
-    let errno = asked.err().and_then(|error| Errno::from_io_error(&error));
-    Ok(errno == Some(Errno::CONNREFUSED))
-}
-
-/// Removes the file of a unix socket that no socket uses. Returns false if `address` is not such a file.
-pub(crate) fn remove_stale(address: &SockAddr) -> io::Result<bool> {
-    let Some(path) = address.as_pathname() else { return Ok(false) };
-    if !is_stale(path).unwrap_or(false) {
-        return Ok(false);
-    }
-    fs::remove_file(path)?;
-    Ok(true)
 }

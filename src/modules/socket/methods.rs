@@ -6,7 +6,7 @@ use super::reply::open;
 use crate::lua::{Call, Either, Fault, FunctionTable, Kind, Light, New, Object, Stack, failed, functions};
 use crate::socket::address::Side;
 use crate::socket::option::{self, Value};
-use crate::socket::{Attempt, Phase, Socket, resolve};
+use crate::socket::{Attempt, Phase, Socket, stale_file};
 use std::io;
 use std::net::Shutdown;
 
@@ -47,7 +47,7 @@ fn bind_over(call: &mut Call<'_>) -> Result<bool, Fault> {
     let address = endpoint::argument(call, 2)?;
     let socket = open(call)?.0.raw();
     let bound = socket.and_then(|socket| match socket.bind(&address) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => match resolve::remove_stale(&address)? {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => match stale_file::remove(&address)? {
             true => socket.bind(&address),
             false => Err(error),
         },
