@@ -4,42 +4,9 @@
 const OWN: [(&str, &str); 4] =
     [("cjs", "text/javascript"), ("map", "application/json"), ("mjs", "text/javascript"), ("ts", "video/mp2t")];
 
-/// The most frequent types, as `mime_guess` lists them: they are found without a search in its table.
-fn common(end: &[u8]) -> Option<&'static str> {
-    Some(match end {
-        b"avif" => "image/avif",
-        b"css" => "text/css",
-        b"gif" => "image/gif",
-        b"html" => "text/html",
-        b"ico" => "image/x-icon",
-        b"jpg" | b"jpeg" => "image/jpeg",
-        b"js" => "text/javascript",
-        b"json" => "application/json",
-        b"pdf" => "application/pdf",
-        b"png" => "image/png",
-        b"svg" => "image/svg+xml",
-        b"txt" => "text/plain",
-        b"wasm" => "application/wasm",
-        b"webp" => "image/webp",
-        b"woff2" => "font/woff2",
-        b"xml" => "text/xml",
-        _ => return None,
-    })
-}
-
 /// Returns the media type for a file name; `application/octet-stream` if the extension is unknown.
 pub(crate) fn of(name: &[u8]) -> &'static str {
     known(name).unwrap_or("application/octet-stream")
-}
-
-fn known(name: &[u8]) -> Option<&'static str> {
-    let name = memchr::memrchr(b'/', name).map_or(name, |slash| &name[slash + 1..]);
-    let end = &name[memchr::memrchr(b'.', name)? + 1..];
-    common(end).or_else(|| {
-        let end = std::str::from_utf8(end).ok()?;
-        let own = OWN.iter().find(|(own, _)| own.eq_ignore_ascii_case(end));
-        own.map(|(_, kind)| *kind).or_else(|| mime_guess::from_ext(end).first_raw())
-    })
 }
 
 /// Whether the type is text, so that the parameter `charset` is added.
@@ -70,6 +37,39 @@ pub(crate) fn is_compressible(kind: &str) -> bool {
 pub(crate) fn with_charset(kind: &str) -> String {
     let charset = if is_text(kind) { "; charset=utf-8" } else { "" };
     format!("{kind}{charset}")
+}
+
+/// The most frequent types, as `mime_guess` lists them: they are found without a search in its table.
+fn common(end: &[u8]) -> Option<&'static str> {
+    Some(match end {
+        b"avif" => "image/avif",
+        b"css" => "text/css",
+        b"gif" => "image/gif",
+        b"html" => "text/html",
+        b"ico" => "image/x-icon",
+        b"jpg" | b"jpeg" => "image/jpeg",
+        b"js" => "text/javascript",
+        b"json" => "application/json",
+        b"pdf" => "application/pdf",
+        b"png" => "image/png",
+        b"svg" => "image/svg+xml",
+        b"txt" => "text/plain",
+        b"wasm" => "application/wasm",
+        b"webp" => "image/webp",
+        b"woff2" => "font/woff2",
+        b"xml" => "text/xml",
+        _ => return None,
+    })
+}
+
+fn known(name: &[u8]) -> Option<&'static str> {
+    let name = memchr::memrchr(b'/', name).map_or(name, |slash| &name[slash + 1..]);
+    let end = &name[memchr::memrchr(b'.', name)? + 1..];
+    common(end).or_else(|| {
+        let end = std::str::from_utf8(end).ok()?;
+        let own = OWN.iter().find(|(own, _)| own.eq_ignore_ascii_case(end));
+        own.map(|(_, kind)| *kind).or_else(|| mime_guess::from_ext(end).first_raw())
+    })
 }
 
 #[cfg(test)]

@@ -39,6 +39,12 @@ pub(super) fn open(root: BorrowedFd<'_>, name: &Path, path: &[u8], flags: OFlags
     }
 }
 
+/// Like [`open`], without the kernel's help. A process that can change the folder meanwhile can bypass it.
+pub(super) fn by_name(name: &Path, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let (root, inside) = resolve(name, path)?;
+    fs::open(root.join(inside), flags | OFlags::NOFOLLOW, Mode::empty())
+}
+
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn by_kernel(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let path: &[u8] = if path.is_empty() { b"." } else { path };
@@ -69,10 +75,4 @@ fn resolve(name: &Path, path: &[u8]) -> Result<(PathBuf, PathBuf), Errno> {
     let target = canonical(&root.join(OsStr::from_bytes(path)))?;
     let inside = target.strip_prefix(&root).map_err(|_| Errno::XDEV)?.to_path_buf();
     Ok((root, inside))
-}
-
-/// Like [`open`], without the kernel's help. A process that can change the folder meanwhile can bypass it.
-pub(super) fn by_name(name: &Path, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-    let (root, inside) = resolve(name, path)?;
-    fs::open(root.join(inside), flags | OFlags::NOFOLLOW, Mode::empty())
 }

@@ -31,10 +31,6 @@ pub(crate) struct Folder {
 
 const CLOSED: Refusal = Refusal::Word("the folder is closed", "closed");
 
-fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
-    fs::open(path, INSPECT | OFlags::DIRECTORY, Mode::empty())
-}
-
 impl Folder {
     /// Opens a folder. A relative path is relative to the current directory of the process.
     pub(crate) fn open(path: &[u8]) -> Result<Folder, Refusal> {
@@ -148,4 +144,8 @@ impl Folder {
         let metadata = Metadata::of(self.open_for(&full, INSPECT).ok()?).ok()?;
         matches!(metadata.kind, Kind::File | Kind::Directory).then_some(metadata)
     }
+}
+
+fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
+    fs::open(path, INSPECT | OFlags::DIRECTORY, Mode::empty())
 }

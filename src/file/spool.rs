@@ -34,49 +34,6 @@ enum Content {
     Closed,
 }
 
-/// Returns a name in `dir` that is most likely unused.
-fn fresh_name(dir: &Path) -> PathBuf {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let time =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |passed| passed.subsec_nanos());
-    dir.join(format!(".lio-{}-{count}-{time:x}", std::process::id()))
-}
-
-/// Opens a file without a name, if the file system and `/proc` support that.
-#[cfg(target_os = "linux")]
-fn open_nameless(dir: &Path) -> Option<File> {
-    use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let file = fs::open(dir, flags, Mode::from_raw_mode(0o666)).ok()?.into();
-    // Linking the file needs that path.
-    std::fs::symlink_metadata(path_of_descriptor(&file)).ok()?;
-    Some(file)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_nameless(_dir: &Path) -> Option<File> {
-    None
-}
-
-/// Returns the path by which this process and its children reach an open file.
-fn path_of_descriptor(file: &File) -> PathBuf {
-    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
-}
-
-fn open_named(dir: &Path) -> io::Result<(File, PathBuf)> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(0o600);
-    for _ in 0..=ATTEMPTS {
-        let name = fresh_name(dir);
-        match options.open(&name) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            opened => return Ok((opened?, name)),
-        }
-    }
-    Err(Errno::EXIST.into())
-}
-
 impl Spool {
     /// Returns an empty file. On disk it will be in the file system of `dir`.
     pub(crate) fn new(dir: &Path) -> Self {
@@ -183,6 +140,49 @@ impl Drop for Spool {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Returns a name in `dir` that is most likely unused.
+fn fresh_name(dir: &Path) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let time =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |passed| passed.subsec_nanos());
+    dir.join(format!(".lio-{}-{count}-{time:x}", std::process::id()))
+}
+
+/// Opens a file without a name, if the file system and `/proc` support that.
+#[cfg(target_os = "linux")]
+fn open_nameless(dir: &Path) -> Option<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = fs::open(dir, flags, Mode::from_raw_mode(0o666)).ok()?.into();
+    // Linking the file needs that path.
+    std::fs::symlink_metadata(path_of_descriptor(&file)).ok()?;
+    Some(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_nameless(_dir: &Path) -> Option<File> {
+    None
+}
+
+/// Returns the path by which this process and its children reach an open file.
+fn path_of_descriptor(file: &File) -> PathBuf {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
+}
+
+fn open_named(dir: &Path) -> io::Result<(File, PathBuf)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    for _ in 0..=ATTEMPTS {
+        let name = fresh_name(dir);
+        match options.open(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return Ok((opened?, name)),
+        }
+    }
+    Err(Errno::EXIST.into())
 }
 
 #[cfg(test)]

@@ -32,18 +32,6 @@ pub(crate) fn parse_ip(text: &str, port: u16) -> Option<SocketAddr> {
     Some(SocketAddrV6::new(address, port, 0, scope).into())
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn interface_index(name: &str) -> Option<u32> {
-    let any = socket2::Socket::new(Domain::UNIX, socket2::Type::DGRAM, None).ok()?;
-    rustix::net::netdevice::name_to_index(any, name).ok()
-}
-
-/// Other systems identify an interface only by its number.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn interface_index(_: &str) -> Option<u32> {
-    None
-}
-
 /// Parses the numeric address `text`, which must be of `domain`.
 pub(crate) fn numeric(text: &str, port: u16, domain: Domain) -> Result<SockAddr, Refusal> {
     match parse_ip(text, port) {
@@ -157,4 +145,16 @@ pub(crate) fn text(address: &SockAddr) -> Vec<u8> {
             name
         }
     }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn interface_index(name: &str) -> Option<u32> {
+    let any = socket2::Socket::new(Domain::UNIX, socket2::Type::DGRAM, None).ok()?;
+    rustix::net::netdevice::name_to_index(any, name).ok()
+}
+
+/// Other systems identify an interface only by its number.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn interface_index(_: &str) -> Option<u32> {
+    None
 }

@@ -32,10 +32,6 @@ static OUTLETS: LazyLock<Mutex<Outlets>> = LazyLock::new(|| {
     Mutex::new(Outlets { last: first << 16 >> 1, open: FxHashMap::default() })
 });
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Drop for OwnedOutlet {
     fn drop(&mut self) {
         lock(&OUTLETS).open.remove(&self.number);
@@ -86,6 +82,10 @@ impl Outlet {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -32,10 +32,6 @@ struct Parcels {
 
 static PARCELS: LazyLock<Mutex<Parcels>> = LazyLock::new(Mutex::default);
 
-fn parcels() -> MutexGuard<'static, Parcels> {
-    PARCELS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Stream {
     /// Detaches socket and bytes, so that any VM can take them by the returned number; this stream is closed then.
     /// `None` if it was closed before. `number`: that of the parcel it came from, to put it back; 0 for a new one.
@@ -118,6 +114,10 @@ fn store(parcel: Parcel, number: u64) -> u64 {
 /// Takes a parcel, unless it was taken before.
 fn take(number: u64) -> Option<Parcel> {
     parcels().waiting.remove(&number)
+}
+
+fn parcels() -> MutexGuard<'static, Parcels> {
+    PARCELS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -137,23 +137,6 @@ pub(crate) fn parse(
     Ok(head)
 }
 
-/// Parses the request line and its target, if a parse is due; `None` if more bytes are needed.
-#[inline]
-fn parse_line(buf: &[u8], limits: &Limits, progress: &mut Progress) -> Result<Option<(Line, Target)>, Reject> {
-    if !progress.is_due(buf) {
-        return Ok(None);
-    }
-    let limit = limits.request_line.min(MAX_LIMIT);
-    let start = skip_empty_lines(buf)?;
-    let Some(line) = line::parse(buf, start, limit)? else {
-        progress.put_off(buf.len(), start + limit);
-        return Ok(None);
-    };
-    progress.has_line = true;
-    let target = target::split(buf, &line)?;
-    Ok(Some((line, target)))
-}
-
 /// The longest header section that a parser caches, in bytes.
 const REMEMBERED: usize = 2048;
 
@@ -281,4 +264,21 @@ fn skip_empty_lines(buf: &[u8]) -> Result<usize, Reject> {
         return Ok(start + 1);
     }
     Ok(start)
+}
+
+/// Parses the request line and its target, if a parse is due; `None` if more bytes are needed.
+#[inline]
+fn parse_line(buf: &[u8], limits: &Limits, progress: &mut Progress) -> Result<Option<(Line, Target)>, Reject> {
+    if !progress.is_due(buf) {
+        return Ok(None);
+    }
+    let limit = limits.request_line.min(MAX_LIMIT);
+    let start = skip_empty_lines(buf)?;
+    let Some(line) = line::parse(buf, start, limit)? else {
+        progress.put_off(buf.len(), start + limit);
+        return Ok(None);
+    };
+    progress.has_line = true;
+    let target = target::split(buf, &line)?;
+    Ok(Some((line, target)))
 }

@@ -84,6 +84,39 @@ struct Line {
     end: usize,
 }
 
+impl MessageFields {
+    /// Decides the framing of the body (RFC 9112 section 6.3).
+    fn framing(&self, request: RequestKind, line: &Line) -> Result<Framing, Reject> {
+        if self.coding != Coding::Absent {
+            if self.length.is_some() {
+                return Err(Reject::bad("Content-Length with Transfer-Encoding"));
+            }
+            if line.version == 10 {
+                return Err(Reject::bad("Transfer-Encoding in an HTTP/1.0 response"));
+            }
+            if self.coding != Coding::Chunked {
+                return Err(Reject::bad("unknown transfer coding"));
+            }
+        }
+        let is_bare = request == RequestKind::Head || matches!(line.status, 100..=199 | 204 | 304);
+        Ok(match (is_bare, self.coding, self.length) {
+            (true, _, _) => Framing::None,
+            (false, Coding::Chunked, _) => Framing::Chunked,
+            (false, _, Some(0)) => Framing::None,
+            (false, _, Some(length)) => Framing::Length(length),
+            (false, _, None) => Framing::UntilClose,
+        })
+    }
+
+    fn persists(&self, line: &Line, framing: Framing) -> bool {
+        // A server that announces a body in a 204 response may also send it.
+        let announces_body =
+            line.status == 204 && (self.coding != Coding::Absent || self.length.is_some_and(|length| length > 0));
+        let persists = line.version == 11 || self.is_keep_alive;
+        persists && !self.is_close && framing != Framing::UntilClose && !announces_body
+    }
+}
+
 /// Parses `HTTP/1.x NNN reason`. The space after the status may be missing if there is no reason phrase: many servers
 /// send such lines, and they are not ambiguous.
 fn parse_line(buf: &[u8]) -> Result<Option<Line>, Reject> {
@@ -121,37 +154,4 @@ fn parse_line(buf: &[u8]) -> Result<Option<Line>, Reject> {
         version: if *minor == b'0' { 10 } else { 11 },
         end: feed + 1,
     }))
-}
-
-impl MessageFields {
-    /// Decides the framing of the body (RFC 9112 section 6.3).
-    fn framing(&self, request: RequestKind, line: &Line) -> Result<Framing, Reject> {
-        if self.coding != Coding::Absent {
-            if self.length.is_some() {
-                return Err(Reject::bad("Content-Length with Transfer-Encoding"));
-            }
-            if line.version == 10 {
-                return Err(Reject::bad("Transfer-Encoding in an HTTP/1.0 response"));
-            }
-            if self.coding != Coding::Chunked {
-                return Err(Reject::bad("unknown transfer coding"));
-            }
-        }
-        let is_bare = request == RequestKind::Head || matches!(line.status, 100..=199 | 204 | 304);
-        Ok(match (is_bare, self.coding, self.length) {
-            (true, _, _) => Framing::None,
-            (false, Coding::Chunked, _) => Framing::Chunked,
-            (false, _, Some(0)) => Framing::None,
-            (false, _, Some(length)) => Framing::Length(length),
-            (false, _, None) => Framing::UntilClose,
-        })
-    }
-
-    fn persists(&self, line: &Line, framing: Framing) -> bool {
-        // A server that announces a body in a 204 response may also send it.
-        let announces_body =
-            line.status == 204 && (self.coding != Coding::Absent || self.length.is_some_and(|length| length > 0));
-        let persists = line.version == 11 || self.is_keep_alive;
-        persists && !self.is_close && framing != Framing::UntilClose && !announces_body
-    }
 }

@@ -196,20 +196,6 @@ pub(crate) fn content_type(out: &mut Vec<u8>, media_type: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-#[cold]
-fn start_uncommon(out: &mut Vec<u8>, status: u16) {
-    debug_assert!((100..=999).contains(&status));
-    out.extend_from_slice(b"HTTP/1.1 ");
-    decimal(out, u64::from(status));
-    out.push(b' ');
-    out.extend_from_slice(status::reason(status).as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
-
-fn decimal(out: &mut Vec<u8>, number: u64) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-}
-
 /// Appends `Content-Length`; not for 1xx and 204 (RFC 9110 section 8.6).
 #[inline]
 pub(crate) fn content_length(out: &mut Vec<u8>, length: u64) {
@@ -341,4 +327,18 @@ pub(crate) fn simple(out: &mut Vec<u8>, status: u16, message: &str, persists: Pe
         out.push(b'\n');
     }
     body
+}
+
+#[cold]
+fn start_uncommon(out: &mut Vec<u8>, status: u16) {
+    debug_assert!((100..=999).contains(&status));
+    out.extend_from_slice(b"HTTP/1.1 ");
+    decimal(out, u64::from(status));
+    out.push(b' ');
+    out.extend_from_slice(status::reason(status).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+fn decimal(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }

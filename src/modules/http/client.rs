@@ -71,18 +71,6 @@ results! {
     }
 }
 
-/// Converts a result without data: `false`, `nil`, or `nil, message, code`.
-fn reply<T>(found: ResponseRead<T>) -> Reply {
-    let (message, code) = match found {
-        ResponseRead::Ready(_) | ResponseRead::End => return Reply::End(Nil),
-        ResponseRead::WouldBlock => return Reply::WouldBlock(false),
-        ResponseRead::Truncated => ("the connection ended within the response", "truncated"),
-        ResponseRead::Refused(Reject { status: 413 | 431, reason }) => (reason, "too long"),
-        ResponseRead::Refused(Reject { reason, .. }) => (reason, "protocol"),
-    };
-    Reply::Refused((Nil, message, code))
-}
-
 /// `http.answers(stream, bytes, fields)`: returns the responses of a connection, with these limits of a header section:
 /// its bytes, and its number of fields (at most 256).
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
@@ -218,4 +206,16 @@ fn fields(call: &mut Call<'_>) -> Result<Value, Fault> {
 fn list(call: &mut Call<'_>) -> Result<Value, Fault> {
     let fields = section::fields(reason_and_section(call)?.1);
     Ok(strings(fields.flat_map(|(name, value)| [name, value])))
+}
+
+/// Converts a result without data: `false`, `nil`, or `nil, message, code`.
+fn reply<T>(found: ResponseRead<T>) -> Reply {
+    let (message, code) = match found {
+        ResponseRead::Ready(_) | ResponseRead::End => return Reply::End(Nil),
+        ResponseRead::WouldBlock => return Reply::WouldBlock(false),
+        ResponseRead::Truncated => ("the connection ended within the response", "truncated"),
+        ResponseRead::Refused(Reject { status: 413 | 431, reason }) => (reason, "too long"),
+        ResponseRead::Refused(Reject { reason, .. }) => (reason, "protocol"),
+    };
+    Reply::Refused((Nil, message, code))
 }

@@ -19,40 +19,6 @@ enum Used<R> {
     Failed(Failure),
 }
 
-/// Calls `f` with the stream at argument 1 and the file at argument `index`, which is a `lio` file or one of `io.open`.
-fn with_file<R>(
-    call: &mut Call<'_>, index: i32, f: impl FnOnce(&mut Connection, BorrowedFd<'_>) -> io::Result<R>,
-) -> Result<Used<R>, Fault> {
-    let (stream, file) = if call.as_object::<OpenFile>(index).is_some() {
-        let (stream, file) = call.pair::<Connection, OpenFile>(1, index)?;
-        (stream, file.descriptor())
-    } else {
-        let (stream, stack) = call.split::<Connection>(1)?;
-        let Some(file) = stack.standard_file(index) else { return Err(Fault::expected(index, "file")) };
-        (stream, file)
-    };
-    if stream.is_closed() {
-        return Ok(Used::StreamIsClosed);
-    }
-    let Some(file) = file else {
-        let failure = Failure::word(CALL, "the file is closed", "closed");
-        return Ok(Used::Failed(failure));
-    };
-    Ok(match f(stream, file) {
-        Ok(result) => Used::Done(result),
-        Err(error) => Used::Failed(Failure::io(CALL, &error)),
-    })
-}
-
-/// Reads a size or an offset.
-fn whole(call: &Call<'_>, index: i32, most: i64, what: &str) -> Result<u64, Fault> {
-    Ok(call.integer_in(index, 0..=most, what)? as u64)
-}
-
-fn shorter() -> Failure {
-    Failure::word(CALL, "the file has become shorter", "truncated")
-}
-
 /// `s:put_file(sent, file, offset, length)`: sends the queue and the bytes of the file, of which `sent` were sent
 /// before. Returns `true` if the system has accepted everything; the new `sent` if it would block or other tasks must
 /// run first, with the stream armed; or `nil, message, sent, code`.
@@ -85,4 +51,38 @@ pub(super) fn queue_file(call: &mut Call<'_>) -> Result<bool, Fault> {
         Used::StreamIsClosed => Failure::word(CALL, "closed", "closed").into(),
         Used::Failed(failure) => failure.into(),
     })
+}
+
+/// Calls `f` with the stream at argument 1 and the file at argument `index`, which is a `lio` file or one of `io.open`.
+fn with_file<R>(
+    call: &mut Call<'_>, index: i32, f: impl FnOnce(&mut Connection, BorrowedFd<'_>) -> io::Result<R>,
+) -> Result<Used<R>, Fault> {
+    let (stream, file) = if call.as_object::<OpenFile>(index).is_some() {
+        let (stream, file) = call.pair::<Connection, OpenFile>(1, index)?;
+        (stream, file.descriptor())
+    } else {
+        let (stream, stack) = call.split::<Connection>(1)?;
+        let Some(file) = stack.standard_file(index) else { return Err(Fault::expected(index, "file")) };
+        (stream, file)
+    };
+    if stream.is_closed() {
+        return Ok(Used::StreamIsClosed);
+    }
+    let Some(file) = file else {
+        let failure = Failure::word(CALL, "the file is closed", "closed");
+        return Ok(Used::Failed(failure));
+    };
+    Ok(match f(stream, file) {
+        Ok(result) => Used::Done(result),
+        Err(error) => Used::Failed(Failure::io(CALL, &error)),
+    })
+}
+
+/// Reads a size or an offset.
+fn whole(call: &Call<'_>, index: i32, most: i64, what: &str) -> Result<u64, Fault> {
+    Ok(call.integer_in(index, 0..=most, what)? as u64)
+}
+
+fn shorter() -> Failure {
+    Failure::word(CALL, "the file has become shorter", "truncated")
 }

@@ -13,24 +13,6 @@ use crate::socket::{Attempt, Socket, Table};
 use crate::stream::{Pool, Stream};
 use std::rc::Rc;
 
-/// Registers `source`, which belongs to the object at `index`, with the selector at 1. Events of the source yield that
-/// object.
-fn register(call: &mut Call<'_>, index: i32, source: Option<Rc<Source>>) -> Result<(), Fault> {
-    let closed = || Failure::word("event_add", "descriptor is closed", "closed");
-    let source = source.ok_or_else(closed)?;
-    attach(call, 1, index, index, |selector| source.join(selector, 0, Mode::Once))
-}
-
-/// Registers the stream at 2 and returns it. If that fails, `refused` is called with the stream.
-fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Connection)) -> Result<Argument, Fault> {
-    let source = call.object::<Connection>(2)?.socket().source().cloned();
-    let registered = register(call, 2, source);
-    if registered.is_err() {
-        refused(call.object_mut::<Connection>(2)?);
-    }
-    registered.map(|()| Argument(2))
-}
-
 /// (selector, stream): registers the stream and returns it. If that fails, the stream is closed, because no task could
 /// wait on it.
 pub(super) const REGISTER: Function =
@@ -45,21 +27,10 @@ const ADOPT: Function = Function::new(|call: &mut Call<'_>| {
     })
 });
 
-/// Calls `function` with the selector at 1, a new stream and `number`, and returns its results.
-fn hand_to(function: Function, stream: Stream, number: i64) -> Pushing<Made> {
-    let returned = |_: &mut Call<'_>, outcome: Outcome| -> Result<Next, Fault> { Ok(Next::rest(outcome.first)) };
-    Next::call(3, then(returned), 0).pushing((function, Argument(1), New::of(Connection::from(stream)), number))
-}
-
 type Made = (Function, Argument, New<Connection>, i64);
 
 /// The next step for a new connection; false if no peer waits to be accepted.
 type Making = Either<Pushing<Made>, bool>;
-
-/// Fails if the socket at 2 is closed.
-fn open(call: &Call<'_>) -> Result<(), Fault> {
-    if call.object::<Socket>(2)?.is_closed() { Err(Fault::argument(2, "socket is already closed")) } else { Ok(()) }
-}
 
 /// `stream.watch(selector, socket)`: registers a listener, a datagram socket or a connecting socket, without events.
 /// `selector:arm` and `accept` request one event at a time. Returns `true`, or `nil, message, code`.
@@ -101,10 +72,6 @@ pub(super) fn accept(call: &mut Call<'_>) -> Result<Making, Fault> {
     })
 }
 
-fn taken_failure(call: &'static str) -> Failure {
-    Failure::word(call, "the connection was taken or closed", "closed")
-}
-
 /// `stream.adopt(selector, number)`: returns the stream that was sent under this number. `nil, message, code` if it was
 /// taken before, or if the selector refuses it; in the latter case the sender can take it back.
 pub(super) fn adopt(call: &mut Call<'_>) -> Result<Making, Fault> {
@@ -123,4 +90,37 @@ pub(super) fn take_back(call: &mut Call<'_>) -> Result<bool, Fault> {
     }
     register_stream(call, |stream| stream.close())?;
     Ok(true)
+}
+
+/// Registers `source`, which belongs to the object at `index`, with the selector at 1. Events of the source yield that
+/// object.
+fn register(call: &mut Call<'_>, index: i32, source: Option<Rc<Source>>) -> Result<(), Fault> {
+    let closed = || Failure::word("event_add", "descriptor is closed", "closed");
+    let source = source.ok_or_else(closed)?;
+    attach(call, 1, index, index, |selector| source.join(selector, 0, Mode::Once))
+}
+
+/// Registers the stream at 2 and returns it. If that fails, `refused` is called with the stream.
+fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Connection)) -> Result<Argument, Fault> {
+    let source = call.object::<Connection>(2)?.socket().source().cloned();
+    let registered = register(call, 2, source);
+    if registered.is_err() {
+        refused(call.object_mut::<Connection>(2)?);
+    }
+    registered.map(|()| Argument(2))
+}
+
+/// Calls `function` with the selector at 1, a new stream and `number`, and returns its results.
+fn hand_to(function: Function, stream: Stream, number: i64) -> Pushing<Made> {
+    let returned = |_: &mut Call<'_>, outcome: Outcome| -> Result<Next, Fault> { Ok(Next::rest(outcome.first)) };
+    Next::call(3, then(returned), 0).pushing((function, Argument(1), New::of(Connection::from(stream)), number))
+}
+
+/// Fails if the socket at 2 is closed.
+fn open(call: &Call<'_>) -> Result<(), Fault> {
+    if call.object::<Socket>(2)?.is_closed() { Err(Fault::argument(2, "socket is already closed")) } else { Ok(()) }
+}
+
+fn taken_failure(call: &'static str) -> Failure {
+    Failure::word(call, "the connection was taken or closed", "closed")
 }

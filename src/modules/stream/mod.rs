@@ -10,6 +10,7 @@
 //! | `make` | connections that become objects: created, accepted, received from another VM |
 //! | [`connection`] | the object |
 //! | `recv`, `send` | the calls that wait, and those that do not |
+//! | `form` | the form of a `recv`, from its arguments |
 //! | `queued` | the calls while another task has the turn |
 //! | `failure` | their failures |
 //! | `file` | files |
@@ -21,6 +22,7 @@ mod broadcast;
 pub(super) mod connection;
 mod failure;
 mod file;
+mod form;
 mod make;
 mod pump;
 mod queued;

@@ -31,16 +31,6 @@ pub(super) fn waiting(call: &mut Call<'_>) -> Result<(Waiting, Waiting), Fault> 
     Ok((with(RECV, 2, 3), with(SEND, 4, 5)))
 }
 
-/// Changes the turns of the value at 1, for which Lua's tables have, or had, an entry.
-fn change(call: &mut Call<'_>, change: impl FnOnce(&mut Turns)) {
-    if call.as_object::<Connection>(1).is_some()
-        && let Ok(stream) = call.object_mut::<Connection>(1)
-    {
-        stream.turns.in_lua = true;
-        change(&mut stream.turns);
-    }
-}
-
 /// `stream.book(x)`: records that Lua's tables have an entry for `x`.
 pub(super) fn book(call: &mut Call<'_>) -> Result<(), Fault> {
     change(call, |_| {});
@@ -81,4 +71,14 @@ pub(super) fn limit(call: &mut Call<'_>) -> Result<(), Fault> {
     };
     change(call, |turns| turns.recv_timeout = limit);
     Ok(())
+}
+
+/// Changes the turns of the value at 1, for which Lua's tables have, or had, an entry.
+fn change(call: &mut Call<'_>, change: impl FnOnce(&mut Turns)) {
+    if call.as_object::<Connection>(1).is_some()
+        && let Ok(stream) = call.object_mut::<Connection>(1)
+    {
+        stream.turns.in_lua = true;
+        change(&mut stream.turns);
+    }
 }
