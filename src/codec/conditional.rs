@@ -45,7 +45,7 @@ enum Comparison {
 }
 
 /// Evaluates the conditions in the order of RFC 9110 section 13.2.2.
-pub(crate) fn judge(conditions: &Conditions<'_>, known: &Validators<'_>) -> Verdict {
+pub(crate) fn evaluate(conditions: &Conditions<'_>, known: &Validators<'_>) -> Verdict {
     let strong = |field| lists(field, known.tag, Comparison::Strong);
     let weak = |field| lists(field, known.tag, Comparison::Weak);
     let has_failed = match conditions.if_match {

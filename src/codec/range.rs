@@ -26,20 +26,20 @@ enum Spec {
 ///
 /// Ignored are fields with another unit than bytes and malformed fields (RFC 9110 section 14.2), more than [`MAX_RANGES`]
 /// ranges, overlapping ranges, and a suffix range of an empty representation.
-pub(crate) fn select(field: &[u8], size: u64) -> Option<Vec<Span>> {
+pub(crate) fn parse(field: &[u8], size: u64) -> Option<Vec<Span>> {
     let equals = memchr::memchr(b'=', field)?;
     if !field[..equals].eq_ignore_ascii_case(b"bytes") {
         return None;
     }
-    let (mut asked, mut found) = (0, Vec::new());
+    let (mut count, mut found) = (0, Vec::new());
     for text in field[equals + 1..].split(|&byte| byte == b',') {
         let text = text.trim_ascii();
         if text.is_empty() {
             continue;
         }
         let spec = spec(text)?;
-        asked += 1;
-        if asked > MAX_RANGES || matches!(spec, Spec::Last(1..)) && size == 0 {
+        count += 1;
+        if count > MAX_RANGES || matches!(spec, Spec::Last(1..)) && size == 0 {
             return None;
         }
         let Some(span) = span(spec, size) else {
@@ -50,7 +50,7 @@ pub(crate) fn select(field: &[u8], size: u64) -> Option<Vec<Span>> {
         }
         found.push(span);
     }
-    (asked > 0).then_some(found)
+    (count > 0).then_some(found)
 }
 
 /// Parses a decimal number. Numbers beyond 64 bits give the largest one.

@@ -4,7 +4,7 @@
 use super::cache::Cache;
 use super::copies::{Accepted, MissingCopies, find_copy, is_copy, path_of};
 use super::validators::{Choice, Validators};
-use crate::codec::{media, uri};
+use crate::codec::{media_type, uri};
 use crate::file::folder::Folder;
 use crate::file::{Kind, Metadata, OpenFile, Refusal, read_at};
 use crate::http::server::Clock;
@@ -79,8 +79,8 @@ impl Site {
             Some(Content::File(directory)) if metadata.kind != Kind::File => return Err(Ok(directory)),
             content => content,
         };
-        let media_type = media::of(&path);
-        let varies = self.options.precompressed && media::is_compressible(media_type);
+        let media_type = media_type::of(&path);
+        let varies = self.options.precompressed && media_type::is_compressible(media_type);
         if varies
             && let Some((path, metadata, content, coding)) = self.find_copy(folder, &path, &metadata, accepted, clock)
         {
@@ -200,7 +200,7 @@ impl Site {
             let value = format!("bytes {}-{last}/{size}", part.first);
             add(b"Content-Range", value.as_bytes());
         }
-        add(b"Content-Type", media::with_charset(found.media_type).as_bytes());
+        add(b"Content-Type", media_type::with_charset(found.media_type).as_bytes());
     }
 }
 

@@ -109,17 +109,17 @@ impl Validators {
             values.each_ref().map(Option::as_deref);
         let conditions = Conditions { if_match, if_none_match, if_modified_since, if_unmodified_since, if_range };
         let known = Known { tag: self.tag(), modified: self.modified, now: self.now };
-        match conditional::judge(&conditions, &known) {
+        match conditional::evaluate(&conditions, &known) {
             Verdict::NotModified => return Choice::NotModified,
             Verdict::Failed => return Choice::Failed,
             Verdict::Send => {}
         }
         // Ranges are defined only for GET (RFC 9110 section 14.2).
-        let asked = request.joined(b"range").filter(|_| request.method() == Method::Get);
-        let Some(asked) = asked.filter(|_| conditional::allows_range(&conditions, &known)) else {
+        let field = request.joined(b"range").filter(|_| request.method() == Method::Get);
+        let Some(field) = field.filter(|_| conditional::allows_range(&conditions, &known)) else {
             return Choice::Whole;
         };
-        match range::select(&asked, size) {
+        match range::parse(&field, size) {
             None => Choice::Whole,
             Some(parts) if parts.is_empty() => Choice::Unsatisfiable,
             Some(parts) => Choice::Parts(parts),
