@@ -8,7 +8,7 @@ pub(crate) mod disposition;
 pub(crate) mod form;
 
 use super::http1::fields::{self, Field, Section};
-use super::http1::status::Reject;
+use super::http1::reject::Reject;
 use disposition::Disposition;
 use memchr::memmem::Finder;
 use std::ops::Range;

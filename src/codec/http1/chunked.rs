@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::fields::{self, Field, Section};
-use super::status::Reject;
+use super::reject::Reject;
 
 /// The most bytes of the extensions in one chunk line.
 const MAX_EXTENSION: u32 = 4096;

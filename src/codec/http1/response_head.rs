@@ -6,7 +6,7 @@
 use super::body::Framing;
 use super::fields::{self, Fields, Section, Span};
 use super::head::{Coding, MessageFields, Progress};
-use super::status::Reject;
+use super::reject::Reject;
 
 /// The most bytes of a status line.
 const MAX_LINE: usize = 8192;
@@ -47,17 +47,17 @@ pub(crate) struct Head {
 pub(crate) fn parse(
     buf: &[u8], request: RequestKind, (limit, max): (usize, usize), progress: &mut Progress, table: &mut Fields,
 ) -> Result<Option<Head>, Reject> {
-    if !progress.is_due(buf) {
+    if !progress.needs_parse(buf) {
         return Ok(None);
     }
     let Some(line) = parse_line(buf)? else {
-        progress.put_off(buf.len(), MAX_LINE);
+        progress.postpone(buf.len(), MAX_LINE);
         return Ok(None);
     };
     progress.has_line = true;
     let section = fields::parse_section(buf, line.end, limit, max, table)?;
     let Section::Complete { end, count } = section else {
-        progress.put_off(buf.len(), line.end + limit);
+        progress.postpone(buf.len(), line.end + limit);
         return Ok(None);
     };
     let mut message = MessageFields::default();

@@ -4,7 +4,7 @@
 //! other readers may interpret them differently.
 
 use crate::codec::http1::fields::is_token_byte;
-use crate::codec::http1::status::Reject;
+use crate::codec::http1::reject::Reject;
 use crate::codec::uri;
 use std::borrow::Cow;
 

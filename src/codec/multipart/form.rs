@@ -4,7 +4,7 @@
 //! Errors are those of [`Multipart`], and 413 for a part that is too large.
 
 use super::{Event, Limits, Multipart, Part};
-use crate::codec::http1::status::Reject;
+use crate::codec::http1::reject::Reject;
 use std::ops::Range;
 
 /// A form that is being received.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::http1::status::Reject;
+use super::super::http1::reject::Reject;
 use super::super::multipart::disposition::{boundary, disposition};
 use super::super::multipart::{Event, Limits, Multipart};
 

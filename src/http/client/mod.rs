@@ -7,11 +7,11 @@
 #[cfg(test)]
 mod tests;
 
-use crate::codec::http1::body::{self, Run};
+use crate::codec::http1::body::{self, BodyEvent};
 use crate::codec::http1::fields::Fields;
 use crate::codec::http1::head::Progress;
+use crate::codec::http1::reject::Reject;
 use crate::codec::http1::response_head::{self, Head, RequestKind};
-use crate::codec::http1::status::Reject;
 use crate::stream::{Filled, Stream};
 use std::io;
 use std::ops::Range;
@@ -82,7 +82,7 @@ pub(crate) struct Responses {
     limits: (usize, usize),
     request: RequestKind,
     progress: Progress,
-    body: body::Incoming,
+    body: body::IncomingBody,
     /// Whether bytes of a response have arrived since the last request.
     begun: bool,
     /// Whether another request may follow, as far as known.
@@ -100,7 +100,7 @@ impl Responses {
             limits,
             request: RequestKind::Other,
             progress: Progress::default(),
-            body: body::Incoming::NONE,
+            body: body::IncomingBody::NONE,
             begun: false,
             keep_alive: true,
             awaits_head: false,
@@ -152,7 +152,7 @@ impl Responses {
         if head.status >= 200 || head.status == 101 {
             self.awaits_head = false;
             self.keep_alive &= head.keep_alive && head.status != 101;
-            self.body = body::Incoming::new(head.framing);
+            self.body = body::IncomingBody::new(head.framing);
         }
         taken
     }
@@ -185,8 +185,8 @@ impl Responses {
             // The bytes may contain a chunk's size without its data.
             self.body.check(limit)?;
             match run {
-                Run::Data { data, consume } => return Ok(Some(ResponseRead::Ready(Data { data, consume }))),
-                Run::End { consume, trailers } => {
+                BodyEvent::Data { data, consume } => return Ok(Some(ResponseRead::Ready(Data { data, consume }))),
+                BodyEvent::End { consume, trailers } => {
                     // The section has fields, and not only the blank line.
                     if trailers.len() > 2 {
                         self.trailers = input.buffered()[trailers].to_vec();
@@ -194,7 +194,7 @@ impl Responses {
                     input.consume(consume);
                     return Ok(Some(ResponseRead::End));
                 }
-                Run::More { consume } => {
+                BodyEvent::More { consume } => {
                     input.consume(consume);
                     if consume == 0 || input.buffered().is_empty() {
                         return Ok(None);

@@ -3,8 +3,8 @@
 use super::connection::{Expects, NextRequest, State};
 use super::work::Filled;
 use super::{RequestId, Server, Transport};
-use crate::codec::http1::body::Run;
-use crate::codec::http1::status::Reject;
+use crate::codec::http1::body::BodyEvent;
+use crate::codec::http1::reject::Reject;
 use crate::codec::http1::write;
 
 /// The part of a body to read.
@@ -93,7 +93,7 @@ impl<T: Transport> Server<T> {
             // The bytes may contain a chunk's size without any of its data.
             handling.body.check(limit)?;
             let consume = match run? {
-                Run::Data { data, consume } => {
+                BodyEvent::Data { data, consume } => {
                     let has_none = handling.extras_ref().is_none_or(|extras| extras.collected.is_empty());
                     let is_whole = handling.body.is_done() && has_none;
                     let is_part = mode == ReadMode::Whole && !is_whole;
@@ -105,7 +105,7 @@ impl<T: Transport> Server<T> {
                     }
                     continue;
                 }
-                Run::End { consume, trailers } => {
+                BodyEvent::End { consume, trailers } => {
                     if trailers.len() > 2 {
                         handling.extras().trailers = bytes[trailers].to_vec();
                     }
@@ -120,7 +120,7 @@ impl<T: Transport> Server<T> {
                         }
                     }));
                 }
-                Run::More { consume } => consume,
+                BodyEvent::More { consume } => consume,
             };
             self.read_buffer.consume(slot, &mut connection.input, consume);
             return Ok(None);

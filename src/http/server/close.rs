@@ -4,7 +4,7 @@ use super::connection::{Client, NextRequest, Peer, ResponseState, State, Waits};
 use super::settings::{Clock, LINGER};
 use super::work::{Filled, ResumeReason, Work};
 use super::{Phase, RequestId, Server, Transport};
-use crate::codec::http1::body::Incoming;
+use crate::codec::http1::body::IncomingBody;
 
 /// How a request ends, which decides about its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +42,7 @@ impl<T: Transport> Server<T> {
         if end == RequestEnd::Cut || !matches!(handling.response_state, ResponseState::Whole) {
             connection.next = NextRequest::None;
         }
-        let body = std::mem::replace(&mut handling.body, Incoming::NONE);
+        let body = std::mem::replace(&mut handling.body, IncomingBody::NONE);
         connection.state = State::after(body);
         if end == RequestEnd::Cut {
             self.discard_input(slot);

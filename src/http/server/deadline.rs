@@ -5,7 +5,7 @@ use super::connection::State;
 use super::settings::{Clock, Time};
 use super::work::{ResumeReason, Work};
 use super::{Server, Transport};
-use crate::codec::http1::status::Reject;
+use crate::codec::http1::reject::Reject;
 use crate::event::timers::Queue;
 
 impl<T: Transport> Server<T> {

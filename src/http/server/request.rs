@@ -3,10 +3,10 @@
 use super::connection::{Client, Handling, State};
 use super::settings::{Clock, MAX_DISCARDED};
 use super::{RequestId, Server, Transport, handling_connection};
-use crate::codec::http1::body::Run;
+use crate::codec::http1::body::BodyEvent;
 use crate::codec::http1::head::Progress;
+use crate::codec::http1::reject::Reject;
 use crate::codec::http1::request::RequestHead;
-use crate::codec::http1::status::Reject;
 use crate::codec::uri;
 use crate::http::router::routes::RouteId;
 
@@ -90,8 +90,8 @@ impl<T: Transport> Server<T> {
                 return Some(Parsed::End);
             }
             let consume = match body.next(bytes) {
-                Ok(Run::Data { consume, .. } | Run::More { consume }) => consume,
-                Ok(Run::End { consume, .. }) => {
+                Ok(BodyEvent::Data { consume, .. } | BodyEvent::More { consume }) => consume,
+                Ok(BodyEvent::End { consume, .. }) => {
                     self.read_buffer.consume(slot, &mut connection.input, consume);
                     connection.state = State::Idle;
                     return None;

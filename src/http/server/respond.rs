@@ -8,7 +8,7 @@ use super::settings::{Clock, MAX_COPIED_BODY, MAX_DISCARDED, MAX_QUEUED_BODY};
 use super::{RequestId, SPARE, Server, Transport, handling_connection};
 use crate::codec::http1::body::Framing;
 use crate::codec::http1::head::Method;
-use crate::codec::http1::status::Reject;
+use crate::codec::http1::reject::Reject;
 use crate::codec::http1::write::{self, HandlerFields, Persistence, ResponseHead};
 use crate::stream::queue::Sent;
 use slab::Slab;
@@ -32,7 +32,7 @@ impl<T: Transport> Server<T> {
         let persists = connection.decide_keep_alive(&self.read_buffer, slot, false);
         let date = self.date.get(clock.unix);
         let queue = connection.queue(&mut self.spare_queues);
-        queue.append(|out| write::plain(out, default_type, body.len(), persists, date));
+        queue.append(|out| write::plain_head(out, default_type, body.len(), persists, date));
         match connection.mark_whole() {
             false => Responded::Done,
             true if body.len() <= MAX_COPIED_BODY => {
@@ -59,7 +59,7 @@ impl<T: Transport> Server<T> {
         };
         let (persists, date) = (Persistence { keep_alive: false, version }, self.date.get(clock.unix));
         let mut text = Vec::new();
-        let body = write::simple(&mut text, reject.status, reject.reason, persists, date);
+        let body = write::text_response(&mut text, reject.status, reject.reason, persists, date);
         if is_head {
             text.truncate(body);
         }

@@ -4,7 +4,7 @@ use super::connection::{Client, Handling, NextRequest, Peer, QueueState, State, 
 use super::request::Parsed;
 use super::settings::{Clock, MAX_QUEUE_TO_PARSE, READ_BUDGET, REQUEST_BUDGET};
 use super::{ConnectionId, Interest, Phase, Readiness, RequestId, Server, Transport};
-use crate::codec::http1::body::Incoming;
+use crate::codec::http1::body::IncomingBody;
 use crate::http::router::routes::{HandlerArguments, RouteId};
 use crate::stream::queue::{Attempt, Sent};
 
@@ -146,7 +146,7 @@ impl<T: Transport> Server<T> {
                     return None;
                 }
                 State::Blocked { body } => {
-                    let body = std::mem::replace(body, Incoming::NONE);
+                    let body = std::mem::replace(body, IncomingBody::NONE);
                     connection.state = State::after(body);
                 }
             }
@@ -259,8 +259,8 @@ impl<T: Transport> Server<T> {
     fn wait_writable(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
         let body = match &mut connection.state {
-            State::Discarding { body, .. } => std::mem::replace(body, Incoming::NONE),
-            _ => Incoming::NONE,
+            State::Discarding { body, .. } => std::mem::replace(body, IncomingBody::NONE),
+            _ => IncomingBody::NONE,
         };
         connection.state = State::Blocked { body };
         match connection.transport.arm(Interest::Write) {
@@ -313,7 +313,7 @@ impl<T: Transport> Server<T> {
 
 impl State {
     /// Returns the state of a connection after a response; `body` is the unread rest of the request's body.
-    pub(super) fn after(body: Incoming) -> State {
+    pub(super) fn after(body: IncomingBody) -> State {
         if body.is_done() { State::Idle } else { State::Discarding { body, since: None } }
     }
 }

@@ -4,9 +4,9 @@
 use super::fields::{joined_table, strings};
 use super::limit::{NO_LIMIT, limit};
 use crate::codec::http1::fields::{Fields, MAX_FIELDS, NO_FIELDS};
+use crate::codec::http1::reject::Reject;
 use crate::codec::http1::response_head::RequestKind;
 use crate::codec::http1::section;
-use crate::codec::http1::status::Reject;
 use crate::http::client::{Data, ResponseHead, ResponseRead, Responses};
 use crate::lua::{
     Call, Fault, Field, Function, FunctionTable, Lent, Made, NewWith, Nil, Object, Source, Value, failed, functions,

@@ -4,7 +4,7 @@
 use super::fields::last_value_table;
 use super::limit::{NO_LIMIT, limit};
 use super::machine::{Handle, request};
-use crate::codec::http1::status::Reject;
+use crate::codec::http1::reject::Reject;
 use crate::codec::multipart::Limits;
 use crate::codec::multipart::form::{Form, FormEvent};
 use crate::file::spool::Spool;

@@ -4,7 +4,7 @@
 //! user information.
 
 use super::super::fields::Span;
-use super::super::status::Reject;
+use super::super::reject::Reject;
 use super::line::{Line, Method};
 use crate::codec::byte_table;
 use crate::codec::uri::find_byte;

@@ -10,7 +10,7 @@ mod requests;
 mod wire;
 
 use super::*;
-use crate::codec::http1::body::{Incoming, Run};
+use crate::codec::http1::body::{BodyEvent, IncomingBody};
 use crate::codec::http1::fields::NO_FIELDS;
 use crate::codec::http1::head::Progress;
 use crate::codec::http1::response_head::{self, RequestKind};
@@ -241,18 +241,18 @@ fn answers(mut bytes: &[u8], heads: &[bool]) -> Vec<(u16, Vec<u8>)> {
         if head.status == 100 {
             continue;
         }
-        let (mut body, mut data) = (Incoming::new(head.framing), Vec::new());
+        let (mut body, mut data) = (IncomingBody::new(head.framing), Vec::new());
         loop {
             match body.next(bytes).expect("not refused") {
-                Run::Data { data: run, consume } => {
+                BodyEvent::Data { data: run, consume } => {
                     data.extend_from_slice(&bytes[run]);
                     bytes = &bytes[consume..];
                 }
-                Run::End { consume, .. } => {
+                BodyEvent::End { consume, .. } => {
                     bytes = &bytes[consume..];
                     break;
                 }
-                Run::More { .. } => {
+                BodyEvent::More { .. } => {
                     assert!(body.end(), "the body is complete");
                     break;
                 }
