@@ -128,7 +128,7 @@ impl Multipart {
     ///
     /// # Errors
     /// 400 if the last boundary is missing.
-    pub(crate) fn finish(&mut self) -> Result<(), Reject> {
+    pub(crate) fn end(&mut self) -> Result<(), Reject> {
         match self.state {
             State::Epilogue | State::Last { .. } => {
                 self.state = State::Epilogue;

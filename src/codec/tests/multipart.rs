@@ -28,7 +28,7 @@ fn parse_in(kind: &[u8], limits: Limits, wire: &[u8], cuts: &[usize]) -> Result<
                     start = end;
                 }
                 None => {
-                    parser.finish()?;
+                    parser.end()?;
                     assert_eq!(parser.next()?, Event::Done);
                     break;
                 }

@@ -93,15 +93,15 @@ fn feed(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn finished(form: &mut Form) -> Reply {
-    match form.finish() {
+fn end_form(form: &mut Form) -> Reply {
+    match form.end() {
         Ok(()) => Reply::Done(true),
         Err(reject) => reject.into(),
     }
 }
 
 /// `m:finish()`: ends the body. Returns true; or nil, status, reason if the form is incomplete.
-const FINISH: Function = Function::on(|parser: &mut Parser| finished(&mut parser.form));
+const FINISH: Function = Function::on(|parser: &mut Parser| end_form(&mut parser.form));
 
 /// `m:pull(S, id [, limit])`: gets the next piece of the body of a server's request. Returns true; `false` if it would
 /// block; or nil, status, reason if the body or the form is refused or ends early.
@@ -118,7 +118,7 @@ fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
             Reply::Done(true)
         }
         BodyRead::Pending => Reply::More(false),
-        BodyRead::End => finished(&mut parser.form),
+        BodyRead::End => end_form(&mut parser.form),
         BodyRead::Refused(reject) => reject.into(),
         BodyRead::Truncated | BodyRead::Late => Reject::bad("closed").into(),
         BodyRead::Failed => Reject::bad("failed").into(),

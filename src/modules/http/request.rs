@@ -11,7 +11,7 @@ use super::routes::AppRoutes;
 use crate::codec::http1::head::Head;
 use crate::codec::http1::request::RequestHead;
 use crate::codec::http1::section;
-use crate::codec::pairs::{Few, Pairs};
+use crate::codec::pairs::{InlinePairs, Pairs};
 use crate::codec::{cookie, uri};
 use crate::http::router::routes::{RouteId, Routes};
 use crate::lua::{
@@ -208,8 +208,8 @@ fn parameters(routes: &Routes, path: &[u8], id: Option<RouteId>) -> Parameters {
     let found = routes.with_values(path, id, |values| {
         let values = values.iter().enumerate();
         let all = values.filter_map(|(index, value)| Some((routes.name_of(id, index)?, *value)));
-        match Few::of(all.clone()) {
-            Some(few) => Either::One(named(few)),
+        match InlinePairs::of(all.clone()) {
+            Some(inline) => Either::One(named(inline)),
             None => Either::Other(named(Pairs::of_parameters(all))),
         }
     });
