@@ -94,7 +94,7 @@ impl PairList for Pairs {
 #[derive(Clone, Copy)]
 pub(crate) struct InlinePairs {
     text: [u8; 48],
-    /// The offsets at which each name and each value end_offsets.
+    /// The offsets at which each name and each value ends.
     end_offsets: [u8; 8],
     /// The number of names and values together.
     count: u8,
