@@ -72,6 +72,20 @@ impl From<io::Error> for Reply {
     }
 }
 
+/// Converts a event: `false` if more bytes are needed, `nil, status, reason` if it is refused, otherwise the result of
+/// `reply`.
+fn reply<E: Into<Reply>>(event: Result<FormEvent, E>, reply: impl FnOnce(FormEvent) -> Reply) -> Result<Reply, Fault> {
+    Ok(match event {
+        Ok(FormEvent::More) => Reply::More(false),
+        Ok(event) => reply(event),
+        Err(refusal) => refusal.into(),
+    })
+}
+
+fn form<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Form, Fault> {
+    Ok(&mut call.object_mut::<Parser>(1)?.form)
+}
+
 /// `http.multipart(content_type, parts, headers)`: returns a parser for a body with this `Content-Type`, with at most
 /// `parts` parts, each with at most `headers` bytes of headers; or nil, status, reason.
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
@@ -183,18 +197,4 @@ fn store(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let (parser, spool) = call.pair::<Parser, Spool>(1, 2)?;
     let stored = parser.form.drain::<Reply>(limit, |data| Ok(spool.write(data)?));
     reply(stored, |_| Reply::Size(spool.size() as i64))
-}
-
-/// Converts a event: `false` if more bytes are needed, `nil, status, reason` if it is refused, otherwise the result of
-/// `reply`.
-fn reply<E: Into<Reply>>(event: Result<FormEvent, E>, reply: impl FnOnce(FormEvent) -> Reply) -> Result<Reply, Fault> {
-    Ok(match event {
-        Ok(FormEvent::More) => Reply::More(false),
-        Ok(event) => reply(event),
-        Err(refusal) => refusal.into(),
-    })
-}
-
-fn form<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Form, Fault> {
-    Ok(&mut call.object_mut::<Parser>(1)?.form)
 }

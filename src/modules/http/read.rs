@@ -23,6 +23,27 @@ results! {
     }
 }
 
+/// Reads the body of a request into the memory of the server at `index`.
+fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, mode: ReadMode) -> Result<Reply, Fault> {
+    let handle = call.object_mut::<Handle>(index)?;
+    let mut server = handle.machine.server.borrow_mut();
+    let read = server.read_body(id, limit, mode, &mut handle.body);
+    // Lua code has to complete the request after a wait or a refusal.
+    if mode == ReadMode::Piece || !matches!(read, BodyRead::Data) {
+        server.record_effect(id, HandlerEffect::NeedsLua);
+    }
+    Ok(match read {
+        BodyRead::Data => Reply::Data(Lent::by(index)),
+        // A request that has ended has no body left.
+        BodyRead::Late if mode == ReadMode::Whole => Reply::Data(Lent::by(index)),
+        BodyRead::End | BodyRead::Late => Reply::End(Nil),
+        BodyRead::Pending => Reply::Pending(false),
+        BodyRead::Truncated => Reply::Refused((Nil, 400, "closed")),
+        BodyRead::Refused(reject) => Reply::Refused((Nil, reject.status.into(), reject.reason)),
+        BodyRead::Failed => Reply::Refused((Nil, 400, "failed")),
+    })
+}
+
 /// `http.body_of(req [, limit])`: returns the body as one string, which the request stores and returns again; `false`
 /// if it would block; `nil, status, reason` if the body exceeds the limit (by default the app's), is malformed, or ends
 /// early.
@@ -41,6 +62,12 @@ pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
         reply => reply,
     })
 });
+
+fn read_of_server(call: &mut Call<'_>, mode: ReadMode) -> Result<Reply, Fault> {
+    let id = request(call, 2)?;
+    let limit = limit(call, 3, NO_LIMIT)?;
+    read(call, 1, id, limit, mode)
+}
 
 /// `S:body(id, limit)`: as `http.body_of`, to continue after a wait.
 pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| read_of_server(call, ReadMode::Whole));
@@ -70,30 +97,3 @@ pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| {
     let machine = machine(call)?;
     Ok(machine.server.borrow_mut().wait(id, what, machine.clock()))
 });
-
-/// Reads the body of a request into the memory of the server at `index`.
-fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, mode: ReadMode) -> Result<Reply, Fault> {
-    let handle = call.object_mut::<Handle>(index)?;
-    let mut server = handle.machine.server.borrow_mut();
-    let read = server.read_body(id, limit, mode, &mut handle.body);
-    // Lua code has to complete the request after a wait or a refusal.
-    if mode == ReadMode::Piece || !matches!(read, BodyRead::Data) {
-        server.record_effect(id, HandlerEffect::NeedsLua);
-    }
-    Ok(match read {
-        BodyRead::Data => Reply::Data(Lent::by(index)),
-        // A request that has ended has no body left.
-        BodyRead::Late if mode == ReadMode::Whole => Reply::Data(Lent::by(index)),
-        BodyRead::End | BodyRead::Late => Reply::End(Nil),
-        BodyRead::Pending => Reply::Pending(false),
-        BodyRead::Truncated => Reply::Refused((Nil, 400, "closed")),
-        BodyRead::Refused(reject) => Reply::Refused((Nil, reject.status.into(), reject.reason)),
-        BodyRead::Failed => Reply::Refused((Nil, 400, "failed")),
-    })
-}
-
-fn read_of_server(call: &mut Call<'_>, mode: ReadMode) -> Result<Reply, Fault> {
-    let id = request(call, 2)?;
-    let limit = limit(call, 3, NO_LIMIT)?;
-    read(call, 1, id, limit, mode)
-}

@@ -15,6 +15,28 @@ use crate::socket::address::Side;
 use crate::stream::{Pool, Stream, queue};
 use std::cell::RefMut;
 
+/// Returns the machine, for a call on the request at argument 2.
+fn server_and_id<'c>(call: &'c Call<'_>) -> Result<(RefMut<'c, Server<Plain>>, RequestId), Fault> {
+    let id = request(call, 2)?;
+    Ok((machine(call)?.server.borrow_mut(), id))
+}
+
+/// Creates a method that returns the result of `ask` for the request at argument 2.
+const fn of_request<F, R>(ask: F) -> Function
+where
+    F: Fn(&mut Server<Plain>, RequestId) -> R + Copy + 'static,
+    R: Returns,
+{
+    Function::new(move |call: &mut Call<'_>| {
+        let (mut server, id) = server_and_id(call)?;
+        Ok(ask(&mut server, id))
+    })
+}
+
+fn already_answered() -> Fault {
+    Fault::message("the request is answered already")
+}
+
 /// `S:touch(id [, special])`: records that the handler changes the response. `special`: it does something that only Lua
 /// code can complete. Returns whether the response has begun.
 pub(super) const TOUCH: Function = Function::new(|call: &mut Call<'_>| {
@@ -52,6 +74,14 @@ pub(crate) const CHECK_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     check_field(name, value).map_err(|bad| Fault::message(problem(bad)))
 });
 
+fn problem(error: BadField) -> &'static str {
+    match error {
+        BadField::Name => "the header name has characters that are not allowed",
+        BadField::Value => "the header value contains CR, LF or NUL",
+        BadField::Forbidden => "Transfer-Encoding is set by the server itself",
+    }
+}
+
 /// `S:add_field(id, name, value)`: adds a field. Returns nil, or the reason why the field cannot be sent.
 pub(super) const ADD_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let (name, value) = (call.bytes(3)?, call.bytes(4)?);
@@ -60,6 +90,13 @@ pub(super) const ADD_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let added = server.draft(id).ok_or_else(already_answered)?.add(name, value);
     Ok(added.err().map(problem))
 });
+
+/// Calls `change` with the fields that were set for a request, if they can still be changed.
+fn change(call: &Call<'_>, change: impl FnOnce(&mut Draft)) -> Result<(), Fault> {
+    let (mut server, id) = server_and_id(call)?;
+    server.existing_draft(id).map(change);
+    Ok(())
+}
 
 /// `S:remove_field(id, name)`: removes all fields with this name.
 pub(super) const REMOVE_FIELD: Function = Function::new(|call: &mut Call<'_>| {
@@ -87,6 +124,15 @@ pub(super) const CLEAR_FIELDS: Function = Function::new(|call: &mut Call<'_>| ch
 /// `S:drop_body_fields(id)`: removes the fields that describe a body.
 pub(super) const DROP_BODY_FIELDS: Function =
     Function::new(|call: &mut Call<'_>| change(call, Draft::remove_body_fields));
+
+fn status(stack: &Stack) -> Result<u16, Fault> {
+    Ok(stack.integer_in(3, 200..=599, "status")? as u16)
+}
+
+/// Reads the media type of a body at argument 4; nil for none.
+fn media_type(stack: &Stack) -> Result<MediaType<'_>, Fault> {
+    if stack.is_none(4) { Ok(MediaType::None) } else { stack.bytes(4).map(MediaType::Given) }
+}
 
 /// `S:answer(id, status, kind, body)`: responds. Returns true if the whole response is queued; otherwise the number of
 /// bytes of the body that are sent, and the caller has to send the rest. Raises if the response has begun.
@@ -116,6 +162,11 @@ pub(super) const START: Function = Function::new(|call: &mut Call<'_>| {
         Framing::None => ("none", None),
     })
 });
+
+/// Returns the number of queued bytes, and whether the peer has failed.
+fn queue_length(queued: Option<Queued>) -> (i64, bool) {
+    queued.map_or((0, true), |queued| (queued.bytes as i64, queued.failed))
+}
 
 /// `S:chunk(id, data)`: queues a piece of a body that was started. Returns the number of queued bytes, and whether the
 /// peer receives nothing from now on.
@@ -216,54 +267,3 @@ pub(super) const ADDRESS: Function = Function::new(|call: &mut Call<'_>| {
     let address = server.transport(id).map(|found| found.socket().address(Side::Peer));
     Ok(Maybe(address.and_then(Result::ok).map(|address| shown(&address))))
 });
-
-/// Returns the machine, for a call on the request at argument 2.
-fn server_and_id<'c>(call: &'c Call<'_>) -> Result<(RefMut<'c, Server<Plain>>, RequestId), Fault> {
-    let id = request(call, 2)?;
-    Ok((machine(call)?.server.borrow_mut(), id))
-}
-
-fn already_answered() -> Fault {
-    Fault::message("the request is answered already")
-}
-
-fn problem(error: BadField) -> &'static str {
-    match error {
-        BadField::Name => "the header name has characters that are not allowed",
-        BadField::Value => "the header value contains CR, LF or NUL",
-        BadField::Forbidden => "Transfer-Encoding is set by the server itself",
-    }
-}
-
-/// Calls `change` with the fields that were set for a request, if they can still be changed.
-fn change(call: &Call<'_>, change: impl FnOnce(&mut Draft)) -> Result<(), Fault> {
-    let (mut server, id) = server_and_id(call)?;
-    server.existing_draft(id).map(change);
-    Ok(())
-}
-
-fn status(stack: &Stack) -> Result<u16, Fault> {
-    Ok(stack.integer_in(3, 200..=599, "status")? as u16)
-}
-
-/// Reads the media type of a body at argument 4; nil for none.
-fn media_type(stack: &Stack) -> Result<MediaType<'_>, Fault> {
-    if stack.is_none(4) { Ok(MediaType::None) } else { stack.bytes(4).map(MediaType::Given) }
-}
-
-/// Returns the number of queued bytes, and whether the peer has failed.
-fn queue_length(queued: Option<Queued>) -> (i64, bool) {
-    queued.map_or((0, true), |queued| (queued.bytes as i64, queued.failed))
-}
-
-/// Creates a method that returns the result of `ask` for the request at argument 2.
-const fn of_request<F, R>(ask: F) -> Function
-where
-    F: Fn(&mut Server<Plain>, RequestId) -> R + Copy + 'static,
-    R: Returns,
-{
-    Function::new(move |call: &mut Call<'_>| {
-        let (mut server, id) = server_and_id(call)?;
-        Ok(ask(&mut server, id))
-    })
-}

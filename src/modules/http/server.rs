@@ -85,6 +85,19 @@ enum Accepted {
     Some,
 }
 
+/// Reads a number from the settings at argument 1.
+fn setting(call: &mut Call<'_>, name: &'static str) -> Result<f64, Fault> {
+    let value = call.raw_field(1, name)?;
+    let number = call.number(value);
+    call.drop_to(3);
+    number.map_err(|_| Fault::message(format_args!("server: option '{name}' is missing")))
+}
+
+/// Converts seconds to nanoseconds. Values that do not fit are unlimited.
+fn span(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}
+
 /// `http.server(settings, routes, selector)`: returns a server without connections. `settings`: those of the app;
 /// `selector`: that of the loop.
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
@@ -263,16 +276,3 @@ const SETTLE: Function = Function::of(|handle: &Handle| handle.machine.server.bo
 
 /// `S:close()`: closes all connections. Tasks that wait on them are resumed.
 const CLOSE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().close_all());
-
-/// Reads a number from the settings at argument 1.
-fn setting(call: &mut Call<'_>, name: &'static str) -> Result<f64, Fault> {
-    let value = call.raw_field(1, name)?;
-    let number = call.number(value);
-    call.drop_to(3);
-    number.map_err(|_| Fault::message(format_args!("server: option '{name}' is missing")))
-}
-
-/// Converts seconds to nanoseconds. Values that do not fit are unlimited.
-fn span(seconds: f64) -> u64 {
-    (seconds * 1e9) as u64
-}
