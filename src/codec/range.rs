@@ -24,8 +24,8 @@ enum Spec {
 /// Parses a `Range` field for a representation of `size` bytes. Returns the requested ranges, without those outside the
 /// representation; the list is empty if all are outside. `None`: the field is ignored.
 ///
-/// Ignored are fields with another unit than bytes and malformed fields (RFC 9110 section 14.2), more than [`MAX_RANGES`]
-/// ranges, overlapping ranges, and a suffix range of an empty representation.
+/// Ignored are fields with another unit than bytes and malformed fields (RFC 9110 section 14.2), more than
+/// [`MAX_RANGES`] ranges, overlapping ranges, and a suffix range of an empty representation.
 pub(crate) fn parse(field: &[u8], size: u64) -> Option<Vec<Span>> {
     let equals = memchr::memchr(b'=', field)?;
     if !field[..equals].eq_ignore_ascii_case(b"bytes") {

@@ -1,7 +1,7 @@
 //! One descriptor in one selector. It is shared by the selector's table, its queue, and the source.
 //!
-//! Invariants: `is_queued` is true exactly while the registration is in the selector's ready queue, so the queue contains
-//! it at most once. A removed registration (`is_active` false) is skipped wherever it is still referenced.
+//! Invariants: `is_queued` is true exactly while the registration is in the selector's ready queue, so the queue
+//! contains it at most once. A removed registration (`is_active` false) is skipped wherever it is still referenced.
 
 use super::interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};
 use std::cell::{Cell, OnceCell, RefCell};

@@ -92,8 +92,8 @@ impl Set {
 /// The purpose of a watcher.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It handles the signals. If one of [`USER_SIGNALS`] arrives again before the watcher has taken the first one, the program
-    /// hangs and is ended.
+    /// It handles the signals. If one of [`USER_SIGNALS`] arrives again before the watcher has taken the first one, the
+    /// program hangs and is ended.
     Take = 1,
     /// It handles the signals, and none of them ends the process.
     Supervise,

@@ -266,7 +266,7 @@ fn skip_empty_lines(buf: &[u8]) -> Result<usize, Reject> {
     Ok(start)
 }
 
-/// Parses the request line and its target, if a parse is due; `None` if more bytes are needed.
+/// Parses the request line and its target, if a parse is worthwhile; `None` if more bytes are needed.
 #[inline]
 fn parse_line(buf: &[u8], limits: &Limits, progress: &mut Progress) -> Result<Option<(Line, Target)>, Reject> {
     if !progress.needs_parse(buf) {

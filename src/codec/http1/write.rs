@@ -1,7 +1,7 @@
 //! Writer of response heads and chunks, into a connection's write buffer.
 //!
-//! [`ResponseHead`] writes a head with fields that a handler has set; [`plain_head`] writes a head without such fields in
-//! one go. Invariant: every name and value from outside is checked before it reaches the buffer, so that no response
+//! [`ResponseHead`] writes a head with fields that a handler has set; [`plain_head`] writes a head without such fields
+//! in one go. Invariant: every name and value from outside is checked before it reaches the buffer, so that no response
 //! can be split in two.
 
 use super::body::Framing;

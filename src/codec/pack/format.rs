@@ -4,8 +4,8 @@
 //! followed by a `CONTENT` for each `POSTPONED` in them, in order.
 //!
 //! A table is `TABLE`, a shape byte, the array count in the width that the shape names, the values of the array, and,
-//! if the shape says so, key, value … `NIL`. Nesting deeper than [`MAX_DEPTH`] is cut: the inner table is a `POSTPONED`, so
-//! neither side needs a stack as deep as the data.
+//! if the shape says so, key, value … `NIL`. Nesting deeper than [`MAX_DEPTH`] is cut: the inner table is a
+//! `POSTPONED`, so neither side needs a stack as deep as the data.
 
 /// The most tables open at once, in a message and in each `CONTENT`.
 pub(super) const MAX_DEPTH: u32 = 48;

@@ -133,8 +133,8 @@ impl<T: Transport> Server<T> {
         Responded::Done
     }
 
-    /// Sends a long body without a copy. If it is at most [`MAX_QUEUED_BODY`] bytes long, the part that the system does not
-    /// accept is copied.
+    /// Sends a long body without a copy. If it is at most [`MAX_QUEUED_BODY`] bytes long, the part that the system does
+    /// not accept is copied.
     fn send_long(&mut self, slot: usize, body: &[u8]) -> Responded {
         let mut sent = 0;
         self.connections[slot].count_body(body.len());

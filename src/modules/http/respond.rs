@@ -222,8 +222,8 @@ pub(super) const PUSH_FILE: Function = Function::new(|call: &mut Call<'_>| {
     Ok(server.queue_file(id, file, offset, length))
 });
 
-/// `S:sent(id, accepted)`: returns the number of bytes of the response after its head, including framing; with `accepted`, only
-/// those that the system has accepted.
+/// `S:sent(id, accepted)`: returns the number of bytes of the response after its head, including framing; with
+/// `accepted`, only those that the system has accepted.
 pub(super) const SENT: Function = Function::new(|call: &mut Call<'_>| {
     let (server, id) = server_and_id(call)?;
     Ok(server.sent(id, !call.is_true(3)) as i64)

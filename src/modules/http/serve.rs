@@ -32,8 +32,8 @@ mod at {
     pub(super) const CHOOSE: i32 = 7;
     /// `complete(serving, req, res, ok, a, b, c)`: completes a request. Returns whether the connection continues.
     pub(super) const COMPLETE: i32 = 8;
-    /// `resume(serving, id, reason)`: resumes a task that waits on a request; without `id`, reports that a connection has
-    /// closed.
+    /// `resume(serving, id, reason)`: resumes a task that waits on a request; without `id`, reports that a connection
+    /// has closed.
     pub(super) const RESUME: i32 = 9;
     /// The names of two fields of responses.
     pub(super) const CODE: i32 = 10;
@@ -122,7 +122,7 @@ fn serve(call: &mut Call<'_>) -> Result<Action, Fault> {
     next_work(task, stack)
 }
 
-/// HandlerArguments the next work.
+/// Takes the next work.
 fn next_work(task: &mut ServingTask, stack: &mut Stack) -> Result<Action, Fault> {
     stack.drop_to(at::KIND);
     let machine = &*task.machine;
