@@ -2,7 +2,7 @@
 //! validators of a response belong to the same state of the file.
 
 use super::cache::Cache;
-use super::copies::{Accepted, MissingCopies, find_copy, is_copy, path_of};
+use super::compressed_copies::{Accepted, MissingCopies, find_copy, is_copy, path_of};
 use super::validators::{Choice, Validators};
 use crate::codec::{media_type, uri};
 use crate::file::folder::Folder;

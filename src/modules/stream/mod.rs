@@ -7,7 +7,7 @@
 //!
 //! | file | topic |
 //! |---|---|
-//! | `make` | connections that become objects: created, accepted, received from another VM |
+//! | `create` | connections that become objects: created, accepted, received from another VM |
 //! | [`connection`] | the object |
 //! | `recv`, `send` | the calls that wait, and those that do not |
 //! | `form` | the form of a `recv`, from its arguments |
@@ -20,10 +20,10 @@
 
 mod broadcast;
 pub(super) mod connection;
+mod create;
 mod failure;
 mod file;
 mod form;
-mod make;
 mod pump;
 mod queued;
 mod recv;
@@ -131,7 +131,7 @@ fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
 }
 
 const FUNCTIONS: FunctionTable = functions! {
-    make::new, make::accept, make::watch, register: make::REGISTER, make::adopt, make::take_back, pump::pump,
+    create::new, create::accept, create::watch, register: create::REGISTER, create::adopt, create::take_back, pump::pump,
     broadcast::broadcast, turns::waiting, turns::set_turn, turns::has_turn, turns::queue_up, turns::limit,
     turns::book,
 };

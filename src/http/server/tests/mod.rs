@@ -1,12 +1,12 @@
 //! Tests of the server as a state machine: no socket, no Lua, no clock. An in-memory connection joins it and a client.
 //! The test decides which bytes arrive, how many the client receives, and what time it is.
 
-mod answers;
 mod bodies;
 mod closing;
 mod limits;
 mod properties;
 mod requests;
+mod responses;
 mod wire;
 
 use super::*;
@@ -31,7 +31,7 @@ struct Pair {
 }
 
 /// What a handler does immediately.
-enum Act {
+enum HandlerAction {
     Text(Vec<u8>),
     /// It responds later.
     Wait,
@@ -134,15 +134,15 @@ impl Pair {
         self.server.take_head(id);
         self.log.push(format!("{method} {path}"));
         let act = match &*path {
-            "/wait" | "/echo" => Act::Wait,
+            "/wait" | "/echo" => HandlerAction::Wait,
             _ => match path.strip_prefix("/len/") {
-                Some(length) => Act::Text(pattern(length.parse().unwrap_or(0))),
-                None => Act::Text(path.clone().into_bytes()),
+                Some(length) => HandlerAction::Text(pattern(length.parse().unwrap_or(0))),
+                None => HandlerAction::Text(path.clone().into_bytes()),
             },
         };
         match act {
-            Act::Text(text) => self.answer(id, &text),
-            Act::Wait => self.waiting.push(id),
+            HandlerAction::Text(text) => self.answer(id, &text),
+            HandlerAction::Wait => self.waiting.push(id),
         }
         if path == "/echo" {
             self.echo(id);

@@ -27,15 +27,15 @@ const ADOPT: Function = Function::new(|call: &mut Call<'_>| {
     })
 });
 
-type Made = (Function, Argument, New<Connection>, i64);
+type CreateArguments = (Function, Argument, New<Connection>, i64);
 
 /// The next step for a new connection; false if no peer waits to be accepted.
-type Making = Either<Pushing<Made>, bool>;
+type Creation = Either<Pushing<CreateArguments>, bool>;
 
 /// `stream.watch(selector, socket)`: registers a listener, a datagram socket or a connecting socket, without events.
 /// `selector:arm` and `accept` request one event at a time. Returns `true`, or `nil, message, code`.
 pub(super) fn watch(call: &mut Call<'_>) -> Result<bool, Fault> {
-    open(call)?;
+    check_open(call)?;
     let source = call.object::<Socket>(2)?.source().cloned();
     register(call, 2, source)?;
     Ok(true)
@@ -43,8 +43,8 @@ pub(super) fn watch(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// `stream.new(selector, socket)`: returns a stream that takes over the socket; the socket object is closed then. If
 /// the selector refuses it, the socket is closed and the result is `nil, message, code`.
-pub(super) fn new(call: &mut Call<'_>) -> Result<Making, Fault> {
-    open(call)?;
+pub(super) fn new(call: &mut Call<'_>) -> Result<Creation, Fault> {
+    check_open(call)?;
     call.object::<Selector>(1)?;
     let pool = call.shared::<Pool>()?;
     let socket = call.object_mut::<Socket>(2)?;
@@ -52,18 +52,18 @@ pub(super) fn new(call: &mut Call<'_>) -> Result<Making, Fault> {
         source.release(true);
     }
     let stream = Stream::new(socket.take(), &pool);
-    Ok(Either::One(hand_to(REGISTER, stream, 0)))
+    Ok(Either::One(register_with(REGISTER, stream, 0)))
 }
 
 /// `stream.accept(selector, listener)`: returns a stream; `false` if no peer waits, with the listener armed; or `nil,
 /// message, code`.
-pub(super) fn accept(call: &mut Call<'_>) -> Result<Making, Fault> {
+pub(super) fn accept(call: &mut Call<'_>) -> Result<Creation, Fault> {
     let pool = call.shared::<Pool>()?;
     let listener = call.object::<Socket>(2)?;
     Ok(match listener.accept().map_err(failed("accept"))? {
         Attempt::Done(socket) => {
             let stream = Stream::new(socket, &pool);
-            Either::One(hand_to(REGISTER, stream, 0))
+            Either::One(register_with(REGISTER, stream, 0))
         }
         Attempt::WouldBlock => {
             listener.arm(READ).map_err(failed("accept"))?;
@@ -74,12 +74,12 @@ pub(super) fn accept(call: &mut Call<'_>) -> Result<Making, Fault> {
 
 /// `stream.adopt(selector, number)`: returns the stream that was sent under this number. `nil, message, code` if it was
 /// taken before, or if the selector refuses it; in the latter case the sender can take it back.
-pub(super) fn adopt(call: &mut Call<'_>) -> Result<Making, Fault> {
+pub(super) fn adopt(call: &mut Call<'_>) -> Result<Creation, Fault> {
     let number = call.integer_in(2, 1..=i64::MAX, "number")?;
     let (pool, table) = (call.shared::<Pool>()?, call.shared::<Table>()?);
     let stream = Stream::from_parcel(number as u64, &pool, &table);
     let stream = stream.ok_or_else(|| taken_failure("adopt"))?;
-    Ok(Either::One(hand_to(ADOPT, stream, number)))
+    Ok(Either::One(register_with(ADOPT, stream, number)))
 }
 
 /// `stream.take_back(selector, s)`: takes back the connection that `s` has sent to another VM. Returns `true`, or `nil,
@@ -111,13 +111,13 @@ fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Connection)) -
 }
 
 /// Calls `function` with the selector at 1, a new stream and `number`, and returns its results.
-fn hand_to(function: Function, stream: Stream, number: i64) -> Pushing<Made> {
+fn register_with(function: Function, stream: Stream, number: i64) -> Pushing<CreateArguments> {
     let returned = |_: &mut Call<'_>, outcome: Outcome| -> Result<Next, Fault> { Ok(Next::rest(outcome.first)) };
     Next::call(3, then(returned), 0).pushing((function, Argument(1), New::of(Connection::from(stream)), number))
 }
 
 /// Fails if the socket at 2 is closed.
-fn open(call: &Call<'_>) -> Result<(), Fault> {
+fn check_open(call: &Call<'_>) -> Result<(), Fault> {
     if call.object::<Socket>(2)?.is_closed() { Err(Fault::argument(2, "socket is already closed")) } else { Ok(()) }
 }
 
