@@ -129,45 +129,6 @@ impl Selector {
         self.insert(entry, generation, 0, mode, 0)
     }
 
-    fn next_generation(&self) -> u32 {
-        let generation = self.generation.get().wrapping_add(1);
-        self.generation.set(generation);
-        generation
-    }
-
-    /// Adds a descriptor that is new to the system.
-    fn insert(
-        &self, entry: Entry, generation: u32, requested: u8, mode: Mode, system_interest: u8,
-    ) -> Rc<Registration> {
-        let number = entry.number;
-        let slot = self.table.borrow().vacant_key();
-        // An existing registration with this number is of a descriptor that was closed since.
-        if let Some(stale) = self.find(number) {
-            self.remove(&stale, false);
-        }
-        let registration = Rc::new(Registration {
-            number,
-            owner: entry.owner,
-            slot,
-            generation,
-            kind: entry.kind,
-            mode: Cell::new(mode),
-            requested: Cell::new(requested),
-            ready: Cell::new(0),
-            system_interest: Cell::new(system_interest),
-            in_system: Cell::new(system_interest != 0),
-            is_queued: Cell::new(false),
-            is_active: Cell::new(true),
-            is_rearming: Cell::new(false),
-            object: Cell::new(0),
-            inbox: OnceCell::new(),
-        });
-        self.table.borrow_mut().insert(registration.clone());
-        self.by_number.borrow_mut().insert(number, registration.clone());
-        self.count.set(self.count.get() + 1);
-        registration
-    }
-
     /// Changes the requested events and the mode.
     pub(crate) fn modify(&self, registration: &Rc<Registration>, requested: u8, mode: Mode) -> io::Result<()> {
         let before = (registration.requested.get(), registration.mode.get());
@@ -178,24 +139,6 @@ impl Selector {
             registration.mode.set(before.1);
             self.remove_if_closed(registration, error);
         })
-    }
-
-    /// Updates the system after a change of the requested events.
-    fn modified(&self, registration: &Rc<Registration>) -> io::Result<()> {
-        let mode = registration.mode.get();
-        let wanted = registration.requested.get() & (READ | WRITE);
-        if wanted & !registration.system_interest.get() != 0 {
-            return self.set_system_interest(registration, registration.system_interest.get() | wanted);
-        }
-        let remembered = registration.is_own() && matches!(mode, Mode::Level | Mode::Once | Mode::Epoll);
-        if remembered {
-            self.enqueue(registration);
-        } else if wanted != 0 {
-            // The system reports a current condition again, and detects immediately that the descriptor is no longer
-            // the one that was added.
-            return self.set_system_interest(registration, wanted);
-        }
-        Ok(())
     }
 
     /// Requests `bits` in addition, for one delivery, which may follow immediately. If the system refuses, the
@@ -277,6 +220,63 @@ impl Selector {
         if registration.deliverable() != 0 && !registration.is_queued.replace(true) {
             self.ready.borrow_mut().push_back(registration.clone());
         }
+    }
+
+    fn next_generation(&self) -> u32 {
+        let generation = self.generation.get().wrapping_add(1);
+        self.generation.set(generation);
+        generation
+    }
+
+    /// Adds a descriptor that is new to the system.
+    fn insert(
+        &self, entry: Entry, generation: u32, requested: u8, mode: Mode, system_interest: u8,
+    ) -> Rc<Registration> {
+        let number = entry.number;
+        let slot = self.table.borrow().vacant_key();
+        // An existing registration with this number is of a descriptor that was closed since.
+        if let Some(stale) = self.find(number) {
+            self.remove(&stale, false);
+        }
+        let registration = Rc::new(Registration {
+            number,
+            owner: entry.owner,
+            slot,
+            generation,
+            kind: entry.kind,
+            mode: Cell::new(mode),
+            requested: Cell::new(requested),
+            ready: Cell::new(0),
+            system_interest: Cell::new(system_interest),
+            in_system: Cell::new(system_interest != 0),
+            is_queued: Cell::new(false),
+            is_active: Cell::new(true),
+            is_rearming: Cell::new(false),
+            object: Cell::new(0),
+            inbox: OnceCell::new(),
+        });
+        self.table.borrow_mut().insert(registration.clone());
+        self.by_number.borrow_mut().insert(number, registration.clone());
+        self.count.set(self.count.get() + 1);
+        registration
+    }
+
+    /// Updates the system after a change of the requested events.
+    fn modified(&self, registration: &Rc<Registration>) -> io::Result<()> {
+        let mode = registration.mode.get();
+        let wanted = registration.requested.get() & (READ | WRITE);
+        if wanted & !registration.system_interest.get() != 0 {
+            return self.set_system_interest(registration, registration.system_interest.get() | wanted);
+        }
+        let remembered = registration.is_own() && matches!(mode, Mode::Level | Mode::Once | Mode::Epoll);
+        if remembered {
+            self.enqueue(registration);
+        } else if wanted != 0 {
+            // The system reports a current condition again, and detects immediately that the descriptor is no longer
+            // the one that was added.
+            return self.set_system_interest(registration, wanted);
+        }
+        Ok(())
     }
 }
 

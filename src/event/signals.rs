@@ -68,10 +68,6 @@ impl Set {
         self.0 & Set::of(number).0 != 0
     }
 
-    fn numbers(self) -> impl Iterator<Item = c_int> {
-        (1..=HIGHEST).filter(move |&number| self.has(number))
-    }
-
     /// Returns the signals of the set.
     pub(crate) fn signals(self) -> impl Iterator<Item = Signal> {
         self.numbers().filter_map(Signal::from_named_raw)
@@ -86,6 +82,10 @@ impl Set {
     /// Sends the signals to this process.
     pub(crate) fn send(self) -> io::Result<()> {
         Ok(self.signals().try_for_each(|signal| kill_process(getpid(), signal))?)
+    }
+
+    fn numbers(self) -> impl Iterator<Item = c_int> {
+        (1..=HIGHEST).filter(move |&number| self.has(number))
     }
 }
 

@@ -87,14 +87,6 @@ impl Source {
         self.fd.is_lent()
     }
 
-    fn update_ready(&self, change: impl Fn(&Registration) -> u8) {
-        self.links.borrow().each(|link| link.registration.ready.set(change(&link.registration)));
-    }
-
-    fn entry(self: &Rc<Self>) -> Entry {
-        Entry { number: self.as_raw_fd(), kind: self.kind, owner: Some(Rc::downgrade(self) as _) }
-    }
-
     /// Registers it with a selector.
     ///
     /// # Errors
@@ -113,22 +105,6 @@ impl Source {
         let registration = selector.register_later(self.entry(), mode);
         self.link(selector, registration.clone());
         registration
-    }
-
-    /// Adds a registration, and removes those that are no longer alive.
-    fn link(&self, selector: &Rc<Selector>, registration: Rc<Registration>) {
-        let link = Link { selector: Rc::downgrade(selector), registration };
-        let mut links = self.links.borrow_mut();
-        let old = std::mem::replace(&mut *links, Links::None);
-        *links = match old {
-            Links::One(other) if other.registration.is_active.get() => Links::Many(vec![other, link]),
-            Links::Many(mut list) => {
-                list.retain(|other| other.registration.is_active.get());
-                list.push(link);
-                Links::Many(list)
-            }
-            _ => Links::One(link),
-        };
     }
 
     /// Records that a read returned `EWOULDBLOCK`: it is not readable until the system reports it again.
@@ -153,12 +129,6 @@ impl Source {
     /// Discards the readiness of the unconnected socket, when `connect` or `listen` has begun.
     pub(crate) fn clear_readiness(&self) {
         self.update_ready(|_| 0);
-    }
-
-    fn any(&self, test: impl Fn(&Registration) -> bool) -> bool {
-        let mut any = false;
-        self.links.borrow().each(|link| any |= test(&link.registration));
-        any
     }
 
     /// Whether the end of the peer's side, or an error, was reported.
@@ -208,6 +178,36 @@ impl Source {
     pub(crate) fn into_fd(self: Rc<Self>) -> Option<Fd> {
         self.release(true);
         Rc::into_inner(self).map(|source| source.fd)
+    }
+
+    fn update_ready(&self, change: impl Fn(&Registration) -> u8) {
+        self.links.borrow().each(|link| link.registration.ready.set(change(&link.registration)));
+    }
+
+    fn entry(self: &Rc<Self>) -> Entry {
+        Entry { number: self.as_raw_fd(), kind: self.kind, owner: Some(Rc::downgrade(self) as _) }
+    }
+
+    /// Adds a registration, and removes those that are no longer alive.
+    fn link(&self, selector: &Rc<Selector>, registration: Rc<Registration>) {
+        let link = Link { selector: Rc::downgrade(selector), registration };
+        let mut links = self.links.borrow_mut();
+        let old = std::mem::replace(&mut *links, Links::None);
+        *links = match old {
+            Links::One(other) if other.registration.is_active.get() => Links::Many(vec![other, link]),
+            Links::Many(mut list) => {
+                list.retain(|other| other.registration.is_active.get());
+                list.push(link);
+                Links::Many(list)
+            }
+            _ => Links::One(link),
+        };
+    }
+
+    fn any(&self, test: impl Fn(&Registration) -> bool) -> bool {
+        let mut any = false;
+        self.links.borrow().each(|link| any |= test(&link.registration));
+        any
     }
 }
 

@@ -61,34 +61,6 @@ impl Folder {
         self.checked -= CHECK_EVERY;
     }
 
-    /// Reopens the folder if its path now leads elsewhere.
-    fn reopen_if_moved(&mut self) -> Result<(), Errno> {
-        if let Some(root) = &mut self.root {
-            let now = fs::stat(&self.path)?;
-            let known = fs::fstat(&*root)?;
-            if (now.st_dev, now.st_ino) != (known.st_dev, known.st_ino) {
-                *root = open_root(&self.path)?;
-            }
-            self.checked = Instant::now();
-        }
-        Ok(())
-    }
-
-    /// Checks `path` and returns the descriptor of the folder.
-    fn root_for(&mut self, path: &[u8]) -> Result<&OwnedFd, Refusal> {
-        beneath::check(path)?;
-        if self.checked.elapsed() >= CHECK_EVERY {
-            self.reopen_if_moved()?;
-        }
-        self.root.as_ref().ok_or(CLOSED)
-    }
-
-    fn open_for(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Refusal> {
-        self.root_for(path)?;
-        let root = self.root.as_ref().ok_or(CLOSED)?;
-        Ok(beneath::open(root.as_fd(), &self.path, path, flags)?)
-    }
-
     /// Opens a file or directory below the folder; `""` is the folder itself.
     pub(crate) fn open_beneath(&mut self, path: &[u8]) -> Result<OpenFile, Refusal> {
         OpenFile::adopt(self.open_for(path, QUIET)?)
@@ -132,6 +104,34 @@ impl Folder {
             (is_file, entry.name.to_ascii_lowercase(), entry.name.clone())
         });
         Ok((entries, more))
+    }
+
+    /// Reopens the folder if its path now leads elsewhere.
+    fn reopen_if_moved(&mut self) -> Result<(), Errno> {
+        if let Some(root) = &mut self.root {
+            let now = fs::stat(&self.path)?;
+            let known = fs::fstat(&*root)?;
+            if (now.st_dev, now.st_ino) != (known.st_dev, known.st_ino) {
+                *root = open_root(&self.path)?;
+            }
+            self.checked = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Checks `path` and returns the descriptor of the folder.
+    fn root_for(&mut self, path: &[u8]) -> Result<&OwnedFd, Refusal> {
+        beneath::check(path)?;
+        if self.checked.elapsed() >= CHECK_EVERY {
+            self.reopen_if_moved()?;
+        }
+        self.root.as_ref().ok_or(CLOSED)
+    }
+
+    fn open_for(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Refusal> {
+        self.root_for(path)?;
+        let root = self.root.as_ref().ok_or(CLOSED)?;
+        Ok(beneath::open(root.as_fd(), &self.path, path, flags)?)
     }
 
     /// Returns the metadata of the target of a link in the directory `path`, unless the target is outside.

@@ -40,26 +40,6 @@ impl Spool {
         Self { dir: dir.to_path_buf(), content: Content::Memory(Vec::new()), size: 0 }
     }
 
-    /// Returns the file on disk, which is created if necessary.
-    fn on_disk(&mut self) -> io::Result<&mut File> {
-        if let Content::Memory(memory) = &self.content {
-            let (mut file, name) = match open_nameless(&self.dir) {
-                Some(file) => (file, None),
-                None => {
-                    let (file, name) = open_named(&self.dir)?;
-                    (file, Some(name))
-                }
-            };
-            let written = file.write_all(memory);
-            self.content = Content::Disk(file, name);
-            written?;
-        }
-        match &mut self.content {
-            Content::Disk(file, _) => Ok(file),
-            Content::Memory(_) | Content::Closed => Err(Errno::BADF.into()),
-        }
-    }
-
     /// Appends all of `bytes`. Blocks as file operations do.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.content {
@@ -132,6 +112,26 @@ impl Spool {
         if let Content::Disk(_, Some(name)) = std::mem::replace(&mut self.content, Content::Closed) {
             // Another process may have removed it.
             let _ = fs::unlink(name);
+        }
+    }
+
+    /// Returns the file on disk, which is created if necessary.
+    fn on_disk(&mut self) -> io::Result<&mut File> {
+        if let Content::Memory(memory) = &self.content {
+            let (mut file, name) = match open_nameless(&self.dir) {
+                Some(file) => (file, None),
+                None => {
+                    let (file, name) = open_named(&self.dir)?;
+                    (file, Some(name))
+                }
+            };
+            let written = file.write_all(memory);
+            self.content = Content::Disk(file, name);
+            written?;
+        }
+        match &mut self.content {
+            Content::Disk(file, _) => Ok(file),
+            Content::Memory(_) | Content::Closed => Err(Errno::BADF.into()),
         }
     }
 }

@@ -95,13 +95,6 @@ impl Socket {
         Self::of_number(number, owns, protocol, phase, table)
     }
 
-    fn of_number(number: RawFd, owns: bool, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> io::Result<Socket> {
-        let fd = if owns { Fd::Own(adopt::owned(number)?.into()) } else { adopt::lent(number)? };
-        let mut socket = Self::of(fd, protocol, phase, table);
-        socket.enter_table();
-        Ok(socket)
-    }
-
     /// Creates a socket object for a descriptor of the caller, which is closed if it is not a socket.
     pub(crate) fn from_own(descriptor: OwnedFd, table: &Rc<Table>) -> io::Result<Socket> {
         let inner = socket2::Socket::from(descriptor);
@@ -113,17 +106,6 @@ impl Socket {
     /// because other code reads and writes it.
     pub(crate) fn from_other(number: RawFd, owns: bool, table: &Rc<Table>) -> io::Result<Socket> {
         Self::of_number(number, owns, Protocol::None, Phase::Open, table)
-    }
-
-    #[inline]
-    fn of(fd: Fd, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> Socket {
-        // The kind decides how a selector treats it.
-        let kind = match protocol {
-            Protocol::Tcp | Protocol::Tcp6 => Kind::Tcp,
-            Protocol::None => Kind::Foreign,
-            _ => Kind::Other,
-        };
-        Socket { source: Some(Source::new(fd, kind)), protocol, phase, table: table.clone(), outlet: None }
     }
 
     /// Returns a closed socket of the same protocol.
@@ -158,19 +140,9 @@ impl Socket {
         self.number()
     }
 
-    fn enter_table(&mut self) {
-        if let Some(source) = &self.source {
-            self.table.insert(source);
-        }
-    }
-
     /// The source that selectors register; `None` once closed.
     pub(crate) fn source(&self) -> Option<&Rc<Source>> {
         self.source.as_ref()
-    }
-
-    fn open(&self) -> io::Result<&Rc<Source>> {
-        self.source().ok_or_else(|| Errno::BADF.into())
     }
 
     /// Whether a read may return data, according to the selectors.
@@ -312,6 +284,34 @@ impl Socket {
     /// Takes back the result of [`take_parts`](Self::take_parts).
     pub(crate) fn restore(&mut self, parts: Parts) {
         *self = Self::from_parts(parts, &self.table);
+    }
+
+    fn of_number(number: RawFd, owns: bool, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> io::Result<Socket> {
+        let fd = if owns { Fd::Own(adopt::owned(number)?.into()) } else { adopt::lent(number)? };
+        let mut socket = Self::of(fd, protocol, phase, table);
+        socket.enter_table();
+        Ok(socket)
+    }
+
+    #[inline]
+    fn of(fd: Fd, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> Socket {
+        // The kind decides how a selector treats it.
+        let kind = match protocol {
+            Protocol::Tcp | Protocol::Tcp6 => Kind::Tcp,
+            Protocol::None => Kind::Foreign,
+            _ => Kind::Other,
+        };
+        Socket { source: Some(Source::new(fd, kind)), protocol, phase, table: table.clone(), outlet: None }
+    }
+
+    fn enter_table(&mut self) {
+        if let Some(source) = &self.source {
+            self.table.insert(source);
+        }
+    }
+
+    fn open(&self) -> io::Result<&Rc<Source>> {
+        self.source().ok_or_else(|| Errno::BADF.into())
     }
 
     fn take_source(&mut self) -> Option<Rc<Source>> {

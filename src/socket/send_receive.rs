@@ -10,14 +10,6 @@ use socket2::SockAddr;
 use std::io::{self, IoSlice};
 
 impl Socket {
-    /// Updates the readiness after a call.
-    #[inline]
-    fn report(&self, found: impl FnOnce(&Source)) {
-        if let Some(source) = self.source() {
-            found(source);
-        }
-    }
-
     /// recv(2) into the spare capacity of `buffer`, which must not be empty. The result 0 is the end of a stream.
     #[inline]
     pub(crate) fn receive(&self, buffer: &mut Vec<u8>) -> io::Result<Attempt<usize>> {
@@ -34,35 +26,12 @@ impl Socket {
         self.received(received, room.len())
     }
 
-    #[inline]
-    fn received(&self, received: rustix::io::Result<usize>, size: usize) -> io::Result<Attempt<usize>> {
-        match received {
-            Ok(count) => {
-                if self.protocol.is_stream() && count != 0 && count < size {
-                    self.report(Source::read_short);
-                }
-                Ok(Attempt::Done(count))
-            }
-            Err(error) => self.read_failed(error),
-        }
-    }
-
     /// recvfrom(2). Returns the number of bytes received, and the address of the sender.
     pub(crate) fn receive_from(&self, room: &mut [u8]) -> io::Result<Attempt<(usize, Option<SockAddr>)>> {
         let socket = self.open()?;
         match retry_on_intr(|| recvfrom(socket, &mut *room, RecvFlags::empty())) {
             Ok((count, _, from)) => Ok(Attempt::Done((count, from.and_then(from_rustix)))),
             Err(error) => self.read_failed(error),
-        }
-    }
-
-    fn read_failed<T>(&self, error: Errno) -> io::Result<Attempt<T>> {
-        match error {
-            Errno::WOULDBLOCK => {
-                self.report(Source::read_blocked);
-                Ok(Attempt::WouldBlock)
-            }
-            _ => Err(error.into()),
         }
     }
 
@@ -79,13 +48,6 @@ impl Socket {
         #[cfg(not(any(target_os = "linux", target_os = "android")))]
         let flags = SendFlags::NOSIGNAL;
         self.send_with(data, flags)
-    }
-
-    #[inline]
-    fn send_with(&self, data: &[u8], flags: SendFlags) -> io::Result<Attempt<usize>> {
-        let socket = self.open()?;
-        let sent = retry_on_intr(|| send(socket, data, flags));
-        self.written(sent, data.len())
     }
 
     /// sendmsg(2) of several pieces.
@@ -128,5 +90,43 @@ impl Socket {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Updates the readiness after a call.
+    #[inline]
+    fn report(&self, found: impl FnOnce(&Source)) {
+        if let Some(source) = self.source() {
+            found(source);
+        }
+    }
+
+    #[inline]
+    fn received(&self, received: rustix::io::Result<usize>, size: usize) -> io::Result<Attempt<usize>> {
+        match received {
+            Ok(count) => {
+                if self.protocol.is_stream() && count != 0 && count < size {
+                    self.report(Source::read_short);
+                }
+                Ok(Attempt::Done(count))
+            }
+            Err(error) => self.read_failed(error),
+        }
+    }
+
+    fn read_failed<T>(&self, error: Errno) -> io::Result<Attempt<T>> {
+        match error {
+            Errno::WOULDBLOCK => {
+                self.report(Source::read_blocked);
+                Ok(Attempt::WouldBlock)
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    #[inline]
+    fn send_with(&self, data: &[u8], flags: SendFlags) -> io::Result<Attempt<usize>> {
+        let socket = self.open()?;
+        let sent = retry_on_intr(|| send(socket, data, flags));
+        self.written(sent, data.len())
     }
 }

@@ -73,13 +73,6 @@ impl Buffer {
         self.move_front(0);
     }
 
-    /// Sets the start of the bytes, and ends a loan.
-    #[inline]
-    fn move_front(&mut self, start: usize) {
-        self.start = start;
-        self.lent = 0;
-    }
-
     /// Consumes `consume` bytes and lends the first `length` of them. All stay in memory until the buffer is used for
     /// anything else.
     #[inline]
@@ -146,6 +139,13 @@ impl Buffer {
             self.make_room(want, pool);
         }
         read(&mut self.memory.data)
+    }
+
+    /// Sets the start of the bytes, and ends a loan.
+    #[inline]
+    fn move_front(&mut self, start: usize) {
+        self.start = start;
+        self.lent = 0;
     }
 
     #[cold]

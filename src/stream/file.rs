@@ -46,10 +46,6 @@ impl Stream {
         }
     }
 
-    fn continue_later(&mut self) -> io::Result<Sent> {
-        self.write_later().map(|_| Sent::BudgetSpent)
-    }
-
     /// Appends `length` bytes of the file from `offset` to the queue. Returns false, with nothing appended, if the file
     /// has fewer.
     pub(crate) fn queue_file(&mut self, file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<bool> {
@@ -69,5 +65,9 @@ impl Stream {
             }
             Ok(true)
         })
+    }
+
+    fn continue_later(&mut self) -> io::Result<Sent> {
+        self.write_later().map(|_| Sent::BudgetSpent)
     }
 }

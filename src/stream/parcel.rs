@@ -61,16 +61,6 @@ impl Stream {
         (socket, input, output)
     }
 
-    fn unpack(&mut self, data: Data) {
-        self.input.adopt(data.input.into());
-        if !data.output.is_empty() {
-            self.queue().append(|out| *out = data.output);
-        }
-        self.ended = data.ended;
-        self.untried = true;
-        (self.reads, self.messages) = (0, 0);
-    }
-
     /// Closes the connection that this stream has sent to another VM, unless it was taken.
     pub(super) fn drop_parcel(&mut self) {
         if self.parcel != 0 {
@@ -94,6 +84,16 @@ impl Stream {
         let mut stream = Stream::new(socket, pool);
         stream.unpack(parcel.data);
         Some(stream)
+    }
+
+    fn unpack(&mut self, data: Data) {
+        self.input.adopt(data.input.into());
+        if !data.output.is_empty() {
+            self.queue().append(|out| *out = data.output);
+        }
+        self.ended = data.ended;
+        self.untried = true;
+        (self.reads, self.messages) = (0, 0);
     }
 }
 

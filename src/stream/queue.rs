@@ -135,19 +135,6 @@ impl<F: Clone> Queue<F> {
         }
     }
 
-    /// Moves the tail into a chunk, so that later bytes follow it.
-    fn close_tail(&mut self) {
-        let is_first = self.chunks.is_empty();
-        let sent = if is_first { self.done } else { 0 };
-        if self.tail.len() > sent {
-            let tail = std::mem::take(&mut self.tail);
-            self.chunks.push_back(Chunk::Copied(tail));
-        } else if is_first {
-            self.clear_tail();
-            self.done = 0;
-        }
-    }
-
     /// The number of unsent bytes in memory. Those of files do not count.
     pub(crate) fn queued(&self) -> usize {
         self.queued
@@ -179,10 +166,6 @@ impl<F: Clone> Queue<F> {
         self.chunks.clear();
         self.clear_tail();
         (self.done, self.queued) = (0, 0);
-    }
-
-    fn clear_tail(&mut self) {
-        if self.tail.capacity() > MAX_SPARE_CAPACITY { self.tail = Vec::new() } else { self.tail.clear() }
     }
 
     /// Sends the queue, and then the pieces `borrowed`, of which `sent` bytes were sent before. Updates `sent` and
@@ -259,6 +242,23 @@ impl<F: Clone> Queue<F> {
                 return Ok(Sent::Blocked);
             }
         }
+    }
+
+    /// Moves the tail into a chunk, so that later bytes follow it.
+    fn close_tail(&mut self) {
+        let is_first = self.chunks.is_empty();
+        let sent = if is_first { self.done } else { 0 };
+        if self.tail.len() > sent {
+            let tail = std::mem::take(&mut self.tail);
+            self.chunks.push_back(Chunk::Copied(tail));
+        } else if is_first {
+            self.clear_tail();
+            self.done = 0;
+        }
+    }
+
+    fn clear_tail(&mut self) {
+        if self.tail.capacity() > MAX_SPARE_CAPACITY { self.tail = Vec::new() } else { self.tail.clear() }
     }
 
     /// Sends bytes in memory with one system call. Returns its result and the number of bytes passed to it.

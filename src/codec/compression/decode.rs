@@ -127,6 +127,21 @@ impl Decoder {
         })
     }
 
+    /// Ends the body. An empty body is valid, because responses without a body may name codings, too.
+    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
+        self.finished = true;
+        match &mut self.state {
+            State::Failed(failure) => Err(*failure),
+            State::First(bytes) if bytes.is_empty() => Ok(()),
+            State::First(_) => Err(Failure::Truncated),
+            // A finished decoder consumes no byte.
+            State::Work(work) => match work.write(&[0]) {
+                Ok(0) => work.check().map_err(|_| work.sink().failure()),
+                _ => Err(Failure::Truncated),
+            },
+        }
+    }
+
     fn decode(&mut self, piece: &[u8]) -> Result<(), Failure> {
         let (first, mut data);
         data = piece;
@@ -148,21 +163,6 @@ impl Decoder {
         decode(self.coding, work, data).map_err(|_| work.sink().failure())?;
         self.out = std::mem::take(&mut work.sink().out);
         Ok(())
-    }
-
-    /// Ends the body. An empty body is valid, because responses without a body may name codings, too.
-    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
-        self.finished = true;
-        match &mut self.state {
-            State::Failed(failure) => Err(*failure),
-            State::First(bytes) if bytes.is_empty() => Ok(()),
-            State::First(_) => Err(Failure::Truncated),
-            // A finished decoder consumes no byte.
-            State::Work(work) => match work.write(&[0]) {
-                Ok(0) => work.check().map_err(|_| work.sink().failure()),
-                _ => Err(Failure::Truncated),
-            },
-        }
     }
 }
 

@@ -96,24 +96,6 @@ impl IncomingBody {
         Ok(BodyEvent::Data { data: 0..run, consume: run })
     }
 
-    fn next_of_chunks(&mut self, bytes: &[u8]) -> Result<BodyEvent, Reject> {
-        let Rest::Chunked(decoder) = &mut self.rest else {
-            return Ok(BodyEvent::More { consume: 0 });
-        };
-        let decoded = decoder.next(bytes);
-        let decoded = decoded.inspect_err(|reject| self.rest = Rest::Broken(Box::new(*reject)))?;
-        let consume = decoded.consumed;
-        if let Some(data) = decoded.data {
-            self.received += data.len() as u64;
-            return Ok(BodyEvent::Data { data, consume });
-        }
-        if !decoded.done {
-            return Ok(BodyEvent::More { consume });
-        }
-        self.rest = Rest::Done;
-        Ok(BodyEvent::End { consume, trailers: decoded.trailers.unwrap_or_default() })
-    }
-
     /// Ends a body whose peer has closed its sending side. All received bytes must have been passed to `next`. Returns
     /// whether the body is complete.
     pub(crate) fn end(&mut self) -> bool {
@@ -156,6 +138,24 @@ impl IncomingBody {
     /// Refuses a body that is, or will be, longer than `limit` bytes, with 413.
     pub(crate) fn check(&self, limit: u64) -> Result<(), Reject> {
         if self.announced() > limit { Err(Reject::new(413, "the body is larger than allowed")) } else { Ok(()) }
+    }
+
+    fn next_of_chunks(&mut self, bytes: &[u8]) -> Result<BodyEvent, Reject> {
+        let Rest::Chunked(decoder) = &mut self.rest else {
+            return Ok(BodyEvent::More { consume: 0 });
+        };
+        let decoded = decoder.next(bytes);
+        let decoded = decoded.inspect_err(|reject| self.rest = Rest::Broken(Box::new(*reject)))?;
+        let consume = decoded.consumed;
+        if let Some(data) = decoded.data {
+            self.received += data.len() as u64;
+            return Ok(BodyEvent::Data { data, consume });
+        }
+        if !decoded.done {
+            return Ok(BodyEvent::More { consume });
+        }
+        self.rest = Rest::Done;
+        Ok(BodyEvent::End { consume, trailers: decoded.trailers.unwrap_or_default() })
     }
 }
 

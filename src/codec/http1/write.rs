@@ -273,19 +273,19 @@ macro_rules! head_with {
 }
 
 impl DefaultType {
+    /// Returns the media type.
+    pub(crate) fn name(self) -> &'static [u8] {
+        let head = self.head();
+        let end = head.len() - b"\r\nContent-Length: ".len();
+        &head[b"HTTP/1.1 200 OK\r\nContent-Type: ".len()..end]
+    }
+
     /// Returns the response head up to its length.
     fn head(self) -> &'static [u8] {
         match self {
             DefaultType::Text => head_with!("text/plain; charset=utf-8"),
             DefaultType::Json => head_with!("application/json"),
         }
-    }
-
-    /// Returns the media type.
-    pub(crate) fn name(self) -> &'static [u8] {
-        let head = self.head();
-        let end = head.len() - b"\r\nContent-Length: ".len();
-        &head[b"HTTP/1.1 200 OK\r\nContent-Type: ".len()..end]
     }
 }
 

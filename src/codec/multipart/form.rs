@@ -47,15 +47,6 @@ impl Form {
         })
     }
 
-    fn event(&mut self) -> Result<Event, Reject> {
-        if let Some(reject) = self.refused {
-            return Err(reject);
-        }
-        let event = self.parser.next();
-        self.refused = event.as_ref().err().copied();
-        event
-    }
-
     /// Adds the next bytes of the body. Unread data of the last ones is discarded.
     pub(crate) fn feed(&mut self, piece: &[u8]) {
         self.peeked = None;
@@ -167,5 +158,14 @@ impl Form {
     /// The value that [`Form::collect`] has collected.
     pub(crate) fn text(&self) -> &[u8] {
         &self.collected
+    }
+
+    fn event(&mut self) -> Result<Event, Reject> {
+        if let Some(reject) = self.refused {
+            return Err(reject);
+        }
+        let event = self.parser.next();
+        self.refused = event.as_ref().err().copied();
+        event
     }
 }

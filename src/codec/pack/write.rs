@@ -76,42 +76,6 @@ impl Writer {
         }
     }
 
-    /// Returns the next `count` bytes, to be overwritten.
-    #[inline(always)]
-    fn next(&mut self, count: usize) -> Result<&mut [u8]> {
-        let (start, end) = (self.length, self.length + count);
-        if end > self.bytes.len() {
-            self.grow(end)?;
-        }
-        self.length = end;
-        Ok(&mut self.bytes[start..end])
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self, needed: usize) -> Result {
-        let size = needed.max(self.bytes.len() * 2).max(FIRST_CAPACITY);
-        let more = size - self.bytes.len();
-        self.bytes.try_reserve_exact(more).map_err(|_| Exhausted)?;
-        self.bytes.resize(size, 0);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn byte(&mut self, byte: u8) -> Result {
-        self.next(1)?[0] = byte;
-        Ok(())
-    }
-
-    /// Writes a tag and a number after it.
-    #[inline(always)]
-    fn tagged<const N: usize>(&mut self, tag: u8, bytes: [u8; N]) -> Result {
-        let next = self.next(N + 1)?;
-        next[0] = tag;
-        next[1..].copy_from_slice(&bytes);
-        Ok(())
-    }
-
     /// Writes an integer in its shortest form.
     #[inline]
     pub(crate) fn integer(&mut self, value: i64) -> Result {
@@ -140,18 +104,6 @@ impl Writer {
             return Ok(());
         }
         self.long_string(bytes)
-    }
-
-    fn long_string(&mut self, bytes: &[u8]) -> Result {
-        if let Ok(length) = u8::try_from(bytes.len()) {
-            self.tagged(STRING_8, length.to_ne_bytes())?;
-        } else if let Ok(length) = u32::try_from(bytes.len()) {
-            self.tagged(STRING_32, length.to_ne_bytes())?;
-        } else {
-            self.tagged(STRING_64, (bytes.len() as u64).to_ne_bytes())?;
-        }
-        self.next(bytes.len())?.copy_from_slice(bytes);
-        Ok(())
     }
 
     /// Writes a value.
@@ -226,16 +178,6 @@ impl Writer {
         Ok(true)
     }
 
-    fn fill(&mut self, array: &Array, next: u64) -> Result<bool> {
-        if next <= array.count || next > array.length || next - array.count > MAX_GAP {
-            return Ok(false);
-        }
-        for _ in array.count + 1..next {
-            self.byte(NIL)?;
-        }
-        Ok(true)
-    }
-
     /// Ends the items of an array. Keys and values follow.
     pub(crate) fn end_items(&mut self, array: &Array) {
         let at = array.shape + 1;
@@ -257,6 +199,64 @@ impl Writer {
             0 => Ok(()),
             _ => self.byte(NIL),
         }
+    }
+
+    /// Returns the next `count` bytes, to be overwritten.
+    #[inline(always)]
+    fn next(&mut self, count: usize) -> Result<&mut [u8]> {
+        let (start, end) = (self.length, self.length + count);
+        if end > self.bytes.len() {
+            self.grow(end)?;
+        }
+        self.length = end;
+        Ok(&mut self.bytes[start..end])
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, needed: usize) -> Result {
+        let size = needed.max(self.bytes.len() * 2).max(FIRST_CAPACITY);
+        let more = size - self.bytes.len();
+        self.bytes.try_reserve_exact(more).map_err(|_| Exhausted)?;
+        self.bytes.resize(size, 0);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn byte(&mut self, byte: u8) -> Result {
+        self.next(1)?[0] = byte;
+        Ok(())
+    }
+
+    /// Writes a tag and a number after it.
+    #[inline(always)]
+    fn tagged<const N: usize>(&mut self, tag: u8, bytes: [u8; N]) -> Result {
+        let next = self.next(N + 1)?;
+        next[0] = tag;
+        next[1..].copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn long_string(&mut self, bytes: &[u8]) -> Result {
+        if let Ok(length) = u8::try_from(bytes.len()) {
+            self.tagged(STRING_8, length.to_ne_bytes())?;
+        } else if let Ok(length) = u32::try_from(bytes.len()) {
+            self.tagged(STRING_32, length.to_ne_bytes())?;
+        } else {
+            self.tagged(STRING_64, (bytes.len() as u64).to_ne_bytes())?;
+        }
+        self.next(bytes.len())?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn fill(&mut self, array: &Array, next: u64) -> Result<bool> {
+        if next <= array.count || next > array.length || next - array.count > MAX_GAP {
+            return Ok(false);
+        }
+        for _ in array.count + 1..next {
+            self.byte(NIL)?;
+        }
+        Ok(true)
     }
 }
 

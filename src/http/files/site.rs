@@ -96,44 +96,6 @@ impl Site {
         Ok(Representation { path, metadata, content, media_type, coding: None, varies })
     }
 
-    /// Returns the metadata of the file at a path, and its content; `None` if only the metadata is cached.
-    fn get(&mut self, folder: &mut Folder, path: &[u8]) -> Result<(Metadata, Option<Content>), Refusal> {
-        if let Some(known) = self.cache.metadata(path) {
-            match folder.metadata_beneath(path) {
-                Ok(metadata) if metadata == *known => {
-                    return Ok((metadata, self.cache.content(path).map(Content::Bytes)));
-                }
-                _ => self.cache.remove(path),
-            }
-        }
-        let file = folder.open_beneath(path)?;
-        Ok((*file.metadata(), Some(Content::File(file))))
-    }
-
-    /// Returns the compressed copy of a file that the client prefers: its path, metadata, content and coding.
-    fn find_copy(
-        &mut self, folder: &mut Folder, path: &[u8], original: &Metadata, accepted: Accepted, clock: Clock,
-    ) -> Option<(Vec<u8>, Metadata, Content, &'static str)> {
-        if accepted == [None; 2] || self.missing.contains(path, clock.now) {
-            return None;
-        }
-        for coding in accepted.into_iter().flatten() {
-            let name = path_of(path, coding);
-            let Ok((metadata, Some(content))) = self.get(folder, &name) else {
-                continue;
-            };
-            if is_copy(&metadata, original) {
-                // This way the file need not be opened to compare it with its copy.
-                if self.cache.accepts(original, clock.unix) && self.cache.metadata(path).is_none() {
-                    self.cache.put(path, original, None);
-                }
-                return Some((name, metadata, content, coding));
-            }
-        }
-        self.missing.insert(path, clock.now);
-        None
-    }
-
     /// Opens the compressed copy of a file that the client prefers, and returns it with its coding. `now`: nanoseconds.
     pub(crate) fn open_copy(
         &mut self, folder: &mut Folder, path: &[u8], original: &Metadata, accepted: Accepted, now: u64,
@@ -201,6 +163,44 @@ impl Site {
             add(b"Content-Range", value.as_bytes());
         }
         add(b"Content-Type", media_type::with_charset(found.media_type).as_bytes());
+    }
+
+    /// Returns the metadata of the file at a path, and its content; `None` if only the metadata is cached.
+    fn get(&mut self, folder: &mut Folder, path: &[u8]) -> Result<(Metadata, Option<Content>), Refusal> {
+        if let Some(known) = self.cache.metadata(path) {
+            match folder.metadata_beneath(path) {
+                Ok(metadata) if metadata == *known => {
+                    return Ok((metadata, self.cache.content(path).map(Content::Bytes)));
+                }
+                _ => self.cache.remove(path),
+            }
+        }
+        let file = folder.open_beneath(path)?;
+        Ok((*file.metadata(), Some(Content::File(file))))
+    }
+
+    /// Returns the compressed copy of a file that the client prefers: its path, metadata, content and coding.
+    fn find_copy(
+        &mut self, folder: &mut Folder, path: &[u8], original: &Metadata, accepted: Accepted, clock: Clock,
+    ) -> Option<(Vec<u8>, Metadata, Content, &'static str)> {
+        if accepted == [None; 2] || self.missing.contains(path, clock.now) {
+            return None;
+        }
+        for coding in accepted.into_iter().flatten() {
+            let name = path_of(path, coding);
+            let Ok((metadata, Some(content))) = self.get(folder, &name) else {
+                continue;
+            };
+            if is_copy(&metadata, original) {
+                // This way the file need not be opened to compare it with its copy.
+                if self.cache.accepts(original, clock.unix) && self.cache.metadata(path).is_none() {
+                    self.cache.put(path, original, None);
+                }
+                return Some((name, metadata, content, coding));
+            }
+        }
+        self.missing.insert(path, clock.now);
+        None
     }
 }
 

@@ -83,21 +83,6 @@ impl Validators {
         &self.date
     }
 
-    fn put(&mut self, bytes: &[u8]) {
-        let end = self.tag_length + bytes.len();
-        self.tag[self.tag_length..end].copy_from_slice(bytes);
-        self.tag_length = end;
-    }
-
-    fn put_hexadecimal(&mut self, number: u64) {
-        let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
-        for digit in (0..digits).rev() {
-            let nibble = (number >> (4 * digit) & 15) as usize;
-            self.tag[self.tag_length] = b"0123456789abcdef"[nibble];
-            self.tag_length += 1;
-        }
-    }
-
     /// Decides about the response to a request for a representation of `size` bytes.
     pub(crate) fn choose(&self, request: RequestHead<'_>, size: u64) -> Choice {
         if !request.has_conditions() {
@@ -123,6 +108,21 @@ impl Validators {
             None => Choice::Whole,
             Some(parts) if parts.is_empty() => Choice::Unsatisfiable,
             Some(parts) => Choice::Parts(parts),
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.tag_length + bytes.len();
+        self.tag[self.tag_length..end].copy_from_slice(bytes);
+        self.tag_length = end;
+    }
+
+    fn put_hexadecimal(&mut self, number: u64) {
+        let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
+        for digit in (0..digits).rev() {
+            let nibble = (number >> (4 * digit) & 15) as usize;
+            self.tag[self.tag_length] = b"0123456789abcdef"[nibble];
+            self.tag_length += 1;
         }
     }
 }

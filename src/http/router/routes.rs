@@ -9,12 +9,6 @@ use std::num::NonZeroU32;
 pub(crate) struct RouteId(NonZeroU32);
 
 impl RouteId {
-    /// Returns the identifier of the route with the router's number `index`.
-    fn of(index: usize) -> Option<Self> {
-        let number = u32::try_from(index + 1).ok()?;
-        NonZeroU32::new(number).map(RouteId)
-    }
-
     /// Returns the identifier with this number, if the number is valid.
     pub(crate) fn from_number(number: i64) -> Option<Self> {
         let number = u32::try_from(number).ok()?;
@@ -23,6 +17,12 @@ impl RouteId {
 
     pub(crate) fn number(self) -> i64 {
         self.0.get().into()
+    }
+
+    /// Returns the identifier of the route with the router's number `index`.
+    fn of(index: usize) -> Option<Self> {
+        let number = u32::try_from(index + 1).ok()?;
+        NonZeroU32::new(number).map(RouteId)
     }
 
     fn index(self) -> usize {

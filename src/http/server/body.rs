@@ -59,6 +59,11 @@ impl<T: Transport> Server<T> {
         }
     }
 
+    /// Returns the trailer section of a request's chunked body after it was read; empty if there is none.
+    pub(crate) fn trailers(&mut self, id: RequestId) -> &[u8] {
+        self.handling(id).and_then(|handling| handling.extras_ref()).map_or(&[], |extras| &extras.trailers)
+    }
+
     /// Closes the connection after this request.
     fn end_keep_alive(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
@@ -140,10 +145,5 @@ impl<T: Transport> Server<T> {
             self.queue(slot).append(|out| out.extend_from_slice(write::CONTINUE));
             self.flush_handled(slot);
         }
-    }
-
-    /// Returns the trailer section of a request's chunked body after it was read; empty if there is none.
-    pub(crate) fn trailers(&mut self, id: RequestId) -> &[u8] {
-        self.handling(id).and_then(|handling| handling.extras_ref()).map_or(&[], |extras| &extras.trailers)
     }
 }

@@ -58,15 +58,6 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Discards the bytes that the client has sent, and ignores further ones.
-    #[cold]
-    fn discard_input(&mut self, slot: usize) {
-        let connection = &mut self.connections[slot];
-        connection.state = State::Idle;
-        connection.client = Client::Finished;
-        self.read_buffer.consume(slot, &mut connection.input, usize::MAX);
-    }
-
     /// Closes a connection, after its handler has ended. Tasks that wait on it are resumed.
     pub(super) fn close(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
@@ -91,17 +82,6 @@ impl<T: Transport> Server<T> {
             queue.clear();
             self.recycle_queue(queue);
         }
-    }
-
-    /// Removes a connection from the server's tables.
-    fn unregister(&mut self, slot: usize) -> super::Connection<T> {
-        self.free_timer(slot);
-        self.read_buffer.discard(slot);
-        let connection = self.connections.remove(slot);
-        if std::mem::take(&mut self.close_awaited) {
-            self.notifications.push_back(Work::ConnectionClosed);
-        }
-        connection
     }
 
     /// Closes a connection without a further request, after everything is sent. If the client may still be sending, an
@@ -172,14 +152,6 @@ impl<T: Transport> Server<T> {
         self.close_where(|_| true);
     }
 
-    fn close_where(&mut self, which: impl Fn(&State) -> bool) {
-        let found = self.connections.iter().filter(|(_, one)| which(&one.state));
-        let slots: Vec<usize> = found.map(|(slot, _)| slot).collect();
-        for slot in slots {
-            self.close(slot);
-        }
-    }
-
     /// Announces the end of the connection in the response to a request that is dispatched during a stop, if no bytes
     /// have arrived after it. After a body, the connection is closed when it becomes idle.
     #[cold]
@@ -191,6 +163,34 @@ impl<T: Transport> Server<T> {
         };
         if handling.body.is_done() && available <= handling.head_left as usize && !connection.transport.has_unread() {
             handling.next = NextRequest::None;
+        }
+    }
+
+    /// Discards the bytes that the client has sent, and ignores further ones.
+    #[cold]
+    fn discard_input(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        connection.state = State::Idle;
+        connection.client = Client::Finished;
+        self.read_buffer.consume(slot, &mut connection.input, usize::MAX);
+    }
+
+    /// Removes a connection from the server's tables.
+    fn unregister(&mut self, slot: usize) -> super::Connection<T> {
+        self.free_timer(slot);
+        self.read_buffer.discard(slot);
+        let connection = self.connections.remove(slot);
+        if std::mem::take(&mut self.close_awaited) {
+            self.notifications.push_back(Work::ConnectionClosed);
+        }
+        connection
+    }
+
+    fn close_where(&mut self, which: impl Fn(&State) -> bool) {
+        let found = self.connections.iter().filter(|(_, one)| which(&one.state));
+        let slots: Vec<usize> = found.map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.close(slot);
         }
     }
 }

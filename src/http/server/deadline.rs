@@ -19,25 +19,6 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    fn move_timer(&mut self, slot: usize, at: Time) {
-        let deadline = &mut self.connections[slot].deadline;
-        let timer = match deadline.timer {
-            Some(timer) => timer,
-            None => {
-                let timer = self.deadlines.create(false);
-                let timer_slot = Queue::slot(timer);
-                if self.timed.len() <= timer_slot {
-                    self.timed.resize(timer_slot + 1, usize::MAX);
-                }
-                self.timed[timer_slot] = slot;
-                deadline.timer = Some(timer);
-                timer
-            }
-        };
-        deadline.timer_at = at;
-        self.deadlines.set(timer, at);
-    }
-
     pub(super) fn free_timer(&mut self, slot: usize) {
         if let Some(timer) = self.connections[slot].deadline.timer.take() {
             self.deadlines.free(timer);
@@ -66,6 +47,34 @@ impl<T: Transport> Server<T> {
         }
     }
 
+    /// Sets the deadline of a connection whose handler waits.
+    pub(super) fn set_wait_deadline(&mut self, slot: usize) {
+        let read = self.body_deadline(slot);
+        if let State::Handling(handling) = &self.connections[slot].state {
+            let at = read.into_iter().chain(handling.waits().write).min();
+            self.set_deadline(slot, at.unwrap_or(Time::MAX));
+        }
+    }
+
+    fn move_timer(&mut self, slot: usize, at: Time) {
+        let deadline = &mut self.connections[slot].deadline;
+        let timer = match deadline.timer {
+            Some(timer) => timer,
+            None => {
+                let timer = self.deadlines.create(false);
+                let timer_slot = Queue::slot(timer);
+                if self.timed.len() <= timer_slot {
+                    self.timed.resize(timer_slot + 1, usize::MAX);
+                }
+                self.timed[timer_slot] = slot;
+                deadline.timer = Some(timer);
+                timer
+            }
+        };
+        deadline.timer_at = at;
+        self.deadlines.set(timer, at);
+    }
+
     fn time_out(&mut self, slot: usize, clock: Clock) {
         let read_deadline = self.body_deadline(slot);
         let connection = &mut self.connections[slot];
@@ -90,15 +99,6 @@ impl<T: Transport> Server<T> {
                 self.enqueue(slot);
             }
             _ => self.close(slot),
-        }
-    }
-
-    /// Sets the deadline of a connection whose handler waits.
-    pub(super) fn set_wait_deadline(&mut self, slot: usize) {
-        let read = self.body_deadline(slot);
-        if let State::Handling(handling) = &self.connections[slot].state {
-            let at = read.into_iter().chain(handling.waits().write).min();
-            self.set_deadline(slot, at.unwrap_or(Time::MAX));
         }
     }
 

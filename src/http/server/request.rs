@@ -64,6 +64,45 @@ impl<T: Transport> Server<T> {
         }
     }
 
+    /// Returns the head of a request that is still in the input; `None` if it was taken.
+    pub(crate) fn head(&mut self, id: RequestId) -> Option<RequestHead<'_>> {
+        let connection = handling_connection(&mut self.connections, id)?;
+        if connection.handling()?.head_left == 0 {
+            return None;
+        }
+        let bytes = self.read_buffer.bytes(id.slot(), &connection.input);
+        if self.parsed != Some(id) {
+            let limits = &self.settings.head;
+            self.parser.parse(bytes, limits, &mut Progress::default()).ok()??;
+            self.parsed = Some(id);
+        }
+        let head = self.parser.head();
+        Some(RequestHead { head, bytes: &bytes[..head.head_len] })
+    }
+
+    /// Removes the head of a request from the input, after it was copied.
+    pub(crate) fn take_head(&mut self, id: RequestId) {
+        if let Some(connection) = handling_connection(&mut self.connections, id)
+            && let Some(handling) = connection.handling()
+        {
+            let count = std::mem::take(&mut handling.head_left) as usize;
+            self.read_buffer.consume(id.slot(), &mut connection.input, count);
+        }
+    }
+
+    /// From now on creates a request object for the route of this request, even if its handler takes none, because
+    /// other code needed it.
+    pub(crate) fn needs_request(&mut self, id: RequestId) {
+        if let Some(route) = self.route(id) {
+            self.routes.borrow_mut().needs_request(route);
+        }
+    }
+
+    /// Returns the route of a request; `None` if Lua code has to determine it.
+    pub(crate) fn route(&mut self, id: RequestId) -> Option<RouteId> {
+        self.handling(id)?.route
+    }
+
     /// Refuses a path with malformed escapes. The rest of the request is valid, so the refusal takes it into account.
     #[cold]
     fn refuse_path(&mut self, slot: usize) -> Parsed {
@@ -104,44 +143,5 @@ impl<T: Transport> Server<T> {
                 return Some(if body.received() > MAX_DISCARDED { Parsed::End } else { Parsed::More });
             }
         }
-    }
-
-    /// Returns the head of a request that is still in the input; `None` if it was taken.
-    pub(crate) fn head(&mut self, id: RequestId) -> Option<RequestHead<'_>> {
-        let connection = handling_connection(&mut self.connections, id)?;
-        if connection.handling()?.head_left == 0 {
-            return None;
-        }
-        let bytes = self.read_buffer.bytes(id.slot(), &connection.input);
-        if self.parsed != Some(id) {
-            let limits = &self.settings.head;
-            self.parser.parse(bytes, limits, &mut Progress::default()).ok()??;
-            self.parsed = Some(id);
-        }
-        let head = self.parser.head();
-        Some(RequestHead { head, bytes: &bytes[..head.head_len] })
-    }
-
-    /// Removes the head of a request from the input, after it was copied.
-    pub(crate) fn take_head(&mut self, id: RequestId) {
-        if let Some(connection) = handling_connection(&mut self.connections, id)
-            && let Some(handling) = connection.handling()
-        {
-            let count = std::mem::take(&mut handling.head_left) as usize;
-            self.read_buffer.consume(id.slot(), &mut connection.input, count);
-        }
-    }
-
-    /// From now on creates a request object for the route of this request, even if its handler takes none, because
-    /// other code needed it.
-    pub(crate) fn needs_request(&mut self, id: RequestId) {
-        if let Some(route) = self.route(id) {
-            self.routes.borrow_mut().needs_request(route);
-        }
-    }
-
-    /// Returns the route of a request; `None` if Lua code has to determine it.
-    pub(crate) fn route(&mut self, id: RequestId) -> Option<RouteId> {
-        self.handling(id)?.route
     }
 }
