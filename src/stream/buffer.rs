@@ -168,6 +168,12 @@ impl Buffer {
     }
 }
 
+/// Returns the size of the next read of data with `total` bytes, of which `received` have arrived. It grows with them, so
+/// that only received data costs memory, whatever total is announced.
+pub(crate) fn next_read(total: usize, received: usize) -> usize {
+    (total - received).min(received.max(SIZE))
+}
+
 /// The free buffers of one VM. Invariant: there is at most one wide buffer. It belongs to the pool, to a stream that
 /// reads, or to a stream that left a part of its data unread.
 #[derive(Default)]

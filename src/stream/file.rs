@@ -1,7 +1,7 @@
 //! Files on a stream: the queue is sent first, then the kernel sends the file, one turn at a time.
 
 use super::queue::{FILE_BUDGET, Sent};
-use super::{Stream, buffer::SIZE};
+use super::{Stream, next_read};
 use crate::file::read_at;
 use crate::socket::Attempt;
 use std::io;
@@ -53,9 +53,7 @@ impl Stream {
             let begin = out.len();
             let mut got = 0;
             while got < length {
-                // Only bytes that the file has cost memory.
-                let want = (length - got).min(got.max(SIZE));
-                match read_at(file, out, want, offset + got as u64) {
+                match read_at(file, out, next_read(length, got), offset + got as u64) {
                     Ok(count @ 1..) => got += count,
                     ended => {
                         out.truncate(begin);

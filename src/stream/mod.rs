@@ -23,7 +23,7 @@ mod receive;
 mod tests;
 pub(crate) mod turns;
 
-pub(crate) use buffer::{Buffer, Pool};
+pub(crate) use buffer::{Buffer, Pool, next_read};
 pub(crate) use receive::{Received, RecvForm};
 pub(crate) use turns::Turns;
 

@@ -3,7 +3,7 @@
 //! All work within the read buffer; the caller makes one Lua string of the result. The memory used is less than the
 //! requested size plus one read.
 
-use super::buffer::SIZE;
+use super::buffer::next_read;
 use super::{Filled, Stream};
 use memchr::memmem;
 use std::io;
@@ -65,8 +65,7 @@ impl Stream {
             }
             let buffered = self.buffered().len();
             let want = match form {
-                // Only received data costs memory: the free space grows with the buffered bytes.
-                RecvForm::Exactly(count) => (count - buffered).min(buffered.max(SIZE)),
+                RecvForm::Exactly(count) => next_read(count, buffered),
                 _ => 0,
             };
             match self.fill(want)? {

@@ -12,7 +12,7 @@ use crate::codec::http1::fields::Fields;
 use crate::codec::http1::head::Progress;
 use crate::codec::http1::reject::Reject;
 use crate::codec::http1::response_head::{self, Head, RequestKind};
-use crate::stream::{Filled, Stream};
+use crate::stream::{Filled, Stream, next_read};
 use std::io;
 use std::ops::Range;
 
@@ -42,9 +42,6 @@ impl Input for Stream {
         !self.has_ended() && !self.is_closed()
     }
 }
-
-/// The least free space for reading a whole body, in bytes.
-const ROOM: usize = 16 * 1024;
 
 /// The result of a read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -227,9 +224,7 @@ impl Responses {
             }
             let want = left as usize;
             while input.buffered().len() < want {
-                // Only received data costs memory: the free space grows with the buffered bytes.
-                let available = input.buffered().len();
-                match input.fill((want - available).min(available.max(ROOM)))? {
+                match input.fill(next_read(want, input.buffered().len()))? {
                     Filled::Some => {}
                     Filled::WouldBlock => return Ok(ResponseRead::WouldBlock),
                     Filled::End => return Ok(self.end()),
