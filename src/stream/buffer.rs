@@ -168,8 +168,8 @@ impl Buffer {
     }
 }
 
-/// Returns the size of the next read of data with `total` bytes, of which `received` have arrived. It grows with them, so
-/// that only received data costs memory, whatever total is announced.
+/// Returns the size of the next read of data with `total` bytes, of which `received` have arrived. It grows with them,
+/// so that only received data costs memory, whatever total is announced.
 pub(crate) fn next_read(total: usize, received: usize) -> usize {
     (total - received).min(received.max(SIZE))
 }
