@@ -22,7 +22,7 @@ pub(crate) fn check(path: &[u8]) -> Result<(), Refusal> {
 }
 
 /// Opens a [`check`]ed path below the folder `root`, whose path is `name`; `""` is the folder itself. `flags`:
-/// [`super::QUIET`] to read it, [`super::INSPECT`] only to get its metadata.
+/// [`super::READ_FLAGS`] to read it, [`super::METADATA_FLAGS`] only to get its metadata.
 ///
 /// # Errors
 /// `EXDEV` if a link leads out of the folder, and other errors of the system.

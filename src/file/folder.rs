@@ -4,7 +4,7 @@
 //! still leads to the same folder, so that a deployment that replaces a link is noticed.
 
 use super::beneath;
-use super::{INSPECT, Kind, Metadata, OpenFile, QUIET, Refusal};
+use super::{Kind, METADATA_FLAGS, Metadata, OpenFile, READ_FLAGS, Refusal};
 use rustix::fs::{self, AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -63,7 +63,7 @@ impl Folder {
 
     /// Opens a file or directory below the folder; `""` is the folder itself.
     pub(crate) fn open_beneath(&mut self, path: &[u8]) -> Result<OpenFile, Refusal> {
-        OpenFile::adopt(self.open_for(path, QUIET)?)
+        OpenFile::adopt(self.open_for(path, READ_FLAGS)?)
     }
 
     /// Returns the current metadata of a path below the folder. Its target may be outside of the folder, so the result
@@ -76,7 +76,7 @@ impl Folder {
     /// its target. Files that cannot be served are left out. Also returns whether there are further entries.
     pub(crate) fn list(&mut self, path: &[u8], most: usize) -> Result<(Vec<Entry>, bool), Refusal> {
         let mut entries = Vec::new();
-        let mut directory = Dir::new(self.open_for(path, QUIET)?)?;
+        let mut directory = Dir::new(self.open_for(path, READ_FLAGS)?)?;
         let more = loop {
             let Some(entry) = directory.read().transpose()? else {
                 break false;
@@ -141,11 +141,11 @@ impl Folder {
             full.push(b'/');
         }
         full.extend_from_slice(name);
-        let metadata = Metadata::of(self.open_for(&full, INSPECT).ok()?).ok()?;
+        let metadata = Metadata::of(self.open_for(&full, METADATA_FLAGS).ok()?).ok()?;
         matches!(metadata.kind, Kind::File | Kind::Directory).then_some(metadata)
     }
 }
 
 fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
-    fs::open(path, INSPECT | OFlags::DIRECTORY, Mode::empty())
+    fs::open(path, METADATA_FLAGS | OFlags::DIRECTORY, Mode::empty())
 }

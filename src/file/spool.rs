@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The most names that are tried after an existing one.
-const ATTEMPTS: u32 = 100;
+const MAX_ATTEMPTS: u32 = 100;
 
 /// The most bytes kept in memory.
-const SMALL: usize = 16 * 1024;
+const MAX_IN_MEMORY: usize = 16 * 1024;
 
 /// An open temporary file.
 pub(crate) struct Spool {
@@ -43,7 +43,7 @@ impl Spool {
     /// Appends all of `bytes`. Blocks as file operations do.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.content {
-            Content::Memory(memory) if memory.len() + bytes.len() <= SMALL => {
+            Content::Memory(memory) if memory.len() + bytes.len() <= MAX_IN_MEMORY => {
                 memory.extend_from_slice(bytes);
             }
             _ => self.on_disk()?.write_all(bytes)?,
@@ -175,7 +175,7 @@ fn path_of_descriptor(file: &File) -> PathBuf {
 fn open_named(dir: &Path) -> io::Result<(File, PathBuf)> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(0o600);
-    for _ in 0..=ATTEMPTS {
+    for _ in 0..=MAX_ATTEMPTS {
         let name = fresh_name(dir);
         match options.open(&name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -237,7 +237,7 @@ mod tests {
     fn small_content_stays_in_memory_and_larger_content_is_written_to_a_file() {
         let dir = folder("small");
         let mut spool = Spool::new(&dir);
-        let mut all = vec![b'a'; SMALL];
+        let mut all = vec![b'a'; MAX_IN_MEMORY];
         spool.write(&all).expect("write");
         assert!(matches!(spool.content, Content::Memory(_)));
         spool.write(b"b").expect("write");

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 /// The most bytes copied at once.
-const COPIED: usize = 64 * 1024;
+const MAX_COPY: usize = 64 * 1024;
 
 impl Socket {
     /// Sends `count` bytes of a regular file from `offset` on. Returns the number of bytes sent, 0 at the end of the
@@ -27,7 +27,7 @@ impl Socket {
     /// Like [`Socket::send_file`], with a read and a send. Bytes that the socket does not accept are read again by the
     /// next call.
     pub(super) fn send_copied(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
-        let mut buffer: Vec<u8> = Vec::with_capacity(count.min(COPIED));
+        let mut buffer: Vec<u8> = Vec::with_capacity(count.min(MAX_COPY));
         if retry_on_intr(|| pread(file, spare_capacity(&mut buffer), offset))? == 0 {
             return Ok(Attempt::Done(0));
         }

@@ -8,9 +8,9 @@ pub(crate) const SIZE: usize = 16 * 1024;
 /// all available data was read.
 const WIDE: usize = 64 * 1024 + 512;
 /// A larger buffer is freed and not pooled.
-const LARGEST: usize = 4 * SIZE;
+const MAX_POOLED: usize = 4 * SIZE;
 /// The most free buffers in a pool.
-const SPARE: usize = 64;
+const MAX_FREE: usize = 64;
 
 /// The memory of a buffer.
 #[derive(Default)]
@@ -219,9 +219,9 @@ impl Pool {
             self.wide.set(Wide::Free(data));
             return;
         }
-        if (SIZE..=LARGEST).contains(&data.capacity()) {
+        if (SIZE..=MAX_POOLED).contains(&data.capacity()) {
             let mut free = self.free.borrow_mut();
-            if free.len() < SPARE {
+            if free.len() < MAX_FREE {
                 data.clear();
                 free.push(data);
             }
@@ -285,12 +285,12 @@ mod tests {
         pool.put(first.into());
         let again = pool.take();
         assert_eq!(again.as_ptr(), address);
-        pool.put(Vec::with_capacity(LARGEST + 1).into());
+        pool.put(Vec::with_capacity(MAX_POOLED + 1).into());
         assert!(pool.free.borrow().is_empty());
-        for _ in 0..SPARE + 10 {
+        for _ in 0..MAX_FREE + 10 {
             pool.put(Vec::with_capacity(SIZE).into());
         }
-        assert_eq!(pool.free.borrow().len(), SPARE);
+        assert_eq!(pool.free.borrow().len(), MAX_FREE);
     }
 
     #[test]

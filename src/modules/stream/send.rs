@@ -10,7 +10,7 @@ use crate::stream::Stream;
 const REST: i32 = upvalue(3);
 
 /// The most strings of one `put` that are gathered on the stack.
-const FEW: usize = 8;
+const MAX_GATHERED: usize = 8;
 
 /// `s:put(sent, data, …)`: sends the queue and the strings, of which `sent` bytes were sent before. Returns `true` if
 /// the system has accepted everything; the new `sent` if it would block or other tasks must run first, with the stream
@@ -63,13 +63,13 @@ fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) 
     let last = stack.count();
     let count = (last + 1 - first).max(0) as usize;
     let one: [&[u8]; 1];
-    let mut few: [&[u8]; FEW];
+    let mut few: [&[u8]; MAX_GATHERED];
     let many: Vec<&[u8]>;
     let pieces = if count == 1 {
         one = [stack.bytes(last)?];
         &one[..]
-    } else if count <= FEW {
-        few = [&[]; FEW];
+    } else if count <= MAX_GATHERED {
+        few = [&[]; MAX_GATHERED];
         for (piece, index) in few.iter_mut().zip(first..=last) {
             *piece = stack.bytes(index)?;
         }
