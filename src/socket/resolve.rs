@@ -1,6 +1,6 @@
 //! Names resolved on other threads, because getaddrinfo(3) blocks.
 //!
-//! Each query is one job for a small set of threads, which run only while there are jobs. Answers are queued, and wake
+//! A small set of threads takes the queries one by one, and runs only while there are any. Answers are queued, and wake
 //! the selector. The threads own nothing of the VM; if it ends first, they finish on their own.
 
 use crate::event::Waker;
@@ -15,8 +15,8 @@ const MAX_THREADS: usize = 8;
 /// The number of a query, and its result: the addresses in the order of getaddrinfo, or a message.
 pub(crate) type Answer = (i64, Result<Vec<SocketAddr>, String>);
 
-#[derive(Default)]
 /// The queries that wait for a thread, the answers that were not taken yet, and the number of threads.
+#[derive(Default)]
 struct Queries {
     waiting: VecDeque<(i64, String)>,
     answers: VecDeque<Answer>,
