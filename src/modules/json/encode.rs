@@ -1,6 +1,6 @@
 //! A Lua value as JSON text, appended to a buffer. Tables are read raw: metamethods do not count.
 
-use crate::codec::json::{DEPTH, NotUtf8, put_float, put_integer, put_string};
+use crate::codec::json::{MAX_DEPTH, NotUtf8, put_float, put_integer, put_string};
 use crate::lua::{Kept, Kind, Light, Pairs, Read, Stack, Walk};
 use std::fmt;
 use std::ops::Range;
@@ -92,8 +92,8 @@ impl Encoder<'_> {
     }
 
     fn table(&mut self, values: &mut Walk, index: i32, depth: u32) -> Written {
-        if depth == DEPTH {
-            return fail(format!("excessive nesting, more than {DEPTH} tables (a cycle?)"));
+        if depth == MAX_DEPTH {
+            return fail(format!("excessive nesting, more than {MAX_DEPTH} tables (a cycle?)"));
         }
         let metatable = values.metatable(index);
         let marked = metatable != 0 && metatable == self.mark;

@@ -34,7 +34,7 @@ pub(crate) fn attach(
     let kept = keep_udata(call, index, &registration, udata)
         .and_then(|()| call.set_entry(index, OBJECTS, registration.slot + 1, object));
     if kept.is_err() {
-        inner.forget(&registration, true);
+        inner.remove(&registration, true);
     }
     kept
 }
@@ -149,7 +149,7 @@ pub(super) fn event_del(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
 
 pub(super) fn delete(call: &mut Call<'_>, descriptor: Option<Descriptor>) -> Result<bool, Fault> {
     let (inner, registration) = find(call, descriptor, "event_del")?;
-    inner.forget(&registration, true);
+    inner.remove(&registration, true);
     sweep(call, 1, &inner)?;
     Ok(true)
 }

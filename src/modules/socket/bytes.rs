@@ -3,7 +3,7 @@
 use super::endpoint::{self, Endpoint};
 use super::reply::open;
 use crate::lua::{Call, Fault, New, Nil, SCRATCH, Scratched, Stack, failed, results, scratch};
-use crate::socket::Moved;
+use crate::socket::Attempt;
 use socket2::SockAddr;
 use std::io::{self, IoSlice};
 
@@ -36,8 +36,8 @@ results! {
 /// Has `receive` fill up to `size` bytes: the thread's, or those of a vector when these are not enough. → what that came
 /// to, and the vector
 fn into<T>(
-    size: usize, receive: impl FnOnce(&mut [u8]) -> io::Result<Moved<T>>,
-) -> (io::Result<Moved<T>>, Option<Vec<u8>>) {
+    size: usize, receive: impl FnOnce(&mut [u8]) -> io::Result<Attempt<T>>,
+) -> (io::Result<Attempt<T>>, Option<Vec<u8>>) {
     if size <= SCRATCH {
         return (scratch(size, receive), None);
     }
@@ -47,11 +47,11 @@ fn into<T>(
 
 /// `s:recv([max])` → what is there, 1 to `max` bytes (16 KiB when absent, never over 1 MiB); `false`
 /// would block; `nil` at the end of the stream; `nil, message, code` on failure. `recv(0)` is `""`.
-pub(super) fn recv(call: &mut Call<'_>) -> Result<Moved<Received>, Fault> {
+pub(super) fn recv(call: &mut Call<'_>) -> Result<Attempt<Received>, Fault> {
     let (socket, stack) = open(call)?;
     let size = size(stack, CHUNK)?;
     if size == 0 {
-        return Ok(Moved::Done(Received::Empty("")));
+        return Ok(Attempt::Done(Received::Empty("")));
     }
     let is_stream = socket.protocol().is_stream();
     let (moved, long) = into(size, |room| socket.receive_into(room));
@@ -69,7 +69,7 @@ fn cut(mut bytes: Vec<u8>, count: usize) -> Vec<u8> {
 
 /// `s:recvfrom([max = 65535])` → data, endpoint; `false` would block. A longer datagram is cut. A stream
 /// has no endpoint to tell, and gives `nil` at its end.
-pub(super) fn recvfrom(call: &mut Call<'_>) -> Result<Moved<Received>, Fault> {
+pub(super) fn recvfrom(call: &mut Call<'_>) -> Result<Attempt<Received>, Fault> {
     let (socket, stack) = open(call)?;
     let size = size(stack, 65535)?;
     let is_stream = socket.protocol().is_stream();
@@ -102,20 +102,20 @@ fn part<'d>(stack: &Stack, data: &'d [u8]) -> Result<&'d [u8], Fault> {
 }
 
 /// How many bytes were taken.
-fn taken(call: &'static str, moved: io::Result<Moved<usize>>) -> Result<Moved<i64>, Fault> {
+fn taken(call: &'static str, moved: io::Result<Attempt<usize>>) -> Result<Attempt<i64>, Fault> {
     Ok(moved.map_err(failed(call))?.map(|count| count as i64))
 }
 
 /// `s:send(data [, from [, to]])` → bytes taken, may be fewer than given; `false` would block. An empty string is a
 /// call too: it fails where any would, as after `shutdown "w"`.
-pub(super) fn send(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
+pub(super) fn send(call: &mut Call<'_>) -> Result<Attempt<i64>, Fault> {
     let (socket, stack) = open(call)?;
     let data = part(stack, stack.bytes(2)?)?;
     taken("send", socket.send(data))
 }
 
 /// `s:sendv(data, …)` → bytes taken of all pieces together, in one system call; `false` would block.
-pub(super) fn sendv(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
+pub(super) fn sendv(call: &mut Call<'_>) -> Result<Attempt<i64>, Fault> {
     let (socket, stack) = open(call)?;
     let mut pieces = [IoSlice::new(&[]); PIECES];
     let mut used = 0;
@@ -127,14 +127,14 @@ pub(super) fn sendv(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
         }
     }
     let moved = match used {
-        0 => Ok(Moved::Done(0)),
+        0 => Ok(Attempt::Done(0)),
         _ => socket.send_pieces(&pieces[..used]),
     };
     taken("sendv", moved)
 }
 
 /// `s:sendto(data, endpoint)` or `(data, host, port)` → bytes; `false` would block.
-pub(super) fn sendto(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
+pub(super) fn sendto(call: &mut Call<'_>) -> Result<Attempt<i64>, Fault> {
     open(call)?.1.bytes(2)?;
     let address = endpoint::argument(call, 3)?;
     let (socket, stack) = open(call)?;

@@ -1,7 +1,7 @@
 //! What the calls on sockets share: the open socket that each is made on, and what it may come to.
 
 use crate::lua::{Call, Fault, Flow, Pusher, Returns, Stack};
-use crate::socket::{Moved, Socket};
+use crate::socket::{Attempt, Socket};
 
 /// The open socket at argument 1, and the values of the call.
 #[inline]
@@ -11,11 +11,11 @@ pub(super) fn open<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Socket, &'c mu
 }
 
 /// What a call that may block came to: its results, or `false`.
-impl<T: Returns> Returns for Moved<T> {
+impl<T: Returns> Returns for Attempt<T> {
     fn give(self, to: Pusher<'_>) -> Flow {
         match self {
-            Moved::Done(results) => results.give(to),
-            Moved::WouldBlock => false.give(to),
+            Attempt::Done(results) => results.give(to),
+            Attempt::WouldBlock => false.give(to),
         }
     }
 }
