@@ -5,6 +5,31 @@
 /// The codings of responses, the one with the smaller output first.
 const CODINGS: [&str; 2] = ["br", "gzip"];
 
+/// Returns the codings that the client accepts, best first. Codings with a lower weight than `identity` are left out.
+pub(crate) fn accepted(field: &[u8]) -> [Option<&'static str>; 2] {
+    let (mut named, mut any, mut identity) = ([None; 2], None, None);
+    for (name, weight) in field.split(|&byte| byte == b',').filter_map(element) {
+        match name {
+            b"*" => any = Some(weight),
+            name if name.eq_ignore_ascii_case(b"identity") => identity = Some(weight),
+            name if name.eq_ignore_ascii_case(b"x-gzip") => named[1] = named[1].or(Some(weight)),
+            name => {
+                if let Some(at) = CODINGS.iter().position(|coding| name.eq_ignore_ascii_case(coding.as_bytes())) {
+                    named[at] = Some(weight);
+                }
+            }
+        }
+    }
+    let least = identity.unwrap_or(0).max(1);
+    let weights = named.map(|weight| weight.or(any).unwrap_or(0));
+    let takes = |at: usize| (weights[at] >= least).then_some(CODINGS[at]);
+    match weights[1] > weights[0] {
+        true => [takes(1), takes(0)],
+        false if takes(0).is_none() => [takes(1), None],
+        false => [takes(0), takes(1)],
+    }
+}
+
 /// Parses a weight (`0`, `0.5`, `1.000`) into thousandths; `None` if it is malformed.
 fn weight(text: &[u8]) -> Option<u16> {
     let (whole, fraction) = match text {
@@ -28,31 +53,6 @@ fn element(text: &[u8]) -> Option<(&[u8], u16)> {
         None => Some((name, 1000)),
         Some([b'q' | b'Q', b'=', value @ ..]) => Some((name, weight(value)?)),
         Some(_) => None,
-    }
-}
-
-/// Returns the codings that the client accepts, best first. Codings with a lower weight than `identity` are left out.
-pub(crate) fn accepted(field: &[u8]) -> [Option<&'static str>; 2] {
-    let (mut named, mut any, mut identity) = ([None; 2], None, None);
-    for (name, weight) in field.split(|&byte| byte == b',').filter_map(element) {
-        match name {
-            b"*" => any = Some(weight),
-            name if name.eq_ignore_ascii_case(b"identity") => identity = Some(weight),
-            name if name.eq_ignore_ascii_case(b"x-gzip") => named[1] = named[1].or(Some(weight)),
-            name => {
-                if let Some(at) = CODINGS.iter().position(|coding| name.eq_ignore_ascii_case(coding.as_bytes())) {
-                    named[at] = Some(weight);
-                }
-            }
-        }
-    }
-    let least = identity.unwrap_or(0).max(1);
-    let weights = named.map(|weight| weight.or(any).unwrap_or(0));
-    let takes = |at: usize| (weights[at] >= least).then_some(CODINGS[at]);
-    match weights[1] > weights[0] {
-        true => [takes(1), takes(0)],
-        false if takes(0).is_none() => [takes(1), None],
-        false => [takes(0), takes(1)],
     }
 }
 

@@ -44,6 +44,38 @@ enum Comparison {
     Weak,
 }
 
+/// Evaluates the conditions in the order of RFC 9110 section 13.2.2.
+pub(crate) fn evaluate(conditions: &Conditions<'_>, known: &Validators<'_>) -> Verdict {
+    let strong = |field| lists(field, known.tag, Comparison::Strong);
+    let weak = |field| lists(field, known.tag, Comparison::Weak);
+    let has_failed = match conditions.if_match {
+        // A malformed list does not match, because `If-Match` requires certainty.
+        Some(field) => strong(field) != Some(true),
+        None => conditions.if_unmodified_since.and_then(date).is_some_and(|since| known.modified > since),
+    };
+    if has_failed {
+        return Verdict::Failed;
+    }
+    let is_known = match conditions.if_none_match {
+        Some(field) => weak(field) == Some(true),
+        None => conditions.if_modified_since.and_then(date).is_some_and(|since| known.modified <= since),
+    };
+    if is_known { Verdict::NotModified } else { Verdict::Send }
+}
+
+/// Returns whether `Range` applies: either there is no `If-Range`, or it matches the representation exactly (RFC 9110
+/// section 13.1.5).
+pub(crate) fn allows_range(conditions: &Conditions<'_>, known: &Validators<'_>) -> bool {
+    let Some(field) = conditions.if_range.map(<[u8]>::trim_ascii) else {
+        return true;
+    };
+    if let Some((weak, tag, rest)) = take_tag(field) {
+        return !weak && rest.is_empty() && tag == known.tag;
+    }
+    // The representation may change again in the second of its last modification.
+    date(field) == Some(known.modified) && known.modified < known.now
+}
+
 /// Splits the entity tag off the start of `text`: whether it is weak, the quoted part, and the rest.
 fn take_tag(text: &[u8]) -> Option<(bool, &[u8], &[u8])> {
     let (weak, rest) = match text.strip_prefix(b"W/") {
@@ -85,36 +117,4 @@ fn date(field: &[u8]) -> Option<u64> {
     let when = httpdate::parse_http_date(text).ok()?;
     let since = when.duration_since(SystemTime::UNIX_EPOCH);
     Some(since.map_or(0, |since| since.as_secs()))
-}
-
-/// Evaluates the conditions in the order of RFC 9110 section 13.2.2.
-pub(crate) fn judge(conditions: &Conditions<'_>, known: &Validators<'_>) -> Verdict {
-    let strong = |field| lists(field, known.tag, Comparison::Strong);
-    let weak = |field| lists(field, known.tag, Comparison::Weak);
-    let has_failed = match conditions.if_match {
-        // A malformed list does not match, because `If-Match` requires certainty.
-        Some(field) => strong(field) != Some(true),
-        None => conditions.if_unmodified_since.and_then(date).is_some_and(|since| known.modified > since),
-    };
-    if has_failed {
-        return Verdict::Failed;
-    }
-    let is_known = match conditions.if_none_match {
-        Some(field) => weak(field) == Some(true),
-        None => conditions.if_modified_since.and_then(date).is_some_and(|since| known.modified <= since),
-    };
-    if is_known { Verdict::NotModified } else { Verdict::Send }
-}
-
-/// Returns whether `Range` applies: either there is no `If-Range`, or it matches the representation exactly (RFC 9110
-/// section 13.1.5).
-pub(crate) fn allows_range(conditions: &Conditions<'_>, known: &Validators<'_>) -> bool {
-    let Some(field) = conditions.if_range.map(<[u8]>::trim_ascii) else {
-        return true;
-    };
-    if let Some((weak, tag, rest)) = take_tag(field) {
-        return !weak && rest.is_empty() && tag == known.tag;
-    }
-    // The representation may change again in the second of its last modification.
-    date(field) == Some(known.modified) && known.modified < known.now
 }

@@ -14,7 +14,7 @@
 //! | [`conditional`] | conditional requests | 9110 section 13 |
 //! | [`range`] | `Range` fields | 9110 section 14 |
 //! | [`accept_encoding`] | `Accept-Encoding` | 9110 section 12.5.3 |
-//! | [`media`] | media types by file extension | |
+//! | [`media_type`] | media types by file extension | |
 //! | [`cookie`] | `Cookie` fields | 6265 section 5.4 |
 //! | [`pairs`] | names and values of queries, forms and routes, decoded | |
 //! | [`uri`] | percent-encoding, query strings, path normalisation | 3986 sections 2, 6.2.2 |
@@ -28,7 +28,7 @@ pub(crate) mod cookie;
 pub(crate) mod date;
 pub(crate) mod http1;
 pub(crate) mod json;
-pub(crate) mod media;
+pub(crate) mod media_type;
 pub(crate) mod multipart;
 pub(crate) mod pack;
 pub(crate) mod pairs;

@@ -8,7 +8,7 @@ pub(crate) mod disposition;
 pub(crate) mod form;
 
 use super::http1::fields::{self, Field, Section};
-use super::http1::status::Reject;
+use super::http1::reject::Reject;
 use disposition::Disposition;
 use memchr::memmem::Finder;
 use std::ops::Range;
@@ -128,7 +128,7 @@ impl Multipart {
     ///
     /// # Errors
     /// 400 if the last boundary is missing.
-    pub(crate) fn finish(&mut self) -> Result<(), Reject> {
+    pub(crate) fn end(&mut self) -> Result<(), Reject> {
         match self.state {
             State::Epilogue | State::Last { .. } => {
                 self.state = State::Epilogue;

@@ -3,7 +3,7 @@
 use super::uri;
 
 /// Names with their values, accessed by index.
-pub(crate) trait Texts: 'static {
+pub(crate) trait PairList: 'static {
     fn len(&self) -> usize;
     fn name(&self, index: usize) -> &[u8];
     fn value(&self, index: usize) -> &[u8];
@@ -67,7 +67,7 @@ impl Pairs {
     }
 }
 
-impl Texts for Pairs {
+impl PairList for Pairs {
     fn len(&self) -> usize {
         self.pairs.len()
     }
@@ -92,19 +92,19 @@ impl Texts for Pairs {
 /// Up to four short, different names with values that have no escapes. This is enough for most routes, and needs no
 /// memory of the heap.
 #[derive(Clone, Copy)]
-pub(crate) struct Few {
+pub(crate) struct InlinePairs {
     text: [u8; 48],
     /// The offsets at which each name and each value ends.
-    ends: [u8; 8],
+    end_offsets: [u8; 8],
     /// The number of names and values together.
     count: u8,
 }
 
-impl Few {
+impl InlinePairs {
     /// Stores `pairs`; `None` if they are too many or too long, or if a value has escapes.
     #[inline]
-    pub(crate) fn of<'p>(pairs: impl Iterator<Item = (&'p str, &'p [u8])>) -> Option<Few> {
-        let mut few = Few { text: [0; 48], ends: [0; 8], count: 0 };
+    pub(crate) fn of<'p>(pairs: impl Iterator<Item = (&'p str, &'p [u8])>) -> Option<InlinePairs> {
+        let mut inline = InlinePairs { text: [0; 48], end_offsets: [0; 8], count: 0 };
         let mut end = 0;
         for (name, value) in pairs {
             if uri::find_byte(b'%', value).is_some() {
@@ -113,22 +113,22 @@ impl Few {
             for text in [name.as_bytes(), value] {
                 let begin = end;
                 end += text.len();
-                let room = few.text.get_mut(begin..end)?;
+                let room = inline.text.get_mut(begin..end)?;
                 room.copy_from_slice(text);
-                *few.ends.get_mut(usize::from(few.count))? = end as u8;
-                few.count += 1;
+                *inline.end_offsets.get_mut(usize::from(inline.count))? = end as u8;
+                inline.count += 1;
             }
         }
-        Some(few)
+        Some(inline)
     }
 
     fn part(&self, index: usize) -> &[u8] {
-        let begin = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.text[begin.into()..self.ends[index].into()]
+        let begin = if index == 0 { 0 } else { self.end_offsets[index - 1] };
+        &self.text[begin.into()..self.end_offsets[index].into()]
     }
 }
 
-impl Texts for Few {
+impl PairList for InlinePairs {
     fn len(&self) -> usize {
         usize::from(self.count) / 2
     }
@@ -150,7 +150,7 @@ impl Texts for Few {
 mod tests {
     use super::*;
 
-    fn all(pairs: &impl Texts) -> Vec<(String, String, usize)> {
+    fn all(pairs: &impl PairList) -> Vec<(String, String, usize)> {
         let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
         (0..pairs.len())
             .map(|index| {
@@ -189,10 +189,10 @@ mod tests {
             (&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4"), ("e", "5")], false),
         ] {
             let pairs = pairs.iter().map(|(name, value)| (*name, value.as_bytes()));
-            let few = Few::of(pairs.clone());
-            assert_eq!(few.is_some(), is_few, "{:?}", pairs.clone().collect::<Vec<_>>());
-            if let Some(few) = few {
-                assert_eq!(all(&few), all(&Pairs::of_parameters(pairs)));
+            let inline = InlinePairs::of(pairs.clone());
+            assert_eq!(inline.is_some(), is_few, "{:?}", pairs.clone().collect::<Vec<_>>());
+            if let Some(inline) = inline {
+                assert_eq!(all(&inline), all(&Pairs::of_parameters(pairs)));
             }
         }
     }

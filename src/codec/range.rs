@@ -21,6 +21,38 @@ enum Spec {
     Last(u64),
 }
 
+/// Parses a `Range` field for a representation of `size` bytes. Returns the requested ranges, without those outside the
+/// representation; the list is empty if all are outside. `None`: the field is ignored.
+///
+/// Ignored are fields with another unit than bytes and malformed fields (RFC 9110 section 14.2), more than
+/// [`MAX_RANGES`] ranges, overlapping ranges, and a suffix range of an empty representation.
+pub(crate) fn parse(field: &[u8], size: u64) -> Option<Vec<Span>> {
+    let equals = memchr::memchr(b'=', field)?;
+    if !field[..equals].eq_ignore_ascii_case(b"bytes") {
+        return None;
+    }
+    let (mut count, mut found) = (0, Vec::new());
+    for text in field[equals + 1..].split(|&byte| byte == b',') {
+        let text = text.trim_ascii();
+        if text.is_empty() {
+            continue;
+        }
+        let spec = spec(text)?;
+        count += 1;
+        if count > MAX_RANGES || matches!(spec, Spec::Last(1..)) && size == 0 {
+            return None;
+        }
+        let Some(span) = span(spec, size) else {
+            continue;
+        };
+        if found.iter().any(|&other| overlap(span, other)) {
+            return None;
+        }
+        found.push(span);
+    }
+    (count > 0).then_some(found)
+}
+
 /// Parses a decimal number. Numbers beyond 64 bits give the largest one.
 fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
@@ -58,36 +90,4 @@ fn span(spec: Spec, size: u64) -> Option<Span> {
 
 fn overlap(one: Span, other: Span) -> bool {
     one.first < other.first + other.length && other.first < one.first + one.length
-}
-
-/// Parses a `Range` field for a representation of `size` bytes. Returns the requested ranges, without those outside the
-/// representation; the list is empty if all are outside. `None`: the field is ignored.
-///
-/// Ignored are fields with another unit than bytes and malformed fields (RFC 9110 section 14.2), more than [`MAX_RANGES`]
-/// ranges, overlapping ranges, and a suffix range of an empty representation.
-pub(crate) fn select(field: &[u8], size: u64) -> Option<Vec<Span>> {
-    let equals = memchr::memchr(b'=', field)?;
-    if !field[..equals].eq_ignore_ascii_case(b"bytes") {
-        return None;
-    }
-    let (mut asked, mut found) = (0, Vec::new());
-    for text in field[equals + 1..].split(|&byte| byte == b',') {
-        let text = text.trim_ascii();
-        if text.is_empty() {
-            continue;
-        }
-        let spec = spec(text)?;
-        asked += 1;
-        if asked > MAX_RANGES || matches!(spec, Spec::Last(1..)) && size == 0 {
-            return None;
-        }
-        let Some(span) = span(spec, size) else {
-            continue;
-        };
-        if found.iter().any(|&other| overlap(span, other)) {
-            return None;
-        }
-        found.push(span);
-    }
-    (asked > 0).then_some(found)
 }

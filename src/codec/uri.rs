@@ -9,37 +9,9 @@ pub(crate) struct BadEscape;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// Returns the value of a hexadecimal digit.
-fn digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).map(|digit| digit as u8)
-}
-
-/// Decodes the escape at the start of `bytes`.
-#[inline]
-fn escaped(bytes: &[u8]) -> Result<u8, BadEscape> {
-    let [b'%', high, low, ..] = bytes else {
-        return Err(BadEscape);
-    };
-    match (digit(*high), digit(*low)) {
-        (Some(high), Some(low)) => Ok(high << 4 | low),
-        _ => Err(BadEscape),
-    }
-}
-
 /// Returns the first offset of `byte`. Most parts of requests are too short for a vectorized search to pay off.
 pub(crate) fn find_byte(byte: u8, bytes: &[u8]) -> Option<usize> {
     if bytes.len() < 24 { bytes.iter().position(|other| *other == byte) } else { memchr::memchr(byte, bytes) }
-}
-
-/// Whether `byte` is an unreserved character, which means the same with and without escaping (RFC 3986 section 2.3).
-const fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
-}
-
-#[inline]
-fn push_escape(byte: u8, out: &mut Vec<u8>) {
-    let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
-    out.extend_from_slice(&[b'%', digits[0], digits[1]]);
 }
 
 /// Whether the result of [`percent_decode`] would differ from `bytes`.
@@ -126,4 +98,32 @@ pub(crate) fn normalize_path(raw: &[u8], out: &mut Vec<u8>) -> Result<(), BadEsc
         rest = behind;
     }
     Ok(())
+}
+
+/// Returns the value of a hexadecimal digit.
+fn digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
+}
+
+/// Decodes the escape at the start of `bytes`.
+#[inline]
+fn escaped(bytes: &[u8]) -> Result<u8, BadEscape> {
+    let [b'%', high, low, ..] = bytes else {
+        return Err(BadEscape);
+    };
+    match (digit(*high), digit(*low)) {
+        (Some(high), Some(low)) => Ok(high << 4 | low),
+        _ => Err(BadEscape),
+    }
+}
+
+#[inline]
+fn push_escape(byte: u8, out: &mut Vec<u8>) {
+    let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+    out.extend_from_slice(&[b'%', digits[0], digits[1]]);
+}
+
+/// Whether `byte` is an unreserved character, which means the same with and without escaping (RFC 3986 section 2.3).
+const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }

@@ -13,92 +13,6 @@ use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 impl Selector {
-    fn request_rearm(&self, registration: &Rc<Registration>) {
-        if !registration.rearming.replace(true) {
-            self.rearm.borrow_mut().push(registration.clone());
-        }
-    }
-
-    /// Re-arms foreign descriptors with delivered events, so that the next poll reports them again. Those that the
-    /// system refuses stay in the list for the next wait.
-    fn rearm(&self) -> io::Result<()> {
-        if self.rearm.borrow().is_empty() {
-            return Ok(());
-        }
-        let mut list = std::mem::take(&mut *self.rearm.borrow_mut());
-        let mut outcome = Ok(());
-        list.retain(|registration| {
-            if registration.alive.get()
-                && let Err(error) = self.report(registration, registration.watched())
-            {
-                self.forget_closed(registration, &error);
-                if registration.alive.get() {
-                    outcome = Err(error);
-                    return true;
-                }
-            }
-            registration.rearming.set(false);
-            false
-        });
-        *self.rearm.borrow_mut() = list;
-        outcome
-    }
-
-    /// Checks the registrations that the last batch left in the queue. Returns true if events are certain to be
-    /// delivered.
-    ///
-    /// A level-triggered registration is delivered again only if its condition holds at this moment: a handler may
-    /// accept or read without a second try, and a spurious event would make that call return `false`. Sockets owned by
-    /// lio are checked together by one poll(2); the others are re-armed.
-    fn recheck(&self) -> bool {
-        let mut ready = self.ready.borrow_mut();
-        // Usually the delivered conditions have ended.
-        while ready.front().is_some_and(|first| first.due() == 0) {
-            if let Some(over) = ready.pop_front() {
-                over.queued.set(false);
-            }
-        }
-        if ready.is_empty() {
-            return false;
-        }
-        let mut check = self.check.borrow_mut();
-        ready.retain(|registration| {
-            let due = registration.due() != 0;
-            if due
-                && registration.is_verifiable()
-                && let Some(owner) = registration.owner.as_ref().and_then(Weak::upgrade)
-            {
-                check.push(owner);
-                return true;
-            }
-            if due && !registration.is_level() {
-                return true;
-            }
-            registration.queued.set(false);
-            if due {
-                registration.ready.set(0);
-                self.request_rearm(registration);
-            }
-            false
-        });
-        if let Some(mut results) = check.results() {
-            ready.retain(|registration| {
-                if registration.is_verifiable() {
-                    match results.next() {
-                        Some(Some(bits)) => registration.ready.set(bits),
-                        // The descriptor was closed without event_del and can never be ready again.
-                        Some(None) => self.forget(registration, false),
-                        None => {}
-                    }
-                }
-                let due = registration.due() != 0;
-                registration.queued.set(due);
-                due
-            });
-        }
-        !ready.is_empty()
-    }
-
     /// Waits until an event is to be delivered, the waker fires, `timeout` has passed, or `interrupted` returns true
     /// after a signal. Then [`Selector::next`] returns the batch.
     pub(crate) fn wait(&self, timeout: Option<Duration>, mut interrupted: impl FnMut() -> bool) -> io::Result<()> {
@@ -143,6 +57,30 @@ impl Selector {
         Ok(())
     }
 
+    /// Returns the next registration of the batch and the bits for which it is ready.
+    pub(crate) fn next(&self) -> Option<(Rc<Registration>, u8)> {
+        while self.batch.get() > 0 {
+            self.batch.set(self.batch.get() - 1);
+            let registration = self.ready.borrow_mut().pop_front()?;
+            registration.is_queued.set(false);
+            let bits = registration.deliverable();
+            if bits == 0 {
+                continue;
+            }
+            self.record_delivery(&registration, bits);
+            if registration.post(bits) {
+                continue;
+            }
+            return Some((registration, bits));
+        }
+        None
+    }
+
+    /// Ends the iteration of a batch. The rest of it is delivered with the next batch.
+    pub(crate) fn end_batch(&self) {
+        self.batch.set(0);
+    }
+
     /// Moves the events of the system into the queue. Returns true if the waker fired.
     fn take_events(&self) -> bool {
         let events = self.events.borrow();
@@ -160,7 +98,7 @@ impl Selector {
             let generation = (packed >> 32) as u32;
             let found = self.table.borrow().get(slot).cloned();
             let Some(registration) = found else { continue };
-            if registration.generation == generation && registration.alive.get() {
+            if registration.generation == generation && registration.is_active.get() {
                 self.take_event(&registration, bits_of(event));
             }
         }
@@ -169,7 +107,7 @@ impl Selector {
 
     fn take_event(&self, registration: &Rc<Registration>, bits: u8) {
         registration.ready.set(registration.ready.get() | bits);
-        if registration.due() != 0 {
+        if registration.deliverable() != 0 {
             self.enqueue(registration);
             return;
         }
@@ -177,46 +115,28 @@ impl Selector {
         // If the kernel would keep reporting an unrequested event, the request is changed.
         let wanted = match registration.kind {
             Kind::Tcp => return,
-            Kind::Other => registration.watched() | READ,
+            Kind::Other => registration.needed_interest() | READ,
             Kind::Foreign => {
                 registration.ready.set(0);
-                registration.watched()
+                registration.needed_interest()
             }
         };
-        if wanted != registration.reported.get()
-            && let Err(error) = self.report(registration, wanted)
+        if wanted != registration.system_interest.get()
+            && let Err(error) = self.set_system_interest(registration, wanted)
         {
-            self.forget_closed(registration, &error);
+            self.remove_if_closed(registration, &error);
         }
     }
 
-    /// Returns the next registration of the batch and the bits for which it is ready.
-    pub(crate) fn next(&self) -> Option<(Rc<Registration>, u8)> {
-        while self.batch.get() > 0 {
-            self.batch.set(self.batch.get() - 1);
-            let registration = self.ready.borrow_mut().pop_front()?;
-            registration.queued.set(false);
-            let bits = registration.due();
-            if bits == 0 {
-                continue;
-            }
-            self.delivered(&registration, bits);
-            if registration.post(bits) {
-                continue;
-            }
-            return Some((registration, bits));
-        }
-        None
-    }
-
-    fn delivered(&self, registration: &Rc<Registration>, bits: u8) {
+    /// Updates a registration whose event is delivered, according to its mode.
+    fn record_delivery(&self, registration: &Rc<Registration>, bits: u8) {
         match registration.mode.get() {
             Mode::Once => {
                 registration.requested.set(registration.requested.get() & !bits);
                 if !registration.is_own() {
                     // It is re-armed at its next request.
                     registration.ready.set(0);
-                    registration.reported.set(registration.reported.get() & !bits);
+                    registration.system_interest.set(registration.system_interest.get() & !bits);
                 }
             }
             Mode::EpollEdge => registration.ready.set(0),
@@ -225,7 +145,7 @@ impl Selector {
                 registration.ready.set(0);
             }
             Mode::Level | Mode::Epoll if registration.is_own() => {
-                registration.queued.set(true);
+                registration.is_queued.set(true);
                 self.ready.borrow_mut().push_back(registration.clone());
             }
             Mode::Level | Mode::Epoll => {
@@ -235,9 +155,90 @@ impl Selector {
         }
     }
 
-    /// Ends the iteration of a batch. The rest of it is delivered with the next batch.
-    pub(crate) fn end_batch(&self) {
-        self.batch.set(0);
+    /// Checks the registrations that the last batch left in the queue. Returns true if events are certain to be
+    /// delivered.
+    ///
+    /// A level-triggered registration is delivered again only if its condition holds at this moment: a handler may
+    /// accept or read without a second try, and a spurious event would make that call return `false`. Sockets owned by
+    /// lio are checked together by one poll(2); the others are re-armed.
+    fn recheck(&self) -> bool {
+        let mut ready = self.ready.borrow_mut();
+        // Usually the delivered conditions have ended.
+        while ready.front().is_some_and(|first| first.deliverable() == 0) {
+            if let Some(over) = ready.pop_front() {
+                over.is_queued.set(false);
+            }
+        }
+        if ready.is_empty() {
+            return false;
+        }
+        let mut check = self.check.borrow_mut();
+        ready.retain(|registration| {
+            let is_ready = registration.deliverable() != 0;
+            if is_ready
+                && registration.is_checkable()
+                && let Some(owner) = registration.owner.as_ref().and_then(Weak::upgrade)
+            {
+                check.push(owner);
+                return true;
+            }
+            if is_ready && !registration.is_level() {
+                return true;
+            }
+            registration.is_queued.set(false);
+            if is_ready {
+                registration.ready.set(0);
+                self.request_rearm(registration);
+            }
+            false
+        });
+        if let Some(mut results) = check.results() {
+            ready.retain(|registration| {
+                if registration.is_checkable() {
+                    match results.next() {
+                        Some(Some(bits)) => registration.ready.set(bits),
+                        // The descriptor was closed without event_del and can never be ready again.
+                        Some(None) => self.remove(registration, false),
+                        None => {}
+                    }
+                }
+                let is_ready = registration.deliverable() != 0;
+                registration.is_queued.set(is_ready);
+                is_ready
+            });
+        }
+        !ready.is_empty()
+    }
+
+    fn request_rearm(&self, registration: &Rc<Registration>) {
+        if !registration.is_rearming.replace(true) {
+            self.rearm.borrow_mut().push(registration.clone());
+        }
+    }
+
+    /// Re-arms foreign descriptors with delivered events, so that the next poll reports them again. Those that the
+    /// system refuses stay in the list for the next wait.
+    fn rearm(&self) -> io::Result<()> {
+        if self.rearm.borrow().is_empty() {
+            return Ok(());
+        }
+        let mut list = std::mem::take(&mut *self.rearm.borrow_mut());
+        let mut outcome = Ok(());
+        list.retain(|registration| {
+            if registration.is_active.get()
+                && let Err(error) = self.set_system_interest(registration, registration.needed_interest())
+            {
+                self.remove_if_closed(registration, &error);
+                if registration.is_active.get() {
+                    outcome = Err(error);
+                    return true;
+                }
+            }
+            registration.is_rearming.set(false);
+            false
+        });
+        *self.rearm.borrow_mut() = list;
+        outcome
     }
 }
 

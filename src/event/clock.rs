@@ -3,10 +3,6 @@
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::sync::OnceLock;
 
-fn nanos(time: Timespec) -> u64 {
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
 /// Returns the nanoseconds of the monotonic clock since the first call in this process.
 #[inline]
 pub(crate) fn monotonic_nanos() -> u64 {
@@ -33,4 +29,8 @@ pub(crate) fn unix_seconds() -> u64 {
 /// Returns the CPU time of the calling thread in nanoseconds.
 pub(crate) fn thread_nanos() -> u64 {
     nanos(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+fn nanos(time: Timespec) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -7,7 +7,7 @@
 //! | `interest` | events and modes that can be requested |
 //! | `registration` | one descriptor in one selector |
 //! | `source` | a descriptor owned by lio, whose calls update the readiness of its registrations |
-//! | `verify` | the check of remembered readiness by poll(2) |
+//! | `readiness_check` | the check of remembered readiness by poll(2) |
 //! | [`waker`] | wakers for other threads |
 //! | [`pause`] | the observer of a thread's waits |
 //! | [`adopt`] | descriptors given as raw numbers |
@@ -31,11 +31,11 @@ pub(crate) mod pause;
 mod registration;
 mod selector;
 // Only the executable has the supervisor, which uses a part of it.
+mod readiness_check;
 #[cfg_attr(not(feature = "vendored"), allow(dead_code))]
 pub(crate) mod signals;
 mod source;
 pub(crate) mod timers;
-mod verify;
 pub(crate) mod waker;
 
 pub(crate) use interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};

@@ -1,7 +1,7 @@
 //! One descriptor in one selector. It is shared by the selector's table, its queue, and the source.
 //!
-//! Invariants: `queued` is true exactly while the registration is in the selector's ready queue, so the queue contains
-//! it at most once. A removed registration (`alive` false) is skipped wherever it is still referenced.
+//! Invariants: `is_queued` is true exactly while the registration is in the selector's ready queue, so the queue
+//! contains it at most once. A removed registration (`is_active` false) is skipped wherever it is still referenced.
 
 use super::interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -37,13 +37,13 @@ pub(crate) struct Registration {
     /// The remembered readiness.
     pub(crate) ready: Cell<u8>,
     /// READ and WRITE as requested from the system.
-    pub(crate) reported: Cell<u8>,
+    pub(crate) system_interest: Cell<u8>,
     /// Whether the descriptor is registered with the system.
-    pub(crate) known: Cell<bool>,
-    pub(crate) queued: Cell<bool>,
-    pub(crate) alive: Cell<bool>,
+    pub(crate) in_system: Cell<bool>,
+    pub(crate) is_queued: Cell<bool>,
+    pub(crate) is_active: Cell<bool>,
     /// Whether it is in the list of registrations to re-arm before the next poll.
-    pub(crate) rearming: Cell<bool>,
+    pub(crate) is_rearming: Cell<bool>,
     /// The identity of the object that represents the descriptor, if a task can wait on that object; otherwise 0. Set
     /// by the code that registers it.
     pub(crate) object: Cell<usize>,
@@ -81,13 +81,13 @@ impl Registration {
 
     /// Whether it is level-triggered and owned by lio. Its number cannot refer to another file meanwhile, so poll(2)
     /// can check it.
-    pub(crate) fn is_verifiable(&self) -> bool {
+    pub(crate) fn is_checkable(&self) -> bool {
         self.is_level() && self.is_own()
     }
 
     /// Returns READ and WRITE as they have to be requested from the system. epoll(7) reports hang-up and error even if
     /// nothing is requested, but the descriptor must be registered.
-    pub(crate) fn watched(&self) -> u8 {
+    pub(crate) fn needed_interest(&self) -> u8 {
         let wanted = self.requested.get() & (READ | WRITE);
         match self.mode.get() {
             Mode::Epoll | Mode::EpollEdge if wanted == 0 => READ,
@@ -96,8 +96,8 @@ impl Registration {
     }
 
     /// Returns the bits to deliver now.
-    pub(crate) fn due(&self) -> u8 {
-        if !self.alive.get() {
+    pub(crate) fn deliverable(&self) -> u8 {
+        if !self.is_active.get() {
             return 0;
         }
         let requested = match self.mode.get() {
@@ -109,7 +109,7 @@ impl Registration {
     }
 
     /// Whether an end or an error was reported. The direction then stays ready even after a short read.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn end_was_reported(&self) -> bool {
         self.ready.get() & (CLOSED | HANG_UP | ERROR) != 0
     }
 
@@ -120,9 +120,9 @@ impl Registration {
         let before = self.requested.get();
         let requested = before | bits;
         self.requested.set(requested);
-        let unreported = requested & (READ | WRITE) & !self.reported.get();
+        let unreported = requested & (READ | WRITE) & !self.system_interest.get();
         // The system reports the end of a descriptor only if it is registered.
-        let enough = unreported == 0 && self.known.get() && self.due() == 0;
+        let enough = unreported == 0 && self.in_system.get() && self.deliverable() == 0;
         if !enough {
             self.requested.set(before);
         }

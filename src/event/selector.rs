@@ -1,8 +1,8 @@
 //! The poll and the table of registrations. Adding, changing and removing are O(1). `batch.rs` waits.
 
 use super::interest::{Kind, Mode, READ, WRITE, interest};
+use super::readiness_check::ReadinessCheck;
 use super::registration::{Owner, Registration};
-use super::verify::ReadinessCheck;
 use super::waker::Waker;
 use mio::unix::SourceFd;
 use mio::{Events, Poll, Token};
@@ -39,7 +39,7 @@ pub(crate) struct Selector {
     /// Slots of removed registrations whose values elsewhere are not released yet.
     released: RefCell<Vec<usize>>,
     generation: Cell<u32>,
-    alive: Cell<usize>,
+    count: Cell<usize>,
     pub(super) waker: RefCell<Option<Arc<Waker>>>,
     /// The number of entries at the front of the queue that belong to the current batch.
     pub(super) batch: Cell<usize>,
@@ -58,7 +58,7 @@ impl Selector {
             check: RefCell::default(),
             released: RefCell::default(),
             generation: Cell::new(0),
-            alive: Cell::new(0),
+            count: Cell::new(0),
             waker: RefCell::default(),
             batch: Cell::new(0),
         }))
@@ -66,13 +66,13 @@ impl Selector {
 
     /// The number of registrations.
     pub(crate) fn count(&self) -> usize {
-        self.alive.get()
+        self.count.get()
     }
 
     /// Whether no registration requests an event. Usually the first one does.
-    pub(crate) fn asks_nothing(&self) -> bool {
+    pub(crate) fn has_no_requests(&self) -> bool {
         let table = self.table.borrow();
-        !table.iter().any(|(_, registration)| registration.alive.get() && registration.requested.get() != 0)
+        !table.iter().any(|(_, registration)| registration.is_active.get() && registration.requested.get() != 0)
     }
 
     pub(crate) fn has_waker(&self) -> bool {
@@ -107,7 +107,7 @@ impl Selector {
     }
 
     pub(super) fn register(&self, entry: Entry, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
-        let reported = match (entry.kind, requested & (READ | WRITE)) {
+        let system_interest = match (entry.kind, requested & (READ | WRITE)) {
             (Kind::Tcp, _) => READ | WRITE,
             (_, 0) => READ,
             (_, wanted) => wanted,
@@ -117,53 +117,16 @@ impl Selector {
         self.poll.borrow().registry().register(
             &mut SourceFd(&entry.number),
             token(slot, generation),
-            interest(reported),
+            interest(system_interest),
         )?;
-        Ok(self.enter(entry, generation, requested, mode, reported))
+        Ok(self.insert(entry, generation, requested, mode, system_interest))
     }
 
     /// Registers a new descriptor. It is registered with the system at the first request, because many connections are
     /// closed before that.
     pub(super) fn register_later(&self, entry: Entry, mode: Mode) -> Rc<Registration> {
         let generation = self.next_generation();
-        self.enter(entry, generation, 0, mode, 0)
-    }
-
-    fn next_generation(&self) -> u32 {
-        let generation = self.generation.get().wrapping_add(1);
-        self.generation.set(generation);
-        generation
-    }
-
-    /// Adds a descriptor that is new to the system.
-    fn enter(&self, entry: Entry, generation: u32, requested: u8, mode: Mode, reported: u8) -> Rc<Registration> {
-        let number = entry.number;
-        let slot = self.table.borrow().vacant_key();
-        // An existing registration with this number is of a descriptor that was closed since.
-        if let Some(stale) = self.find(number) {
-            self.forget(&stale, false);
-        }
-        let registration = Rc::new(Registration {
-            number,
-            owner: entry.owner,
-            slot,
-            generation,
-            kind: entry.kind,
-            mode: Cell::new(mode),
-            requested: Cell::new(requested),
-            ready: Cell::new(0),
-            reported: Cell::new(reported),
-            known: Cell::new(reported != 0),
-            queued: Cell::new(false),
-            alive: Cell::new(true),
-            rearming: Cell::new(false),
-            object: Cell::new(0),
-            inbox: OnceCell::new(),
-        });
-        self.table.borrow_mut().insert(registration.clone());
-        self.by_number.borrow_mut().insert(number, registration.clone());
-        self.alive.set(self.alive.get() + 1);
-        registration
+        self.insert(entry, generation, 0, mode, 0)
     }
 
     /// Changes the requested events and the mode.
@@ -174,26 +137,8 @@ impl Selector {
         self.modified(registration).inspect_err(|error| {
             registration.requested.set(before.0);
             registration.mode.set(before.1);
-            self.forget_closed(registration, error);
+            self.remove_if_closed(registration, error);
         })
-    }
-
-    /// Updates the system after a change of the requested events.
-    fn modified(&self, registration: &Rc<Registration>) -> io::Result<()> {
-        let mode = registration.mode.get();
-        let wanted = registration.requested.get() & (READ | WRITE);
-        if wanted & !registration.reported.get() != 0 {
-            return self.report(registration, registration.reported.get() | wanted);
-        }
-        let remembered = registration.is_own() && matches!(mode, Mode::Level | Mode::Once | Mode::Epoll);
-        if remembered {
-            self.enqueue(registration);
-        } else if wanted != 0 {
-            // The system reports a current condition again, and detects immediately that the descriptor is no longer
-            // the one that was added.
-            return self.report(registration, wanted);
-        }
-        Ok(())
     }
 
     /// Requests `bits` in addition, for one delivery, which may follow immediately. If the system refuses, the
@@ -205,15 +150,15 @@ impl Selector {
         let before = registration.requested.get();
         registration.requested.set(before | bits);
         let wanted = registration.requested.get() & (READ | WRITE);
-        if wanted & !registration.reported.get() != 0 || !registration.known.get() {
+        if wanted & !registration.system_interest.get() != 0 || !registration.in_system.get() {
             let all = match registration.kind {
                 Kind::Tcp => READ | WRITE,
                 _ if wanted == 0 => READ,
-                _ => registration.reported.get() | wanted,
+                _ => registration.system_interest.get() | wanted,
             };
-            return self.report(registration, all).inspect_err(|error| {
+            return self.set_system_interest(registration, all).inspect_err(|error| {
                 registration.requested.set(before);
-                self.forget_closed(registration, error);
+                self.remove_if_closed(registration, error);
             });
         }
         self.enqueue(registration);
@@ -222,41 +167,41 @@ impl Selector {
 
     /// Removes a registration if `error` shows that its descriptor was closed without notice, so that it can never be
     /// ready again. Other errors change nothing.
-    pub(super) fn forget_closed(&self, registration: &Rc<Registration>, error: &io::Error) {
+    pub(super) fn remove_if_closed(&self, registration: &Rc<Registration>, error: &io::Error) {
         let error = Errno::from_io_error(error);
         if matches!(error, Some(Errno::BADF | Errno::NOENT)) {
-            self.forget(registration, false);
+            self.remove(registration, false);
         }
     }
 
     /// Requests `bits` from the system, which reports a current condition again.
-    pub(super) fn report(&self, registration: &Registration, bits: u8) -> io::Result<()> {
+    pub(super) fn set_system_interest(&self, registration: &Registration, bits: u8) -> io::Result<()> {
         let poll = self.poll.borrow();
         let source = &mut SourceFd(&registration.number);
         let token = token(registration.slot, registration.generation);
-        match (registration.known.get(), bits) {
+        match (registration.in_system.get(), bits) {
             (false, 0) => {}
             (true, 0) => poll.registry().deregister(source)?,
             (true, _) => poll.registry().reregister(source, token, interest(bits))?,
             (false, _) => poll.registry().register(source, token, interest(bits))?,
         }
-        registration.known.set(bits != 0);
-        registration.reported.set(bits);
+        registration.in_system.set(bits != 0);
+        registration.system_interest.set(bits);
         Ok(())
     }
 
     /// Removes a registration and its undelivered events. `stays_open`: the descriptor stays open.
-    pub(crate) fn forget(&self, registration: &Rc<Registration>, stays_open: bool) {
-        if !registration.alive.replace(false) {
+    pub(crate) fn remove(&self, registration: &Rc<Registration>, stays_open: bool) {
+        if !registration.is_active.replace(false) {
             return;
         }
-        self.alive.set(self.alive.get() - 1);
+        self.count.set(self.count.get() - 1);
         let mut by_number = self.by_number.borrow_mut();
         let known = by_number.get(&registration.number);
         if known.is_some_and(|found| Rc::ptr_eq(found, registration)) {
             by_number.remove(&registration.number);
         }
-        if stays_open && registration.known.get() {
+        if stays_open && registration.in_system.get() {
             // A descriptor that was closed without notice is unknown to the system.
             let _ = self.poll.borrow().registry().deregister(&mut SourceFd(&registration.number));
         }
@@ -272,9 +217,66 @@ impl Selector {
     }
 
     pub(super) fn enqueue(&self, registration: &Rc<Registration>) {
-        if registration.due() != 0 && !registration.queued.replace(true) {
+        if registration.deliverable() != 0 && !registration.is_queued.replace(true) {
             self.ready.borrow_mut().push_back(registration.clone());
         }
+    }
+
+    fn next_generation(&self) -> u32 {
+        let generation = self.generation.get().wrapping_add(1);
+        self.generation.set(generation);
+        generation
+    }
+
+    /// Adds a descriptor that is new to the system.
+    fn insert(
+        &self, entry: Entry, generation: u32, requested: u8, mode: Mode, system_interest: u8,
+    ) -> Rc<Registration> {
+        let number = entry.number;
+        let slot = self.table.borrow().vacant_key();
+        // An existing registration with this number is of a descriptor that was closed since.
+        if let Some(stale) = self.find(number) {
+            self.remove(&stale, false);
+        }
+        let registration = Rc::new(Registration {
+            number,
+            owner: entry.owner,
+            slot,
+            generation,
+            kind: entry.kind,
+            mode: Cell::new(mode),
+            requested: Cell::new(requested),
+            ready: Cell::new(0),
+            system_interest: Cell::new(system_interest),
+            in_system: Cell::new(system_interest != 0),
+            is_queued: Cell::new(false),
+            is_active: Cell::new(true),
+            is_rearming: Cell::new(false),
+            object: Cell::new(0),
+            inbox: OnceCell::new(),
+        });
+        self.table.borrow_mut().insert(registration.clone());
+        self.by_number.borrow_mut().insert(number, registration.clone());
+        self.count.set(self.count.get() + 1);
+        registration
+    }
+
+    /// Updates the system after a change of the requested events.
+    fn modified(&self, registration: &Rc<Registration>) -> io::Result<()> {
+        let mode = registration.mode.get();
+        let wanted = registration.requested.get() & (READ | WRITE);
+        if wanted & !registration.system_interest.get() != 0 {
+            return self.set_system_interest(registration, registration.system_interest.get() | wanted);
+        }
+        let remembered = registration.is_own() && matches!(mode, Mode::Level | Mode::Once | Mode::Epoll);
+        if remembered {
+            self.enqueue(registration);
+        } else if wanted != 0 {
+            // The system reports a current condition again, and detects immediately that the descriptor is no longer
+            // the one that was added.
+            return self.set_system_interest(registration, wanted);
+        }
+        Ok(())
     }
 }
 
@@ -282,7 +284,7 @@ impl Drop for Selector {
     fn drop(&mut self) {
         // Sources may exist longer than the selector, so their registrations are marked as removed.
         for (_, registration) in self.table.borrow().iter() {
-            registration.alive.set(false);
+            registration.is_active.set(false);
         }
     }
 }
@@ -317,7 +319,7 @@ mod tests {
     use std::time::Duration;
 
     /// Returns the descriptors that one wait delivers.
-    fn due(selector: &Selector) -> Vec<RawFd> {
+    fn delivered(selector: &Selector) -> Vec<RawFd> {
         selector.wait(Some(Duration::from_secs(5)), || false).unwrap();
         std::iter::from_fn(|| selector.next()).map(|(registration, _)| registration.number).collect()
     }
@@ -338,11 +340,11 @@ mod tests {
         let registration = near.join_later(&selector, Mode::Once);
         let refused = selector.refused(|| near.arm(READ));
         assert_eq!(errno(refused), Some(Errno::INVAL));
-        assert!(registration.alive.get());
+        assert!(registration.is_active.get());
         assert_eq!(registration.requested.get(), 0);
         far.write_all(b"x").unwrap();
         near.arm(READ).unwrap();
-        assert_eq!(due(&selector), [near.as_raw_fd()]);
+        assert_eq!(delivered(&selector), [near.as_raw_fd()]);
     }
 
     #[test]
@@ -354,7 +356,7 @@ mod tests {
             near.join_later(&selector, Mode::Once);
             near.arm(CLOSED).unwrap();
             drop(far);
-            assert_eq!(due(&selector), [near.as_raw_fd()]);
+            assert_eq!(delivered(&selector), [near.as_raw_fd()]);
         }
     }
 
@@ -369,7 +371,7 @@ mod tests {
         assert!(registration.mode.get() == Mode::Level);
         assert_eq!(selector.count(), 1);
         far.write_all(b"x").unwrap();
-        assert_eq!(due(&selector), [near.as_raw_fd()]);
+        assert_eq!(delivered(&selector), [near.as_raw_fd()]);
     }
 
     #[test]
@@ -378,11 +380,11 @@ mod tests {
         let selector = Selector::new(16).unwrap();
         selector.add(near.as_raw_fd(), READ, Mode::Level).unwrap();
         far.write_all(b"x").unwrap();
-        assert_eq!(due(&selector), [near.as_raw_fd()]);
+        assert_eq!(delivered(&selector), [near.as_raw_fd()]);
         let refused = selector.refused(|| selector.wait(Some(Duration::ZERO), || false));
         assert_eq!(errno(refused), Some(Errno::INVAL));
-        assert_eq!(due(&selector), [near.as_raw_fd()]);
-        assert_eq!(due(&selector), [near.as_raw_fd()]);
+        assert_eq!(delivered(&selector), [near.as_raw_fd()]);
+        assert_eq!(delivered(&selector), [near.as_raw_fd()]);
     }
 
     #[test]
@@ -404,7 +406,7 @@ mod tests {
         let inbox = Rc::new(Inbox::default());
         registration.post_to(&inbox, 7);
         far.write_all(b"x").unwrap();
-        assert_eq!(due(&selector), [] as [RawFd; 0]);
+        assert_eq!(delivered(&selector), [] as [RawFd; 0]);
         let mut list = Vec::new();
         inbox.take(&mut list);
         assert_eq!(list, [(7, READ)]);
@@ -417,7 +419,7 @@ mod tests {
         let near = source(near);
         near.join(&selector, READ, Mode::Level).unwrap();
         far.write_all(b"x").unwrap();
-        assert_eq!(due(&selector), [near.as_raw_fd()]);
+        assert_eq!(delivered(&selector), [near.as_raw_fd()]);
         near.release(false);
         drop(near);
         assert_eq!(errno(far.write_all(b"x")), Some(Errno::PIPE));

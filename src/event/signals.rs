@@ -16,10 +16,10 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-const WATCHERS: usize = 64;
+const MAX_WATCHERS: usize = 64;
 
 /// The highest signal number; the lowest is 1.
-const LAST: c_int = 64;
+const HIGHEST: c_int = 64;
 
 /// The signals that can be watched, by name.
 const NAMES: &[(&str, c_int)] = &[
@@ -38,7 +38,7 @@ const NAMES: &[(&str, c_int)] = &[
 
 /// Signals whose repetition ends a program that does not react: those that a user sends from a terminal. A service
 /// manager may repeat SIGTERM and SIGHUP while the program is only busy.
-const ENDS: [c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
+const USER_SIGNALS: [c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 
 /// A set of signals.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -68,10 +68,6 @@ impl Set {
         self.0 & Set::of(number).0 != 0
     }
 
-    fn numbers(self) -> impl Iterator<Item = c_int> {
-        (1..=LAST).filter(move |&number| self.has(number))
-    }
-
     /// Returns the signals of the set.
     pub(crate) fn signals(self) -> impl Iterator<Item = Signal> {
         self.numbers().filter_map(Signal::from_named_raw)
@@ -87,101 +83,22 @@ impl Set {
     pub(crate) fn send(self) -> io::Result<()> {
         Ok(self.signals().try_for_each(|signal| kill_process(getpid(), signal))?)
     }
+
+    fn numbers(self) -> impl Iterator<Item = c_int> {
+        (1..=HIGHEST).filter(move |&number| self.has(number))
+    }
 }
 
 /// The purpose of a watcher.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It handles the signals. If one of [`ENDS`] arrives again before the watcher has taken the first one, the program
-    /// hangs and is ended.
+    /// It handles the signals. If one of [`USER_SIGNALS`] arrives again before the watcher has taken the first one, the
+    /// program hangs and is ended.
     Take = 1,
     /// It handles the signals, and none of them ends the process.
     Supervise,
     /// It stores the signals for watchers that are opened before it is closed.
     Hold,
-}
-
-/// The part of a watcher that the handler accesses. The slot is free if `wanted` is 0.
-struct WatcherSlot {
-    wanted: AtomicU64,
-    caught: AtomicU64,
-    /// The caught signals that were sent by the system and not by a process.
-    from_system: AtomicU64,
-    /// The end of the pipe to write to; -1 without a pipe.
-    pipe: AtomicI32,
-    purpose: AtomicU8,
-}
-
-static SLOTS: [WatcherSlot; WATCHERS] = [const {
-    WatcherSlot {
-        wanted: AtomicU64::new(0),
-        caught: AtomicU64::new(0),
-        from_system: AtomicU64::new(0),
-        pipe: AtomicI32::new(-1),
-        purpose: AtomicU8::new(0),
-    }
-}; WATCHERS];
-
-impl WatcherSlot {
-    fn is_for(&self, purpose: Purpose) -> bool {
-        self.purpose.load(SeqCst) == purpose as u8
-    }
-}
-
-/// The number of handlers that run at this moment, on any thread. A pipe is closed only while it is 0.
-static RUNNING: AtomicU32 = AtomicU32::new(0);
-
-/// The number of watchers of each signal, and the disposition to restore.
-struct Dispositions {
-    watchers: [u32; LAST as usize + 1],
-    previous: [Option<libc::sigaction>; LAST as usize + 1],
-}
-
-static DISPOSITIONS: Mutex<Dispositions> =
-    Mutex::new(Dispositions { watchers: [0; LAST as usize + 1], previous: [const { None }; LAST as usize + 1] });
-
-fn dispositions() -> MutexGuard<'static, Dispositions> {
-    DISPOSITIONS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-extern "C" fn on_signal(number: c_int, information: *mut libc::siginfo_t, _: *mut c_void) {
-    RUNNING.fetch_add(1, SeqCst);
-    let errno = errno::errno();
-    // SAFETY: for a handler with `SA_SIGINFO` the system passes a pointer that is valid until the handler returns.
-    let from_system = unsafe { (*information).si_code } > 0;
-    for slot in &SLOTS {
-        if !Set(slot.wanted.load(SeqCst)).has(number) {
-            continue;
-        }
-        if from_system {
-            slot.from_system.fetch_or(Set::of(number).0, SeqCst);
-        }
-        let before = Set(slot.caught.fetch_or(Set::of(number).0, SeqCst));
-        if slot.is_for(Purpose::Hold) {
-            continue;
-        }
-        if before.has(number) && ENDS.contains(&number) && slot.is_for(Purpose::Take) {
-            // The loop has not taken the first signal, so it hangs. The second one ends the process.
-            restore_default(number);
-            let _ = Set::of(number).send();
-        }
-        wake(slot.pipe.load(SeqCst));
-    }
-    // Restore the errno of the interrupted code.
-    errno::set_errno(errno);
-    RUNNING.fetch_sub(1, SeqCst);
-}
-
-/// Makes the other end of a pipe readable. A full pipe is readable already. The pipe is open, because its watcher
-/// closes it only while no handler runs.
-fn wake(pipe: RawFd) {
-    let _ = adopt::borrowed(pipe, |pipe| rustix::io::write(pipe, b"!"));
-}
-
-/// Restores the default action of a signal.
-pub(crate) fn restore_default(number: c_int) {
-    // SAFETY: `SIG_DFL` needs no function, and signal(2) is async-signal-safe.
-    unsafe { libc::signal(number, libc::SIG_DFL) };
 }
 
 /// A watcher: a set of signals, and the pipe that is readable after one of them has arrived.
@@ -207,7 +124,7 @@ impl Signals {
         for number in wanted.numbers() {
             dispositions.install(number);
         }
-        let held = held() & wanted.0;
+        let held = held_signals() & wanted.0;
         if held != 0 && purpose != Purpose::Hold {
             slot.caught.fetch_or(held, SeqCst);
             wake(writer.as_raw_fd());
@@ -238,13 +155,6 @@ impl Signals {
     }
 }
 
-/// Returns the signals that watchers with [`Purpose::Hold`] store.
-fn held() -> u64 {
-    let is_holding = |slot: &&WatcherSlot| slot.is_for(Purpose::Hold) && slot.wanted.load(SeqCst) != 0;
-    let holding = SLOTS.iter().filter(is_holding);
-    holding.fold(0, |all, slot| all | slot.caught.load(SeqCst))
-}
-
 impl Drop for Signals {
     fn drop(&mut self) {
         let mut dispositions = dispositions();
@@ -257,6 +167,96 @@ impl Drop for Signals {
             std::hint::spin_loop();
         }
     }
+}
+
+/// Restores the default action of a signal.
+pub(crate) fn restore_default(number: c_int) {
+    // SAFETY: `SIG_DFL` needs no function, and signal(2) is async-signal-safe.
+    unsafe { libc::signal(number, libc::SIG_DFL) };
+}
+
+/// The part of a watcher that the handler accesses. The slot is free if `wanted` is 0.
+struct WatcherSlot {
+    wanted: AtomicU64,
+    caught: AtomicU64,
+    /// The caught signals that were sent by the system and not by a process.
+    from_system: AtomicU64,
+    /// The end of the pipe to write to; -1 without a pipe.
+    pipe: AtomicI32,
+    purpose: AtomicU8,
+}
+
+static SLOTS: [WatcherSlot; MAX_WATCHERS] = [const {
+    WatcherSlot {
+        wanted: AtomicU64::new(0),
+        caught: AtomicU64::new(0),
+        from_system: AtomicU64::new(0),
+        pipe: AtomicI32::new(-1),
+        purpose: AtomicU8::new(0),
+    }
+}; MAX_WATCHERS];
+
+impl WatcherSlot {
+    fn is_for(&self, purpose: Purpose) -> bool {
+        self.purpose.load(SeqCst) == purpose as u8
+    }
+}
+
+/// The number of handlers that run at this moment, on any thread. A pipe is closed only while it is 0.
+static RUNNING: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn on_signal(number: c_int, information: *mut libc::siginfo_t, _: *mut c_void) {
+    RUNNING.fetch_add(1, SeqCst);
+    let errno = errno::errno();
+    // SAFETY: for a handler with `SA_SIGINFO` the system passes a pointer that is valid until the handler returns.
+    let from_system = unsafe { (*information).si_code } > 0;
+    for slot in &SLOTS {
+        if !Set(slot.wanted.load(SeqCst)).has(number) {
+            continue;
+        }
+        if from_system {
+            slot.from_system.fetch_or(Set::of(number).0, SeqCst);
+        }
+        let before = Set(slot.caught.fetch_or(Set::of(number).0, SeqCst));
+        if slot.is_for(Purpose::Hold) {
+            continue;
+        }
+        if before.has(number) && USER_SIGNALS.contains(&number) && slot.is_for(Purpose::Take) {
+            // The loop has not taken the first signal, so it hangs. The second one ends the process.
+            restore_default(number);
+            let _ = Set::of(number).send();
+        }
+        wake(slot.pipe.load(SeqCst));
+    }
+    // Restore the errno of the interrupted code.
+    errno::set_errno(errno);
+    RUNNING.fetch_sub(1, SeqCst);
+}
+
+/// Makes the other end of a pipe readable. A full pipe is readable already. The pipe is open, because its watcher
+/// closes it only while no handler runs.
+fn wake(pipe: RawFd) {
+    let _ = adopt::borrowed(pipe, |pipe| rustix::io::write(pipe, b"!"));
+}
+
+/// Returns the signals that watchers with [`Purpose::Hold`] store.
+fn held_signals() -> u64 {
+    let is_holding = |slot: &&WatcherSlot| slot.is_for(Purpose::Hold) && slot.wanted.load(SeqCst) != 0;
+    let holding = SLOTS.iter().filter(is_holding);
+    holding.fold(0, |all, slot| all | slot.caught.load(SeqCst))
+}
+
+/// The number of watchers of each signal, and the disposition to restore.
+struct Dispositions {
+    watchers: [u32; HIGHEST as usize + 1],
+    previous: [Option<libc::sigaction>; HIGHEST as usize + 1],
+}
+
+static DISPOSITIONS: Mutex<Dispositions> =
+    Mutex::new(Dispositions { watchers: [0; HIGHEST as usize + 1], previous: [const { None }; HIGHEST as usize + 1] });
+
+fn dispositions() -> MutexGuard<'static, Dispositions> {
+    DISPOSITIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Dispositions {

@@ -87,14 +87,6 @@ impl Source {
         self.fd.is_lent()
     }
 
-    fn each_ready(&self, change: impl Fn(&Registration) -> u8) {
-        self.links.borrow().each(|link| link.registration.ready.set(change(&link.registration)));
-    }
-
-    fn entry(self: &Rc<Self>) -> Entry {
-        Entry { number: self.as_raw_fd(), kind: self.kind, owner: Some(Rc::downgrade(self) as _) }
-    }
-
     /// Registers it with a selector.
     ///
     /// # Errors
@@ -115,64 +107,44 @@ impl Source {
         registration
     }
 
-    /// Adds a registration, and removes those that are no longer alive.
-    fn link(&self, selector: &Rc<Selector>, registration: Rc<Registration>) {
-        let link = Link { selector: Rc::downgrade(selector), registration };
-        let mut links = self.links.borrow_mut();
-        let old = std::mem::replace(&mut *links, Links::None);
-        *links = match old {
-            Links::One(other) if other.registration.alive.get() => Links::Many(vec![other, link]),
-            Links::Many(mut list) => {
-                list.retain(|other| other.registration.alive.get());
-                list.push(link);
-                Links::Many(list)
-            }
-            _ => Links::One(link),
-        };
-    }
-
     /// Records that a read returned `EWOULDBLOCK`: it is not readable until the system reports it again.
     pub(crate) fn read_blocked(&self) {
-        self.each_ready(|known| known.ready.get() & !(READ | CLOSED | HANG_UP | ERROR));
+        self.update_ready(|registration| registration.ready.get() & !(READ | CLOSED | HANG_UP | ERROR));
     }
 
     /// Records that a read returned fewer bytes than requested: nothing more can be read now, unless the end of the
     /// stream was reported.
     pub(crate) fn read_short(&self) {
-        self.each_ready(|known| if known.is_over() { known.ready.get() } else { known.ready.get() & !READ });
+        self.update_ready(|registration| {
+            if registration.end_was_reported() { registration.ready.get() } else { registration.ready.get() & !READ }
+        });
     }
 
     /// Records that a write returned `EWOULDBLOCK` or was partial: it is not writable until the system reports it
     /// again.
     pub(crate) fn write_blocked(&self) {
-        self.each_ready(|known| known.ready.get() & !WRITE);
+        self.update_ready(|registration| registration.ready.get() & !WRITE);
     }
 
     /// Discards the readiness of the unconnected socket, when `connect` or `listen` has begun.
-    pub(crate) fn restarted(&self) {
-        self.each_ready(|_| 0);
-    }
-
-    fn any(&self, test: impl Fn(&Registration) -> bool) -> bool {
-        let mut any = false;
-        self.links.borrow().each(|link| any |= test(&link.registration));
-        any
+    pub(crate) fn clear_readiness(&self) {
+        self.update_ready(|_| 0);
     }
 
     /// Whether the end of the peer's side, or an error, was reported.
-    pub(crate) fn peer_is_over(&self) -> bool {
-        self.any(Registration::is_over)
+    pub(crate) fn end_was_reported(&self) -> bool {
+        self.any(Registration::end_was_reported)
     }
 
     /// Whether a read may return data. False after a short read or `EWOULDBLOCK`, until the system reports readiness
     /// again.
     pub(crate) fn may_read(&self) -> bool {
-        self.any(|known| known.ready.get() & READ != 0)
+        self.any(|registration| registration.ready.get() & READ != 0)
     }
 
     /// Whether it is registered with a selector.
     pub(crate) fn is_linked(&self) -> bool {
-        self.any(|known| known.alive.get())
+        self.any(|registration| registration.is_active.get())
     }
 
     /// Requests `bits` once, from each selector with which it is registered.
@@ -182,7 +154,7 @@ impl Source {
     pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
         let mut armed = Ok(());
         self.links.borrow().each(|link| {
-            if link.registration.alive.get()
+            if link.registration.is_active.get()
                 && let Err(error) = arm(link, bits)
             {
                 armed = Err(error);
@@ -197,7 +169,7 @@ impl Source {
         let links = std::mem::replace(&mut *self.links.borrow_mut(), Links::None);
         links.each(|link| {
             if let Some(selector) = link.selector.upgrade() {
-                selector.forget(&link.registration, stays_open);
+                selector.remove(&link.registration, stays_open);
             }
         });
     }
@@ -206,6 +178,36 @@ impl Source {
     pub(crate) fn into_fd(self: Rc<Self>) -> Option<Fd> {
         self.release(true);
         Rc::into_inner(self).map(|source| source.fd)
+    }
+
+    fn update_ready(&self, change: impl Fn(&Registration) -> u8) {
+        self.links.borrow().each(|link| link.registration.ready.set(change(&link.registration)));
+    }
+
+    fn entry(self: &Rc<Self>) -> Entry {
+        Entry { number: self.as_raw_fd(), kind: self.kind, owner: Some(Rc::downgrade(self) as _) }
+    }
+
+    /// Adds a registration, and removes those that are no longer alive.
+    fn link(&self, selector: &Rc<Selector>, registration: Rc<Registration>) {
+        let link = Link { selector: Rc::downgrade(selector), registration };
+        let mut links = self.links.borrow_mut();
+        let old = std::mem::replace(&mut *links, Links::None);
+        *links = match old {
+            Links::One(other) if other.registration.is_active.get() => Links::Many(vec![other, link]),
+            Links::Many(mut list) => {
+                list.retain(|other| other.registration.is_active.get());
+                list.push(link);
+                Links::Many(list)
+            }
+            _ => Links::One(link),
+        };
+    }
+
+    fn any(&self, test: impl Fn(&Registration) -> bool) -> bool {
+        let mut any = false;
+        self.links.borrow().each(|link| any |= test(&link.registration));
+        any
     }
 }
 

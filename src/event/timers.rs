@@ -62,11 +62,6 @@ impl Queue {
         (id & 0xffff_ffff) as usize
     }
 
-    fn timer(&mut self, id: Id) -> Option<&mut Timer> {
-        let generation = (id >> 32) as u32;
-        self.timers.get_mut(Self::slot(id)).filter(|timer| timer.generation == generation)
-    }
-
     /// Sets a timer to fire at `due`. Returns false if the id is invalid.
     pub(crate) fn set(&mut self, id: Id, due: u64) -> bool {
         self.counter += 1;
@@ -102,30 +97,6 @@ impl Queue {
             self.sweep();
         }
         true
-    }
-
-    fn enter(&mut self, slot: usize) {
-        self.counter += 1;
-        let stamp = self.counter;
-        let timer = &mut self.timers[slot];
-        timer.entry = Some((timer.due, stamp));
-        self.heap.push(Reverse(Entry { due: timer.due, order: timer.order, stamp, slot }));
-        if self.heap.len() > 2 * self.timers.len() + 64 {
-            self.sweep();
-        }
-    }
-
-    fn sweep(&mut self) {
-        let timers = &mut self.timers;
-        self.heap.retain(|Reverse(entry)| {
-            let Some(timer) = timers.get_mut(entry.slot) else { return false };
-            let current = timer.entry.is_some_and(|(_, stamp)| stamp == entry.stamp);
-            if current && timer.due == NEVER {
-                timer.entry = None;
-                return false;
-            }
-            current
-        });
     }
 
     /// Corrects the top entries until the top is a valid timer. Returns its due time.
@@ -167,6 +138,35 @@ impl Queue {
             self.timers.remove(entry.slot);
         }
         Some((id, freed))
+    }
+
+    fn timer(&mut self, id: Id) -> Option<&mut Timer> {
+        let generation = (id >> 32) as u32;
+        self.timers.get_mut(Self::slot(id)).filter(|timer| timer.generation == generation)
+    }
+
+    fn enter(&mut self, slot: usize) {
+        self.counter += 1;
+        let stamp = self.counter;
+        let timer = &mut self.timers[slot];
+        timer.entry = Some((timer.due, stamp));
+        self.heap.push(Reverse(Entry { due: timer.due, order: timer.order, stamp, slot }));
+        if self.heap.len() > 2 * self.timers.len() + 64 {
+            self.sweep();
+        }
+    }
+
+    fn sweep(&mut self) {
+        let timers = &mut self.timers;
+        self.heap.retain(|Reverse(entry)| {
+            let Some(timer) = timers.get_mut(entry.slot) else { return false };
+            let current = timer.entry.is_some_and(|(_, stamp)| stamp == entry.stamp);
+            if current && timer.due == NEVER {
+                timer.entry = None;
+                return false;
+            }
+            current
+        });
     }
 }
 

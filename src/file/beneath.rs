@@ -22,7 +22,7 @@ pub(crate) fn check(path: &[u8]) -> Result<(), Refusal> {
 }
 
 /// Opens a [`check`]ed path below the folder `root`, whose path is `name`; `""` is the folder itself. `flags`:
-/// [`super::QUIET`] to read it, [`super::INSPECT`] only to get its metadata.
+/// [`super::READ_FLAGS`] to read it, [`super::METADATA_FLAGS`] only to get its metadata.
 ///
 /// # Errors
 /// `EXDEV` if a link leads out of the folder, and other errors of the system.
@@ -37,6 +37,12 @@ pub(super) fn open(root: BorrowedFd<'_>, name: &Path, path: &[u8], flags: OFlags
         Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::TOOBIG) => by_name(name, path, flags),
         result => result,
     }
+}
+
+/// Like [`open`], without the kernel's help. A process that can change the folder meanwhile can bypass it.
+pub(super) fn by_name(name: &Path, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let (root, inside) = resolve(name, path)?;
+    fs::open(root.join(inside), flags | OFlags::NOFOLLOW, Mode::empty())
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -69,10 +75,4 @@ fn resolve(name: &Path, path: &[u8]) -> Result<(PathBuf, PathBuf), Errno> {
     let target = canonical(&root.join(OsStr::from_bytes(path)))?;
     let inside = target.strip_prefix(&root).map_err(|_| Errno::XDEV)?.to_path_buf();
     Ok((root, inside))
-}
-
-/// Like [`open`], without the kernel's help. A process that can change the folder meanwhile can bypass it.
-pub(super) fn by_name(name: &Path, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-    let (root, inside) = resolve(name, path)?;
-    fs::open(root.join(inside), flags | OFlags::NOFOLLOW, Mode::empty())
 }

@@ -4,7 +4,7 @@
 //! still leads to the same folder, so that a deployment that replaces a link is noticed.
 
 use super::beneath;
-use super::{INSPECT, Kind, Metadata, OpenFile, QUIET, Refusal};
+use super::{Kind, METADATA_FLAGS, Metadata, OpenFile, READ_FLAGS, Refusal};
 use rustix::fs::{self, AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -30,10 +30,6 @@ pub(crate) struct Folder {
 }
 
 const CLOSED: Refusal = Refusal::Word("the folder is closed", "closed");
-
-fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
-    fs::open(path, INSPECT | OFlags::DIRECTORY, Mode::empty())
-}
 
 impl Folder {
     /// Opens a folder. A relative path is relative to the current directory of the process.
@@ -65,37 +61,9 @@ impl Folder {
         self.checked -= CHECK_EVERY;
     }
 
-    /// Reopens the folder if its path now leads elsewhere.
-    fn reopen_if_moved(&mut self) -> Result<(), Errno> {
-        if let Some(root) = &mut self.root {
-            let now = fs::stat(&self.path)?;
-            let known = fs::fstat(&*root)?;
-            if (now.st_dev, now.st_ino) != (known.st_dev, known.st_ino) {
-                *root = open_root(&self.path)?;
-            }
-            self.checked = Instant::now();
-        }
-        Ok(())
-    }
-
-    /// Checks `path` and returns the descriptor of the folder.
-    fn root_for(&mut self, path: &[u8]) -> Result<&OwnedFd, Refusal> {
-        beneath::check(path)?;
-        if self.checked.elapsed() >= CHECK_EVERY {
-            self.reopen_if_moved()?;
-        }
-        self.root.as_ref().ok_or(CLOSED)
-    }
-
-    fn open_for(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Refusal> {
-        self.root_for(path)?;
-        let root = self.root.as_ref().ok_or(CLOSED)?;
-        Ok(beneath::open(root.as_fd(), &self.path, path, flags)?)
-    }
-
     /// Opens a file or directory below the folder; `""` is the folder itself.
     pub(crate) fn open_beneath(&mut self, path: &[u8]) -> Result<OpenFile, Refusal> {
-        OpenFile::adopt(self.open_for(path, QUIET)?)
+        OpenFile::adopt(self.open_for(path, READ_FLAGS)?)
     }
 
     /// Returns the current metadata of a path below the folder. Its target may be outside of the folder, so the result
@@ -108,7 +76,7 @@ impl Folder {
     /// its target. Files that cannot be served are left out. Also returns whether there are further entries.
     pub(crate) fn list(&mut self, path: &[u8], most: usize) -> Result<(Vec<Entry>, bool), Refusal> {
         let mut entries = Vec::new();
-        let mut directory = Dir::new(self.open_for(path, QUIET)?)?;
+        let mut directory = Dir::new(self.open_for(path, READ_FLAGS)?)?;
         let more = loop {
             let Some(entry) = directory.read().transpose()? else {
                 break false;
@@ -138,6 +106,34 @@ impl Folder {
         Ok((entries, more))
     }
 
+    /// Reopens the folder if its path now leads elsewhere.
+    fn reopen_if_moved(&mut self) -> Result<(), Errno> {
+        if let Some(root) = &mut self.root {
+            let now = fs::stat(&self.path)?;
+            let known = fs::fstat(&*root)?;
+            if (now.st_dev, now.st_ino) != (known.st_dev, known.st_ino) {
+                *root = open_root(&self.path)?;
+            }
+            self.checked = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Checks `path` and returns the descriptor of the folder.
+    fn root_for(&mut self, path: &[u8]) -> Result<&OwnedFd, Refusal> {
+        beneath::check(path)?;
+        if self.checked.elapsed() >= CHECK_EVERY {
+            self.reopen_if_moved()?;
+        }
+        self.root.as_ref().ok_or(CLOSED)
+    }
+
+    fn open_for(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Refusal> {
+        self.root_for(path)?;
+        let root = self.root.as_ref().ok_or(CLOSED)?;
+        Ok(beneath::open(root.as_fd(), &self.path, path, flags)?)
+    }
+
     /// Returns the metadata of the target of a link in the directory `path`, unless the target is outside.
     fn link_target(&mut self, path: &[u8], name: &[u8]) -> Option<Metadata> {
         let mut full = path.to_vec();
@@ -145,7 +141,11 @@ impl Folder {
             full.push(b'/');
         }
         full.extend_from_slice(name);
-        let metadata = Metadata::of(self.open_for(&full, INSPECT).ok()?).ok()?;
+        let metadata = Metadata::of(self.open_for(&full, METADATA_FLAGS).ok()?).ok()?;
         matches!(metadata.kind, Kind::File | Kind::Directory).then_some(metadata)
     }
+}
+
+fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
+    fs::open(path, METADATA_FLAGS | OFlags::DIRECTORY, Mode::empty())
 }

@@ -27,13 +27,13 @@ use std::rc::Rc;
 
 /// The flags of every `open`: a fifo without a writer must not block, and a terminal must not become the controlling
 /// terminal.
-const QUIET: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+const READ_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// The flags of an `open` that is used only to get the metadata of a path.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const INSPECT: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+const METADATA_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-const INSPECT: OFlags = QUIET;
+const METADATA_FLAGS: OFlags = READ_FLAGS;
 
 /// The kind of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,11 +145,11 @@ impl OpenFile {
         if path.contains(&0) {
             return Err(Refusal::HAS_NUL);
         }
-        let opened = system::retry_on_intr(|| fs::open(path, QUIET, Mode::empty()));
+        let opened = system::retry_on_intr(|| fs::open(path, READ_FLAGS, Mode::empty()));
         Self::adopt(opened?)
     }
 
-    /// Takes ownership of a descriptor that was opened with [`QUIET`].
+    /// Takes ownership of a descriptor that was opened with [`READ_FLAGS`].
     fn adopt(file: OwnedFd) -> Result<OpenFile, Refusal> {
         let metadata = Metadata::from_status(&fs::fstat(&file)?);
         match metadata.kind {

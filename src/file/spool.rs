@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The most names that are tried after an existing one.
-const ATTEMPTS: u32 = 100;
+const MAX_ATTEMPTS: u32 = 100;
 
 /// The most bytes kept in memory.
-const SMALL: usize = 16 * 1024;
+const MAX_IN_MEMORY: usize = 16 * 1024;
 
 /// An open temporary file.
 pub(crate) struct Spool {
@@ -34,79 +34,16 @@ enum Content {
     Closed,
 }
 
-/// Returns a name in `dir` that is most likely unused.
-fn fresh_name(dir: &Path) -> PathBuf {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let time =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |passed| passed.subsec_nanos());
-    dir.join(format!(".lio-{}-{count}-{time:x}", std::process::id()))
-}
-
-/// Opens a file without a name, if the file system and `/proc` support that.
-#[cfg(target_os = "linux")]
-fn open_nameless(dir: &Path) -> Option<File> {
-    use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let file = fs::open(dir, flags, Mode::from_raw_mode(0o666)).ok()?.into();
-    // Linking the file needs that path.
-    std::fs::symlink_metadata(path_of_descriptor(&file)).ok()?;
-    Some(file)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_nameless(_dir: &Path) -> Option<File> {
-    None
-}
-
-/// Returns the path by which this process and its children reach an open file.
-fn path_of_descriptor(file: &File) -> PathBuf {
-    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
-}
-
-fn open_named(dir: &Path) -> io::Result<(File, PathBuf)> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(0o600);
-    for _ in 0..=ATTEMPTS {
-        let name = fresh_name(dir);
-        match options.open(&name) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            opened => return Ok((opened?, name)),
-        }
-    }
-    Err(Errno::EXIST.into())
-}
-
 impl Spool {
     /// Returns an empty file. On disk it will be in the file system of `dir`.
     pub(crate) fn new(dir: &Path) -> Self {
         Self { dir: dir.to_path_buf(), content: Content::Memory(Vec::new()), size: 0 }
     }
 
-    /// Returns the file on disk, which is created if necessary.
-    fn on_disk(&mut self) -> io::Result<&mut File> {
-        if let Content::Memory(memory) = &self.content {
-            let (mut file, name) = match open_nameless(&self.dir) {
-                Some(file) => (file, None),
-                None => {
-                    let (file, name) = open_named(&self.dir)?;
-                    (file, Some(name))
-                }
-            };
-            let written = file.write_all(memory);
-            self.content = Content::Disk(file, name);
-            written?;
-        }
-        match &mut self.content {
-            Content::Disk(file, _) => Ok(file),
-            Content::Memory(_) | Content::Closed => Err(Errno::BADF.into()),
-        }
-    }
-
     /// Appends all of `bytes`. Blocks as file operations do.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.content {
-            Content::Memory(memory) if memory.len() + bytes.len() <= SMALL => {
+            Content::Memory(memory) if memory.len() + bytes.len() <= MAX_IN_MEMORY => {
                 memory.extend_from_slice(bytes);
             }
             _ => self.on_disk()?.write_all(bytes)?,
@@ -177,12 +114,75 @@ impl Spool {
             let _ = fs::unlink(name);
         }
     }
+
+    /// Returns the file on disk, which is created if necessary.
+    fn on_disk(&mut self) -> io::Result<&mut File> {
+        if let Content::Memory(memory) = &self.content {
+            let (mut file, name) = match open_nameless(&self.dir) {
+                Some(file) => (file, None),
+                None => {
+                    let (file, name) = open_named(&self.dir)?;
+                    (file, Some(name))
+                }
+            };
+            let written = file.write_all(memory);
+            self.content = Content::Disk(file, name);
+            written?;
+        }
+        match &mut self.content {
+            Content::Disk(file, _) => Ok(file),
+            Content::Memory(_) | Content::Closed => Err(Errno::BADF.into()),
+        }
+    }
 }
 
 impl Drop for Spool {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Returns a name in `dir` that is most likely unused.
+fn fresh_name(dir: &Path) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let time =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |passed| passed.subsec_nanos());
+    dir.join(format!(".lio-{}-{count}-{time:x}", std::process::id()))
+}
+
+/// Opens a file without a name, if the file system and `/proc` support that.
+#[cfg(target_os = "linux")]
+fn open_nameless(dir: &Path) -> Option<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = fs::open(dir, flags, Mode::from_raw_mode(0o666)).ok()?.into();
+    // Linking the file needs that path.
+    std::fs::symlink_metadata(path_of_descriptor(&file)).ok()?;
+    Some(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_nameless(_dir: &Path) -> Option<File> {
+    None
+}
+
+/// Returns the path by which this process and its children reach an open file.
+fn path_of_descriptor(file: &File) -> PathBuf {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
+}
+
+fn open_named(dir: &Path) -> io::Result<(File, PathBuf)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    for _ in 0..=MAX_ATTEMPTS {
+        let name = fresh_name(dir);
+        match options.open(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return Ok((opened?, name)),
+        }
+    }
+    Err(Errno::EXIST.into())
 }
 
 #[cfg(test)]
@@ -237,7 +237,7 @@ mod tests {
     fn small_content_stays_in_memory_and_larger_content_is_written_to_a_file() {
         let dir = folder("small");
         let mut spool = Spool::new(&dir);
-        let mut all = vec![b'a'; SMALL];
+        let mut all = vec![b'a'; MAX_IN_MEMORY];
         spool.write(&all).expect("write");
         assert!(matches!(spool.content, Content::Memory(_)));
         spool.write(b"b").expect("write");

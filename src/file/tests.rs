@@ -2,7 +2,7 @@
 
 use super::beneath;
 use super::folder::Folder;
-use super::{Kind, Metadata, OpenFile, QUIET, Refusal};
+use super::{Kind, Metadata, OpenFile, READ_FLAGS, Refusal};
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
@@ -104,7 +104,7 @@ fn paths_are_checked_without_the_kernels_help() {
     for (path, expected) in PATHS {
         let checked = beneath::check(path.as_bytes());
         let opened =
-            checked.and_then(|()| beneath::by_name(&site.root(), path.as_bytes(), QUIET).map_err(Refusal::from));
+            checked.and_then(|()| beneath::by_name(&site.root(), path.as_bytes(), READ_FLAGS).map_err(Refusal::from));
         let got = opened.map(|file| Metadata::of(file).unwrap().size).map_err(code);
         assert_eq!(got, *expected, "{path:?}");
     }

@@ -4,7 +4,8 @@ use crate::lua::{
     Call, Either, Failure, Fault, Function, FunctionTable, Maybe, Module, New, Nil, Object, Value, failed, functions,
 };
 use crate::socket::address;
-use crate::socket::resolve::{self, Resolver};
+use crate::socket::resolve::Resolver;
+use crate::socket::stale_file;
 use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -51,7 +52,7 @@ fn is_numeric(call: &mut Call<'_>) -> Result<Maybe<(String, &'static str)>, Faul
 /// `resolver.is_stale(path)`: returns whether the file of a unix socket was left by a process that has ended.
 fn is_stale(call: &mut Call<'_>) -> Result<bool, Fault> {
     let path = Path::new(OsStr::from_bytes(call.bytes(1)?));
-    Ok(resolve::is_stale(path).unwrap_or(false))
+    Ok(stale_file::is_stale(path).unwrap_or(false))
 }
 
 /// Opens `lio.resolver`.

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
 
 /// The most bytes in the path of a unix socket.
-const LONGEST: usize = 107;
+const MAX_UNIX_PATH: usize = 107;
 
 /// The reason why there is no address.
 pub(crate) enum Refusal {
@@ -30,18 +30,6 @@ pub(crate) fn parse_ip(text: &str, port: u16) -> Option<SocketAddr> {
         Err(_) => interface_index(scope)?,
     };
     Some(SocketAddrV6::new(address, port, 0, scope).into())
-}
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn interface_index(name: &str) -> Option<u32> {
-    let any = socket2::Socket::new(Domain::UNIX, socket2::Type::DGRAM, None).ok()?;
-    rustix::net::netdevice::name_to_index(any, name).ok()
-}
-
-/// Other systems identify an interface only by its number.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn interface_index(_: &str) -> Option<u32> {
-    None
 }
 
 /// Parses the numeric address `text`, which must be of `domain`.
@@ -73,7 +61,7 @@ pub(crate) fn look_up(host: &str, port: u16, domain: Option<Domain>) -> Result<S
 pub(crate) fn unix(path: &[u8]) -> Result<SockAddr, Refusal> {
     let (message, code) = match path {
         [] => ("the unix path is empty", "EINVAL"),
-        _ if path.len() > LONGEST => ("the unix path is longer than 107 bytes", "too long"),
+        _ if path.len() > MAX_UNIX_PATH => ("the unix path is longer than 107 bytes", "too long"),
         [first, ..] if *first != 0 && path.contains(&0) => ("the unix path contains a NUL", "EINVAL"),
         _ => return SockAddr::unix(OsStr::from_bytes(path)).map_err(|error| Refusal::System("endpoint", error)),
     };
@@ -157,4 +145,16 @@ pub(crate) fn text(address: &SockAddr) -> Vec<u8> {
             name
         }
     }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn interface_index(name: &str) -> Option<u32> {
+    let any = socket2::Socket::new(Domain::UNIX, socket2::Type::DGRAM, None).ok()?;
+    rustix::net::netdevice::name_to_index(any, name).ok()
+}
+
+/// Other systems identify an interface only by its number.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn interface_index(_: &str) -> Option<u32> {
+    None
 }

@@ -43,17 +43,17 @@ pub(crate) fn inherited() -> &'static [Inherited] {
     })
 }
 
-/// Makes an inherited descriptor close-on-exec. Returns whether it is a socket.
-fn keep(descriptor: BorrowedFd<'_>) -> bool {
-    let kept = fcntl_getfd(descriptor).and_then(|flags| fcntl_setfd(descriptor, flags | FdFlags::CLOEXEC));
-    let is_socket = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode).is_socket();
-    kept.is_ok() && fstat(descriptor).is_ok_and(is_socket)
-}
-
 impl Inherited {
     /// Returns a new descriptor of the same socket.
     pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
         let copy = adopt::borrowed(self.number, |fd| fcntl_dupfd_cloexec(fd, FIRST))?;
         Ok(copy?)
     }
+}
+
+/// Makes an inherited descriptor close-on-exec. Returns whether it is a socket.
+fn keep(descriptor: BorrowedFd<'_>) -> bool {
+    let kept = fcntl_getfd(descriptor).and_then(|flags| fcntl_setfd(descriptor, flags | FdFlags::CLOEXEC));
+    let is_socket = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode).is_socket();
+    kept.is_ok() && fstat(descriptor).is_ok_and(is_socket)
 }

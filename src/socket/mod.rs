@@ -4,7 +4,7 @@
 //! |---|---|
 //! | this file | the socket: created, connected, accepted, closed, given away |
 //! | `protocol` | protocols, and the phases of a socket |
-//! | `transfer` | sending and receiving |
+//! | `send_receive` | sending and receiving |
 //! | `table` | the sockets of one VM by their descriptors |
 //! | [`address`] | addresses |
 //! | [`option`] | options by name |
@@ -13,6 +13,7 @@
 //! | `sendfile` | files sent by the kernel |
 //! | [`outlet`] | connections to which other VMs write |
 //! | [`resolve`] | names resolved on other threads |
+//! | [`stale_file`] | files of unix sockets that no socket uses |
 
 pub(crate) mod address;
 pub(crate) mod inherit;
@@ -20,9 +21,10 @@ pub(crate) mod option;
 pub(crate) mod outlet;
 mod protocol;
 pub(crate) mod resolve;
+mod send_receive;
 mod sendfile;
+pub(crate) mod stale_file;
 mod table;
-mod transfer;
 pub(crate) mod twin;
 
 pub(crate) use protocol::{Phase, Protocol};
@@ -37,21 +39,21 @@ use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
-/// The result of a successful transfer.
+/// The result of a call that does not wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Moved<T> {
-    /// The part that was done.
+pub(crate) enum Attempt<T> {
+    /// It was done; the value is its result.
     Done(T),
     /// It would block.
     WouldBlock,
 }
 
-impl<T> Moved<T> {
-    /// Applies `f` to the part that was done.
-    pub(crate) fn map<R>(self, f: impl FnOnce(T) -> R) -> Moved<R> {
+impl<T> Attempt<T> {
+    /// Applies `f` to the result of a call that was done.
+    pub(crate) fn map<R>(self, f: impl FnOnce(T) -> R) -> Attempt<R> {
         match self {
-            Moved::Done(value) => Moved::Done(f(value)),
-            Moved::WouldBlock => Moved::WouldBlock,
+            Attempt::Done(value) => Attempt::Done(f(value)),
+            Attempt::WouldBlock => Attempt::WouldBlock,
         }
     }
 }
@@ -93,13 +95,6 @@ impl Socket {
         Self::of_number(number, owns, protocol, phase, table)
     }
 
-    fn of_number(number: RawFd, owns: bool, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> io::Result<Socket> {
-        let fd = if owns { Fd::Own(adopt::owned(number)?.into()) } else { adopt::lent(number)? };
-        let mut socket = Self::of(fd, protocol, phase, table);
-        socket.enter_table();
-        Ok(socket)
-    }
-
     /// Creates a socket object for a descriptor of the caller, which is closed if it is not a socket.
     pub(crate) fn from_own(descriptor: OwnedFd, table: &Rc<Table>) -> io::Result<Socket> {
         let inner = socket2::Socket::from(descriptor);
@@ -111,17 +106,6 @@ impl Socket {
     /// because other code reads and writes it.
     pub(crate) fn from_other(number: RawFd, owns: bool, table: &Rc<Table>) -> io::Result<Socket> {
         Self::of_number(number, owns, Protocol::None, Phase::Open, table)
-    }
-
-    #[inline]
-    fn of(fd: Fd, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> Socket {
-        // The kind decides how a selector treats it.
-        let kind = match protocol {
-            Protocol::Tcp | Protocol::Tcp6 => Kind::Tcp,
-            Protocol::None => Kind::Foreign,
-            _ => Kind::Other,
-        };
-        Socket { source: Some(Source::new(fd, kind)), protocol, phase, table: table.clone(), outlet: None }
     }
 
     /// Returns a closed socket of the same protocol.
@@ -156,19 +140,9 @@ impl Socket {
         self.number()
     }
 
-    fn enter_table(&mut self) {
-        if let Some(source) = &self.source {
-            self.table.insert(source);
-        }
-    }
-
     /// The source that selectors register; `None` once closed.
     pub(crate) fn source(&self) -> Option<&Rc<Source>> {
         self.source.as_ref()
-    }
-
-    fn open(&self) -> io::Result<&Rc<Source>> {
-        self.source().ok_or_else(|| Errno::BADF.into())
     }
 
     /// Whether a read may return data, according to the selectors.
@@ -194,7 +168,7 @@ impl Socket {
     }
 
     /// connect(2). `WouldBlock`: the connection is in progress; an event for writing reports its end.
-    pub(crate) fn connect(&mut self, address: &SockAddr) -> io::Result<Moved<()>> {
+    pub(crate) fn connect(&mut self, address: &SockAddr) -> io::Result<Attempt<()>> {
         let source = self.open()?;
         let phase = loop {
             let Err(error) = source.connect(address) else {
@@ -206,11 +180,11 @@ impl Socket {
                 _ => return Err(error),
             }
         };
-        source.restarted();
+        source.clear_readiness();
         self.phase = phase;
         Ok(match phase {
-            Phase::Connected => Moved::Done(()),
-            _ => Moved::WouldBlock,
+            Phase::Connected => Attempt::Done(()),
+            _ => Attempt::WouldBlock,
         })
     }
 
@@ -229,24 +203,24 @@ impl Socket {
     pub(crate) fn listen(&mut self, backlog: i32) -> io::Result<()> {
         let source = self.open()?;
         source.listen(backlog)?;
-        source.restarted();
+        source.clear_readiness();
         self.phase = Phase::Listening;
         Ok(())
     }
 
     /// accept(2). Connections that were aborted in the backlog are skipped.
-    pub(crate) fn accept(&self) -> io::Result<Moved<Socket>> {
+    pub(crate) fn accept(&self) -> io::Result<Attempt<Socket>> {
         let listener = self.open()?;
         loop {
             match accept_quick(listener) {
                 Ok(inner) => {
                     let (fd, table) = (Fd::Own(inner), &self.table);
                     let socket = Self::of(fd, self.protocol, Phase::Connected, table);
-                    return Ok(Moved::Done(socket));
+                    return Ok(Attempt::Done(socket));
                 }
                 Err(Errno::AGAIN) => {
                     listener.read_blocked();
-                    return Ok(Moved::WouldBlock);
+                    return Ok(Attempt::WouldBlock);
                 }
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
                 Err(error) => return Err(error.into()),
@@ -310,6 +284,34 @@ impl Socket {
     /// Takes back the result of [`take_parts`](Self::take_parts).
     pub(crate) fn restore(&mut self, parts: Parts) {
         *self = Self::from_parts(parts, &self.table);
+    }
+
+    fn of_number(number: RawFd, owns: bool, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> io::Result<Socket> {
+        let fd = if owns { Fd::Own(adopt::owned(number)?.into()) } else { adopt::lent(number)? };
+        let mut socket = Self::of(fd, protocol, phase, table);
+        socket.enter_table();
+        Ok(socket)
+    }
+
+    #[inline]
+    fn of(fd: Fd, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> Socket {
+        // The kind decides how a selector treats it.
+        let kind = match protocol {
+            Protocol::Tcp | Protocol::Tcp6 => Kind::Tcp,
+            Protocol::None => Kind::Foreign,
+            _ => Kind::Other,
+        };
+        Socket { source: Some(Source::new(fd, kind)), protocol, phase, table: table.clone(), outlet: None }
+    }
+
+    fn enter_table(&mut self) {
+        if let Some(source) = &self.source {
+            self.table.insert(source);
+        }
+    }
+
+    fn open(&self) -> io::Result<&Rc<Source>> {
+        self.source().ok_or_else(|| Errno::BADF.into())
     }
 
     fn take_source(&mut self) -> Option<Rc<Source>> {

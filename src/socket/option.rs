@@ -73,10 +73,6 @@ impl Name {
     }
 }
 
-fn seconds(value: Value) -> io::Result<Duration> {
-    Ok(Duration::from_secs(u64::from(value.number()?)))
-}
-
 /// Sets an option. Times are in whole seconds; a linger of `false` turns it off.
 pub(crate) fn set(socket: &Socket, name: Name, value: Value) -> io::Result<()> {
     let raw = socket.raw()?;
@@ -136,4 +132,8 @@ pub(crate) fn get(socket: &Socket, name: Name) -> io::Result<Value> {
         Name::KeepInterval => span(raw.tcp_keepalive_interval()?),
         Name::KeepCount => number(raw.tcp_keepalive_retries()?),
     })
+}
+
+fn seconds(value: Value) -> io::Result<Duration> {
+    Ok(Duration::from_secs(u64::from(value.number()?)))
 }

@@ -32,10 +32,6 @@ static OUTLETS: LazyLock<Mutex<Outlets>> = LazyLock::new(|| {
     Mutex::new(Outlets { last: first << 16 >> 1, open: FxHashMap::default() })
 });
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Drop for OwnedOutlet {
     fn drop(&mut self) {
         lock(&OUTLETS).open.remove(&self.number);
@@ -88,10 +84,14 @@ impl Outlet {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::{Moved, Socket, Table};
+    use crate::socket::{Attempt, Socket, Table};
     use std::rc::Rc;
 
     fn pair() -> (Socket, Socket) {
@@ -100,8 +100,8 @@ mod tests {
 
     fn received(socket: &Socket) -> usize {
         match socket.receive_into(&mut [0; 256]).unwrap() {
-            Moved::Done(count) => count,
-            Moved::WouldBlock => panic!("no data"),
+            Attempt::Done(count) => count,
+            Attempt::WouldBlock => panic!("no data"),
         }
     }
 

@@ -1,34 +1,30 @@
-//! Names resolved on other threads, because getaddrinfo(3) blocks; and stale files of unix sockets.
+//! Names resolved on other threads, because getaddrinfo(3) blocks.
 //!
-//! Each query is one job for a small set of threads, which run only while there are jobs. Answers are queued, and wake
+//! A small set of threads takes the queries one by one, and runs only while there are any. Answers are queued, and wake
 //! the selector. The threads own nothing of the VM; if it ends first, they finish on their own.
 
 use crate::event::Waker;
-use rustix::io::Errno;
-use socket2::SockAddr;
 use std::collections::VecDeque;
-use std::fs;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most queries that run at the same time.
-const THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 
 /// The number of a query, and its result: the addresses in the order of getaddrinfo, or a message.
 pub(crate) type Answer = (i64, Result<Vec<SocketAddr>, String>);
 
+/// The queries that wait for a thread, the answers that were not taken yet, and the number of threads.
 #[derive(Default)]
-struct Work {
-    jobs: VecDeque<(i64, String)>,
+struct Queries {
+    waiting: VecDeque<(i64, String)>,
     answers: VecDeque<Answer>,
     threads: usize,
 }
 
 struct Shared {
-    work: Mutex<Work>,
+    queries: Mutex<Queries>,
     waker: Arc<Waker>,
 }
 
@@ -41,8 +37,8 @@ pub(crate) struct Resolver {
 impl Resolver {
     /// Creates a resolver whose answers wake the selector of `waker`.
     pub(crate) fn new(waker: Arc<Waker>) -> Resolver {
-        let work = Mutex::default();
-        Resolver { shared: Arc::new(Shared { work, waker }), last: 0 }
+        let queries = Mutex::default();
+        Resolver { shared: Arc::new(Shared { queries, waker }), last: 0 }
     }
 
     /// Starts a query for the addresses of a name. Returns the number of the query.
@@ -51,15 +47,15 @@ impl Resolver {
     /// No thread can be started.
     pub(crate) fn query(&mut self, name: &str) -> io::Result<i64> {
         self.last += 1;
-        let mut work = self.shared.work();
-        work.jobs.push_back((self.last, name.to_owned()));
-        if work.threads < THREADS {
+        let mut queries = self.shared.queries();
+        queries.waiting.push_back((self.last, name.to_owned()));
+        if queries.threads < MAX_THREADS {
             let shared = self.shared.clone();
             let thread = std::thread::Builder::new().name("lio-resolve".into());
             match thread.spawn(move || shared.answer_all()) {
-                Ok(_) => work.threads += 1,
-                Err(error) if work.threads == 0 => {
-                    work.jobs.pop_back();
+                Ok(_) => queries.threads += 1,
+                Err(error) if queries.threads == 0 => {
+                    queries.waiting.pop_back();
                     return Err(error);
                 }
                 Err(_) => {}
@@ -70,26 +66,26 @@ impl Resolver {
 
     /// Returns the next answer, if there is one.
     pub(crate) fn answer(&self) -> Option<Answer> {
-        self.shared.work().answers.pop_front()
+        self.shared.queries().answers.pop_front()
     }
 }
 
 impl Shared {
-    fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queries(&self) -> MutexGuard<'_, Queries> {
+        self.queries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The main function of a thread: it answers queries until there are none.
     fn answer_all(&self) {
         loop {
-            let mut work = self.work();
-            let Some((id, name)) = work.jobs.pop_front() else {
-                work.threads -= 1;
+            let mut queries = self.queries();
+            let Some((id, name)) = queries.waiting.pop_front() else {
+                queries.threads -= 1;
                 return;
             };
-            drop(work);
+            drop(queries);
             let found = look_up(&name);
-            self.work().answers.push_back((id, found));
+            self.queries().answers.push_back((id, found));
             // If the selector was dropped, the answer is not needed.
             let _ = self.waker.wake();
         }
@@ -105,27 +101,4 @@ fn look_up(name: &str) -> Result<Vec<SocketAddr>, String> {
         }
     }
     if list.is_empty() { Err("the name has no address".into()) } else { Ok(list) }
-}
-
-/// Whether `path` is the file of a unix socket (not a link to one) that no socket uses. A listener does not notice the
-/// check: a datagram socket tries to connect to it, which fails because of its type.
-pub(crate) fn is_stale(path: &Path) -> io::Result<bool> {
-    if !fs::symlink_metadata(path)?.file_type().is_socket() {
-        return Ok(false);
-    }
-    let probe = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::DGRAM, None)?;
-    probe.set_nonblocking(true)?;
-    let asked = probe.connect(&SockAddr::unix(path)?);
-    let errno = asked.err().and_then(|error| Errno::from_io_error(&error));
-    Ok(errno == Some(Errno::CONNREFUSED))
-}
-
-/// Removes the file of a unix socket that no socket uses. Returns false if `address` is not such a file.
-pub(crate) fn remove_stale(address: &SockAddr) -> io::Result<bool> {
-    let Some(path) = address.as_pathname() else { return Ok(false) };
-    if !is_stale(path).unwrap_or(false) {
-        return Ok(false);
-    }
-    fs::remove_file(path)?;
-    Ok(true)
 }

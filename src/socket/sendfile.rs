@@ -2,19 +2,19 @@
 
 #![allow(unsafe_code)]
 
-use super::{Moved, Socket};
+use super::{Attempt, Socket};
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, pread, retry_on_intr};
 use std::io;
 use std::os::fd::BorrowedFd;
 
 /// The most bytes copied at once.
-const COPIED: usize = 64 * 1024;
+const MAX_COPY: usize = 64 * 1024;
 
 impl Socket {
     /// Sends `count` bytes of a regular file from `offset` on. Returns the number of bytes sent, 0 at the end of the
     /// file.
-    pub(crate) fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
+    pub(crate) fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
         match self.send_by_kernel(file, offset, count) {
             // The kernel cannot do it with this file, or not at all.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOTSOCK) => {
@@ -26,10 +26,10 @@ impl Socket {
 
     /// Like [`Socket::send_file`], with a read and a send. Bytes that the socket does not accept are read again by the
     /// next call.
-    pub(super) fn send_copied(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
-        let mut buffer: Vec<u8> = Vec::with_capacity(count.min(COPIED));
+    pub(super) fn send_copied(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
+        let mut buffer: Vec<u8> = Vec::with_capacity(count.min(MAX_COPY));
         if retry_on_intr(|| pread(file, spare_capacity(&mut buffer), offset))? == 0 {
-            return Ok(Moved::Done(0));
+            return Ok(Attempt::Done(0));
         }
         self.send(&buffer[..buffer.len().min(count)])
     }
@@ -97,7 +97,7 @@ mod tests {
 
     fn received(socket: &Socket, count: usize) -> Vec<u8> {
         let mut room = vec![0; count];
-        let Ok(Moved::Done(got)) = socket.receive_into(&mut room) else { return Vec::new() };
+        let Ok(Attempt::Done(got)) = socket.receive_into(&mut room) else { return Vec::new() };
         room.truncate(got);
         room
     }
@@ -108,12 +108,12 @@ mod tests {
         let content: Vec<u8> = (0..5000u32).map(|byte| byte as u8).collect();
         let file = file(&content);
         let sent = left.send_copied(file.as_fd(), 100, 400).unwrap();
-        assert!(matches!(sent, Moved::Done(400)));
+        assert!(matches!(sent, Attempt::Done(400)));
         assert_eq!(received(&right, 1000), &content[100..500]);
         let sent = left.send_copied(file.as_fd(), 4900, 400).unwrap();
-        assert!(matches!(sent, Moved::Done(100)));
+        assert!(matches!(sent, Attempt::Done(100)));
         let end = left.send_copied(file.as_fd(), 5000, 400).unwrap();
-        assert!(matches!(end, Moved::Done(0)));
+        assert!(matches!(end, Attempt::Done(0)));
     }
 
     /// A transfer once ended the process if the peer had received a part of it before it closed.

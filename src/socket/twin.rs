@@ -9,17 +9,6 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 
-/// Returns a number that no other socket has as long as the system runs; an error if the system has no such number.
-fn identity_of(socket: impl AsFd) -> io::Result<u64> {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    return Ok(rustix::net::sockopt::socket_cookie(socket)?);
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    {
-        let _ = socket;
-        Err(io::ErrorKind::Unsupported.into())
-    }
-}
-
 /// Returns the identity of the socket with this descriptor.
 pub(crate) fn identity(number: RawFd) -> io::Result<u64> {
     adopt::borrowed(number, |socket| identity_of(socket))?
@@ -29,4 +18,15 @@ pub(crate) fn identity(number: RawFd) -> io::Result<u64> {
 pub(crate) fn open(number: RawFd, wanted: u64) -> io::Result<OwnedFd> {
     let copy = adopt::borrowed(number, |socket| socket.try_clone_to_owned())??;
     if identity_of(&copy)? == wanted { Ok(copy) } else { Err(Errno::NOTSOCK.into()) }
+}
+
+/// Returns a number that no other socket has as long as the system runs; an error if the system has no such number.
+fn identity_of(socket: impl AsFd) -> io::Result<u64> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    return Ok(rustix::net::sockopt::socket_cookie(socket)?);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        let _ = socket;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }

@@ -2,7 +2,7 @@
 //! buffer.
 
 use super::Stream;
-use crate::socket::Moved;
+use crate::socket::Attempt;
 use bytes::Bytes;
 
 /// The result of a message for one of the streams.
@@ -28,14 +28,14 @@ impl Stream {
         }
         let queued = self.queued();
         let weight = self.output.as_ref().map_or(0, |queue| queue.weight());
-        if self.turns.writes || queued > 0 && weight.saturating_add(data.len()) > most {
+        if self.turns.is_writing || queued > 0 && weight.saturating_add(data.len()) > most {
             return Delivery::Full;
         }
         let mut sent = 0;
         if queued == 0 {
             match self.socket.send(data) {
-                Ok(Moved::Done(count)) => sent = count,
-                Ok(Moved::WouldBlock) => {}
+                Ok(Attempt::Done(count)) => sent = count,
+                Ok(Attempt::WouldBlock) => {}
                 Err(_) => {
                     self.send_failed = true;
                     return Delivery::Closed;

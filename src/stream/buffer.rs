@@ -8,9 +8,9 @@ pub(crate) const SIZE: usize = 16 * 1024;
 /// all available data was read.
 const WIDE: usize = 64 * 1024 + 512;
 /// A larger buffer is freed and not pooled.
-const LARGEST: usize = 4 * SIZE;
+const MAX_POOLED: usize = 4 * SIZE;
 /// The most free buffers in a pool.
-const SPARE: usize = 64;
+const MAX_FREE: usize = 64;
 
 /// The memory of a buffer.
 #[derive(Default)]
@@ -43,8 +43,8 @@ pub(crate) struct Buffer {
     start: usize,
     /// The number of bytes before `start` that are lent, see [`Buffer::lend`].
     lent: usize,
-    /// The number of lent bytes that are the result; the others are a delimiter after it.
-    handed: usize,
+    /// The number of lent bytes that the borrower gets; the others are a delimiter after it.
+    lent_length: usize,
 }
 
 impl Buffer {
@@ -73,28 +73,21 @@ impl Buffer {
         self.move_front(0);
     }
 
-    /// Sets the start of the bytes, and ends a loan.
-    #[inline]
-    fn move_front(&mut self, start: usize) {
-        self.start = start;
-        self.lent = 0;
-    }
-
-    /// Consumes `count` bytes and lends the first `handed` of them. All stay in memory until the buffer is used for
+    /// Consumes `consume` bytes and lends the first `length` of them. All stay in memory until the buffer is used for
     /// anything else.
     #[inline]
-    pub(super) fn lend(&mut self, handed: usize, count: usize) {
-        let lent = count.min(self.bytes().len());
+    pub(super) fn lend(&mut self, length: usize, consume: usize) {
+        let lent = consume.min(self.bytes().len());
         self.move_front(self.start + lent);
         self.lent = lent;
-        self.handed = handed.min(lent);
+        self.lent_length = length.min(lent);
     }
 
     /// The lent bytes.
     #[inline]
     pub(super) fn lent(&self) -> &[u8] {
         let from = self.start - self.lent;
-        &self.memory.data[from..from + self.handed.min(self.lent)]
+        &self.memory.data[from..from + self.lent_length.min(self.lent)]
     }
 
     /// Whether lent bytes are still in memory, and the loan was not ended.
@@ -148,6 +141,13 @@ impl Buffer {
         read(&mut self.memory.data)
     }
 
+    /// Sets the start of the bytes, and ends a loan.
+    #[inline]
+    fn move_front(&mut self, start: usize) {
+        self.start = start;
+        self.lent = 0;
+    }
+
     #[cold]
     fn make_room(&mut self, want: usize, pool: &Pool) {
         let data = &mut self.memory.data;
@@ -166,6 +166,12 @@ impl Buffer {
             self.move_front(0);
         }
     }
+}
+
+/// Returns the size of the next read of data with `total` bytes, of which `received` have arrived. It grows with them,
+/// so that only received data costs memory, whatever total is announced.
+pub(crate) fn next_read(total: usize, received: usize) -> usize {
+    (total - received).min(received.max(SIZE))
 }
 
 /// The free buffers of one VM. Invariant: there is at most one wide buffer. It belongs to the pool, to a stream that
@@ -213,9 +219,9 @@ impl Pool {
             self.wide.set(Wide::Free(data));
             return;
         }
-        if (SIZE..=LARGEST).contains(&data.capacity()) {
+        if (SIZE..=MAX_POOLED).contains(&data.capacity()) {
             let mut free = self.free.borrow_mut();
-            if free.len() < SPARE {
+            if free.len() < MAX_FREE {
                 data.clear();
                 free.push(data);
             }
@@ -279,12 +285,12 @@ mod tests {
         pool.put(first.into());
         let again = pool.take();
         assert_eq!(again.as_ptr(), address);
-        pool.put(Vec::with_capacity(LARGEST + 1).into());
+        pool.put(Vec::with_capacity(MAX_POOLED + 1).into());
         assert!(pool.free.borrow().is_empty());
-        for _ in 0..SPARE + 10 {
+        for _ in 0..MAX_FREE + 10 {
             pool.put(Vec::with_capacity(SIZE).into());
         }
-        assert_eq!(pool.free.borrow().len(), SPARE);
+        assert_eq!(pool.free.borrow().len(), MAX_FREE);
     }
 
     #[test]

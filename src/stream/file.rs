@@ -1,9 +1,9 @@
 //! Files on a stream: the queue is sent first, then the kernel sends the file, one turn at a time.
 
-use super::queue::{Sent, TURN};
-use super::{Stream, buffer::SIZE};
+use super::queue::{FILE_BUDGET, Sent};
+use super::{Stream, next_read};
 use crate::file::read_at;
-use crate::socket::Moved;
+use crate::socket::Attempt;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -14,7 +14,7 @@ impl Stream {
         &mut self, file: BorrowedFd<'_>, offset: u64, length: u64, sent: &mut u64,
     ) -> io::Result<Sent> {
         if *sent == 0 && !self.begin_message()? {
-            return Ok(Sent::Turn);
+            return Ok(Sent::BudgetSpent);
         }
         if let Some(queue) = &mut self.output {
             match queue.send_all(&mut self.socket, &[], &mut 0, &mut self.written, *sent < length)? {
@@ -22,7 +22,7 @@ impl Stream {
                 _ => return self.continue_later(),
             }
         }
-        let until = length.min(sent.saturating_add(TURN));
+        let until = length.min(sent.saturating_add(FILE_BUDGET));
         loop {
             if *sent >= length {
                 self.end_message(0);
@@ -32,11 +32,11 @@ impl Stream {
                 return self.continue_later();
             }
             let want = (until - *sent) as usize;
-            let Moved::Done(count) = self.socket.send_file(file, offset + *sent, want)? else {
+            let Attempt::Done(count) = self.socket.send_file(file, offset + *sent, want)? else {
                 return self.continue_later();
             };
             if count == 0 {
-                return Ok(Sent::Short);
+                return Ok(Sent::FileTooShort);
             }
             *sent += count as u64;
             self.written += count as u64;
@@ -46,10 +46,6 @@ impl Stream {
         }
     }
 
-    fn continue_later(&mut self) -> io::Result<Sent> {
-        self.write_later().map(|_| Sent::Turn)
-    }
-
     /// Appends `length` bytes of the file from `offset` to the queue. Returns false, with nothing appended, if the file
     /// has fewer.
     pub(crate) fn queue_file(&mut self, file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<bool> {
@@ -57,9 +53,7 @@ impl Stream {
             let begin = out.len();
             let mut got = 0;
             while got < length {
-                // Only bytes that the file has cost memory.
-                let want = (length - got).min(got.max(SIZE));
-                match read_at(file, out, want, offset + got as u64) {
+                match read_at(file, out, next_read(length, got), offset + got as u64) {
                     Ok(count @ 1..) => got += count,
                     ended => {
                         out.truncate(begin);
@@ -69,5 +63,9 @@ impl Stream {
             }
             Ok(true)
         })
+    }
+
+    fn continue_later(&mut self) -> io::Result<Sent> {
+        self.write_later().map(|_| Sent::BudgetSpent)
     }
 }

@@ -5,7 +5,7 @@
 //! | `buffer` | the read buffer, and the pool of free buffers |
 //! | `receive` | the forms of `recv` |
 //! | [`turns`] | the turns of tasks to read and to write |
-//! | `transfer` | streams that are sent to another VM |
+//! | `parcel` | streams that are sent to another VM |
 //! | [`file`] | files, sent by the kernel |
 //! | [`broadcast`] | messages to many streams |
 //! | [`queue`] | the output queue: bytes, shared bytes, ranges of files |
@@ -16,20 +16,20 @@
 pub(crate) mod broadcast;
 mod buffer;
 pub(crate) mod file;
+mod parcel;
 pub(crate) mod queue;
 mod receive;
 #[cfg(test)]
 mod tests;
-mod transfer;
 pub(crate) mod turns;
 
-pub(crate) use buffer::{Buffer, Pool};
+pub(crate) use buffer::{Buffer, Pool, next_read};
 pub(crate) use receive::{Received, RecvForm};
 pub(crate) use turns::Turns;
 
 use self::queue::{Queue, Sent};
 use crate::event::{READ, WRITE};
-use crate::socket::{Moved, Socket};
+use crate::socket::{Attempt, Socket};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
@@ -45,10 +45,10 @@ pub(crate) enum Filled {
     WouldBlock,
 }
 
-/// The number of reads, or of [`QUANTUM`]s sent, without a wait in between. Then other tasks run.
-const BURST: u32 = 32;
-/// The number of sent bytes that count as one more message.
-const QUANTUM: usize = buffer::SIZE;
+/// The number of reads, or of messages sent, without a wait in between. Then other tasks run.
+const TURN_BUDGET: u32 = 32;
+/// This number of sent bytes counts as one more message.
+const BYTES_PER_MESSAGE: usize = buffer::SIZE;
 
 /// One connection.
 pub(crate) struct Stream {
@@ -59,11 +59,11 @@ pub(crate) struct Stream {
     pool: Rc<Pool>,
     ended: bool,
     /// No read was tried yet, so it is unknown whether data is available.
-    fresh: bool,
-    /// The number of buffered bytes that were searched for `sought`.
+    untried: bool,
+    /// The number of buffered bytes that were searched for `last_delimiter`.
     searched: usize,
     /// The delimiter of the last unsuccessful search.
-    sought: Vec<u8>,
+    last_delimiter: Vec<u8>,
     /// The number of reads since the last one that would block.
     reads: u32,
     /// The number of messages sent since the stream last had to wait. Long messages count several times.
@@ -85,9 +85,9 @@ impl Stream {
             output: None,
             pool: pool.clone(),
             ended: false,
-            fresh: true,
+            untried: true,
             searched: 0,
-            sought: Vec::new(),
+            last_delimiter: Vec::new(),
             reads: 0,
             messages: 0,
             parcel: 0,
@@ -118,8 +118,8 @@ impl Stream {
     }
 
     /// Whether the peer has closed its sending side or the connection has failed, according to the selector.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_closed() || self.ended || self.socket.source().is_some_and(|source| source.peer_is_over())
+    pub(crate) fn end_was_reported(&self) -> bool {
+        self.is_closed() || self.ended || self.socket.source().is_some_and(|source| source.end_was_reported())
     }
 
     /// The bytes that were read from the peer and not consumed yet.
@@ -136,12 +136,26 @@ impl Stream {
         }
     }
 
-    /// Removes the first `count` buffered bytes and lends the first `handed` of them: they stay in memory until
-    /// [`Stream::handed_over`], or until the stream is used for anything else.
-    #[inline]
-    pub(crate) fn lend(&mut self, handed: usize, count: usize) {
+    /// Puts bytes before the buffered ones, so that they are received next.
+    pub(crate) fn unread(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
         self.searched = 0;
-        self.input.lend(handed, count);
+        let mut data = Vec::with_capacity(buffer::SIZE.max(bytes.len() + self.buffered().len()));
+        data.extend_from_slice(bytes);
+        data.extend_from_slice(self.buffered());
+        let before = std::mem::take(&mut self.input);
+        self.input.adopt(data.into());
+        self.pool.put({ before }.release());
+    }
+
+    /// Removes the first `consume` buffered bytes and lends the first `length` of them: they stay in memory until
+    /// [`Stream::end_loan`], or until the stream is used for anything else.
+    #[inline]
+    pub(crate) fn lend(&mut self, length: usize, consume: usize) {
+        self.searched = 0;
+        self.input.lend(length, consume);
     }
 
     /// The lent bytes.
@@ -149,7 +163,7 @@ impl Stream {
         self.input.lent()
     }
 
-    /// Whether bytes are lent, and [`Stream::handed_over`] was not called.
+    /// Whether bytes are lent, and [`Stream::end_loan`] was not called.
     pub(crate) fn has_lent(&self) -> bool {
         self.input.has_lent()
     }
@@ -160,7 +174,7 @@ impl Stream {
     }
 
     /// Ends the loan: the lent bytes are no longer needed.
-    pub(crate) fn handed_over(&mut self) {
+    pub(crate) fn end_loan(&mut self) {
         self.input.end_loan();
         if self.input.is_empty() {
             self.pool.put(self.input.release());
@@ -183,10 +197,10 @@ impl Stream {
         if self.ended {
             return Ok(Filled::End);
         }
-        if !self.fresh && (self.reads >= BURST || !self.socket.may_read()) {
+        if !self.untried && (self.reads >= TURN_BUDGET || !self.socket.may_read()) {
             return self.read_later();
         }
-        self.fresh = false;
+        self.untried = false;
         self.reads += 1;
         if self.input.is_vacant() {
             self.input.adopt(self.pool.take_wide());
@@ -196,25 +210,25 @@ impl Stream {
             self.pool.put(self.input.release());
         }
         match received? {
-            Moved::Done(0) => {
+            Attempt::Done(0) => {
                 self.ended = true;
                 Ok(Filled::End)
             }
-            Moved::Done(_) => Ok(Filled::Some),
-            Moved::WouldBlock => self.read_later(),
+            Attempt::Done(_) => Ok(Filled::Some),
+            Attempt::WouldBlock => self.read_later(),
         }
     }
 
     /// Whether the peer has neither sent anything nor closed its sending side. Makes a system call.
     pub(crate) fn is_quiet(&mut self) -> bool {
-        self.fresh = true;
+        self.untried = true;
         self.buffered().is_empty() && matches!(self.fill(0), Ok(Filled::WouldBlock))
     }
 
     /// Whether it is certain that nothing can be received now; the stream is then armed for reading. False if arming
     /// fails; the next read returns the error.
     pub(super) fn arm_if_empty(&mut self) -> bool {
-        self.input.is_empty() && !(self.fresh || self.ended) && !self.socket.may_read() && self.read_later().is_ok()
+        self.input.is_empty() && !(self.untried || self.ended) && !self.socket.may_read() && self.read_later().is_ok()
     }
 
     /// Moves the buffered bytes out of the wide buffer, so that the next read of any stream can use it.
@@ -238,7 +252,7 @@ impl Stream {
     /// Whether another message may be sent now. If false, other tasks must run first; the stream is then armed for
     /// writing, and its event comes in the next round of the loop.
     pub(crate) fn begin_message(&mut self) -> io::Result<bool> {
-        if self.messages < BURST { Ok(true) } else { self.write_later() }
+        if self.messages < TURN_BUDGET { Ok(true) } else { self.write_later() }
     }
 
     /// Returns the output queue. Its content is sent before any later data.
@@ -272,8 +286,8 @@ impl Stream {
     #[inline]
     fn send_only(&mut self, data: &[u8], sent: &mut usize) -> io::Result<bool> {
         let count = match self.socket.send(data)? {
-            Moved::Done(count) => count,
-            Moved::WouldBlock => 0,
+            Attempt::Done(count) => count,
+            Attempt::WouldBlock => 0,
         };
         self.written += count as u64;
         *sent = count;
@@ -283,7 +297,7 @@ impl Stream {
     /// Counts a message of this length as sent. Returns true.
     #[inline]
     fn end_message(&mut self, length: usize) -> bool {
-        let weight = u32::try_from(1 + length / QUANTUM).unwrap_or(BURST);
+        let weight = u32::try_from(1 + length / BYTES_PER_MESSAGE).unwrap_or(TURN_BUDGET);
         self.messages = self.messages.saturating_add(weight);
         true
     }
@@ -312,7 +326,7 @@ impl Stream {
         self.ended = true;
         self.pool.put(self.input.release());
         self.output = None;
-        self.sought = Vec::new();
+        self.last_delimiter = Vec::new();
         self.drop_parcel();
     }
 }

@@ -4,7 +4,7 @@
 //! Used by the HTTP server and by streams. Invariant: bytes are sent in the order in which they were queued, each once,
 //! whatever part of them the transport accepts at a time.
 
-pub(crate) use crate::socket::Moved;
+pub(crate) use crate::socket::Attempt;
 
 use crate::socket::Socket;
 use bytes::Bytes;
@@ -18,41 +18,41 @@ pub(crate) trait Sink {
     /// An open file. A clone refers to the same file.
     type File: Clone;
 
-    fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>>;
+    fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>>;
     /// Like `send`; more data follows immediately.
-    fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>>;
-    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>>;
+    fn send_more(&mut self, data: &[u8]) -> io::Result<Attempt<usize>>;
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>>;
     /// Sends `count` bytes of the file from `offset` on, or a part of them. The result is 0 at the end of the file.
-    fn send_file(&mut self, file: &Self::File, offset: u64, count: usize) -> io::Result<Moved<usize>>;
+    fn send_file(&mut self, file: &Self::File, offset: u64, count: usize) -> io::Result<Attempt<usize>>;
 }
 
 impl Sink for Socket {
     type File = Rc<OwnedFd>;
 
-    fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         Socket::send(self, data)
     }
-    fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn send_more(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         Socket::send_more(self, data)
     }
-    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
         Socket::send_pieces(self, pieces)
     }
-    fn send_file(&mut self, file: &Rc<OwnedFd>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
+    fn send_file(&mut self, file: &Rc<OwnedFd>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
         Socket::send_file(self, file.as_fd(), offset, count)
     }
 }
 
 /// The most pieces of one system call.
-const PIECES: usize = 64;
+const MAX_PIECES: usize = 64;
 /// Shared bytes shorter than this are copied.
 const SHARE_FROM: usize = 4096;
 /// The most bytes of files sent in one turn; then other connections get their turn.
-pub(super) const TURN: u64 = 512 * 1024;
+pub(super) const FILE_BUDGET: u64 = 512 * 1024;
 /// The most bytes of capacity that an empty queue keeps.
-const KEPT: usize = 64 * 1024;
+const MAX_SPARE_CAPACITY: usize = 64 * 1024;
 /// The bytes that a chunk counts in addition to its data, so that the number of short chunks is limited as well.
-const CHUNK: usize = 64;
+const CHUNK_COST: usize = 64;
 
 /// One connection's queue.
 pub(crate) struct Queue<F> {
@@ -80,9 +80,9 @@ pub(crate) enum Sent {
     /// The destination cannot accept the rest now.
     Blocked,
     /// The rest is to be sent in the next turn.
-    Turn,
+    BudgetSpent,
     /// A file is shorter than its queued range.
-    Short,
+    FileTooShort,
 }
 
 impl<F> Default for Queue<F> {
@@ -135,19 +135,6 @@ impl<F: Clone> Queue<F> {
         }
     }
 
-    /// Moves the tail into a chunk, so that later bytes follow it.
-    fn close_tail(&mut self) {
-        let is_first = self.chunks.is_empty();
-        let gone = if is_first { self.done } else { 0 };
-        if self.tail.len() > gone {
-            let tail = std::mem::take(&mut self.tail);
-            self.chunks.push_back(Chunk::Copied(tail));
-        } else if is_first {
-            self.clear_tail();
-            self.done = 0;
-        }
-    }
-
     /// The number of unsent bytes in memory. Those of files do not count.
     pub(crate) fn queued(&self) -> usize {
         self.queued
@@ -155,7 +142,7 @@ impl<F: Clone> Queue<F> {
 
     /// Like [`Queue::queued`], plus the cost of the chunks.
     pub(super) fn weight(&self) -> usize {
-        self.queued + CHUNK * self.chunks.len()
+        self.queued + CHUNK_COST * self.chunks.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -181,29 +168,25 @@ impl<F: Clone> Queue<F> {
         (self.done, self.queued) = (0, 0);
     }
 
-    fn clear_tail(&mut self) {
-        if self.tail.capacity() > KEPT { self.tail = Vec::new() } else { self.tail.clear() }
-    }
-
-    /// Sends the queue, and then the pieces `borrowed`, of which `taken` bytes were sent before. Updates `taken` and
-    /// `count`, the total number of bytes sent.
+    /// Sends the queue, and then the pieces `borrowed`, of which `sent` bytes were sent before. Updates `sent` and
+    /// `total`, the total number of bytes sent.
     ///
     /// # Errors
     /// Those of the transport; unsent bytes stay queued.
     #[inline]
     pub(crate) fn send<S: Sink<File = F>>(
-        &mut self, to: &mut S, borrowed: &[&[u8]], taken: &mut usize, count: &mut u64,
+        &mut self, to: &mut S, borrowed: &[&[u8]], sent: &mut usize, total: &mut u64,
     ) -> io::Result<Sent> {
         if self.chunks.is_empty() && borrowed.is_empty() {
             let data = &self.tail[self.done..];
             if data.is_empty() {
                 return Ok(Sent::All);
             }
-            let asked = data.len();
-            let Moved::Done(moved) = to.send(data)? else { return Ok(Sent::Blocked) };
-            *count += moved as u64;
+            let requested = data.len();
+            let Attempt::Done(moved) = to.send(data)? else { return Ok(Sent::Blocked) };
+            *total += moved as u64;
             self.queued -= moved;
-            if moved < asked {
+            if moved < requested {
                 self.done += moved;
                 return Ok(Sent::Blocked);
             }
@@ -211,28 +194,30 @@ impl<F: Clone> Queue<F> {
             self.done = 0;
             return Ok(Sent::All);
         }
-        self.send_all(to, borrowed, taken, count, false)
+        self.send_all(to, borrowed, sent, total, false)
     }
 
     /// Like [`Queue::send`]; if `more`, a file follows immediately.
     pub(super) fn send_all<S: Sink<File = F>>(
-        &mut self, to: &mut S, borrowed: &[&[u8]], taken: &mut usize, count: &mut u64, more: bool,
+        &mut self, to: &mut S, borrowed: &[&[u8]], sent: &mut usize, total: &mut u64, more: bool,
     ) -> io::Result<Sent> {
-        let total: usize = borrowed.iter().map(|piece| piece.len()).sum();
-        let mut turn = TURN;
+        let borrowed_length: usize = borrowed.iter().map(|piece| piece.len()).sum();
+        let mut budget = FILE_BUDGET;
         loop {
             if let Some(Chunk::File { file, offset, left }) = self.chunks.front_mut() {
-                if turn == 0 {
-                    return Ok(Sent::Turn);
+                if budget == 0 {
+                    return Ok(Sent::BudgetSpent);
                 }
-                let want = (*left).min(turn);
-                let Moved::Done(moved) = to.send_file(file, *offset, want as usize)? else { return Ok(Sent::Blocked) };
+                let want = (*left).min(budget);
+                let Attempt::Done(moved) = to.send_file(file, *offset, want as usize)? else {
+                    return Ok(Sent::Blocked);
+                };
                 if moved == 0 {
-                    return Ok(Sent::Short);
+                    return Ok(Sent::FileTooShort);
                 }
                 let moved = moved as u64;
-                *count += moved;
-                turn -= moved;
+                *total += moved;
+                budget -= moved;
                 (*offset, *left) = (*offset + moved, *left - moved);
                 if *left == 0 {
                     self.chunks.pop_front();
@@ -242,44 +227,61 @@ impl<F: Clone> Queue<F> {
                 }
                 continue;
             }
-            if self.chunks.is_empty() && self.queued == 0 && *taken >= total {
+            if self.chunks.is_empty() && self.queued == 0 && *sent >= borrowed_length {
                 self.clear_tail();
                 self.done = 0;
                 return Ok(Sent::All);
             }
-            let (moved, asked) = self.send_once(to, borrowed, *taken, more)?;
-            let Moved::Done(moved) = moved else { return Ok(Sent::Blocked) };
-            *count += moved as u64;
+            let (moved, requested) = self.send_once(to, borrowed, *sent, more)?;
+            let Attempt::Done(moved) = moved else { return Ok(Sent::Blocked) };
+            *total += moved as u64;
             let of_queue = moved.min(self.queued);
-            self.took(of_queue);
-            *taken += moved - of_queue;
-            if moved < asked {
+            self.remove_sent(of_queue);
+            *sent += moved - of_queue;
+            if moved < requested {
                 return Ok(Sent::Blocked);
             }
         }
     }
 
+    /// Moves the tail into a chunk, so that later bytes follow it.
+    fn close_tail(&mut self) {
+        let is_first = self.chunks.is_empty();
+        let sent = if is_first { self.done } else { 0 };
+        if self.tail.len() > sent {
+            let tail = std::mem::take(&mut self.tail);
+            self.chunks.push_back(Chunk::Copied(tail));
+        } else if is_first {
+            self.clear_tail();
+            self.done = 0;
+        }
+    }
+
+    fn clear_tail(&mut self) {
+        if self.tail.capacity() > MAX_SPARE_CAPACITY { self.tail = Vec::new() } else { self.tail.clear() }
+    }
+
     /// Sends bytes in memory with one system call. Returns its result and the number of bytes passed to it.
     fn send_once<S: Sink<File = F>>(
-        &self, to: &mut S, borrowed: &[&[u8]], taken: usize, mut more: bool,
-    ) -> io::Result<(Moved<usize>, usize)> {
-        let mut slices = [IoSlice::new(&[]); PIECES];
+        &self, to: &mut S, borrowed: &[&[u8]], sent: usize, mut more: bool,
+    ) -> io::Result<(Attempt<usize>, usize)> {
+        let mut slices = [IoSlice::new(&[]); MAX_PIECES];
         let (mut used, mut length) = (0, 0);
         // The numbers of sent bytes: of the queue, and of `borrowed`.
-        let (mut done, mut taken) = (self.done, taken);
+        let (mut done, mut sent) = (self.done, sent);
         let queued = self.chunks.iter().map(Chunk::bytes).chain([Some(&self.tail[..])]);
         let queued = queued.map(|piece| piece.map(|piece| &piece[std::mem::take(&mut done).min(piece.len())..]));
         let borrowed = borrowed.iter().map(|piece| {
-            let gone = taken.min(piece.len());
-            taken -= gone;
-            Some(&piece[gone..])
+            let skipped = sent.min(piece.len());
+            sent -= skipped;
+            Some(&piece[skipped..])
         });
         for piece in queued.chain(borrowed) {
             let Some(piece) = piece else {
                 more = true;
                 break;
             };
-            if used == PIECES {
+            if used == MAX_PIECES {
                 break;
             }
             if !piece.is_empty() {
@@ -297,7 +299,7 @@ impl<F: Clone> Queue<F> {
     }
 
     /// Removes the first `count` bytes in memory, which were sent.
-    fn took(&mut self, mut count: usize) {
+    fn remove_sent(&mut self, mut count: usize) {
         self.queued -= count;
         while let Some(bytes) = self.chunks.front().and_then(Chunk::bytes) {
             let left = bytes.len() - self.done;

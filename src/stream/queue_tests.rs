@@ -16,35 +16,35 @@ impl Taker {
         Taker { program: program.to_vec(), calls: 0, got: Vec::new() }
     }
 
-    fn take(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn take(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         let most = self.program[self.calls % self.program.len()];
         self.calls += 1;
         if most == 0 {
-            return Ok(Moved::WouldBlock);
+            return Ok(Attempt::WouldBlock);
         }
         let count = data.len().min(most);
         self.got.extend_from_slice(&data[..count]);
-        Ok(Moved::Done(count))
+        Ok(Attempt::Done(count))
     }
 }
 
 impl Sink for Taker {
     type File = Rc<Vec<u8>>;
 
-    fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         self.take(data)
     }
-    fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn send_more(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         self.take(data)
     }
-    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
         let all: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
         self.take(&all)
     }
-    fn send_file(&mut self, file: &Rc<Vec<u8>>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
+    fn send_file(&mut self, file: &Rc<Vec<u8>>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
         let rest = &file[file.len().min(offset as usize)..];
         match &rest[..count.min(rest.len())] {
-            [] => Ok(Moved::Done(0)),
+            [] => Ok(Attempt::Done(0)),
             data => self.take(data),
         }
     }
@@ -130,7 +130,7 @@ fn a_file_that_has_become_shorter_is_reported() {
     let mut to = Taker::new(&[100]);
     let mut count = 0;
     let mut send = || queue.send(&mut to, &[], &mut 0, &mut count).unwrap();
-    assert_eq!((send(), send()), (Sent::Blocked, Sent::Short));
+    assert_eq!((send(), send()), (Sent::Blocked, Sent::FileTooShort));
     assert_eq!(count, 6);
     assert_eq!(to.got, b"head23");
 }
@@ -138,13 +138,13 @@ fn a_file_that_has_become_shorter_is_reported() {
 #[test]
 fn a_long_file_is_sent_in_turns() {
     let mut queue = Queue::default();
-    let file = Rc::new(vec![7; TURN as usize + 10]);
-    queue.push_file(file, 0, TURN + 10);
+    let file = Rc::new(vec![7; FILE_BUDGET as usize + 10]);
+    queue.push_file(file, 0, FILE_BUDGET + 10);
     let mut to = Taker::new(&[usize::MAX]);
     let mut count = 0;
     let mut send = || queue.send(&mut to, &[], &mut 0, &mut count).unwrap();
-    assert_eq!((send(), send()), (Sent::Turn, Sent::All));
-    assert_eq!(count, TURN + 10);
+    assert_eq!((send(), send()), (Sent::BudgetSpent, Sent::All));
+    assert_eq!(count, FILE_BUDGET + 10);
 }
 
 #[test]

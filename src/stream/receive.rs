@@ -3,7 +3,7 @@
 //! All work within the read buffer; the caller makes one Lua string of the result. The memory used is less than the
 //! requested size plus one read.
 
-use super::buffer::SIZE;
+use super::buffer::next_read;
 use super::{Filled, Stream};
 use memchr::memmem;
 use std::io;
@@ -63,10 +63,9 @@ impl Stream {
             if let Some(received) = self.find(form) {
                 return Ok(received);
             }
-            let there = self.buffered().len();
+            let buffered = self.buffered().len();
             let want = match form {
-                // Only received data costs memory: the free space grows with the buffered bytes.
-                RecvForm::Exactly(count) => (count - there).min(there.max(SIZE)),
+                RecvForm::Exactly(count) => next_read(count, buffered),
                 _ => 0,
             };
             match self.fill(want)? {
@@ -86,18 +85,18 @@ impl Stream {
 
     /// Returns the result if the buffered bytes determine it.
     fn find(&mut self, form: RecvForm<'_>) -> Option<Received> {
-        let there = self.buffered().len();
+        let buffered = self.buffered().len();
         match form {
-            RecvForm::Any => (there > 0).then(|| whole(there)),
-            RecvForm::Exactly(count) => (there >= count).then(|| whole(count)),
-            RecvForm::All { limit } => (there > limit).then_some(Received::TooLong),
+            RecvForm::Any => (buffered > 0).then(|| whole(buffered)),
+            RecvForm::Exactly(count) => (buffered >= count).then(|| whole(count)),
+            RecvForm::All { limit } => (buffered > limit).then_some(Received::TooLong),
             RecvForm::Line { limit } => self.search(b"\n", limit, true),
             RecvForm::Until { delimiter, limit } => self.search(delimiter, limit, false),
         }
     }
 
     fn search(&mut self, delimiter: &[u8], limit: usize, line: bool) -> Option<Received> {
-        if self.searched > 0 && self.sought != delimiter {
+        if self.searched > 0 && self.last_delimiter != delimiter {
             self.searched = 0;
         }
         let bytes = self.input.bytes();
@@ -106,9 +105,9 @@ impl Stream {
             let too_long = is_too_long(bytes, delimiter, limit, line);
             // The delimiter may begin in the bytes searched so far.
             self.searched = (bytes.len() + 1).saturating_sub(delimiter.len());
-            if self.sought != delimiter {
-                self.sought.clear();
-                self.sought.extend_from_slice(delimiter);
+            if self.last_delimiter != delimiter {
+                self.last_delimiter.clear();
+                self.last_delimiter.extend_from_slice(delimiter);
             }
             return too_long.then_some(Received::TooLong);
         };

@@ -2,9 +2,9 @@
 
 use super::broadcast::Delivery;
 use super::receive::{Received, RecvForm};
-use super::{BURST, Filled, Pool, Stream};
+use super::{Filled, Pool, Stream, TURN_BUDGET};
 use crate::event::{Mode, READ, Selector};
-use crate::socket::{Moved, Socket, Table};
+use crate::socket::{Attempt, Socket, Table};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn is_due(core: &Selector, timeout: Duration) -> bool {
 }
 
 fn fill_pipe(socket: &Socket) {
-    while let Ok(Moved::Done(_)) = socket.send(&[b'x'; 4096]) {}
+    while let Ok(Attempt::Done(_)) = socket.send(&[b'x'; 4096]) {}
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_peer_that_sends_without_pause_is_read_again_in_the_next_round() {
     let mut reads = 0;
     loop {
         fill_pipe(&far);
-        assert!(reads <= BURST * 10, "the stream reads while others wait");
+        assert!(reads <= TURN_BUDGET * 10, "the stream reads while others wait");
         if stream.fill(0).unwrap() == Filled::WouldBlock {
             break;
         }
@@ -49,7 +49,7 @@ fn a_peer_that_sends_without_pause_is_read_again_in_the_next_round() {
         stream.arm(READ).unwrap();
         is_due(&core, Duration::ZERO);
     }
-    assert_eq!(reads, BURST);
+    assert_eq!(reads, TURN_BUDGET);
     assert!(is_due(&core, Duration::from_secs(5)), "an event comes immediately");
     assert!(stream.fill(0).unwrap() == Filled::Some);
 }
@@ -76,7 +76,7 @@ fn a_stream_that_waits_does_not_keep_the_wide_buffer() {
     assert!(!stream.input.is_wide());
     assert_eq!(stream.buffered(), message);
     far.send(b"\n").unwrap();
-    stream.fresh = true;
+    stream.untried = true;
     assert_eq!(stream.receive(line).unwrap(), Received::Ready { length: 60_000, consume: 60_001 });
 }
 
@@ -102,7 +102,7 @@ fn the_queue_is_sent_before_the_pieces() {
     assert_eq!(sent, pieces.concat().len());
     assert_eq!(stream.queued(), 0);
     let mut got = Vec::with_capacity(4096);
-    let Ok(Moved::Done(_)) = far.receive(&mut got) else {
+    let Ok(Attempt::Done(_)) = far.receive(&mut got) else {
         panic!("no data");
     };
     assert_eq!(got, [b"queued,".as_slice(), &pieces.concat()].concat());
@@ -111,7 +111,7 @@ fn the_queue_is_sent_before_the_pieces() {
 /// Returns all received data.
 fn drained(far: &Socket) -> Vec<u8> {
     let (mut all, mut room) = (Vec::new(), Vec::with_capacity(65536));
-    while let Ok(Moved::Done(1..)) = far.receive(&mut room) {
+    while let Ok(Attempt::Done(1..)) = far.receive(&mut room) {
         all.append(&mut room);
     }
     all
@@ -152,9 +152,9 @@ fn a_stream_with_a_full_queue_accepts_no_broadcast_message() {
     let short = (0..100).map(|_| stream.broadcast(b"x", &mut None, most));
     let taken = short.filter(|delivery| *delivery == Delivery::Queued).count();
     assert!((1..20).contains(&taken), "{taken}");
-    stream.turns.writes = true;
+    stream.turns.is_writing = true;
     assert_eq!(stream.broadcast(b"x", &mut None, usize::MAX), Delivery::Full);
-    stream.turns.writes = false;
+    stream.turns.is_writing = false;
     drop(far);
     assert!(stream.send(&[], &mut 0).is_err());
     assert_eq!(stream.broadcast(b"x", &mut None, usize::MAX), Delivery::Closed);
@@ -168,7 +168,7 @@ fn shared_bytes_are_transferred_to_another_vm_and_sent_before_files() {
     let big = vec![b'y'; 4 << 20];
     assert_eq!(stream.broadcast(&big, &mut None, 0), Delivery::Queued);
     assert_eq!(stream.broadcast(b"z", &mut None, usize::MAX), Delivery::Queued);
-    let number = stream.detach(0).expect("open");
+    let number = stream.pack(0).expect("open");
     let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));
     let mut other = Stream::from_parcel(number, &pool, &table).expect("a parcel");
     let mut got = Vec::new();
@@ -201,8 +201,8 @@ fn a_full_pipe_accepts_a_part_and_reports_its_size() {
     let mut received = 0;
     while received < big.len() + 4 {
         match far.receive_into(&mut rest).unwrap() {
-            Moved::Done(count) => received += count,
-            Moved::WouldBlock => {
+            Attempt::Done(count) => received += count,
+            Attempt::WouldBlock => {
                 stream.send(&[b"head", &big], &mut sent).unwrap();
             }
         }
@@ -247,7 +247,7 @@ fn a_refused_wait_to_write_is_an_error_with_the_number_of_sent_bytes() {
         assert!(!stream.send(&[&big], &mut sent).unwrap());
         let mut rest = [0; 65536];
         let mut received = 0;
-        while let Ok(Moved::Done(count)) = far.receive_into(&mut rest) {
+        while let Ok(Attempt::Done(count)) = far.receive_into(&mut rest) {
             received += count;
         }
         assert_eq!(received, sent);

@@ -4,7 +4,7 @@
 
 /// The owner of the turn to read.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) enum Reading {
+pub(crate) enum ReadTurn {
     #[default]
     Free,
     /// A task that is recorded in Lua's tables.
@@ -18,18 +18,18 @@ pub(crate) enum Reading {
 /// The turns of one stream.
 #[derive(Default)]
 pub(crate) struct Turns {
-    pub(crate) reading: Reading,
+    pub(crate) read_turn: ReadTurn,
     /// Whether a task has the turn to write, according to Lua's tables.
-    pub(crate) writes: bool,
+    pub(crate) is_writing: bool,
     /// Whether Lua's tables have, or had, an entry for the stream.
     pub(crate) in_lua: bool,
     /// The longest wait of a `recv`.
-    pub(crate) limit: Option<Alarm>,
+    pub(crate) recv_timeout: Option<ReadTimeout>,
 }
 
 /// A time limit, and the timer that ends the wait. Lua owns the timer and frees it.
 #[derive(Clone, Copy)]
-pub(crate) struct Alarm {
+pub(crate) struct ReadTimeout {
     pub(crate) nanos: u64,
     pub(crate) timer: u64,
 }
@@ -37,6 +37,6 @@ pub(crate) struct Alarm {
 impl Turns {
     /// Whether a task in a waiting `recv` has the turn to read.
     pub(crate) fn is_native(&self) -> bool {
-        matches!(self.reading, Reading::Native | Reading::NativeQueued)
+        matches!(self.read_turn, ReadTurn::Native | ReadTurn::NativeQueued)
     }
 }

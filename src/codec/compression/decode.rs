@@ -1,5 +1,5 @@
 //! Decoders. Invariant: one `write` never outputs more than its limit, however small its input is, and a decoder holds
-//! at most a buffer of [`ROOM`] bytes or flate2's 32 KiB beyond that.
+//! at most a buffer of [`BROTLI_BUFFER`] bytes or flate2's 32 KiB beyond that.
 
 use super::Coding;
 use brotli::DecompressorWriter;
@@ -7,9 +7,9 @@ use flate2::write::{DeflateDecoder, GzDecoder, ZlibDecoder};
 use std::io::{self, Write};
 
 /// The buffer of a brotli decoder, in bytes.
-const ROOM: usize = 16 * 1024;
+const BROTLI_BUFFER: usize = 16 * 1024;
 /// The first byte of each gzip member (RFC 1952 section 2.3.1).
-const MEMBER: u8 = 0x1f;
+const GZIP_MAGIC: u8 = 0x1f;
 
 /// The reason why a body cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +57,7 @@ impl Write for Sink {
 }
 
 /// The decoder of a coding, or of one gzip member. It consumes no byte after its end.
-trait Work: Write {
+trait StreamDecoder: Write {
     fn sink(&mut self) -> &mut Sink;
     /// Verifies the checksum after the data, if the decoder has not done so itself.
     fn check(&mut self) -> io::Result<()> {
@@ -65,9 +65,9 @@ trait Work: Write {
     }
 }
 
-macro_rules! work {
+macro_rules! stream_decoder {
     ($decoder:ident $(, $check:ident)?) => {
-        impl Work for $decoder<Sink> {
+        impl StreamDecoder for $decoder<Sink> {
             fn sink(&mut self) -> &mut Sink {
                 self.get_mut()
             }
@@ -77,15 +77,15 @@ macro_rules! work {
         }
     };
 }
-work!(GzDecoder, try_finish);
-work!(ZlibDecoder);
-work!(DeflateDecoder);
-work!(DecompressorWriter);
+stream_decoder!(GzDecoder, try_finish);
+stream_decoder!(ZlibDecoder);
+stream_decoder!(DeflateDecoder);
+stream_decoder!(DecompressorWriter);
 
 enum State {
     /// The first bytes, until they determine the decoder.
     First(Vec<u8>),
-    Work(Box<dyn Work>),
+    Decoding(Box<dyn StreamDecoder>),
     Failed(Failure),
 }
 
@@ -95,17 +95,17 @@ pub(crate) struct Decoder {
     state: State,
     out: Vec<u8>,
     limit: usize,
-    finished: bool,
+    is_finished: bool,
 }
 
 impl Decoder {
     /// `limit`: the most bytes that one `write` may output, at least 1.
     pub(crate) fn new(coding: Coding, limit: usize) -> Self {
-        Decoder { coding, state: State::First(Vec::new()), out: Vec::new(), limit, finished: false }
+        Decoder { coding, state: State::First(Vec::new()), out: Vec::new(), limit, is_finished: false }
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.finished
+        self.is_finished
     }
 
     /// The output that the caller has not taken yet.
@@ -127,51 +127,51 @@ impl Decoder {
         })
     }
 
-    fn decode(&mut self, piece: &[u8]) -> Result<(), Failure> {
-        let (first, mut data);
-        data = piece;
-        if let State::First(bytes) = &mut self.state {
-            bytes.extend_from_slice(piece);
-            let Some(work) = begin(self.coding, bytes, Sink::new(self.limit))? else {
-                return Ok(());
-            };
-            first = std::mem::take(bytes);
-            data = &first;
-            self.state = State::Work(work);
-        }
-        let work = match &mut self.state {
-            State::Work(work) => work,
-            State::Failed(failure) => return Err(*failure),
-            State::First(_) => return Ok(()),
-        };
-        work.sink().out = std::mem::take(&mut self.out);
-        decode(self.coding, work, data).map_err(|_| work.sink().failure())?;
-        self.out = std::mem::take(&mut work.sink().out);
-        Ok(())
-    }
-
     /// Ends the body. An empty body is valid, because responses without a body may name codings, too.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
-        self.finished = true;
+        self.is_finished = true;
         match &mut self.state {
             State::Failed(failure) => Err(*failure),
             State::First(bytes) if bytes.is_empty() => Ok(()),
             State::First(_) => Err(Failure::Truncated),
             // A finished decoder consumes no byte.
-            State::Work(work) => match work.write(&[0]) {
-                Ok(0) => work.check().map_err(|_| work.sink().failure()),
+            State::Decoding(decoder) => match decoder.write(&[0]) {
+                Ok(0) => decoder.check().map_err(|_| decoder.sink().failure()),
                 _ => Err(Failure::Truncated),
             },
         }
     }
+
+    fn decode(&mut self, piece: &[u8]) -> Result<(), Failure> {
+        let (first, mut data);
+        data = piece;
+        if let State::First(bytes) = &mut self.state {
+            bytes.extend_from_slice(piece);
+            let Some(decoder) = begin(self.coding, bytes, Sink::new(self.limit))? else {
+                return Ok(());
+            };
+            first = std::mem::take(bytes);
+            data = &first;
+            self.state = State::Decoding(decoder);
+        }
+        let decoder = match &mut self.state {
+            State::Decoding(decoder) => decoder,
+            State::Failed(failure) => return Err(*failure),
+            State::First(_) => return Ok(()),
+        };
+        decoder.sink().out = std::mem::take(&mut self.out);
+        decode_all(self.coding, decoder, data).map_err(|_| decoder.sink().failure())?;
+        self.out = std::mem::take(&mut decoder.sink().out);
+        Ok(())
+    }
 }
 
 /// Creates the decoder for a body that begins with the bytes `first`, at least one; `None` if more bytes are needed.
-fn begin(coding: Coding, first: &[u8], sink: Sink) -> Result<Option<Box<dyn Work>>, Failure> {
+fn begin(coding: Coding, first: &[u8], sink: Sink) -> Result<Option<Box<dyn StreamDecoder>>, Failure> {
     Ok(Some(match (coding, first) {
-        (Coding::Gzip, [MEMBER, ..]) => Box::new(GzDecoder::new(sink)),
+        (Coding::Gzip, [GZIP_MAGIC, ..]) => Box::new(GzDecoder::new(sink)),
         (Coding::Gzip, _) => return Err(Failure::Corrupt),
-        (Coding::Brotli, _) => Box::new(DecompressorWriter::new(sink, ROOM)),
+        (Coding::Brotli, _) => Box::new(DecompressorWriter::new(sink, BROTLI_BUFFER)),
         // The first two bytes distinguish zlib's format from raw deflate, which some servers send (RFC 9110 section
         // 8.4.1.2).
         (Coding::Deflate, &[head, next, ..]) => {
@@ -185,18 +185,18 @@ fn begin(coding: Coding, first: &[u8], sink: Sink) -> Result<Option<Box<dyn Work
 }
 
 /// Decodes all of `data`. A gzip member may be followed by another one.
-fn decode(coding: Coding, work: &mut Box<dyn Work>, mut data: &[u8]) -> io::Result<()> {
+fn decode_all(coding: Coding, decoder: &mut Box<dyn StreamDecoder>, mut data: &[u8]) -> io::Result<()> {
     while let [next, ..] = data {
-        match work.write(data)? {
-            0 if coding == Coding::Gzip && *next == MEMBER => {
-                work.check()?;
-                let sink = std::mem::take(work.sink());
-                *work = Box::new(GzDecoder::new(sink));
+        match decoder.write(data)? {
+            0 if coding == Coding::Gzip && *next == GZIP_MAGIC => {
+                decoder.check()?;
+                let sink = std::mem::take(decoder.sink());
+                *decoder = Box::new(GzDecoder::new(sink));
             }
             0 => return Err(io::ErrorKind::InvalidData.into()),
             taken => data = &data[taken..],
         }
     }
     // The decoders buffer decoded bytes until a flush.
-    work.flush()
+    decoder.flush()
 }

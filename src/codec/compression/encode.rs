@@ -8,11 +8,11 @@ use flate2::write::{GzEncoder, ZlibEncoder};
 use std::io::{self, Write};
 
 /// Brotli's window as a power of two: 512 KiB. Bodies compressed on the fly gain little from a larger one.
-const WINDOW: i32 = 19;
+const BROTLI_WINDOW: i32 = 19;
 /// Brotli's input buffer, in bytes.
-const BUFFER: usize = 4096;
+const BROTLI_BUFFER: usize = 4096;
 
-enum Work {
+enum State {
     Gzip(GzEncoder<Vec<u8>>),
     Deflate(ZlibEncoder<Vec<u8>>),
     Brotli(Box<CompressorWriter<Vec<u8>>>),
@@ -21,65 +21,65 @@ enum Work {
 }
 
 /// The encoder of one body.
-pub(crate) struct Encoder(Work);
+pub(crate) struct Encoder(State);
 
 impl Encoder {
     /// `level`: within the range of [`Coding::levels`].
     pub(crate) fn new(coding: Coding, level: u32) -> Self {
         Encoder(match coding {
-            Coding::Gzip => Work::Gzip(GzEncoder::new(Vec::new(), Compression::new(level))),
-            Coding::Deflate => Work::Deflate(ZlibEncoder::new(Vec::new(), Compression::new(level))),
+            Coding::Gzip => State::Gzip(GzEncoder::new(Vec::new(), Compression::new(level))),
+            Coding::Deflate => State::Deflate(ZlibEncoder::new(Vec::new(), Compression::new(level))),
             Coding::Brotli => {
-                let params = BrotliEncoderParams { quality: level as i32, lgwin: WINDOW, ..Default::default() };
-                let writer = CompressorWriter::with_params(Vec::new(), BUFFER, &params);
-                Work::Brotli(Box::new(writer))
+                let params = BrotliEncoderParams { quality: level as i32, lgwin: BROTLI_WINDOW, ..Default::default() };
+                let writer = CompressorWriter::with_params(Vec::new(), BROTLI_BUFFER, &params);
+                State::Brotli(Box::new(writer))
             }
         })
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        matches!(self.0, Work::Done(_))
+        matches!(self.0, State::Done(_))
     }
 
     /// The output that the caller has not taken yet.
     pub(crate) fn output(&mut self) -> &mut Vec<u8> {
         match &mut self.0 {
-            Work::Gzip(writer) => writer.get_mut(),
-            Work::Deflate(writer) => writer.get_mut(),
-            Work::Brotli(writer) => writer.get_mut(),
-            Work::Done(out) => out,
+            State::Gzip(writer) => writer.get_mut(),
+            State::Deflate(writer) => writer.get_mut(),
+            State::Brotli(writer) => writer.get_mut(),
+            State::Done(out) => out,
         }
     }
 
     /// Encodes a piece. The output may lag behind.
     pub(crate) fn write(&mut self, data: &[u8]) -> io::Result<()> {
         match &mut self.0 {
-            Work::Gzip(writer) => writer.write_all(data),
-            Work::Deflate(writer) => writer.write_all(data),
-            Work::Brotli(writer) => writer.write_all(data),
-            Work::Done(_) => Ok(()),
+            State::Gzip(writer) => writer.write_all(data),
+            State::Deflate(writer) => writer.write_all(data),
+            State::Brotli(writer) => writer.write_all(data),
+            State::Done(_) => Ok(()),
         }
     }
 
     /// Outputs everything written so far, so that the peer can decode it.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match &mut self.0 {
-            Work::Gzip(writer) => writer.flush(),
-            Work::Deflate(writer) => writer.flush(),
-            Work::Brotli(writer) => writer.flush(),
-            Work::Done(_) => Ok(()),
+            State::Gzip(writer) => writer.flush(),
+            State::Deflate(writer) => writer.flush(),
+            State::Brotli(writer) => writer.flush(),
+            State::Done(_) => Ok(()),
         }
     }
 
     /// Ends the body and frees the encoder's memory.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        let out = match std::mem::replace(&mut self.0, Work::Done(Vec::new())) {
-            Work::Gzip(writer) => writer.finish()?,
-            Work::Deflate(writer) => writer.finish()?,
-            Work::Brotli(writer) => writer.into_inner(),
-            Work::Done(out) => out,
+        let out = match std::mem::replace(&mut self.0, State::Done(Vec::new())) {
+            State::Gzip(writer) => writer.finish()?,
+            State::Deflate(writer) => writer.finish()?,
+            State::Brotli(writer) => writer.into_inner(),
+            State::Done(out) => out,
         };
-        self.0 = Work::Done(out);
+        self.0 = State::Done(out);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! calls again. Invariant: a body is never longer than its framing says, and a body with broken framing stays refused.
 
 use super::chunked::Chunked;
-use super::status::Reject;
+use super::reject::Reject;
 use std::ops::Range;
 
 /// How the end of a body is determined (RFC 9112 section 6.3).
@@ -36,7 +36,7 @@ enum Rest {
 
 /// The content of the buffered bytes. Ranges and counts are relative to their start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Run {
+pub(crate) enum BodyEvent {
     /// Data, at least one byte. It counts as returned. The caller removes `consume` bytes after using it.
     Data { data: Range<usize>, consume: usize },
     /// The body is complete; the caller removes `consume` bytes. `trailers`: the trailer section with its blank line;
@@ -48,15 +48,15 @@ pub(crate) enum Run {
 
 /// The body of one message.
 #[derive(Debug)]
-pub(crate) struct Incoming {
+pub(crate) struct IncomingBody {
     rest: Rest,
     /// Number of data bytes returned so far.
     received: u64,
 }
 
-impl Incoming {
+impl IncomingBody {
     /// No body.
-    pub(crate) const NONE: Incoming = Incoming { rest: Rest::Done, received: 0 };
+    pub(crate) const NONE: IncomingBody = IncomingBody { rest: Rest::Done, received: 0 };
 
     /// Starts a body with this framing.
     #[inline]
@@ -67,16 +67,16 @@ impl Incoming {
             Framing::Chunked => Rest::Chunked(Box::new(Chunked::new())),
             Framing::UntilClose => Rest::UntilClose,
         };
-        Incoming { rest, received: 0 }
+        IncomingBody { rest, received: 0 }
     }
 
     /// Examines `bytes`, which begin after the bytes consumed so far.
     ///
     /// # Errors
     /// 400 for malformed framing, 431 for trailers that are too long.
-    pub(crate) fn next(&mut self, bytes: &[u8]) -> Result<Run, Reject> {
+    pub(crate) fn next(&mut self, bytes: &[u8]) -> Result<BodyEvent, Reject> {
         let run = match &mut self.rest {
-            Rest::Done => return Ok(Run::End { consume: 0, trailers: 0..0 }),
+            Rest::Done => return Ok(BodyEvent::End { consume: 0, trailers: 0..0 }),
             Rest::Broken(reject) => return Err(**reject),
             Rest::Chunked(_) => return self.next_of_chunks(bytes),
             Rest::UntilClose => bytes.len(),
@@ -90,28 +90,10 @@ impl Incoming {
             }
         };
         if run == 0 {
-            return Ok(Run::More { consume: 0 });
+            return Ok(BodyEvent::More { consume: 0 });
         }
         self.received += run as u64;
-        Ok(Run::Data { data: 0..run, consume: run })
-    }
-
-    fn next_of_chunks(&mut self, bytes: &[u8]) -> Result<Run, Reject> {
-        let Rest::Chunked(decoder) = &mut self.rest else {
-            return Ok(Run::More { consume: 0 });
-        };
-        let decoded = decoder.next(bytes);
-        let decoded = decoded.inspect_err(|reject| self.rest = Rest::Broken(Box::new(*reject)))?;
-        let consume = decoded.consumed;
-        if let Some(data) = decoded.data {
-            self.received += data.len() as u64;
-            return Ok(Run::Data { data, consume });
-        }
-        if !decoded.done {
-            return Ok(Run::More { consume });
-        }
-        self.rest = Rest::Done;
-        Ok(Run::End { consume, trailers: decoded.trailers.unwrap_or_default() })
+        Ok(BodyEvent::Data { data: 0..run, consume: run })
     }
 
     /// Ends a body whose peer has closed its sending side. All received bytes must have been passed to `next`. Returns
@@ -157,6 +139,24 @@ impl Incoming {
     pub(crate) fn check(&self, limit: u64) -> Result<(), Reject> {
         if self.announced() > limit { Err(Reject::new(413, "the body is larger than allowed")) } else { Ok(()) }
     }
+
+    fn next_of_chunks(&mut self, bytes: &[u8]) -> Result<BodyEvent, Reject> {
+        let Rest::Chunked(decoder) = &mut self.rest else {
+            return Ok(BodyEvent::More { consume: 0 });
+        };
+        let decoded = decoder.next(bytes);
+        let decoded = decoded.inspect_err(|reject| self.rest = Rest::Broken(Box::new(*reject)))?;
+        let consume = decoded.consumed;
+        if let Some(data) = decoded.data {
+            self.received += data.len() as u64;
+            return Ok(BodyEvent::Data { data, consume });
+        }
+        if !decoded.done {
+            return Ok(BodyEvent::More { consume });
+        }
+        self.rest = Rest::Done;
+        Ok(BodyEvent::End { consume, trailers: decoded.trailers.unwrap_or_default() })
+    }
 }
 
 #[cfg(test)]
@@ -168,21 +168,21 @@ mod tests {
     type Fed = (Vec<u8>, Vec<u8>, Vec<u8>);
 
     /// Feeds `bytes` in pieces; the lengths are `cuts`, each plus one, repeated.
-    fn feed(body: &mut Incoming, bytes: &[u8], cuts: &[usize]) -> Result<Fed, Reject> {
+    fn feed(body: &mut IncomingBody, bytes: &[u8], cuts: &[usize]) -> Result<Fed, Reject> {
         let (mut data, mut trailers, mut buffer) = (Vec::new(), Vec::new(), Vec::new());
         let (mut at, mut cuts) = (0, cuts.iter().cycle());
         loop {
             match body.next(&buffer)? {
-                Run::Data { data: run, consume } => {
+                BodyEvent::Data { data: run, consume } => {
                     data.extend_from_slice(&buffer[run]);
                     buffer.drain(..consume);
                 }
-                Run::End { consume, trailers: section } => {
+                BodyEvent::End { consume, trailers: section } => {
                     trailers.extend_from_slice(&buffer[section]);
                     buffer.drain(..consume);
                     break;
                 }
-                Run::More { consume } => {
+                BodyEvent::More { consume } => {
                     buffer.drain(..consume);
                     let more = cuts.next().map_or(1, |cut| cut + 1).min(bytes.len() - at);
                     if more == 0 {
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_body_with_a_length_ends_after_that_many_bytes() {
-        let mut body = Incoming::new(Framing::Length(5));
+        let mut body = IncomingBody::new(Framing::Length(5));
         assert_eq!((body.left(), body.announced()), (Some(5), 5));
         assert_eq!(body.check(4).map_err(|reject| reject.status), Err(413));
         let (data, _, rest) = feed(&mut body, b"helloGET", &[1]).expect("well-formed");
@@ -210,18 +210,18 @@ mod tests {
 
     #[test]
     fn the_end_of_the_stream_completes_only_a_body_without_other_framing() {
-        let mut body = Incoming::new(Framing::UntilClose);
+        let mut body = IncomingBody::new(Framing::UntilClose);
         let (data, ..) = feed(&mut body, b"all of it", &[3]).expect("well-formed");
         assert_eq!(data, b"all of it");
         assert!(!body.is_done() && body.end());
-        assert!(!Incoming::new(Framing::Length(1)).end());
-        assert!(!Incoming::new(Framing::Chunked).end());
-        assert!(Incoming::NONE.is_done());
+        assert!(!IncomingBody::new(Framing::Length(1)).end());
+        assert!(!IncomingBody::new(Framing::Chunked).end());
+        assert!(IncomingBody::NONE.is_done());
     }
 
     #[test]
     fn broken_chunks_stay_refused() {
-        let mut body = Incoming::new(Framing::Chunked);
+        let mut body = IncomingBody::new(Framing::Chunked);
         assert_eq!(body.next(b"x\r\n").map_err(|reject| reject.status), Err(400));
         assert_eq!(body.next(b"0\r\n\r\n").map_err(|reject| reject.status), Err(400));
         assert!(!body.is_done() && !body.end());
@@ -229,8 +229,8 @@ mod tests {
 
     #[test]
     fn a_chunk_is_counted_before_its_data_arrives() {
-        let mut body = Incoming::new(Framing::Chunked);
-        assert_eq!(body.next(b"a\r\n"), Ok(Run::More { consume: 3 }));
+        let mut body = IncomingBody::new(Framing::Chunked);
+        assert_eq!(body.next(b"a\r\n"), Ok(BodyEvent::More { consume: 3 }));
         assert_eq!((body.received(), body.announced()), (0, 10));
     }
 
@@ -249,7 +249,7 @@ mod tests {
             bytes.extend_from_slice(b"0\r\n");
             bytes.extend_from_slice(section);
             bytes.extend_from_slice(b"GET / HTTP");
-            let mut body = Incoming::new(Framing::Chunked);
+            let mut body = IncomingBody::new(Framing::Chunked);
             let (data, trailers, rest) = feed(&mut body, &bytes, &cuts).expect("well-formed");
             prop_assert_eq!(data, chunks.concat());
             prop_assert_eq!(&trailers[..], section);

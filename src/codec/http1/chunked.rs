@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::fields::{self, Field, Section};
-use super::status::Reject;
+use super::reject::Reject;
 
 /// The most bytes of the extensions in one chunk line.
 const MAX_EXTENSION: u32 = 4096;
@@ -160,8 +160,8 @@ impl Chunked {
     }
 
     fn data(&mut self, buf: &[u8], at: usize, left: u64) -> Decoded {
-        let there = (buf.len() - at) as u64;
-        let run = there.min(left);
+        let available = (buf.len() - at) as u64;
+        let run = available.min(left);
         self.state = match left - run {
             0 => State::DataReturn,
             left => State::Data { left },

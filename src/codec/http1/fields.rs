@@ -3,7 +3,7 @@
 //! The crate httparse does the tokenizing. This file adds a check that httparse lacks: a line ends with CRLF, never
 //! with LF alone. Invariant: every returned span is within the parsed slice, and every name is a non-empty token.
 
-use super::status::Reject;
+use super::reject::Reject;
 use crate::codec::byte_table;
 
 /// The most fields of a head or trailer section, whatever the configured limit is.
@@ -125,8 +125,8 @@ pub(crate) fn parse_section(
 pub(crate) fn parse_grown(
     text: &[u8], searched: usize, limit: usize, max: usize, out: &mut [Field],
 ) -> Result<Section, Reject> {
-    let is_due = text.len() > limit || is_worth_parsing(text, searched);
-    if is_due { parse_section(text, 0, limit, max, out) } else { Ok(Section::Partial) }
+    let needs_parse = text.len() > limit || is_worth_parsing(text, searched);
+    if needs_parse { parse_section(text, 0, limit, max, out) } else { Ok(Section::Partial) }
 }
 
 const BARE_LF: Reject = Reject::bad("line feed without carriage return");

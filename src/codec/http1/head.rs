@@ -11,7 +11,7 @@ mod target;
 
 use super::body::Framing;
 use super::fields::{self, Fields, Section, Span};
-use super::status::Reject;
+use super::reject::Reject;
 
 use line::Line;
 use target::Target;
@@ -49,7 +49,7 @@ pub(crate) struct Progress {
     /// The buffer was searched for the blank line up to this offset.
     searched: usize,
     /// From this buffer length on the head is parsed even without a blank line.
-    due: usize,
+    parse_from: usize,
     /// Whether the first line is complete and valid.
     pub(super) has_line: bool,
 }
@@ -57,9 +57,9 @@ pub(crate) struct Progress {
 impl Progress {
     /// Whether parsing `buf` may find more than the last attempt did.
     #[inline]
-    pub(super) fn is_due(&mut self, buf: &[u8]) -> bool {
+    pub(super) fn needs_parse(&mut self, buf: &[u8]) -> bool {
         let from = std::mem::replace(&mut self.searched, buf.len()).min(buf.len());
-        buf.len() >= self.due
+        buf.len() >= self.parse_from
             || match self.has_line {
                 true => fields::is_worth_parsing(buf, from),
                 false => memchr::memchr(b'\n', &buf[from..]).is_some(),
@@ -67,8 +67,8 @@ impl Progress {
     }
 
     /// Postpones the next parse until the buffer has doubled or exceeds the limit at offset `limit_at`.
-    pub(super) fn put_off(&mut self, buffered: usize, limit_at: usize) {
-        self.due = (buffered * 2).min(limit_at + 1).max(buffered + 1);
+    pub(super) fn postpone(&mut self, buffered: usize, limit_at: usize) {
+        self.parse_from = (buffered * 2).min(limit_at + 1).max(buffered + 1);
     }
 }
 
@@ -137,25 +137,8 @@ pub(crate) fn parse(
     Ok(head)
 }
 
-/// Parses the request line and its target, if a parse is due; `None` if more bytes are needed.
-#[inline]
-fn parse_line(buf: &[u8], limits: &Limits, progress: &mut Progress) -> Result<Option<(Line, Target)>, Reject> {
-    if !progress.is_due(buf) {
-        return Ok(None);
-    }
-    let limit = limits.request_line.min(MAX_LIMIT);
-    let start = skip_empty_lines(buf)?;
-    let Some(line) = line::parse(buf, start, limit)? else {
-        progress.put_off(buf.len(), start + limit);
-        return Ok(None);
-    };
-    progress.has_line = true;
-    let target = target::split(buf, &line)?;
-    Ok(Some((line, target)))
-}
-
 /// The longest header section that a parser caches, in bytes.
-const REMEMBERED: usize = 2048;
+const MAX_CACHED_SECTION: usize = 2048;
 
 /// A parser that keeps the last head and its fields. Clients repeat their header sections: a section with the same
 /// bytes as the last one is compared and not parsed.
@@ -236,18 +219,18 @@ impl Parser {
         let limit = limits.headers.min(MAX_LIMIT);
         let section = fields::parse_section(buf, line.end, limit, limits.fields, &mut *self.fields)?;
         let Section::Complete { end, count } = section else {
-            progress.put_off(buf.len(), line.end + limit);
+            progress.postpone(buf.len(), line.end + limit);
             return Ok(false);
         };
-        let facts = framing::decide(buf, &self.fields[..count], line.version)?;
-        if end - line.end <= REMEMBERED {
+        let properties = framing::read_fields(buf, &self.fields[..count], line.version)?;
+        if end - line.end <= MAX_CACHED_SECTION {
             self.section.extend_from_slice(&buf[line.end..end]);
         }
-        (self.start, self.limits, self.host) = (line.end, *limits, facts.host);
+        (self.start, self.limits, self.host) = (line.end, *limits, properties.host);
         let head = &mut self.head;
         (head.version, head.field_count, head.head_len) = (line.version, count, end);
-        (head.framing, head.keep_alive) = (facts.framing, facts.keep_alive);
-        (head.expect_continue, head.upgrade) = (facts.expect_continue, facts.upgrade);
+        (head.framing, head.keep_alive) = (properties.framing, properties.keep_alive);
+        (head.expect_continue, head.upgrade) = (properties.expect_continue, properties.upgrade);
         Ok(true)
     }
 
@@ -281,4 +264,21 @@ fn skip_empty_lines(buf: &[u8]) -> Result<usize, Reject> {
         return Ok(start + 1);
     }
     Ok(start)
+}
+
+/// Parses the request line and its target, if a parse is worthwhile; `None` if more bytes are needed.
+#[inline]
+fn parse_line(buf: &[u8], limits: &Limits, progress: &mut Progress) -> Result<Option<(Line, Target)>, Reject> {
+    if !progress.needs_parse(buf) {
+        return Ok(None);
+    }
+    let limit = limits.request_line.min(MAX_LIMIT);
+    let start = skip_empty_lines(buf)?;
+    let Some(line) = line::parse(buf, start, limit)? else {
+        progress.postpone(buf.len(), start + limit);
+        return Ok(None);
+    };
+    progress.has_line = true;
+    let target = target::split(buf, &line)?;
+    Ok(Some((line, target)))
 }

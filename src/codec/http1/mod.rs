@@ -13,12 +13,14 @@
 //! | [`body`] | a body that is received, with any framing | 9112 section 6 |
 //! | [`chunked`] | chunked transfer coding, decoding | 9112 section 7.1 |
 //! | [`write`] | response heads and chunks, encoding | 9112 sections 4, 6, 7.1 |
-//! | [`status`] | reason phrases; refusals of requests | 9110 section 15 |
+//! | [`status`] | reason phrases | 9110 section 15 |
+//! | [`reject`] | refusals of messages | |
 
 pub(crate) mod body;
 pub(crate) mod chunked;
 pub(crate) mod fields;
 pub(crate) mod head;
+pub(crate) mod reject;
 pub(crate) mod request;
 pub(crate) mod response_head;
 pub(crate) mod section;

@@ -6,7 +6,7 @@
 use super::body::Framing;
 use super::fields::{self, Fields, Section, Span};
 use super::head::{Coding, MessageFields, Progress};
-use super::status::Reject;
+use super::reject::Reject;
 
 /// The most bytes of a status line.
 const MAX_LINE: usize = 8192;
@@ -47,17 +47,17 @@ pub(crate) struct Head {
 pub(crate) fn parse(
     buf: &[u8], request: RequestKind, (limit, max): (usize, usize), progress: &mut Progress, table: &mut Fields,
 ) -> Result<Option<Head>, Reject> {
-    if !progress.is_due(buf) {
+    if !progress.needs_parse(buf) {
         return Ok(None);
     }
     let Some(line) = parse_line(buf)? else {
-        progress.put_off(buf.len(), MAX_LINE);
+        progress.postpone(buf.len(), MAX_LINE);
         return Ok(None);
     };
     progress.has_line = true;
     let section = fields::parse_section(buf, line.end, limit, max, table)?;
     let Section::Complete { end, count } = section else {
-        progress.put_off(buf.len(), line.end + limit);
+        progress.postpone(buf.len(), line.end + limit);
         return Ok(None);
     };
     let mut message = MessageFields::default();
@@ -82,45 +82,6 @@ struct Line {
     reason: Span,
     version: u8,
     end: usize,
-}
-
-/// Parses `HTTP/1.x NNN reason`. The space after the status may be missing if there is no reason phrase: many servers
-/// send such lines, and they are not ambiguous.
-fn parse_line(buf: &[u8]) -> Result<Option<Line>, Reject> {
-    let bad = Err(Reject::bad("malformed status line"));
-    let start = b"HTTP/1.";
-    let there = buf.len().min(start.len());
-    if buf[..there] != start[..there] {
-        let is_http = buf.starts_with(b"HTTP/") && buf.len() > 5 && buf[5].is_ascii_digit();
-        return if is_http { Err(Reject::bad("unknown HTTP version")) } else { bad };
-    }
-    let Some(feed) = memchr::memchr(b'\n', &buf[..buf.len().min(MAX_LINE + 2)]) else {
-        return if buf.len() > MAX_LINE { Err(Reject::new(431, "status line too long")) } else { Ok(None) };
-    };
-    let [line @ .., b'\r'] = &buf[..feed] else {
-        return Err(Reject::bad("line feed without carriage return"));
-    };
-    let (Some(minor), Some(b' '), Some(digits)) = (line.get(7), line.get(8), line.get(9..12)) else {
-        return bad;
-    };
-    if !minor.is_ascii_digit() || !digits.iter().all(u8::is_ascii_digit) || digits[0] == b'0' {
-        return bad;
-    }
-    let from = match line.get(12) {
-        None => 12,
-        Some(b' ') => 13,
-        Some(_) => return bad,
-    };
-    let is_text = |&b: &u8| b == b'\t' || b >= 0x20 && b != 0x7f;
-    if !line[from..].iter().all(is_text) {
-        return bad;
-    }
-    Ok(Some(Line {
-        status: digits.iter().fold(0, |value, b| value * 10 + u16::from(b - b'0')),
-        reason: Span::new(from, line.len()),
-        version: if *minor == b'0' { 10 } else { 11 },
-        end: feed + 1,
-    }))
 }
 
 impl MessageFields {
@@ -154,4 +115,43 @@ impl MessageFields {
         let persists = line.version == 11 || self.is_keep_alive;
         persists && !self.is_close && framing != Framing::UntilClose && !announces_body
     }
+}
+
+/// Parses `HTTP/1.x NNN reason`. The space after the status may be missing if there is no reason phrase: many servers
+/// send such lines, and they are not ambiguous.
+fn parse_line(buf: &[u8]) -> Result<Option<Line>, Reject> {
+    let bad = Err(Reject::bad("malformed status line"));
+    let start = b"HTTP/1.";
+    let available = buf.len().min(start.len());
+    if buf[..available] != start[..available] {
+        let is_http = buf.starts_with(b"HTTP/") && buf.len() > 5 && buf[5].is_ascii_digit();
+        return if is_http { Err(Reject::bad("unknown HTTP version")) } else { bad };
+    }
+    let Some(feed) = memchr::memchr(b'\n', &buf[..buf.len().min(MAX_LINE + 2)]) else {
+        return if buf.len() > MAX_LINE { Err(Reject::new(431, "status line too long")) } else { Ok(None) };
+    };
+    let [line @ .., b'\r'] = &buf[..feed] else {
+        return Err(Reject::bad("line feed without carriage return"));
+    };
+    let (Some(minor), Some(b' '), Some(digits)) = (line.get(7), line.get(8), line.get(9..12)) else {
+        return bad;
+    };
+    if !minor.is_ascii_digit() || !digits.iter().all(u8::is_ascii_digit) || digits[0] == b'0' {
+        return bad;
+    }
+    let from = match line.get(12) {
+        None => 12,
+        Some(b' ') => 13,
+        Some(_) => return bad,
+    };
+    let is_text = |&b: &u8| b == b'\t' || b >= 0x20 && b != 0x7f;
+    if !line[from..].iter().all(is_text) {
+        return bad;
+    }
+    Ok(Some(Line {
+        status: digits.iter().fold(0, |value, b| value * 10 + u16::from(b - b'0')),
+        reason: Span::new(from, line.len()),
+        version: if *minor == b'0' { 10 } else { 11 },
+        end: feed + 1,
+    }))
 }

@@ -1,30 +1,7 @@
-//! Status codes: their reason phrases, and the reason why a request is refused.
+//! The reason phrases of status codes.
 //!
-//! Used by the response writer for every status line that is not preformatted, and by all parsers. Invariant: a reason
-//! phrase is printable ASCII, so that it can be sent without a check.
-
-/// A refusal of a request: the status to respond with before the connection is closed.
-///
-/// Only the status is part of the contract; the text is for the log and for the body of the response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reject {
-    /// The status code of the response, 400..=599.
-    pub(crate) status: u16,
-    /// The fault in a few words.
-    pub(crate) reason: &'static str,
-}
-
-impl Reject {
-    /// Returns a refusal with this status code (400..=599).
-    pub(crate) const fn new(status: u16, reason: &'static str) -> Self {
-        Self { status, reason }
-    }
-
-    /// Returns a refusal with 400, for a malformed request.
-    pub(crate) const fn bad(reason: &'static str) -> Self {
-        Self::new(400, reason)
-    }
-}
+//! Used by the response writer for every status line that is not preformatted. Invariant: a reason phrase is printable
+//! ASCII, so that it can be sent without a check.
 
 /// Returns the reason phrase for `status` in IANA's registry, or `"Unknown"`.
 pub(crate) const fn reason(status: u16) -> &'static str {

@@ -1,7 +1,7 @@
 //! Writer of response heads and chunks, into a connection's write buffer.
 //!
-//! [`ResponseHead`] writes a head with fields that a handler has set; [`plain`] writes a head without such fields in
-//! one go. Invariant: every name and value from outside is checked before it reaches the buffer, so that no response
+//! [`ResponseHead`] writes a head with fields that a handler has set; [`plain_head`] writes a head without such fields
+//! in one go. Invariant: every name and value from outside is checked before it reaches the buffer, so that no response
 //! can be split in two.
 
 use super::body::Framing;
@@ -122,7 +122,7 @@ pub(crate) struct ResponseHead<'h> {
     /// The properties that `lines` and the omitted fields determine.
     pub(crate) fields: HandlerFields,
     /// The media type of the body; ignored if a field sets it.
-    pub(crate) kind: Option<&'h [u8]>,
+    pub(crate) media_type: Option<&'h [u8]>,
     pub(crate) framing: Framing,
     pub(crate) persists: Persistence,
     /// The date of the response; ignored if a field sets it.
@@ -132,10 +132,10 @@ pub(crate) struct ResponseHead<'h> {
 impl ResponseHead<'_> {
     /// Appends the head including its blank line.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        start(out, self.status);
+        status_line(out, self.status);
         out.extend_from_slice(self.lines);
-        if let Some(kind) = self.kind.filter(|_| !self.fields.content_type) {
-            content_type(out, kind);
+        if let Some(media_type) = self.media_type.filter(|_| !self.fields.content_type) {
+            content_type(out, media_type);
         }
         match self.framing {
             Framing::Length(length) => content_length(out, length),
@@ -146,7 +146,7 @@ impl ResponseHead<'_> {
             date(out, self.date);
         }
         connection(out, self.persists);
-        finish(out);
+        end_head(out);
     }
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn check_field(name: &[u8], value: &[u8]) -> Result<(), BadField> {
 /// Appends the status line. The version is HTTP/1.1 for every client: it is the server's highest version, not an echo
 /// (RFC 9110 section 2.5). `status`: 100..=999.
 #[inline]
-pub(crate) fn start(out: &mut Vec<u8>, status: u16) {
+pub(crate) fn status_line(out: &mut Vec<u8>, status: u16) {
     let line: &[u8] = match status {
         200 => b"HTTP/1.1 200 OK\r\n",
         201 => b"HTTP/1.1 201 Created\r\n",
@@ -184,30 +184,16 @@ pub(crate) fn start(out: &mut Vec<u8>, status: u16) {
         404 => b"HTTP/1.1 404 Not Found\r\n",
         405 => b"HTTP/1.1 405 Method Not Allowed\r\n",
         500 => b"HTTP/1.1 500 Internal Server Error\r\n",
-        _ => return start_uncommon(out, status),
+        _ => return uncommon_status_line(out, status),
     };
     out.extend_from_slice(line);
 }
 
-/// Appends `Content-Type`. `kind` must be checked or a constant.
-pub(crate) fn content_type(out: &mut Vec<u8>, kind: &[u8]) {
+/// Appends `Content-Type`. `media_type` must be checked or a constant.
+pub(crate) fn content_type(out: &mut Vec<u8>, media_type: &[u8]) {
     out.extend_from_slice(b"Content-Type: ");
-    out.extend_from_slice(kind);
+    out.extend_from_slice(media_type);
     out.extend_from_slice(b"\r\n");
-}
-
-#[cold]
-fn start_uncommon(out: &mut Vec<u8>, status: u16) {
-    debug_assert!((100..=999).contains(&status));
-    out.extend_from_slice(b"HTTP/1.1 ");
-    decimal(out, u64::from(status));
-    out.push(b' ');
-    out.extend_from_slice(status::reason(status).as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
-
-fn decimal(out: &mut Vec<u8>, number: u64) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Appends `Content-Length`; not for 1xx and 204 (RFC 9110 section 8.6).
@@ -237,7 +223,7 @@ pub(crate) fn connection(out: &mut Vec<u8>, persists: Persistence) {
 }
 
 /// Appends the blank line.
-pub(crate) fn finish(out: &mut Vec<u8>) {
+pub(crate) fn end_head(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
@@ -252,10 +238,12 @@ pub(crate) struct Persistence {
 /// Appends the head of a response 200 as [`start`], [`content_type`] (not for an empty body), [`content_length`],
 /// [`date`], [`connection`] and [`finish`] do together, and reserves memory for the body after it.
 #[inline]
-pub(crate) fn plain(out: &mut Vec<u8>, kind: DefaultType, length: usize, persists: Persistence, date: &[u8; 29]) {
+pub(crate) fn plain_head(
+    out: &mut Vec<u8>, media_type: DefaultType, length: usize, persists: Persistence, date: &[u8; 29],
+) {
     let begin = match length {
         0 => EMPTY,
-        _ => kind.head(),
+        _ => media_type.head(),
     };
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(length).as_bytes();
@@ -266,7 +254,7 @@ pub(crate) fn plain(out: &mut Vec<u8>, kind: DefaultType, length: usize, persist
     out.extend_from_slice(digits);
     out.extend_from_slice(&line);
     connection(out, persists);
-    finish(out);
+    end_head(out);
 }
 
 const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: ";
@@ -279,25 +267,25 @@ pub(crate) enum DefaultType {
 }
 
 macro_rules! head_with {
-    ($kind:literal) => {
-        concat!("HTTP/1.1 200 OK\r\nContent-Type: ", $kind, "\r\nContent-Length: ").as_bytes()
+    ($media_type:literal) => {
+        concat!("HTTP/1.1 200 OK\r\nContent-Type: ", $media_type, "\r\nContent-Length: ").as_bytes()
     };
 }
 
 impl DefaultType {
+    /// Returns the media type.
+    pub(crate) fn name(self) -> &'static [u8] {
+        let head = self.head();
+        let end = head.len() - b"\r\nContent-Length: ".len();
+        &head[b"HTTP/1.1 200 OK\r\nContent-Type: ".len()..end]
+    }
+
     /// Returns the response head up to its length.
     fn head(self) -> &'static [u8] {
         match self {
             DefaultType::Text => head_with!("text/plain; charset=utf-8"),
             DefaultType::Json => head_with!("application/json"),
         }
-    }
-
-    /// Returns the media type.
-    pub(crate) fn name(self) -> &'static [u8] {
-        let head = self.head();
-        let end = head.len() - b"\r\nContent-Length: ".len();
-        &head[b"HTTP/1.1 200 OK\r\nContent-Type: ".len()..end]
     }
 }
 
@@ -326,19 +314,35 @@ pub(crate) fn chunk(out: &mut Vec<u8>, data: &[u8]) {
 /// Appends a complete plain-text response, for errors that no handler receives. The body is `message` and a line feed,
 /// if the status may have a body. Returns the offset in `out` at which the body starts; for HEAD the caller truncates
 /// `out` there.
-pub(crate) fn simple(out: &mut Vec<u8>, status: u16, message: &str, persists: Persistence, now: &[u8; 29]) -> usize {
-    start(out, status);
+pub(crate) fn text_response(
+    out: &mut Vec<u8>, status: u16, message: &str, persists: Persistence, now: &[u8; 29],
+) -> usize {
+    status_line(out, status);
     date(out, now);
     connection(out, persists);
     if body_allowed(status) {
         out.extend_from_slice(b"Content-Type: text/plain; charset=utf-8\r\n");
         content_length(out, message.len() as u64 + 1);
     }
-    finish(out);
+    end_head(out);
     let body = out.len();
     if body_allowed(status) {
         out.extend_from_slice(message.as_bytes());
         out.push(b'\n');
     }
     body
+}
+
+#[cold]
+fn uncommon_status_line(out: &mut Vec<u8>, status: u16) {
+    debug_assert!((100..=999).contains(&status));
+    out.extend_from_slice(b"HTTP/1.1 ");
+    decimal(out, u64::from(status));
+    out.push(b' ');
+    out.extend_from_slice(status::reason(status).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+fn decimal(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }

@@ -8,4 +8,4 @@ pub(crate) use write::{NotUtf8, put_float, put_integer, put_string};
 
 /// The most arrays and objects inside one another. The limit is the same for parsing and for writing, so that every
 /// written text can be parsed.
-pub(crate) const DEPTH: u32 = 127;
+pub(crate) const MAX_DEPTH: u32 = 127;

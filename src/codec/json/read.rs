@@ -5,7 +5,7 @@ use std::fmt;
 
 /// The reason why a text is not JSON.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Bad {
+pub(crate) struct ParseError {
     /// The message with line and column, both from 1; the column is in bytes.
     pub(crate) message: String,
     /// A short code for programs: `truncated` if the text ends too early, otherwise `invalid`.
@@ -36,12 +36,12 @@ pub(crate) struct Nodes {
 }
 
 /// Parses a whole text according to RFC 8259: one value, UTF-8, no byte order mark, no lone surrogates, no number
-/// beyond a double's range, and at most [`DEPTH`](super::DEPTH) arrays and objects inside one another.
-pub(crate) fn parse(text: &[u8]) -> Result<Nodes, Bad> {
+/// beyond a double's range, and at most [`MAX_DEPTH`](super::MAX_DEPTH) arrays and objects inside one another.
+pub(crate) fn parse(text: &[u8]) -> Result<Nodes, ParseError> {
     let mut nodes = Nodes::default();
     let mut reader = serde_json::Deserializer::from_slice(text);
     let read = nodes.deserialize(&mut reader).and_then(|()| reader.end());
-    read.map(|()| nodes).map_err(|error| Bad {
+    read.map(|()| nodes).map_err(|error| ParseError {
         message: format!("json: {error}"),
         code: if error.is_eof() { "truncated" } else { "invalid" },
     })
@@ -159,8 +159,8 @@ mod tests {
             assert_eq!((bad.message, bad.code), (format!("json: {message}"), code));
         }
         let deep = |depth| "[".repeat(depth) + &"]".repeat(depth);
-        assert!(parse(deep(super::super::DEPTH as usize).as_bytes()).is_ok());
-        assert!(parse(deep(super::super::DEPTH as usize + 1).as_bytes()).is_err());
+        assert!(parse(deep(super::super::MAX_DEPTH as usize).as_bytes()).is_ok());
+        assert!(parse(deep(super::super::MAX_DEPTH as usize + 1).as_bytes()).is_err());
     }
 
     /// Converts the value at the current node for comparison with `serde_json`.

@@ -4,7 +4,7 @@
 //! other readers may interpret them differently.
 
 use crate::codec::http1::fields::is_token_byte;
-use crate::codec::http1::status::Reject;
+use crate::codec::http1::reject::Reject;
 use crate::codec::uri;
 use std::borrow::Cow;
 
@@ -28,6 +28,49 @@ struct Parameter<'a> {
 }
 
 const MALFORMED: Reject = Reject::bad("malformed header parameter");
+
+/// Returns the boundary that the value of `Content-Type` names.
+///
+/// # Errors
+/// 415 if the type is not `multipart/form-data`; 400 without a valid boundary.
+pub(crate) fn boundary(content_type: &[u8]) -> Result<Cow<'_, [u8]>, Reject> {
+    let end = content_type.iter().position(|b| matches!(b, b';' | b' ' | b'\t')).unwrap_or(content_type.len());
+    let (kind, rest) = content_type.split_at(end);
+    if !kind.eq_ignore_ascii_case(b"multipart/form-data") {
+        return Err(Reject::new(415, "expected a multipart form"));
+    }
+    let [Some(Parameter { value, quoted, .. })] = parameters(rest, [b"boundary"])? else {
+        return Err(Reject::bad("the form's boundary is missing"));
+    };
+    let value = if quoted && value.contains(&b'\\') { Cow::Owned(unquote(value)) } else { Cow::Borrowed(value) };
+    if is_boundary(&value) { Ok(value) } else { Err(Reject::bad("malformed boundary")) }
+}
+
+/// Parses the value of a part's `Content-Disposition`. `filename*` has precedence over `filename`; unknown parameters
+/// are skipped.
+///
+/// # Errors
+/// 400 if the value is malformed, is not `form-data`, or has no name.
+pub(crate) fn disposition(value: &[u8]) -> Result<Disposition, Reject> {
+    let (kind, rest) = take_token(value);
+    if !kind.eq_ignore_ascii_case(b"form-data") {
+        return Err(Reject::bad("a part of the form is not form-data"));
+    }
+    let [name, plain, extended] = parameters(rest, [b"name", b"filename", b"filename*"])?;
+    let text = |parameter: Parameter<'_>| match parameter.quoted {
+        true => form_text(parameter.value),
+        false => parameter.value.to_vec(),
+    };
+    let Some(name) = name.map(text) else {
+        return Err(Reject::bad("a part of the form has no name"));
+    };
+    let filename = match extended {
+        Some(Parameter { quoted: true, .. }) => return Err(Reject::bad("malformed filename*")),
+        Some(parameter) => Some(extended_text(parameter.value)?),
+        None => plain.map(text),
+    };
+    Ok(Disposition { name, filename })
+}
 
 fn skip_space(text: &[u8]) -> &[u8] {
     let from = text.iter().position(|b| !matches!(b, b' ' | b'\t'));
@@ -95,23 +138,6 @@ fn is_boundary(boundary: &[u8]) -> bool {
     (1..=MAX_BOUNDARY).contains(&boundary.len()) && boundary.iter().all(is_allowed) && !boundary.ends_with(b" ")
 }
 
-/// Returns the boundary that the value of `Content-Type` names.
-///
-/// # Errors
-/// 415 if the type is not `multipart/form-data`; 400 without a valid boundary.
-pub(crate) fn boundary(content_type: &[u8]) -> Result<Cow<'_, [u8]>, Reject> {
-    let end = content_type.iter().position(|b| matches!(b, b';' | b' ' | b'\t')).unwrap_or(content_type.len());
-    let (kind, rest) = content_type.split_at(end);
-    if !kind.eq_ignore_ascii_case(b"multipart/form-data") {
-        return Err(Reject::new(415, "expected a multipart form"));
-    }
-    let [Some(Parameter { value, quoted, .. })] = parameters(rest, [b"boundary"])? else {
-        return Err(Reject::bad("the form's boundary is missing"));
-    };
-    let value = if quoted && value.contains(&b'\\') { Cow::Owned(unquote(value)) } else { Cow::Borrowed(value) };
-    if is_boundary(&value) { Ok(value) } else { Err(Reject::bad("malformed boundary")) }
-}
-
 /// Decodes a text byte by byte: `take` gets a byte and the bytes after it, and returns the decoded byte and the rest.
 fn decoded(mut rest: &[u8], take: impl Fn(u8, &[u8]) -> (u8, &[u8])) -> Vec<u8> {
     let mut out = Vec::with_capacity(rest.len());
@@ -161,30 +187,4 @@ fn extended_text(value: &[u8]) -> Result<Vec<u8>, Reject> {
         return Ok(text.into_bytes());
     }
     Err(BAD)
-}
-
-/// Parses the value of a part's `Content-Disposition`. `filename*` has precedence over `filename`; unknown parameters
-/// are skipped.
-///
-/// # Errors
-/// 400 if the value is malformed, is not `form-data`, or has no name.
-pub(crate) fn disposition(value: &[u8]) -> Result<Disposition, Reject> {
-    let (kind, rest) = take_token(value);
-    if !kind.eq_ignore_ascii_case(b"form-data") {
-        return Err(Reject::bad("a part of the form is not form-data"));
-    }
-    let [name, plain, extended] = parameters(rest, [b"name", b"filename", b"filename*"])?;
-    let text = |parameter: Parameter<'_>| match parameter.quoted {
-        true => form_text(parameter.value),
-        false => parameter.value.to_vec(),
-    };
-    let Some(name) = name.map(text) else {
-        return Err(Reject::bad("a part of the form has no name"));
-    };
-    let filename = match extended {
-        Some(Parameter { quoted: true, .. }) => return Err(Reject::bad("malformed filename*")),
-        Some(parameter) => Some(extended_text(parameter.value)?),
-        None => plain.map(text),
-    };
-    Ok(Disposition { name, filename })
 }

@@ -4,7 +4,7 @@
 //! Errors are those of [`Multipart`], and 413 for a part that is too large.
 
 use super::{Event, Limits, Multipart, Part};
-use crate::codec::http1::status::Reject;
+use crate::codec::http1::reject::Reject;
 use std::ops::Range;
 
 /// A form that is being received.
@@ -13,11 +13,11 @@ pub(crate) struct Form {
     /// The bytes of a field's value received so far.
     collected: Vec<u8>,
     /// The number of bytes of the current part returned so far.
-    taken: u64,
+    returned: u64,
     /// Whether a part has begun and not ended.
-    within: bool,
+    in_part: bool,
     /// The data that [`Form::peek`] has found.
-    ahead: Option<Range<usize>>,
+    peeked: Option<Range<usize>>,
     refused: Option<Reject>,
 }
 
@@ -40,42 +40,33 @@ impl Form {
         Ok(Self {
             parser: Multipart::new(content_type, limits)?,
             collected: Vec::new(),
-            taken: 0,
-            within: false,
-            ahead: None,
+            returned: 0,
+            in_part: false,
+            peeked: None,
             refused: None,
         })
     }
 
-    fn event(&mut self) -> Result<Event, Reject> {
-        if let Some(reject) = self.refused {
-            return Err(reject);
-        }
-        let event = self.parser.next();
-        self.refused = event.as_ref().err().copied();
-        event
-    }
-
     /// Adds the next bytes of the body. Unread data of the last ones is discarded.
     pub(crate) fn feed(&mut self, piece: &[u8]) {
-        self.ahead = None;
+        self.peeked = None;
         self.parser.feed(piece);
     }
 
     /// Advances to the next part. The rest of the current part is skipped.
     pub(crate) fn next(&mut self) -> Result<FormEvent, Reject> {
-        self.ahead = None;
+        self.peeked = None;
         loop {
             match self.event()? {
                 Event::More => return Ok(FormEvent::More),
                 Event::Part => {
-                    self.within = true;
-                    self.taken = 0;
+                    self.in_part = true;
+                    self.returned = 0;
                     self.collected.clear();
                     return Ok(FormEvent::Part);
                 }
                 Event::Data(_) => {}
-                Event::PartEnd => self.within = false,
+                Event::PartEnd => self.in_part = false,
                 Event::Done => return Ok(FormEvent::End),
             }
         }
@@ -86,22 +77,22 @@ impl Form {
     /// # Errors
     /// As [`Form::next`], and 413 if the part is larger.
     pub(crate) fn piece(&mut self, limit: u64) -> Result<FormEvent, Reject> {
-        if !self.within {
+        if !self.in_part {
             return Ok(FormEvent::End);
         }
-        let data = match self.ahead.take() {
+        let data = match self.peeked.take() {
             Some(data) => data,
             None => match self.event()? {
                 Event::More => return Ok(FormEvent::More),
                 Event::Data(data) => data,
                 _ => {
-                    self.within = false;
+                    self.in_part = false;
                     return Ok(FormEvent::End);
                 }
             },
         };
-        self.taken += data.len() as u64;
-        if self.taken > limit {
+        self.returned += data.len() as u64;
+        if self.returned > limit {
             let reject = Reject::new(413, "a part of the form is larger than allowed");
             self.refused = Some(reject);
             return Err(reject);
@@ -113,8 +104,8 @@ impl Form {
     pub(crate) fn peek(&mut self) -> Result<FormEvent, Reject> {
         let event = self.piece(u64::MAX)?;
         if let FormEvent::Data(data) = &event {
-            self.taken -= data.len() as u64;
-            self.ahead = Some(data.clone());
+            self.returned -= data.len() as u64;
+            self.peeked = Some(data.clone());
         }
         Ok(event)
     }
@@ -146,11 +137,11 @@ impl Form {
     /// Ends the body.
     ///
     /// # Errors
-    /// The earlier refusal of the form, or as [`Multipart::finish`].
-    pub(crate) fn finish(&mut self) -> Result<(), Reject> {
+    /// The earlier refusal of the form, or as [`Multipart::end`].
+    pub(crate) fn end(&mut self) -> Result<(), Reject> {
         match self.refused {
             Some(reject) => Err(reject),
-            None => self.parser.finish(),
+            None => self.parser.end(),
         }
     }
 
@@ -167,5 +158,14 @@ impl Form {
     /// The value that [`Form::collect`] has collected.
     pub(crate) fn text(&self) -> &[u8] {
         &self.collected
+    }
+
+    fn event(&mut self) -> Result<Event, Reject> {
+        if let Some(reject) = self.refused {
+            return Err(reject);
+        }
+        let event = self.parser.next();
+        self.refused = event.as_ref().err().copied();
+        event
     }
 }

@@ -1,13 +1,13 @@
 //! The format of packed values: each value is one tag, followed by the data of that tag.
 //!
 //! Both sides are in one process, so numbers are in the machine's byte order. A message is a sequence of values,
-//! followed by a `BODY` for each `LATER` in them, in order.
+//! followed by a `CONTENT` for each `POSTPONED` in them, in order.
 //!
 //! A table is `TABLE`, a shape byte, the array count in the width that the shape names, the values of the array, and,
-//! if the shape says so, key, value … `NIL`. Nesting deeper than [`MAX_DEPTH`] is cut: the inner table is a `LATER`, so
-//! neither side needs a stack as deep as the data.
+//! if the shape says so, key, value … `NIL`. Nesting deeper than [`MAX_DEPTH`] is cut: the inner table is a
+//! `POSTPONED`, so neither side needs a stack as deep as the data.
 
-/// The most tables open at once, in a message and in each `BODY`.
+/// The most tables open at once, in a message and in each `CONTENT`.
 pub(super) const MAX_DEPTH: u32 = 48;
 
 /// Tags below this value are the integers from `-INTEGER_BIAS` up.
@@ -35,12 +35,12 @@ pub(super) const FUNCTION: u8 = 0xcc;
 pub(super) const TABLE: u8 = 0xcd;
 /// A `TABLE` to which a `REFERENCE` refers.
 pub(super) const TABLE_SHARED: u8 = 0xce;
-/// A table whose content follows in a `BODY`.
-pub(super) const LATER: u8 = 0xcf;
-/// A `LATER` to which a `REFERENCE` refers.
-pub(super) const LATER_SHARED: u8 = 0xd0;
-/// The content of the first `LATER` that has none yet: shape, count and values as in a `TABLE`.
-pub(super) const BODY: u8 = 0xd1;
+/// A table whose content follows in a `CONTENT`.
+pub(super) const POSTPONED: u8 = 0xcf;
+/// A `POSTPONED` to which a `REFERENCE` refers.
+pub(super) const POSTPONED_SHARED: u8 = 0xd0;
+/// The content of the first `POSTPONED` that has none yet: shape, count and values as in a `TABLE`.
+pub(super) const CONTENT: u8 = 0xd1;
 /// The table whose tag is at the offset that follows, an integer.
 pub(super) const REFERENCE: u8 = 0xd2;
 

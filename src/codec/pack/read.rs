@@ -58,14 +58,14 @@ pub(crate) enum Item<'b> {
     Pointer(usize),
     /// A C function, by its number.
     Function(u64),
-    /// A table whose content follows. If it has a name, [`Item::Known`] may refer to it.
+    /// A table whose content follows. If it has a name, [`Item::Reference`] may refer to it.
     Table(Shape, Option<i64>),
-    /// A table whose content follows as [`Item::Body`] with this number. The name is as in [`Item::Table`].
-    Later(i64, Option<i64>),
-    /// The content of the table that [`Item::Later`] announced with this number.
-    Body(i64, Shape),
+    /// A table whose content follows as [`Item::Content`] with this number. The name is as in [`Item::Table`].
+    Postponed(i64, Option<i64>),
+    /// The content of the table that [`Item::Postponed`] announced with this number.
+    Content(i64, Shape),
     /// The table with this name.
-    Known(i64),
+    Reference(i64),
     /// The end of the values.
     End,
 }
@@ -84,18 +84,18 @@ pub(crate) struct Shape {
 pub(crate) struct Reader<B> {
     bytes: B,
     at: usize,
-    later: i64,
-    bodies: i64,
+    postponed: i64,
+    contents: i64,
     /// The number of entries that may still be preallocated. An entry takes at least one byte, one with a key two, and
     /// the hint for keys is less than twice their number, so messages of a writer never exceed it.
-    spare: u64,
+    preallocatable: u64,
     origin: Origin,
 }
 
 impl<B: AsRef<[u8]>> Reader<B> {
     pub(crate) fn new(bytes: B, origin: Origin) -> Reader<B> {
-        let spare = bytes.as_ref().len() as u64;
-        Reader { bytes, at: 0, later: 0, bodies: 0, spare, origin }
+        let preallocatable = bytes.as_ref().len() as u64;
+        Reader { bytes, at: 0, postponed: 0, contents: 0, preallocatable, origin }
     }
 
     /// Returns the next item. `depth`: the number of open tables, 0 outside of all.
@@ -116,7 +116,7 @@ impl<B: AsRef<[u8]>> Reader<B> {
     }
 
     fn end(&self, depth: u32) -> Result<Item<'_>> {
-        match depth == 0 && self.bodies == self.later {
+        match depth == 0 && self.contents == self.postponed {
             true => Ok(Item::End),
             false => Err(Corrupt::CutOff),
         }
@@ -150,23 +150,23 @@ impl<B: AsRef<[u8]>> Reader<B> {
                 let name = Some(self.at as i64 - 1);
                 Item::Table(self.shape()?, name)
             }
-            LATER | LATER_SHARED => {
-                self.later += 1;
-                let name = (tag == LATER_SHARED).then_some(self.at as i64 - 1);
-                Item::Later(self.later, name)
+            POSTPONED | POSTPONED_SHARED => {
+                self.postponed += 1;
+                let name = (tag == POSTPONED_SHARED).then_some(self.at as i64 - 1);
+                Item::Postponed(self.postponed, name)
             }
-            BODY if depth == 0 => {
-                self.bodies += 1;
-                if self.bodies > self.later {
+            CONTENT if depth == 0 => {
+                self.contents += 1;
+                if self.contents > self.postponed {
                     return Err(Corrupt::Content);
                 }
-                Item::Body(self.bodies, self.shape()?)
+                Item::Content(self.contents, self.shape()?)
             }
             REFERENCE => {
                 let [tag] = self.array()?;
                 match self.integer(tag)? {
                     ..0 => return Err(Corrupt::Reference),
-                    offset => Item::Known(offset),
+                    offset => Item::Reference(offset),
                 }
             }
             _ => return Err(Corrupt::Tag),
@@ -221,16 +221,16 @@ impl<B: AsRef<[u8]>> Reader<B> {
             0 => 0,
             class => 1 << (class - 1),
         };
-        Ok(Shape { items, pairs: pairs != 0, room: (self.grant(items), self.grant(pairs)) })
+        Ok(Shape { items, pairs: pairs != 0, room: (self.preallocation(items), self.preallocation(pairs)) })
     }
 
     /// Returns the number of entries to preallocate out of `promised`. A table grows if more follow.
     #[inline(always)]
-    fn grant(&mut self, promised: u64) -> u32 {
-        if promised > self.spare.min(1 << 26) {
+    fn preallocation(&mut self, promised: u64) -> u32 {
+        if promised > self.preallocatable.min(1 << 26) {
             return 0;
         }
-        self.spare -= promised;
+        self.preallocatable -= promised;
         promised as u32
     }
 }

@@ -5,18 +5,18 @@
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 
-const FEW: usize = 16;
+const FEW_TABLES: usize = 16;
 
 #[derive(Default)]
 pub(super) struct TableOffsets {
-    few: [(usize, usize); FEW],
+    few: [(usize, usize); FEW_TABLES],
     count: usize,
     many: FxHashMap<usize, usize>,
 }
 
 impl TableOffsets {
     pub(super) fn clear(&mut self) {
-        if self.count > FEW {
+        if self.count > FEW_TABLES {
             // Clearing costs time proportional to the capacity, so a large map is replaced.
             match self.many.capacity() {
                 0..=1024 => self.many.clear(),
@@ -29,11 +29,11 @@ impl TableOffsets {
     /// Returns the offset of a table that was entered before. Otherwise enters it with `offset` and returns `None`.
     #[inline]
     pub(super) fn enter(&mut self, identity: usize, offset: usize) -> Option<usize> {
-        let few = &mut self.few[..self.count.min(FEW)];
+        let few = &mut self.few[..self.count.min(FEW_TABLES)];
         if let Some((_, first)) = few.iter().find(|(known, _)| *known == identity) {
             return Some(*first);
         }
-        if self.count < FEW {
+        if self.count < FEW_TABLES {
             self.few[self.count] = (identity, offset);
         } else {
             match self.many.entry(identity) {

@@ -28,11 +28,11 @@ fn write(writer: &mut Writer, tree: &Tree, depth: u32, later: &mut Vec<Tree>) {
             let identity = writer.bytes().len();
             match writer.table(identity, depth).expect("memory") {
                 TableState::New => content(writer, tree, depth + 1, later),
-                TableState::Later(number) => {
+                TableState::Postponed(number) => {
                     later.push(tree.clone());
                     assert_eq!(later.len() as i64, number);
                 }
-                TableState::Known => panic!("a tree contains each table once"),
+                TableState::Written => panic!("a tree contains each table once"),
             }
             return;
         }
@@ -62,7 +62,7 @@ fn packed(values: &[Tree]) -> Vec<u8> {
         write(&mut writer, value, 0, &mut later);
     }
     let mut done = 0;
-    while let Some(number) = writer.body(done).expect("memory") {
+    while let Some(number) = writer.begin_content(done).expect("memory") {
         done = number;
         let tree = later[number as usize - 1].clone();
         content(&mut writer, &tree, 1, &mut later);
@@ -124,9 +124,9 @@ fn value(reader: &mut Reader<&[u8]>, depth: u32) -> Result<Read, Corrupt> {
         Item::Pointer(address) => Tree::Pointer(address),
         Item::Function(number) => Tree::Function(number),
         Item::Table(shape, _) => table(reader, &shape, depth + 1)?,
-        Item::Later(number, _) => Tree::Pointer(LATER_FROM + number as usize - 1),
-        Item::Known(offset) => Tree::Integer(offset),
-        Item::Body(number, shape) => {
+        Item::Postponed(number, _) => Tree::Pointer(LATER_FROM + number as usize - 1),
+        Item::Reference(offset) => Tree::Integer(offset),
+        Item::Content(number, shape) => {
             assert_eq!(depth, 0);
             return Ok(Read::Body(number, table(reader, &shape, 1)?));
         }
@@ -197,18 +197,18 @@ fn a_repeated_table_refers_to_its_first_offset() {
             writer.end(array, 0).expect("memory");
         }
     }
-    writer.body(0).expect("memory").expect("one was postponed");
+    writer.begin_content(0).expect("memory").expect("one was postponed");
     let array = writer.array(0).expect("memory");
     writer.end(array, 0).expect("memory");
-    assert_eq!(writer.body(1), Ok(None));
+    assert_eq!(writer.begin_content(1), Ok(None));
     let mut reader = Reader::new(writer.bytes(), Origin::Message);
     let empty = Shape::default;
     assert_eq!(reader.next(0), Ok(Item::Table(empty(), Some(0))));
-    assert_eq!(reader.next(0), Ok(Item::Later(1, Some(2))));
+    assert_eq!(reader.next(0), Ok(Item::Postponed(1, Some(2))));
     for offset in [0, 2, 2] {
-        assert_eq!(reader.next(0), Ok(Item::Known(offset)));
+        assert_eq!(reader.next(0), Ok(Item::Reference(offset)));
     }
-    assert_eq!(reader.next(0), Ok(Item::Body(1, empty())));
+    assert_eq!(reader.next(0), Ok(Item::Content(1, empty())));
     assert_eq!(reader.next(0), Ok(Item::End));
 }
 
@@ -218,7 +218,7 @@ fn many_tables_are_distinguished() {
     for round in 0..2 {
         for identity in 1..3000 {
             let found = writer.table(identity, 0).expect("memory");
-            assert_eq!(matches!(found, TableState::Known), round == 1, "{identity}");
+            assert_eq!(matches!(found, TableState::Written), round == 1, "{identity}");
             if round == 0 {
                 let array = writer.array(0).expect("memory");
                 writer.end(array, 0).expect("memory");

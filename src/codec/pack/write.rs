@@ -30,7 +30,7 @@ pub(crate) struct Writer {
     bytes: Vec<u8>,
     length: usize,
     tables: TableOffsets,
-    later: i64,
+    postponed: i64,
 }
 
 /// How the caller continues after [`Writer::table`].
@@ -38,10 +38,10 @@ pub(crate) enum TableState {
     /// The caller writes its content now, from [`Writer::array`] to [`Writer::end`].
     New,
     /// The table was written before.
-    Known,
+    Written,
     /// The caller writes its content after the values, in the order of these numbers from 1, each after
-    /// [`Writer::body`].
-    Later(i64),
+    /// [`Writer::begin_content`].
+    Postponed(i64),
 }
 
 /// The array of a table that is being written, which precedes its pairs.
@@ -53,11 +53,11 @@ pub(crate) struct Array {
     count: u64,
 }
 
-const FIRST: usize = 512;
+const FIRST_CAPACITY: usize = 512;
 /// The most bytes of capacity kept for the next message.
-const KEPT: usize = 64 * 1024;
+const MAX_SPARE_CAPACITY: usize = 64 * 1024;
 /// The largest distance of two consecutive keys in the array.
-const GAP: u64 = 64;
+const MAX_GAP: u64 = 64;
 
 impl Writer {
     /// The bytes of the message so far.
@@ -69,47 +69,11 @@ impl Writer {
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.length = 0;
-        self.later = 0;
+        self.postponed = 0;
         self.tables.clear();
-        if self.bytes.len() > KEPT {
+        if self.bytes.len() > MAX_SPARE_CAPACITY {
             self.bytes = Vec::new();
         }
-    }
-
-    /// Returns the next `count` bytes, to be overwritten.
-    #[inline(always)]
-    fn next(&mut self, count: usize) -> Result<&mut [u8]> {
-        let (start, end) = (self.length, self.length + count);
-        if end > self.bytes.len() {
-            self.grow(end)?;
-        }
-        self.length = end;
-        Ok(&mut self.bytes[start..end])
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self, needed: usize) -> Result {
-        let size = needed.max(self.bytes.len() * 2).max(FIRST);
-        let more = size - self.bytes.len();
-        self.bytes.try_reserve_exact(more).map_err(|_| Exhausted)?;
-        self.bytes.resize(size, 0);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn byte(&mut self, byte: u8) -> Result {
-        self.next(1)?[0] = byte;
-        Ok(())
-    }
-
-    /// Writes a tag and a number after it.
-    #[inline(always)]
-    fn tagged<const N: usize>(&mut self, tag: u8, bytes: [u8; N]) -> Result {
-        let next = self.next(N + 1)?;
-        next[0] = tag;
-        next[1..].copy_from_slice(&bytes);
-        Ok(())
     }
 
     /// Writes an integer in its shortest form.
@@ -142,18 +106,6 @@ impl Writer {
         self.long_string(bytes)
     }
 
-    fn long_string(&mut self, bytes: &[u8]) -> Result {
-        if let Ok(length) = u8::try_from(bytes.len()) {
-            self.tagged(STRING_8, length.to_ne_bytes())?;
-        } else if let Ok(length) = u32::try_from(bytes.len()) {
-            self.tagged(STRING_32, length.to_ne_bytes())?;
-        } else {
-            self.tagged(STRING_64, (bytes.len() as u64).to_ne_bytes())?;
-        }
-        self.next(bytes.len())?.copy_from_slice(bytes);
-        Ok(())
-    }
-
     /// Writes a value.
     pub(crate) fn value(&mut self, value: Value<'_>) -> Result {
         match value {
@@ -175,28 +127,28 @@ impl Writer {
             let tag = &mut self.bytes[first];
             *tag = match *tag {
                 TABLE => TABLE_SHARED,
-                LATER => LATER_SHARED,
+                POSTPONED => POSTPONED_SHARED,
                 shared => shared,
             };
             self.byte(REFERENCE)?;
             self.integer(first as i64)?;
-            return Ok(TableState::Known);
+            return Ok(TableState::Written);
         }
         if depth < MAX_DEPTH {
             self.byte(TABLE)?;
             return Ok(TableState::New);
         }
-        self.byte(LATER)?;
-        self.later += 1;
-        Ok(TableState::Later(self.later))
+        self.byte(POSTPONED)?;
+        self.postponed += 1;
+        Ok(TableState::Postponed(self.postponed))
     }
 
     /// Begins the content of the next postponed table after `done` ones. Returns its number, or `None` if all are done.
-    pub(crate) fn body(&mut self, done: i64) -> Result<Option<i64>> {
-        if done == self.later {
+    pub(crate) fn begin_content(&mut self, done: i64) -> Result<Option<i64>> {
+        if done == self.postponed {
             return Ok(None);
         }
-        self.byte(BODY)?;
+        self.byte(CONTENT)?;
         Ok(Some(done + 1))
     }
 
@@ -226,16 +178,6 @@ impl Writer {
         Ok(true)
     }
 
-    fn fill(&mut self, array: &Array, next: u64) -> Result<bool> {
-        if next <= array.count || next > array.length || next - array.count > GAP {
-            return Ok(false);
-        }
-        for _ in array.count + 1..next {
-            self.byte(NIL)?;
-        }
-        Ok(true)
-    }
-
     /// Ends the items of an array. Keys and values follow.
     pub(crate) fn end_items(&mut self, array: &Array) {
         let at = array.shape + 1;
@@ -257,6 +199,64 @@ impl Writer {
             0 => Ok(()),
             _ => self.byte(NIL),
         }
+    }
+
+    /// Returns the next `count` bytes, to be overwritten.
+    #[inline(always)]
+    fn next(&mut self, count: usize) -> Result<&mut [u8]> {
+        let (start, end) = (self.length, self.length + count);
+        if end > self.bytes.len() {
+            self.grow(end)?;
+        }
+        self.length = end;
+        Ok(&mut self.bytes[start..end])
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, needed: usize) -> Result {
+        let size = needed.max(self.bytes.len() * 2).max(FIRST_CAPACITY);
+        let more = size - self.bytes.len();
+        self.bytes.try_reserve_exact(more).map_err(|_| Exhausted)?;
+        self.bytes.resize(size, 0);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn byte(&mut self, byte: u8) -> Result {
+        self.next(1)?[0] = byte;
+        Ok(())
+    }
+
+    /// Writes a tag and a number after it.
+    #[inline(always)]
+    fn tagged<const N: usize>(&mut self, tag: u8, bytes: [u8; N]) -> Result {
+        let next = self.next(N + 1)?;
+        next[0] = tag;
+        next[1..].copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn long_string(&mut self, bytes: &[u8]) -> Result {
+        if let Ok(length) = u8::try_from(bytes.len()) {
+            self.tagged(STRING_8, length.to_ne_bytes())?;
+        } else if let Ok(length) = u32::try_from(bytes.len()) {
+            self.tagged(STRING_32, length.to_ne_bytes())?;
+        } else {
+            self.tagged(STRING_64, (bytes.len() as u64).to_ne_bytes())?;
+        }
+        self.next(bytes.len())?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn fill(&mut self, array: &Array, next: u64) -> Result<bool> {
+        if next <= array.count || next > array.length || next - array.count > MAX_GAP {
+            return Ok(false);
+        }
+        for _ in array.count + 1..next {
+            self.byte(NIL)?;
+        }
+        Ok(true)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Conditional requests (RFC 9110 section 13): each field, and their order.
 
-use super::super::conditional::{Conditions, Validators, Verdict, allows_range, judge};
+use super::super::conditional::{Conditions, Validators, Verdict, allows_range, evaluate};
 use proptest::prelude::*;
 
 const TAG: &str = "\"abc-1\"";
@@ -26,7 +26,7 @@ fn verdict(lines: &[(&str, &str)]) -> Verdict {
         if_unmodified_since: find("if-unmodified-since"),
         if_range: None,
     };
-    judge(&conditions, &known())
+    evaluate(&conditions, &known())
 }
 
 fn range(field: &str) -> bool {
@@ -128,7 +128,7 @@ proptest! {
             if_unmodified_since: None,
             if_range: one,
         };
-        judge(&conditions, &known());
+        evaluate(&conditions, &known());
         allows_range(&conditions, &known());
     }
 

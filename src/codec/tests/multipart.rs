@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::http1::status::Reject;
+use super::super::http1::reject::Reject;
 use super::super::multipart::disposition::{boundary, disposition};
 use super::super::multipart::{Event, Limits, Multipart};
 
@@ -28,7 +28,7 @@ fn parse_in(kind: &[u8], limits: Limits, wire: &[u8], cuts: &[usize]) -> Result<
                     start = end;
                 }
                 None => {
-                    parser.finish()?;
+                    parser.end()?;
                     assert_eq!(parser.next()?, Event::Done);
                     break;
                 }

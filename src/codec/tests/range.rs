@@ -1,11 +1,11 @@
 //! `Range` fields (RFC 9110 section 14), and a model that counts each requested byte.
 
-use super::super::range::{MAX_RANGES, select};
+use super::super::range::{MAX_RANGES, parse};
 use proptest::prelude::*;
 
 /// The ranges that a field selects of `size` bytes, as first byte and length; `None` for the whole representation.
 fn parts(field: &str, size: u64) -> Option<Vec<(u64, u64)>> {
-    let list = select(field.as_bytes(), size)?;
+    let list = parse(field.as_bytes(), size)?;
     Some(list.iter().map(|span| (span.first, span.length)).collect())
 }
 
@@ -122,7 +122,7 @@ proptest! {
     ) {
         let mut text = b"bytes=".to_vec();
         text.extend(field);
-        for span in select(&text, size).unwrap_or_default() {
+        for span in parse(&text, size).unwrap_or_default() {
             prop_assert!(span.length > 0 && span.first < size && span.length <= size - span.first);
         }
     }

@@ -58,11 +58,6 @@ pub(crate) fn is_watched() -> bool {
     LINK.get().is_some()
 }
 
-fn link() -> Option<MutexGuard<'static, Link>> {
-    let link = LINK.get()?;
-    Some(link.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
 /// Reports that the file at `path` is about to be loaded. Does nothing without a supervisor.
 pub(crate) fn report_load(path: &[u8]) {
     report(path, Fingerprint::of);
@@ -71,25 +66,6 @@ pub(crate) fn report_load(path: &[u8]) {
 /// Reports that there is no file at `path`, which is needed. It counts as changed as soon as it exists.
 pub(crate) fn report_missing(path: &[u8]) {
     report(path, |_| Fingerprint::default());
-}
-
-fn report(path: &[u8], fingerprint: impl FnOnce(&Path) -> Fingerprint) {
-    let Some(mut link) = link() else { return };
-    let Ok(path) = std::path::absolute(OsStr::from_bytes(path)) else { return };
-    if link.reported.contains(&path) {
-        return;
-    }
-    let mut text = fingerprint(&path).encode();
-    text.extend_from_slice(path.as_os_str().as_bytes());
-    let _ = wire::send(&link.socket, wire::LOADS, &text, None);
-    link.reported.insert(path);
-}
-
-/// Sends a request and waits for the response; `None` if the supervisor has ended.
-fn request(kind: u8, text: &[u8]) -> Option<Frame> {
-    let link = link()?;
-    wire::send(&link.socket, kind, text, None).ok()?;
-    wire::receive(&link.socket).ok()?
 }
 
 /// Requests the listening socket of this key that the previous process has used. Each key can be requested once.
@@ -119,4 +95,28 @@ pub(crate) fn report_closed(key: &[u8]) {
     if let Some(link) = link() {
         let _ = wire::send(&link.socket, wire::CLOSED, key, None);
     }
+}
+
+fn link() -> Option<MutexGuard<'static, Link>> {
+    let link = LINK.get()?;
+    Some(link.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn report(path: &[u8], fingerprint: impl FnOnce(&Path) -> Fingerprint) {
+    let Some(mut link) = link() else { return };
+    let Ok(path) = std::path::absolute(OsStr::from_bytes(path)) else { return };
+    if link.reported.contains(&path) {
+        return;
+    }
+    let mut text = fingerprint(&path).encode();
+    text.extend_from_slice(path.as_os_str().as_bytes());
+    let _ = wire::send(&link.socket, wire::LOADS, &text, None);
+    link.reported.insert(path);
+}
+
+/// Sends a request and waits for the response; `None` if the supervisor has ended.
+fn request(kind: u8, text: &[u8]) -> Option<Frame> {
+    let link = link()?;
+    wire::send(&link.socket, kind, text, None).ok()?;
+    wire::receive(&link.socket).ok()?
 }

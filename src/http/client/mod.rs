@@ -7,12 +7,12 @@
 #[cfg(test)]
 mod tests;
 
-use crate::codec::http1::body::{self, Run};
+use crate::codec::http1::body::{self, BodyEvent};
 use crate::codec::http1::fields::Fields;
 use crate::codec::http1::head::Progress;
+use crate::codec::http1::reject::Reject;
 use crate::codec::http1::response_head::{self, Head, RequestKind};
-use crate::codec::http1::status::Reject;
-use crate::stream::{Filled, Stream};
+use crate::stream::{Filled, Stream, next_read};
 use std::io;
 use std::ops::Range;
 
@@ -42,9 +42,6 @@ impl Input for Stream {
         !self.has_ended() && !self.is_closed()
     }
 }
-
-/// The least free space for reading a whole body, in bytes.
-const ROOM: usize = 16 * 1024;
 
 /// The result of a read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -82,7 +79,7 @@ pub(crate) struct Responses {
     limits: (usize, usize),
     request: RequestKind,
     progress: Progress,
-    body: body::Incoming,
+    body: body::IncomingBody,
     /// Whether bytes of a response have arrived since the last request.
     begun: bool,
     /// Whether another request may follow, as far as known.
@@ -100,7 +97,7 @@ impl Responses {
             limits,
             request: RequestKind::Other,
             progress: Progress::default(),
-            body: body::Incoming::NONE,
+            body: body::IncomingBody::NONE,
             begun: false,
             keep_alive: true,
             awaits_head: false,
@@ -152,7 +149,7 @@ impl Responses {
         if head.status >= 200 || head.status == 101 {
             self.awaits_head = false;
             self.keep_alive &= head.keep_alive && head.status != 101;
-            self.body = body::Incoming::new(head.framing);
+            self.body = body::IncomingBody::new(head.framing);
         }
         taken
     }
@@ -185,8 +182,8 @@ impl Responses {
             // The bytes may contain a chunk's size without its data.
             self.body.check(limit)?;
             match run {
-                Run::Data { data, consume } => return Ok(Some(ResponseRead::Ready(Data { data, consume }))),
-                Run::End { consume, trailers } => {
+                BodyEvent::Data { data, consume } => return Ok(Some(ResponseRead::Ready(Data { data, consume }))),
+                BodyEvent::End { consume, trailers } => {
                     // The section has fields, and not only the blank line.
                     if trailers.len() > 2 {
                         self.trailers = input.buffered()[trailers].to_vec();
@@ -194,7 +191,7 @@ impl Responses {
                     input.consume(consume);
                     return Ok(Some(ResponseRead::End));
                 }
-                Run::More { consume } => {
+                BodyEvent::More { consume } => {
                     input.consume(consume);
                     if consume == 0 || input.buffered().is_empty() {
                         return Ok(None);
@@ -227,9 +224,7 @@ impl Responses {
             }
             let want = left as usize;
             while input.buffered().len() < want {
-                // Only received data costs memory: the free space grows with the buffered bytes.
-                let there = input.buffered().len();
-                match input.fill((want - there).min(there.max(ROOM)))? {
+                match input.fill(next_read(want, input.buffered().len()))? {
                     Filled::Some => {}
                     Filled::WouldBlock => return Ok(ResponseRead::WouldBlock),
                     Filled::End => return Ok(self.end()),

@@ -8,10 +8,10 @@ use std::rc::Rc;
 
 /// The content of a file is cached only if the file has not changed for this number of seconds: a later change in the
 /// same tick of the system's clock would not be noticed.
-const SETTLED: i64 = 2;
+const MIN_AGE: i64 = 2;
 
 /// The approximate size of an entry without its path and content, in bytes.
-const OVERHEAD: usize = 256;
+const ENTRY_OVERHEAD: usize = 256;
 
 /// The cache of files by path. If it is too large, entries that were not used recently are removed.
 pub(crate) struct Cache {
@@ -42,8 +42,8 @@ impl Cache {
     pub(crate) fn accepts(&self, metadata: &Metadata, now: u64) -> bool {
         let last = metadata.seconds.max(metadata.changed.0);
         metadata.size <= self.file_most as u64
-            && metadata.size + (OVERHEAD as u64) < self.most as u64
-            && last.saturating_add(SETTLED) < i64::try_from(now).unwrap_or(i64::MAX)
+            && metadata.size + (ENTRY_OVERHEAD as u64) < self.most as u64
+            && last.saturating_add(MIN_AGE) < i64::try_from(now).unwrap_or(i64::MAX)
     }
 
     /// Returns the cached metadata of a file. The caller compares it with the current metadata.
@@ -100,5 +100,5 @@ impl Cache {
 }
 
 fn weight(path: &[u8], content: Option<&Bytes>) -> usize {
-    OVERHEAD + path.len() + content.map_or(0, Bytes::len)
+    ENTRY_OVERHEAD + path.len() + content.map_or(0, Bytes::len)
 }

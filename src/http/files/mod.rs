@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `site` | a served folder |
 //! | `validators` | entity tag and date; conditions and ranges of a request |
-//! | `copies` | compressed copies beside a file, `.br` and `.gz` |
+//! | `compressed_copies` | compressed copies beside a file, `.br` and `.gz` |
 //! | `cache` | the content of small files |
 //!
 //! This folder waits only for the disk. It uses no connection and reads no clock.
@@ -12,12 +12,12 @@
 #![forbid(unsafe_code)]
 
 mod cache;
-mod copies;
+mod compressed_copies;
 mod site;
 #[cfg(test)]
 mod tests;
 mod validators;
 
-pub(crate) use copies::{accepted, find_copy};
+pub(crate) use compressed_copies::{accepted, find_copy};
 pub(crate) use site::{Options, Representation, Site};
 pub(crate) use validators::{Choice, Validators};

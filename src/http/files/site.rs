@@ -2,9 +2,9 @@
 //! validators of a response belong to the same state of the file.
 
 use super::cache::Cache;
-use super::copies::{Accepted, MissingCopies, find_copy, is_copy, path_of};
+use super::compressed_copies::{Accepted, MissingCopies, find_copy, is_copy, path_of};
 use super::validators::{Choice, Validators};
-use crate::codec::{media, uri};
+use crate::codec::{media_type, uri};
 use crate::file::folder::Folder;
 use crate::file::{Kind, Metadata, OpenFile, Refusal, read_at};
 use crate::http::server::Clock;
@@ -41,7 +41,7 @@ pub(crate) struct Representation {
     pub(crate) metadata: Metadata,
     pub(crate) content: Content,
     /// The media type, without a charset.
-    kind: &'static str,
+    media_type: &'static str,
     coding: Option<&'static str>,
     /// Whether another client may get a different representation.
     varies: bool,
@@ -79,12 +79,12 @@ impl Site {
             Some(Content::File(directory)) if metadata.kind != Kind::File => return Err(Ok(directory)),
             content => content,
         };
-        let kind = media::of(&path);
-        let varies = self.options.precompressed && media::is_compressible(kind);
+        let media_type = media_type::of(&path);
+        let varies = self.options.precompressed && media_type::is_compressible(media_type);
         if varies
             && let Some((path, metadata, content, coding)) = self.find_copy(folder, &path, &metadata, accepted, clock)
         {
-            return Ok(Representation { path, metadata, content, kind, coding: Some(coding), varies });
+            return Ok(Representation { path, metadata, content, media_type, coding: Some(coding), varies });
         }
         let (metadata, content) = match content {
             Some(content) => (metadata, content),
@@ -93,45 +93,7 @@ impl Site {
                 (*file.metadata(), Content::File(file))
             }
         };
-        Ok(Representation { path, metadata, content, kind, coding: None, varies })
-    }
-
-    /// Returns the metadata of the file at a path, and its content; `None` if only the metadata is cached.
-    fn get(&mut self, folder: &mut Folder, path: &[u8]) -> Result<(Metadata, Option<Content>), Refusal> {
-        if let Some(known) = self.cache.metadata(path) {
-            match folder.metadata_beneath(path) {
-                Ok(metadata) if metadata == *known => {
-                    return Ok((metadata, self.cache.content(path).map(Content::Bytes)));
-                }
-                _ => self.cache.remove(path),
-            }
-        }
-        let file = folder.open_beneath(path)?;
-        Ok((*file.metadata(), Some(Content::File(file))))
-    }
-
-    /// Returns the compressed copy of a file that the client prefers: its path, metadata, content and coding.
-    fn find_copy(
-        &mut self, folder: &mut Folder, path: &[u8], original: &Metadata, accepted: Accepted, clock: Clock,
-    ) -> Option<(Vec<u8>, Metadata, Content, &'static str)> {
-        if accepted == [None; 2] || self.missing.contains(path, clock.now) {
-            return None;
-        }
-        for coding in accepted.into_iter().flatten() {
-            let name = path_of(path, coding);
-            let Ok((metadata, Some(content))) = self.get(folder, &name) else {
-                continue;
-            };
-            if is_copy(&metadata, original) {
-                // This way the file need not be opened to compare it with its copy.
-                if self.cache.accepts(original, clock.unix) && self.cache.metadata(path).is_none() {
-                    self.cache.put(path, original, None);
-                }
-                return Some((name, metadata, content, coding));
-            }
-        }
-        self.missing.insert(path, clock.now);
-        None
+        Ok(Representation { path, metadata, content, media_type, coding: None, varies })
     }
 
     /// Opens the compressed copy of a file that the client prefers, and returns it with its coding. `now`: nanoseconds.
@@ -200,7 +162,45 @@ impl Site {
             let value = format!("bytes {}-{last}/{size}", part.first);
             add(b"Content-Range", value.as_bytes());
         }
-        add(b"Content-Type", media::with_charset(found.kind).as_bytes());
+        add(b"Content-Type", media_type::with_charset(found.media_type).as_bytes());
+    }
+
+    /// Returns the metadata of the file at a path, and its content; `None` if only the metadata is cached.
+    fn get(&mut self, folder: &mut Folder, path: &[u8]) -> Result<(Metadata, Option<Content>), Refusal> {
+        if let Some(known) = self.cache.metadata(path) {
+            match folder.metadata_beneath(path) {
+                Ok(metadata) if metadata == *known => {
+                    return Ok((metadata, self.cache.content(path).map(Content::Bytes)));
+                }
+                _ => self.cache.remove(path),
+            }
+        }
+        let file = folder.open_beneath(path)?;
+        Ok((*file.metadata(), Some(Content::File(file))))
+    }
+
+    /// Returns the compressed copy of a file that the client prefers: its path, metadata, content and coding.
+    fn find_copy(
+        &mut self, folder: &mut Folder, path: &[u8], original: &Metadata, accepted: Accepted, clock: Clock,
+    ) -> Option<(Vec<u8>, Metadata, Content, &'static str)> {
+        if accepted == [None; 2] || self.missing.contains(path, clock.now) {
+            return None;
+        }
+        for coding in accepted.into_iter().flatten() {
+            let name = path_of(path, coding);
+            let Ok((metadata, Some(content))) = self.get(folder, &name) else {
+                continue;
+            };
+            if is_copy(&metadata, original) {
+                // This way the file need not be opened to compare it with its copy.
+                if self.cache.accepts(original, clock.unix) && self.cache.metadata(path).is_none() {
+                    self.cache.put(path, original, None);
+                }
+                return Some((name, metadata, content, coding));
+            }
+        }
+        self.missing.insert(path, clock.now);
+        None
     }
 }
 

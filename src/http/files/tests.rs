@@ -1,7 +1,7 @@
 //! Tests of sites and the cache, in temporary folders.
 
 use super::cache::Cache;
-use super::copies::MissingCopies;
+use super::compressed_copies::MissingCopies;
 use super::site::{Content, Options, Representation, Site};
 use super::validators::{Choice, Validators};
 use crate::codec::http1::head::{Limits, Parser, Progress};

@@ -83,6 +83,34 @@ impl Validators {
         &self.date
     }
 
+    /// Decides about the response to a request for a representation of `size` bytes.
+    pub(crate) fn choose(&self, request: RequestHead<'_>, size: u64) -> Choice {
+        if !request.has_conditions() {
+            return Choice::Whole;
+        }
+        let names = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range"];
+        let values = names.map(|name| request.joined(name.as_bytes()));
+        let [if_match, if_none_match, if_modified_since, if_unmodified_since, if_range] =
+            values.each_ref().map(Option::as_deref);
+        let conditions = Conditions { if_match, if_none_match, if_modified_since, if_unmodified_since, if_range };
+        let known = Known { tag: self.tag(), modified: self.modified, now: self.now };
+        match conditional::evaluate(&conditions, &known) {
+            Verdict::NotModified => return Choice::NotModified,
+            Verdict::Failed => return Choice::Failed,
+            Verdict::Send => {}
+        }
+        // Ranges are defined only for GET (RFC 9110 section 14.2).
+        let field = request.joined(b"range").filter(|_| request.method() == Method::Get);
+        let Some(field) = field.filter(|_| conditional::allows_range(&conditions, &known)) else {
+            return Choice::Whole;
+        };
+        match range::parse(&field, size) {
+            None => Choice::Whole,
+            Some(parts) if parts.is_empty() => Choice::Unsatisfiable,
+            Some(parts) => Choice::Parts(parts),
+        }
+    }
+
     fn put(&mut self, bytes: &[u8]) {
         let end = self.tag_length + bytes.len();
         self.tag[self.tag_length..end].copy_from_slice(bytes);
@@ -95,34 +123,6 @@ impl Validators {
             let nibble = (number >> (4 * digit) & 15) as usize;
             self.tag[self.tag_length] = b"0123456789abcdef"[nibble];
             self.tag_length += 1;
-        }
-    }
-
-    /// Decides about the response to a request for a representation of `size` bytes.
-    pub(crate) fn choose(&self, request: RequestHead<'_>, size: u64) -> Choice {
-        if !request.has_conditions() {
-            return Choice::Whole;
-        }
-        let names = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range"];
-        let values = names.map(|name| request.joined(name.as_bytes()));
-        let [if_match, if_none_match, if_modified_since, if_unmodified_since, if_range] =
-            values.each_ref().map(Option::as_deref);
-        let conditions = Conditions { if_match, if_none_match, if_modified_since, if_unmodified_since, if_range };
-        let known = Known { tag: self.tag(), modified: self.modified, now: self.now };
-        match conditional::judge(&conditions, &known) {
-            Verdict::NotModified => return Choice::NotModified,
-            Verdict::Failed => return Choice::Failed,
-            Verdict::Send => {}
-        }
-        // Ranges are defined only for GET (RFC 9110 section 14.2).
-        let asked = request.joined(b"range").filter(|_| request.method() == Method::Get);
-        let Some(asked) = asked.filter(|_| conditional::allows_range(&conditions, &known)) else {
-            return Choice::Whole;
-        };
-        match range::select(&asked, size) {
-            None => Choice::Whole,
-            Some(parts) if parts.is_empty() => Choice::Unsatisfiable,
-            Some(parts) => Choice::Parts(parts),
         }
     }
 }

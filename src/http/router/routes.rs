@@ -9,12 +9,6 @@ use std::num::NonZeroU32;
 pub(crate) struct RouteId(NonZeroU32);
 
 impl RouteId {
-    /// Returns the identifier of the route with the router's number `index`.
-    fn of(index: usize) -> Option<Self> {
-        let number = u32::try_from(index + 1).ok()?;
-        NonZeroU32::new(number).map(RouteId)
-    }
-
     /// Returns the identifier with this number, if the number is valid.
     pub(crate) fn from_number(number: i64) -> Option<Self> {
         let number = u32::try_from(number).ok()?;
@@ -25,6 +19,12 @@ impl RouteId {
         self.0.get().into()
     }
 
+    /// Returns the identifier of the route with the router's number `index`.
+    fn of(index: usize) -> Option<Self> {
+        let number = u32::try_from(index + 1).ok()?;
+        NonZeroU32::new(number).map(RouteId)
+    }
+
     fn index(self) -> usize {
         self.0.get() as usize - 1
     }
@@ -32,7 +32,7 @@ impl RouteId {
 
 /// The arguments with which a handler is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Takes {
+pub(crate) enum HandlerArguments {
     Nothing,
     Request,
     /// The request and the response.
@@ -43,7 +43,7 @@ pub(crate) enum Takes {
 pub(crate) struct Routes {
     router: Router,
     /// The arguments by route, as far as they were set.
-    takes: Vec<Takes>,
+    arguments: Vec<HandlerArguments>,
     has_middleware: bool,
 }
 
@@ -71,24 +71,24 @@ impl Routes {
     }
 
     /// Returns the arguments for the handler of a route.
-    pub(crate) fn takes(&self, id: RouteId) -> Takes {
-        self.takes.get(id.index()).copied().unwrap_or(Takes::Both)
+    pub(crate) fn arguments(&self, id: RouteId) -> HandlerArguments {
+        self.arguments.get(id.index()).copied().unwrap_or(HandlerArguments::Both)
     }
 
     /// Sets the arguments for the handler of a route.
-    pub(crate) fn set_takes(&mut self, id: RouteId, takes: Takes) {
+    pub(crate) fn set_arguments(&mut self, id: RouteId, arguments: HandlerArguments) {
         let index = id.index();
-        if self.takes.len() <= index {
-            self.takes.resize(index + 1, Takes::Both);
+        if self.arguments.len() <= index {
+            self.arguments.resize(index + 1, HandlerArguments::Both);
         }
-        self.takes[index] = takes;
+        self.arguments[index] = arguments;
     }
 
     /// From now on creates a request object for a route even if its handler takes none, because code after the handler
     /// needs it.
     pub(crate) fn needs_request(&mut self, id: RouteId) {
-        if self.takes(id) == Takes::Nothing {
-            self.set_takes(id, Takes::Request);
+        if self.arguments(id) == HandlerArguments::Nothing {
+            self.set_arguments(id, HandlerArguments::Request);
         }
     }
 

@@ -3,8 +3,8 @@
 use super::connection::{Expects, NextRequest, State};
 use super::work::Filled;
 use super::{RequestId, Server, Transport};
-use crate::codec::http1::body::Run;
-use crate::codec::http1::status::Reject;
+use crate::codec::http1::body::BodyEvent;
+use crate::codec::http1::reject::Reject;
 use crate::codec::http1::write;
 
 /// The part of a body to read.
@@ -59,6 +59,11 @@ impl<T: Transport> Server<T> {
         }
     }
 
+    /// Returns the trailer section of a request's chunked body after it was read; empty if there is none.
+    pub(crate) fn trailers(&mut self, id: RequestId) -> &[u8] {
+        self.handling(id).and_then(|handling| handling.extras_ref()).map_or(&[], |extras| &extras.trailers)
+    }
+
     /// Closes the connection after this request.
     fn end_keep_alive(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
@@ -93,7 +98,7 @@ impl<T: Transport> Server<T> {
             // The bytes may contain a chunk's size without any of its data.
             handling.body.check(limit)?;
             let consume = match run? {
-                Run::Data { data, consume } => {
+                BodyEvent::Data { data, consume } => {
                     let has_none = handling.extras_ref().is_none_or(|extras| extras.collected.is_empty());
                     let is_whole = handling.body.is_done() && has_none;
                     let is_part = mode == ReadMode::Whole && !is_whole;
@@ -105,7 +110,7 @@ impl<T: Transport> Server<T> {
                     }
                     continue;
                 }
-                Run::End { consume, trailers } => {
+                BodyEvent::End { consume, trailers } => {
                     if trailers.len() > 2 {
                         handling.extras().trailers = bytes[trailers].to_vec();
                     }
@@ -120,7 +125,7 @@ impl<T: Transport> Server<T> {
                         }
                     }));
                 }
-                Run::More { consume } => consume,
+                BodyEvent::More { consume } => consume,
             };
             self.read_buffer.consume(slot, &mut connection.input, consume);
             return Ok(None);
@@ -140,10 +145,5 @@ impl<T: Transport> Server<T> {
             self.queue(slot).append(|out| out.extend_from_slice(write::CONTINUE));
             self.flush_handled(slot);
         }
-    }
-
-    /// Returns the trailer section of a request's chunked body after it was read; empty if there is none.
-    pub(crate) fn trailers(&mut self, id: RequestId) -> &[u8] {
-        self.handling(id).and_then(|handling| handling.extras_ref()).map_or(&[], |extras| &extras.trailers)
     }
 }

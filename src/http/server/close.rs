@@ -4,7 +4,7 @@ use super::connection::{Client, NextRequest, Peer, ResponseState, State, Waits};
 use super::settings::{Clock, LINGER};
 use super::work::{Filled, ResumeReason, Work};
 use super::{Phase, RequestId, Server, Transport};
-use crate::codec::http1::body::Incoming;
+use crate::codec::http1::body::IncomingBody;
 
 /// How a request ends, which decides about its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +42,7 @@ impl<T: Transport> Server<T> {
         if end == RequestEnd::Cut || !matches!(handling.response_state, ResponseState::Whole) {
             connection.next = NextRequest::None;
         }
-        let body = std::mem::replace(&mut handling.body, Incoming::NONE);
+        let body = std::mem::replace(&mut handling.body, IncomingBody::NONE);
         connection.state = State::after(body);
         if end == RequestEnd::Cut {
             self.discard_input(slot);
@@ -56,15 +56,6 @@ impl<T: Transport> Server<T> {
         {
             self.enqueue(before);
         }
-    }
-
-    /// Discards the bytes that the client has sent, and ignores further ones.
-    #[cold]
-    fn discard_input(&mut self, slot: usize) {
-        let connection = &mut self.connections[slot];
-        connection.state = State::Idle;
-        connection.client = Client::Finished;
-        self.read_buffer.consume(slot, &mut connection.input, usize::MAX);
     }
 
     /// Closes a connection, after its handler has ended. Tasks that wait on it are resumed.
@@ -91,17 +82,6 @@ impl<T: Transport> Server<T> {
             queue.clear();
             self.recycle_queue(queue);
         }
-    }
-
-    /// Removes a connection from the server's tables.
-    fn unregister(&mut self, slot: usize) -> super::Connection<T> {
-        self.free_timer(slot);
-        self.read_buffer.discard(slot);
-        let connection = self.connections.remove(slot);
-        if std::mem::take(&mut self.close_awaited) {
-            self.notifications.push_back(Work::ConnectionClosed);
-        }
-        connection
     }
 
     /// Closes a connection without a further request, after everything is sent. If the client may still be sending, an
@@ -172,25 +152,45 @@ impl<T: Transport> Server<T> {
         self.close_where(|_| true);
     }
 
-    fn close_where(&mut self, which: impl Fn(&State) -> bool) {
-        let found = self.connections.iter().filter(|(_, one)| which(&one.state));
-        let slots: Vec<usize> = found.map(|(slot, _)| slot).collect();
-        for slot in slots {
-            self.close(slot);
-        }
-    }
-
     /// Announces the end of the connection in the response to a request that is dispatched during a stop, if no bytes
     /// have arrived after it. After a body, the connection is closed when it becomes idle.
     #[cold]
     pub(super) fn announce_end(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        let there = self.read_buffer.bytes(slot, &connection.input).len();
+        let available = self.read_buffer.bytes(slot, &connection.input).len();
         let State::Handling(handling) = &mut connection.state else {
             return;
         };
-        if handling.body.is_done() && there <= handling.head_left as usize && !connection.transport.has_unread() {
+        if handling.body.is_done() && available <= handling.head_left as usize && !connection.transport.has_unread() {
             handling.next = NextRequest::None;
+        }
+    }
+
+    /// Discards the bytes that the client has sent, and ignores further ones.
+    #[cold]
+    fn discard_input(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        connection.state = State::Idle;
+        connection.client = Client::Finished;
+        self.read_buffer.consume(slot, &mut connection.input, usize::MAX);
+    }
+
+    /// Removes a connection from the server's tables.
+    fn unregister(&mut self, slot: usize) -> super::Connection<T> {
+        self.free_timer(slot);
+        self.read_buffer.discard(slot);
+        let connection = self.connections.remove(slot);
+        if std::mem::take(&mut self.close_awaited) {
+            self.notifications.push_back(Work::ConnectionClosed);
+        }
+        connection
+    }
+
+    fn close_where(&mut self, which: impl Fn(&State) -> bool) {
+        let found = self.connections.iter().filter(|(_, one)| which(&one.state));
+        let slots: Vec<usize> = found.map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.close(slot);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::draft::Draft;
 use super::id::{ConnectionId, RequestId};
 use super::settings::{Span, Time};
 use super::transport::Transport;
-use crate::codec::http1::body::{Framing, Incoming};
+use crate::codec::http1::body::{Framing, IncomingBody};
 use crate::codec::http1::head::{Head, Method, Progress};
 use crate::event::timers;
 use crate::http::router::routes::RouteId;
@@ -56,10 +56,10 @@ pub(super) enum State {
     Handling(Handling),
     /// The response is queued, and the rest of the request's body is read and discarded. `since`: the time from which
     /// it waits for more of it.
-    Discarding { body: Incoming, since: Option<Time> },
+    Discarding { body: IncomingBody, since: Option<Time> },
     /// The peer does not receive, or other connections have their turn. `body`: the unread rest of the last request's
     /// body.
-    Blocked { body: Incoming },
+    Blocked { body: IncomingBody },
     /// This side has closed its sending side; received bytes are discarded.
     Lingering,
 }
@@ -76,7 +76,7 @@ pub(super) struct Handling {
     pub(super) expects: Expects,
     /// Whether the connection may persist after the response, as far as known.
     pub(super) next: NextRequest,
-    pub(super) body: Incoming,
+    pub(super) body: IncomingBody,
     pub(super) response_state: ResponseState,
     extras: Option<Box<Extras>>,
 }
@@ -96,7 +96,7 @@ pub(super) struct Extras {
 /// The progress of a response.
 pub(super) enum ResponseState {
     /// No byte of it is queued.
-    Open { intent: Intent, draft: Option<Box<Draft>> },
+    Open { effect: HandlerEffect, draft: Option<Box<Draft>> },
     /// Its head is queued; its body follows in pieces.
     Pieces(Framing),
     /// All of it is queued or being sent.
@@ -105,12 +105,12 @@ pub(super) enum ResponseState {
 
 /// What a handler has done besides returning. It never decreases.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Intent {
-    Plain,
+pub(crate) enum HandlerEffect {
+    None,
     /// It has set the status, fields or the media type.
-    Set,
+    Fields,
     /// It has done something that only Lua code can complete.
-    Special,
+    NeedsLua,
 }
 
 /// The waits of the tasks of a handler; several tasks may wait at once.
@@ -240,7 +240,7 @@ impl Handling {
     /// Returns the request with this head, which is at the start of the input.
     #[inline]
     pub(super) fn of(head: &Head, route: Option<RouteId>) -> Handling {
-        let body = Incoming::new(head.framing);
+        let body = IncomingBody::new(head.framing);
         let expects = if head.expect_continue && !body.is_done() { Expects::Continue } else { Expects::Nothing };
         // No request follows CONNECT, whatever the response to it is.
         let may_follow = head.keep_alive && head.method_id != Method::Connect;
@@ -284,7 +284,7 @@ impl Handling {
 }
 
 impl ResponseState {
-    pub(super) const OPEN: ResponseState = ResponseState::Open { intent: Intent::Plain, draft: None };
+    pub(super) const OPEN: ResponseState = ResponseState::Open { effect: HandlerEffect::None, draft: None };
 
     pub(super) fn is_open(&self) -> bool {
         matches!(self, ResponseState::Open { .. })

@@ -5,7 +5,7 @@ use super::connection::State;
 use super::settings::{Clock, Time};
 use super::work::{ResumeReason, Work};
 use super::{Server, Transport};
-use crate::codec::http1::status::Reject;
+use crate::codec::http1::reject::Reject;
 use crate::event::timers::Queue;
 
 impl<T: Transport> Server<T> {
@@ -17,25 +17,6 @@ impl<T: Transport> Server<T> {
         if at < deadline.timer_at {
             self.move_timer(slot, at);
         }
-    }
-
-    fn move_timer(&mut self, slot: usize, at: Time) {
-        let deadline = &mut self.connections[slot].deadline;
-        let timer = match deadline.timer {
-            Some(timer) => timer,
-            None => {
-                let timer = self.deadlines.create(false);
-                let timer_slot = Queue::slot(timer);
-                if self.timed.len() <= timer_slot {
-                    self.timed.resize(timer_slot + 1, usize::MAX);
-                }
-                self.timed[timer_slot] = slot;
-                deadline.timer = Some(timer);
-                timer
-            }
-        };
-        deadline.timer_at = at;
-        self.deadlines.set(timer, at);
     }
 
     pub(super) fn free_timer(&mut self, slot: usize) {
@@ -66,6 +47,34 @@ impl<T: Transport> Server<T> {
         }
     }
 
+    /// Sets the deadline of a connection whose handler waits.
+    pub(super) fn set_wait_deadline(&mut self, slot: usize) {
+        let read = self.body_deadline(slot);
+        if let State::Handling(handling) = &self.connections[slot].state {
+            let at = read.into_iter().chain(handling.waits().write).min();
+            self.set_deadline(slot, at.unwrap_or(Time::MAX));
+        }
+    }
+
+    fn move_timer(&mut self, slot: usize, at: Time) {
+        let deadline = &mut self.connections[slot].deadline;
+        let timer = match deadline.timer {
+            Some(timer) => timer,
+            None => {
+                let timer = self.deadlines.create(false);
+                let timer_slot = Queue::slot(timer);
+                if self.timed.len() <= timer_slot {
+                    self.timed.resize(timer_slot + 1, usize::MAX);
+                }
+                self.timed[timer_slot] = slot;
+                deadline.timer = Some(timer);
+                timer
+            }
+        };
+        deadline.timer_at = at;
+        self.deadlines.set(timer, at);
+    }
+
     fn time_out(&mut self, slot: usize, clock: Clock) {
         let read_deadline = self.body_deadline(slot);
         let connection = &mut self.connections[slot];
@@ -93,15 +102,6 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Sets the deadline of a connection whose handler waits.
-    pub(super) fn set_wait_deadline(&mut self, slot: usize) {
-        let read = self.body_deadline(slot);
-        if let State::Handling(handling) = &self.connections[slot].state {
-            let at = read.into_iter().chain(handling.waits().write).min();
-            self.set_deadline(slot, at.unwrap_or(Time::MAX));
-        }
-    }
-
     /// Returns the deadline of a body for which a handler waits: a fixed time, extended for each byte received. Only
     /// the time spent waiting counts.
     fn body_deadline(&self, slot: usize) -> Option<Time> {
@@ -111,8 +111,8 @@ impl<T: Transport> Server<T> {
         };
         let extras = handling.extras_ref()?;
         let since = extras.waits.read?;
-        let there = self.read_buffer.bytes(slot, &connection.input).len();
-        let received = handling.body.received() + there as u64;
+        let available = self.read_buffer.bytes(slot, &connection.input).len();
+        let received = handling.body.received() + available as u64;
         let earned = received as f64 / self.settings.body_rate * 1e9;
         // A rate of 0 sets no limit.
         let earned = if earned.is_nan() { Time::MAX } else { earned as Time };

@@ -60,43 +60,6 @@ impl Draft {
         Ok(())
     }
 
-    fn append(&mut self, name: &[u8], value: &[u8], role: Role) {
-        let start = self.text.len();
-        self.text.reserve(name.len() + value.len() + 4);
-        self.text.extend_from_slice(name);
-        self.text.extend_from_slice(b": ");
-        self.text.extend_from_slice(value);
-        self.text.extend_from_slice(b"\r\n");
-        self.lines.push(Line {
-            start: start as u32,
-            colon: (start + name.len()) as u32,
-            end: self.text.len() as u32,
-            role,
-        });
-    }
-
-    fn name(&self, line: Line) -> &[u8] {
-        &self.text[line.start as usize..line.colon as usize]
-    }
-
-    fn value(&self, line: Line) -> &[u8] {
-        &self.text[line.colon as usize + 2..line.end as usize - 2]
-    }
-
-    /// Keeps the lines for which `stays` returns true.
-    fn retain(&mut self, stays: impl Fn(&Self, Line) -> bool) {
-        if self.lines.iter().all(|line| stays(self, *line)) {
-            return;
-        }
-        let mut rest = Draft::default();
-        for line in &self.lines {
-            if stays(self, *line) {
-                rest.append(self.name(*line), self.value(*line), line.role);
-            }
-        }
-        (self.text, self.lines) = (rest.text, rest.lines);
-    }
-
     /// Removes all fields with this name.
     pub(crate) fn remove(&mut self, name: &[u8]) {
         self.retain(|draft, line| !draft.name(line).eq_ignore_ascii_case(name));
@@ -151,6 +114,43 @@ impl Draft {
             }
         }
         fields
+    }
+
+    fn append(&mut self, name: &[u8], value: &[u8], role: Role) {
+        let start = self.text.len();
+        self.text.reserve(name.len() + value.len() + 4);
+        self.text.extend_from_slice(name);
+        self.text.extend_from_slice(b": ");
+        self.text.extend_from_slice(value);
+        self.text.extend_from_slice(b"\r\n");
+        self.lines.push(Line {
+            start: start as u32,
+            colon: (start + name.len()) as u32,
+            end: self.text.len() as u32,
+            role,
+        });
+    }
+
+    fn name(&self, line: Line) -> &[u8] {
+        &self.text[line.start as usize..line.colon as usize]
+    }
+
+    fn value(&self, line: Line) -> &[u8] {
+        &self.text[line.colon as usize + 2..line.end as usize - 2]
+    }
+
+    /// Keeps the lines for which `stays` returns true.
+    fn retain(&mut self, stays: impl Fn(&Self, Line) -> bool) {
+        if self.lines.iter().all(|line| stays(self, *line)) {
+            return;
+        }
+        let mut rest = Draft::default();
+        for line in &self.lines {
+            if stays(self, *line) {
+                rest.append(self.name(*line), self.value(*line), line.role);
+            }
+        }
+        (self.text, self.lines) = (rest.text, rest.lines);
     }
 }
 

@@ -10,7 +10,9 @@
 //! | `accept` | new connections; closing idle ones to make room |
 //! | `request` | from bytes to a request |
 //! | `body` | bodies of requests: read, collected, discarded |
-//! | `respond` | responses, whole or in pieces |
+//! | `respond` | whole responses; heads |
+//! | `pieces` | bodies of responses that are queued in pieces |
+//! | `response` | a response as a handler gives it |
 //! | `response_state` | the progress of a response |
 //! | [`draft`] | fields that a handler has set before its response |
 //! | `send` | sending the queue |
@@ -31,9 +33,11 @@ mod connection;
 mod deadline;
 pub(crate) mod draft;
 pub(crate) mod id;
+mod pieces;
 mod read_buffer;
 mod request;
 mod respond;
+mod response;
 mod response_state;
 mod send;
 pub(crate) mod settings;
@@ -44,9 +48,9 @@ mod work;
 
 pub(crate) use body::{BodyRead, ReadMode};
 pub(crate) use close::RequestEnd;
-pub(crate) use connection::Intent;
+pub(crate) use connection::HandlerEffect;
 pub(crate) use id::{ConnectionId, RequestId};
-pub(crate) use respond::{Body, Kind, Queued, Responded, Response};
+pub(crate) use response::{Body, MediaType, Queued, Responded, Response};
 pub(crate) use settings::{Clock, MAX_QUEUED_BODY, Settings};
 pub(crate) use transport::{Interest, Readiness, Transport};
 pub(crate) use work::{Plan, ResumeReason, Work};

@@ -4,7 +4,7 @@
 //! read buffer or in the connection's own input.
 
 use super::transport::Transport;
-use crate::stream::queue::Moved;
+use crate::stream::queue::Attempt;
 use bytes::{Buf, BytesMut};
 use std::io;
 
@@ -80,12 +80,12 @@ impl ReadBuffer {
     #[inline]
     pub(super) fn fill<T: Transport>(
         &mut self, slot: usize, input: &mut BytesMut, from: &mut T,
-    ) -> io::Result<Moved<usize>> {
+    ) -> io::Result<Attempt<usize>> {
         if self.memory.len() - self.end < LEAST_SPACE {
             self.make_space(input);
         }
         let moved = from.receive(&mut self.memory[self.end..])?;
-        if let Moved::Done(count @ 1..) = moved {
+        if let Attempt::Done(count @ 1..) = moved {
             self.end += count;
             self.owner = slot;
             if !input.is_empty() {

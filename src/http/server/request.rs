@@ -3,10 +3,10 @@
 use super::connection::{Client, Handling, State};
 use super::settings::{Clock, MAX_DISCARDED};
 use super::{RequestId, Server, Transport, handling_connection};
-use crate::codec::http1::body::Run;
+use crate::codec::http1::body::BodyEvent;
 use crate::codec::http1::head::Progress;
+use crate::codec::http1::reject::Reject;
 use crate::codec::http1::request::RequestHead;
-use crate::codec::http1::status::Reject;
 use crate::codec::uri;
 use crate::http::router::routes::RouteId;
 
@@ -64,48 +64,6 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Refuses a path with malformed escapes. The rest of the request is valid, so the refusal takes it into account.
-    #[cold]
-    fn refuse_path(&mut self, slot: usize) -> Parsed {
-        let stamp = self.stamp();
-        let head = self.parser.head();
-        let connection = &mut self.connections[slot];
-        connection.request_stamp = stamp;
-        connection.client = if head.keep_alive { Client::MaySend } else { Client::Finished };
-        connection.state = State::Handling(Handling::of(head, None));
-        self.take_head(RequestId::new(slot, stamp));
-        Parsed::Refused(Reject::bad("malformed percent-encoding in the path"))
-    }
-
-    /// Discards the received part of the body of the last request. Returns `None` if the body is complete.
-    #[cold]
-    fn discard_body(&mut self, slot: usize) -> Option<Parsed> {
-        let connection = &mut self.connections[slot];
-        let State::Discarding { body, .. } = &mut connection.state else {
-            return None;
-        };
-        loop {
-            let bytes = self.read_buffer.bytes(slot, &connection.input);
-            if body.received() > MAX_DISCARDED && !body.is_done() {
-                return Some(Parsed::End);
-            }
-            let consume = match body.next(bytes) {
-                Ok(Run::Data { consume, .. } | Run::More { consume }) => consume,
-                Ok(Run::End { consume, .. }) => {
-                    self.read_buffer.consume(slot, &mut connection.input, consume);
-                    connection.state = State::Idle;
-                    return None;
-                }
-                Err(_) => return Some(Parsed::End),
-            };
-            self.read_buffer.consume(slot, &mut connection.input, consume);
-            let is_empty = self.read_buffer.bytes(slot, &connection.input).is_empty();
-            if !body.is_done() && (consume == 0 || is_empty) {
-                return Some(if body.received() > MAX_DISCARDED { Parsed::End } else { Parsed::More });
-            }
-        }
-    }
-
     /// Returns the head of a request that is still in the input; `None` if it was taken.
     pub(crate) fn head(&mut self, id: RequestId) -> Option<RequestHead<'_>> {
         let connection = handling_connection(&mut self.connections, id)?;
@@ -143,5 +101,47 @@ impl<T: Transport> Server<T> {
     /// Returns the route of a request; `None` if Lua code has to determine it.
     pub(crate) fn route(&mut self, id: RequestId) -> Option<RouteId> {
         self.handling(id)?.route
+    }
+
+    /// Refuses a path with malformed escapes. The rest of the request is valid, so the refusal takes it into account.
+    #[cold]
+    fn refuse_path(&mut self, slot: usize) -> Parsed {
+        let stamp = self.stamp();
+        let head = self.parser.head();
+        let connection = &mut self.connections[slot];
+        connection.request_stamp = stamp;
+        connection.client = if head.keep_alive { Client::MaySend } else { Client::Finished };
+        connection.state = State::Handling(Handling::of(head, None));
+        self.take_head(RequestId::new(slot, stamp));
+        Parsed::Refused(Reject::bad("malformed percent-encoding in the path"))
+    }
+
+    /// Discards the received part of the body of the last request. Returns `None` if the body is complete.
+    #[cold]
+    fn discard_body(&mut self, slot: usize) -> Option<Parsed> {
+        let connection = &mut self.connections[slot];
+        let State::Discarding { body, .. } = &mut connection.state else {
+            return None;
+        };
+        loop {
+            let bytes = self.read_buffer.bytes(slot, &connection.input);
+            if body.received() > MAX_DISCARDED && !body.is_done() {
+                return Some(Parsed::End);
+            }
+            let consume = match body.next(bytes) {
+                Ok(BodyEvent::Data { consume, .. } | BodyEvent::More { consume }) => consume,
+                Ok(BodyEvent::End { consume, .. }) => {
+                    self.read_buffer.consume(slot, &mut connection.input, consume);
+                    connection.state = State::Idle;
+                    return None;
+                }
+                Err(_) => return Some(Parsed::End),
+            };
+            self.read_buffer.consume(slot, &mut connection.input, consume);
+            let is_empty = self.read_buffer.bytes(slot, &connection.input).is_empty();
+            if !body.is_done() && (consume == 0 || is_empty) {
+                return Some(if body.received() > MAX_DISCARDED { Parsed::End } else { Parsed::More });
+            }
+        }
     }
 }

@@ -2,26 +2,26 @@
 
 use super::connection::{NextRequest, ResponseState};
 use super::draft::Draft;
-use super::{Intent, RequestId, Server, Transport, handling_connection};
+use super::{HandlerEffect, RequestId, Server, Transport, handling_connection};
 use crate::codec::http1::head::Method;
 
 impl<T: Transport> Server<T> {
-    /// Records that the handler does more than return; see [`Intent`]. Returns whether the response can still be
+    /// Records that the handler does more than return; see [`HandlerEffect`]. Returns whether the response can still be
     /// changed.
-    pub(crate) fn touch(&mut self, id: RequestId, done: Intent) -> bool {
+    pub(crate) fn record_effect(&mut self, id: RequestId, new: HandlerEffect) -> bool {
         let handling = self.handling(id);
-        let Some(ResponseState::Open { intent, .. }) = handling.map(|handling| &mut handling.response_state) else {
+        let Some(ResponseState::Open { effect, .. }) = handling.map(|handling| &mut handling.response_state) else {
             return false;
         };
-        *intent = done.max(*intent);
+        *effect = new.max(*effect);
         true
     }
 
     /// Returns what the handler has done so far; `None` if the response has begun, or the request has ended.
     #[inline]
-    pub(crate) fn intent(&mut self, id: RequestId) -> Option<Intent> {
+    pub(crate) fn effect(&mut self, id: RequestId) -> Option<HandlerEffect> {
         match &self.handling(id)?.response_state {
-            ResponseState::Open { intent, .. } => Some(*intent),
+            ResponseState::Open { effect, .. } => Some(*effect),
             _ => None,
         }
     }
@@ -44,7 +44,7 @@ impl<T: Transport> Server<T> {
 
     /// Whether the response to a request has begun; true for a request that has ended.
     pub(crate) fn is_answered(&mut self, id: RequestId) -> bool {
-        self.intent(id).is_none()
+        self.effect(id).is_none()
     }
 
     /// Whether the method of a request is HEAD.

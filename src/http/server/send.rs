@@ -2,7 +2,7 @@
 
 use super::connection::{FlushMark, Peer, State};
 use super::settings::Clock;
-use super::{Interest, RequestId, SPARE, Server, Transport};
+use super::{Interest, Queued, RequestId, SPARE, Server, Transport};
 use crate::stream::queue::{Queue, Sent};
 use std::io;
 
@@ -17,9 +17,9 @@ impl<T: Transport> Server<T> {
         self.send_queue(slot, &[], &mut 0)
     }
 
-    /// Sends the queue and then `borrowed`, of which `taken` bytes were sent before.
+    /// Sends the queue and then `borrowed`, of which `sent` bytes were sent before.
     #[inline]
-    pub(super) fn send_queue(&mut self, slot: usize, borrowed: &[u8], taken: &mut usize) -> io::Result<Sent> {
+    pub(super) fn send_queue(&mut self, slot: usize, borrowed: &[u8], sent: &mut usize) -> io::Result<Sent> {
         if !borrowed.is_empty() {
             self.queue(slot);
         }
@@ -31,13 +31,13 @@ impl<T: Transport> Server<T> {
             return Err(io::ErrorKind::NotConnected.into());
         }
         let pieces = if borrowed.is_empty() { &[][..] } else { &[borrowed] };
-        let sent = queue.send(&mut connection.transport, pieces, taken, &mut connection.sent);
-        if matches!(sent, Ok(Sent::All))
+        let result = queue.send(&mut connection.transport, pieces, sent, &mut connection.sent);
+        if matches!(result, Ok(Sent::All))
             && let Some(queue) = connection.output.take()
         {
             self.recycle_queue(queue);
         }
-        sent
+        result
     }
 
     /// Keeps an empty queue for reuse.
@@ -75,8 +75,8 @@ impl<T: Transport> Server<T> {
     pub(super) fn flush_handled(&mut self, slot: usize) {
         let armed = match self.flush_queue(slot) {
             Ok(Sent::All) => return,
-            Ok(Sent::Blocked | Sent::Turn) => self.connections[slot].transport.arm(Interest::Write),
-            Ok(Sent::Short) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(Sent::Blocked | Sent::BudgetSpent) => self.connections[slot].transport.arm(Interest::Write),
+            Ok(Sent::FileTooShort) => Err(io::ErrorKind::UnexpectedEof.into()),
             Err(error) => Err(error),
         };
         if armed.is_err() {
@@ -94,16 +94,16 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Sends the queue, and then `borrowed`, of which `taken` bytes were sent before; updates `taken`. `None` if the
+    /// Sends the queue, and then `borrowed`, of which `sent` bytes were sent before; updates `sent`. `None` if the
     /// peer receives nothing, or the request has ended.
-    pub(crate) fn send(&mut self, id: RequestId, borrowed: &[u8], taken: &mut usize) -> Option<Sent> {
+    pub(crate) fn send(&mut self, id: RequestId, borrowed: &[u8], sent: &mut usize) -> Option<Sent> {
         self.handling_connection(id).filter(|connection| connection.peer != Peer::Failed)?;
         let slot = id.slot();
-        let sent = self.send_queue(slot, borrowed, taken).ok();
-        if matches!(sent, None | Some(Sent::Short)) {
+        let result = self.send_queue(slot, borrowed, sent).ok();
+        if matches!(result, None | Some(Sent::FileTooShort)) {
             self.fail(slot);
         }
-        sent
+        result
     }
 
     /// Begins a wait of a task of the request's handler. `clock` is the current time. Returns whether a
@@ -134,9 +134,9 @@ impl<T: Transport> Server<T> {
     }
 
     /// Returns the number of unsent bytes of the connection of a request, and whether the peer has failed.
-    pub(crate) fn queued(&mut self, id: RequestId) -> Option<super::Queued> {
+    pub(crate) fn queued(&mut self, id: RequestId) -> Option<Queued> {
         let connection = self.handling_connection(id)?;
-        Some(super::Queued { bytes: connection.queued(), failed: connection.peer == Peer::Failed })
+        Some(Queued { bytes: connection.queued(), failed: connection.peer == Peer::Failed })
     }
 
     /// Returns the number of bytes of the latest response of a request's connection after its head, including framing.

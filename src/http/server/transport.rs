@@ -1,12 +1,12 @@
 //! The transport of a connection: a plain socket, TLS, or memory in tests.
 
-use crate::stream::queue::{Moved, Sink};
+use crate::stream::queue::{Attempt, Sink};
 use std::io;
 
 /// The byte stream below a connection. No method waits.
 pub(crate) trait Transport: Sink {
     /// Reads the available bytes. `Done(0)`: the peer has closed its sending side.
-    fn receive(&mut self, room: &mut [u8]) -> io::Result<Moved<usize>>;
+    fn receive(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>>;
 
     /// Whether a read may return data: not after a short read, until the next event.
     fn may_receive(&self) -> bool;

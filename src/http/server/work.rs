@@ -4,9 +4,9 @@ use super::connection::{Client, Handling, NextRequest, Peer, QueueState, State, 
 use super::request::Parsed;
 use super::settings::{Clock, MAX_QUEUE_TO_PARSE, READ_BUDGET, REQUEST_BUDGET};
 use super::{ConnectionId, Interest, Phase, Readiness, RequestId, Server, Transport};
-use crate::codec::http1::body::Incoming;
-use crate::http::router::routes::{RouteId, Takes};
-use crate::stream::queue::{Moved, Sent};
+use crate::codec::http1::body::IncomingBody;
+use crate::http::router::routes::{HandlerArguments, RouteId};
+use crate::stream::queue::{Attempt, Sent};
 
 /// Work for the driver of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +25,7 @@ pub(crate) enum Work {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Plan {
     /// Call the route's own handler.
-    Handle { route: RouteId, takes: Takes },
+    Handle { route: RouteId, arguments: HandlerArguments },
     /// Lua code has to determine it: there is middleware, or the route is not known.
     Choose { route: Option<RouteId> },
 }
@@ -146,7 +146,7 @@ impl<T: Transport> Server<T> {
                     return None;
                 }
                 State::Blocked { body } => {
-                    let body = std::mem::replace(body, Incoming::NONE);
+                    let body = std::mem::replace(body, IncomingBody::NONE);
                     connection.state = State::after(body);
                 }
             }
@@ -170,11 +170,11 @@ impl<T: Transport> Server<T> {
             if connection.output.is_some() {
                 match self.flush_queue(slot) {
                     Ok(Sent::All) => {}
-                    Ok(Sent::Blocked | Sent::Turn) => {
+                    Ok(Sent::Blocked | Sent::BudgetSpent) => {
                         self.wait_writable(slot, clock);
                         return None;
                     }
-                    Ok(Sent::Short) | Err(_) => {
+                    Ok(Sent::FileTooShort) | Err(_) => {
                         self.close(slot);
                         return None;
                     }
@@ -221,12 +221,12 @@ impl<T: Transport> Server<T> {
                 connection = &mut self.connections[slot];
             }
             match self.read_buffer.fill(slot, &mut connection.input, &mut connection.transport) {
-                Ok(Moved::Done(0)) => {
+                Ok(Attempt::Done(0)) => {
                     connection.peer = Peer::Ended;
                     return Filled::End;
                 }
-                Ok(Moved::Done(_)) => return Filled::Some,
-                Ok(Moved::WouldBlock) => {}
+                Ok(Attempt::Done(_)) => return Filled::Some,
+                Ok(Attempt::WouldBlock) => {}
                 Err(_) => return Filled::Failed,
             }
         }
@@ -259,8 +259,8 @@ impl<T: Transport> Server<T> {
     fn wait_writable(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
         let body = match &mut connection.state {
-            State::Discarding { body, .. } => std::mem::replace(body, Incoming::NONE),
-            _ => Incoming::NONE,
+            State::Discarding { body, .. } => std::mem::replace(body, IncomingBody::NONE),
+            _ => IncomingBody::NONE,
         };
         connection.state = State::Blocked { body };
         match connection.transport.arm(Interest::Write) {
@@ -272,7 +272,7 @@ impl<T: Transport> Server<T> {
     /// Sends the queue, and continues in the next round.
     fn yield_turn(&mut self, slot: usize, clock: Clock) {
         match self.flush_queue(slot) {
-            Ok(Sent::Short) | Err(_) => self.close(slot),
+            Ok(Sent::FileTooShort) | Err(_) => self.close(slot),
             Ok(_) => self.wait_writable(slot, clock),
         }
     }
@@ -304,7 +304,7 @@ impl<T: Transport> Server<T> {
         }
         let routes = self.routes.borrow();
         let plan = match route {
-            Some(route) if !routes.has_middleware() => Plan::Handle { route, takes: routes.takes(route) },
+            Some(route) if !routes.has_middleware() => Plan::Handle { route, arguments: routes.arguments(route) },
             route => Plan::Choose { route },
         };
         Work::Dispatch { id, plan }
@@ -313,7 +313,7 @@ impl<T: Transport> Server<T> {
 
 impl State {
     /// Returns the state of a connection after a response; `body` is the unread rest of the request's body.
-    pub(super) fn after(body: Incoming) -> State {
+    pub(super) fn after(body: IncomingBody) -> State {
         if body.is_done() { State::Idle } else { State::Discarding { body, since: None } }
     }
 }

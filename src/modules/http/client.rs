@@ -1,12 +1,12 @@
 //! `http.responses`: the responses of a connection, and their heads, for `lualib/lio/http/client`. No function waits:
 //! a call that would block returns `false`, with the connection armed for reading.
 
-use super::fields::{strings, table};
+use super::fields::{joined_table, strings};
 use super::limit::{NO_LIMIT, limit};
 use crate::codec::http1::fields::{Fields, MAX_FIELDS, NO_FIELDS};
+use crate::codec::http1::reject::Reject;
 use crate::codec::http1::response_head::RequestKind;
 use crate::codec::http1::section;
-use crate::codec::http1::status::Reject;
 use crate::http::client::{Data, ResponseHead, ResponseRead, Responses};
 use crate::lua::{
     BytesOf, Call, Fault, Field, Function, FunctionTable, NewTailed, NewWith, Nil, Object, TailedSource, Value, failed,
@@ -39,23 +39,23 @@ impl Default for Table {
 
 /// The Lua object of a head; its bytes follow in memory.
 #[derive(Clone, Copy)]
-pub(crate) struct KeptHead {
+pub(crate) struct HeadObject {
     version: u8,
 }
 
-impl Object for KeptHead {
+impl Object for HeadObject {
     const NAME: &'static str = "lio.http.answer";
     const METHODS: FunctionTable = functions! { reason, version, field, field_all, fields, list };
 }
 
 impl TailedSource for ResponseHead {
-    type Object = KeptHead;
+    type Object = HeadObject;
     fn size(&self) -> usize {
         self.bytes.len()
     }
-    fn create(&mut self, bytes: &mut [u8]) -> Option<KeptHead> {
+    fn create(&mut self, bytes: &mut [u8]) -> Option<HeadObject> {
         bytes.copy_from_slice(&self.bytes);
-        Some(KeptHead { version: self.version })
+        Some(HeadObject { version: self.version })
     }
 }
 
@@ -71,18 +71,6 @@ results! {
     }
 }
 
-/// Converts a result without data: `false`, `nil`, or `nil, message, code`.
-fn reply<T>(found: ResponseRead<T>) -> Reply {
-    let (message, code) = match found {
-        ResponseRead::Ready(_) | ResponseRead::End => return Reply::End(Nil),
-        ResponseRead::WouldBlock => return Reply::WouldBlock(false),
-        ResponseRead::Truncated => ("the connection ended within the response", "truncated"),
-        ResponseRead::Refused(Reject { status: 413 | 431, reason }) => (reason, "too long"),
-        ResponseRead::Refused(Reject { reason, .. }) => (reason, "protocol"),
-    };
-    Reply::Refused((Nil, message, code))
-}
-
 /// `http.responses(stream, bytes, fields)`: returns the responses of a connection, with these limits of a header
 /// section: its bytes, and its number of fields (at most 256).
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
@@ -93,7 +81,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// Returns the responses at argument 1, their stream, and its stack index.
-fn parts<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Responses, &'c mut Stream, i32), Fault> {
+fn responses_of<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Responses, &'c mut Stream, i32), Fault> {
     call.object::<Responses>(1)?;
     let index = call.field(1, STREAM)?;
     match call.object_pair::<Responses, Connection>(1, index) {
@@ -105,7 +93,7 @@ fn parts<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Responses, &'c mut Strea
 /// `x:expect(is_head)`: begins a request, HEAD or another.
 fn expect(call: &mut Call<'_>) -> Result<(), Fault> {
     let request = if call.is_true(2) { RequestKind::Head } else { RequestKind::Other };
-    parts(call)?.0.expect(request);
+    responses_of(call)?.0.expect(request);
     Ok(())
 }
 
@@ -113,7 +101,7 @@ fn expect(call: &mut Call<'_>) -> Result<(), Fault> {
 /// `nil, message, code`: `"truncated"`, `"protocol"`, `"too long"`, or a code of the system.
 fn head(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let table = call.shared::<Table>()?;
-    let (responses, stream, _) = parts(call)?;
+    let (responses, stream, _) = responses_of(call)?;
     let found = responses.head(stream, &mut table.0.borrow_mut());
     Ok(match found.map_err(failed("recv"))? {
         ResponseRead::Ready(source) => Reply::Head((source.status.into(), NewTailed { source, fields: [] })),
@@ -132,7 +120,7 @@ fn lend(stream: &mut Stream, index: i32, Data { data, consume }: Data) -> Reply 
 /// message, code` as for `head`, `"too long"` if the body has or announces more than `limit` bytes.
 fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
-    let (responses, stream, index) = parts(call)?;
+    let (responses, stream, index) = responses_of(call)?;
     Ok(match responses.piece(stream, limit).map_err(failed("recv"))? {
         ResponseRead::Ready(data) => lend(stream, index, data),
         other => reply(other),
@@ -142,7 +130,7 @@ fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
 /// `x:body([limit])`: returns the rest of the body as one string; otherwise as for `piece`.
 fn body(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
-    let (responses, stream, index) = parts(call)?;
+    let (responses, stream, index) = responses_of(call)?;
     Ok(match responses.whole(stream, limit).map_err(failed("recv"))? {
         ResponseRead::Ready(data) => lend(stream, index, data),
         ResponseRead::End => Reply::Bytes(responses.take_collected()),
@@ -153,69 +141,81 @@ fn body(call: &mut Call<'_>) -> Result<Reply, Fault> {
 /// `x:trailers()`: returns a table of lower-case names to values of the trailer section of a chunked body after it was
 /// read; repeated fields are joined.
 fn trailers(call: &mut Call<'_>) -> Result<Value, Fault> {
-    Ok(table(parts(call)?.0.trailers()))
+    Ok(joined_table(responses_of(call)?.0.trailers()))
 }
 
 /// `x:has_begun()`: returns whether bytes of a response have arrived since `expect`.
 fn has_begun(call: &mut Call<'_>) -> Result<bool, Fault> {
-    let (responses, stream, _) = parts(call)?;
+    let (responses, stream, _) = responses_of(call)?;
     Ok(responses.has_begun(stream))
 }
 
 /// `x:is_complete()`: returns whether the final response has arrived and its body was read completely.
 fn is_complete(call: &mut Call<'_>) -> Result<bool, Fault> {
-    Ok(parts(call)?.0.is_complete())
+    Ok(responses_of(call)?.0.is_complete())
 }
 
 /// `x:is_reusable()`: returns whether another request may be sent.
 fn is_reusable(call: &mut Call<'_>) -> Result<bool, Fault> {
-    let (responses, stream, _) = parts(call)?;
+    let (responses, stream, _) = responses_of(call)?;
     Ok(responses.is_reusable(stream))
 }
 
 /// `x:is_quiet()`: returns whether the peer has neither sent anything nor closed its sending side, according to the
 /// system; if so, the connection is armed for reading.
 fn is_quiet(call: &mut Call<'_>) -> Result<bool, Fault> {
-    let (_, stream, _) = parts(call)?;
+    let (_, stream, _) = responses_of(call)?;
     Ok(!stream.is_closed() && stream.is_quiet())
 }
 
 /// Returns the reason phrase of the head at argument 1, and its header section.
-fn kept<'c>(call: &'c Call<'_>) -> Result<(&'c [u8], &'c [u8]), Fault> {
-    let (_, bytes) = call.tail::<KeptHead>(1)?;
+fn reason_and_section<'c>(call: &'c Call<'_>) -> Result<(&'c [u8], &'c [u8]), Fault> {
+    let (_, bytes) = call.tail::<HeadObject>(1)?;
     let end = memchr::memchr(b'\r', bytes).unwrap_or(bytes.len());
     Ok((&bytes[..end], &bytes[end..]))
 }
 
 /// `head:reason()`: returns the reason phrase, which may be empty.
 fn reason(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
-    Ok(kept(call)?.0.to_vec())
+    Ok(reason_and_section(call)?.0.to_vec())
 }
 
 /// `head:version()`: returns `"1.0"` or `"1.1"`.
 fn version(call: &mut Call<'_>) -> Result<&'static str, Fault> {
-    Ok(if call.object::<KeptHead>(1)?.version == 10 { "1.0" } else { "1.1" })
+    Ok(if call.object::<HeadObject>(1)?.version == 10 { "1.0" } else { "1.1" })
 }
 
 /// `head:field(name)`: returns the value, with several values joined by `, `, or nil. Case-insensitive.
 fn field(call: &mut Call<'_>) -> Result<Option<Vec<u8>>, Fault> {
     let name = call.bytes(2)?;
-    Ok(section::joined(kept(call)?.1, name).map(Cow::into_owned))
+    Ok(section::joined(reason_and_section(call)?.1, name).map(Cow::into_owned))
 }
 
 /// `head:field_all(name)`: returns a list of the values, in order.
 fn field_all(call: &mut Call<'_>) -> Result<Value, Fault> {
     let name = call.bytes(2)?;
-    Ok(strings(section::values(kept(call)?.1, name)))
+    Ok(strings(section::values(reason_and_section(call)?.1, name)))
 }
 
 /// `head:fields()`: returns a table of lower-case names to values; repeated fields are joined.
 fn fields(call: &mut Call<'_>) -> Result<Value, Fault> {
-    Ok(table(kept(call)?.1))
+    Ok(joined_table(reason_and_section(call)?.1))
 }
 
 /// `head:list()`: returns a flat list of names and values, as sent and in order.
 fn list(call: &mut Call<'_>) -> Result<Value, Fault> {
-    let fields = section::fields(kept(call)?.1);
+    let fields = section::fields(reason_and_section(call)?.1);
     Ok(strings(fields.flat_map(|(name, value)| [name, value])))
+}
+
+/// Converts a result without data: `false`, `nil`, or `nil, message, code`.
+fn reply<T>(found: ResponseRead<T>) -> Reply {
+    let (message, code) = match found {
+        ResponseRead::Ready(_) | ResponseRead::End => return Reply::End(Nil),
+        ResponseRead::WouldBlock => return Reply::WouldBlock(false),
+        ResponseRead::Truncated => ("the connection ended within the response", "truncated"),
+        ResponseRead::Refused(Reject { status: 413 | 431, reason }) => (reason, "too long"),
+        ResponseRead::Refused(Reject { reason, .. }) => (reason, "protocol"),
+    };
+    Reply::Refused((Nil, message, code))
 }

@@ -4,7 +4,7 @@ use crate::codec::http1::section;
 use crate::lua::Value;
 
 /// Returns a table of lower-case names to values; repeated fields are joined.
-pub(super) fn table(section: &[u8]) -> Value {
+pub(super) fn joined_table(section: &[u8]) -> Value {
     let named = section::fields(section).map(|(name, _)| {
         let value = section::joined(section, name).unwrap_or_default();
         (name.to_ascii_lowercase(), Value::String(value.into_owned()))
@@ -18,6 +18,6 @@ pub(super) fn strings<'v>(values: impl Iterator<Item = &'v [u8]>) -> Value {
 }
 
 /// Returns a table of lower-case names to values; of a repeated field, the last value.
-pub(super) fn lowered<'v>(fields: impl Iterator<Item = (&'v [u8], &'v [u8])>) -> Value {
+pub(super) fn last_value_table<'v>(fields: impl Iterator<Item = (&'v [u8], &'v [u8])>) -> Value {
     Value::Map(fields.map(|(name, value)| (name.to_ascii_lowercase(), Value::String(value.to_vec()))).collect())
 }

@@ -2,7 +2,7 @@
 //! `http.media_type`, `http.boundary`.
 
 use super::request;
-use crate::codec::media;
+use crate::codec::media_type;
 use crate::event::clock::unix_seconds;
 use crate::file::folder::Folder;
 use crate::file::{OpenFile, Refusal};
@@ -59,8 +59,8 @@ pub(crate) const COMPRESSED: Function = Function::new(|call: &mut Call<'_>| {
 /// `http.media_type(name)`: returns the value of `Content-Type` for a file with this name, and whether a compressed
 /// copy of such files saves space.
 pub(crate) const MEDIA_TYPE: Function = Function::new(|call: &mut Call<'_>| {
-    let kind = media::of(call.bytes(1)?);
-    Ok::<_, Fault>((media::with_charset(kind), media::is_compressible(kind)))
+    let media_type = media_type::of(call.bytes(1)?);
+    Ok::<_, Fault>((media_type::with_charset(media_type), media_type::is_compressible(media_type)))
 });
 
 /// `http.boundary()`: returns a random boundary for the parts of a multipart body, which no file can contain on

@@ -1,15 +1,15 @@
 //! `http.multipart`: the parser of a form, for `lualib/lio/web/form.lua`. It gets the pieces of a body from the caller
 //! or from a server's request. No function waits: a call that needs more bytes returns `false`.
 
-use super::fields::lowered;
+use super::fields::last_value_table;
 use super::limit::{NO_LIMIT, limit};
 use super::machine::Handle;
 use super::request::{SERVER, number};
-use crate::codec::http1::status::Reject;
+use crate::codec::http1::reject::Reject;
 use crate::codec::multipart::Limits;
 use crate::codec::multipart::form::{Form, FormEvent};
 use crate::file::spool::Spool;
-use crate::http::server::{BodyRead, Intent, ReadMode};
+use crate::http::server::{BodyRead, HandlerEffect, ReadMode};
 use crate::lua::{
     ByteSource, BytesOf, Call, Failure, Fault, Function, FunctionTable, New, Nil, Object, Value, functions, results,
 };
@@ -108,15 +108,15 @@ fn feed(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn finished(form: &mut Form) -> Reply {
-    match form.finish() {
+fn end_form(form: &mut Form) -> Reply {
+    match form.end() {
         Ok(()) => Reply::Done(true),
         Err(reject) => reject.into(),
     }
 }
 
 /// `m:finish()`: ends the body. Returns true; or nil, status, reason if the form is incomplete.
-const FINISH: Function = Function::method_mut(|parser: &mut Parser| finished(&mut parser.form));
+const FINISH: Function = Function::method_mut(|parser: &mut Parser| end_form(&mut parser.form));
 
 /// `m:pull(req [, limit])`: gets the next piece of the body of a request. Returns true; `false` if it would
 /// block; or nil, status, reason if the body or the form is refused or ends early.
@@ -126,7 +126,7 @@ fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let server = call.field(2, SERVER)?;
     let (parser, handle) = call.object_pair::<Parser, Handle>(1, server)?;
     let mut server = handle.machine.server.borrow_mut();
-    server.touch(id, Intent::Special);
+    server.record_effect(id, HandlerEffect::NeedsLua);
     let body = &mut handle.body;
     Ok(match server.read_body(id, limit, ReadMode::Piece, body) {
         BodyRead::Data => {
@@ -134,7 +134,7 @@ fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
             Reply::Done(true)
         }
         BodyRead::Pending => Reply::More(false),
-        BodyRead::End => finished(&mut parser.form),
+        BodyRead::End => end_form(&mut parser.form),
         BodyRead::Refused(reject) => reject.into(),
         BodyRead::Truncated | BodyRead::Late => Reject::bad("closed").into(),
         BodyRead::Failed => Reject::bad("failed").into(),
@@ -152,7 +152,7 @@ fn next(call: &mut Call<'_>) -> Result<Reply, Fault> {
             let part = form.part();
             let name = part.disposition.name.to_vec();
             let filename = part.disposition.filename.as_ref().map(|name| name.to_vec());
-            Reply::Part(("part", name, filename, lowered(part.fields())))
+            Reply::Part(("part", name, filename, last_value_table(part.fields())))
         }
         _ => Reply::End(Nil),
     })

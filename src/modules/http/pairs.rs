@@ -1,6 +1,6 @@
 //! Lua tables of names and values: queries, forms, route parameters. `http.pairs`.
 
-use crate::codec::pairs::{Few, Pairs, Texts};
+use crate::codec::pairs::{InlinePairs, PairList, Pairs};
 use crate::codec::uri;
 use crate::lua::{Call, Decoded, Decoder, Either, Event, Fault, Function, Nil, Table};
 
@@ -10,11 +10,11 @@ pub(super) struct Named<T> {
     pairs: T,
     /// The index of the next pair.
     index: usize,
-    place: Place,
+    position: Position,
 }
 
 #[derive(Clone, Copy)]
-enum Place {
+enum Position {
     Begin,
     Name,
     Value,
@@ -24,19 +24,19 @@ enum Place {
 }
 
 /// Returns the table of these pairs.
-pub(super) fn named<T: Texts>(pairs: T) -> Decoded<Named<T>> {
-    Decoded(Named { pairs, index: 0, place: Place::Begin })
+pub(super) fn named<T: PairList>(pairs: T) -> Decoded<Named<T>> {
+    Decoded(Named { pairs, index: 0, position: Position::Begin })
 }
 
 /// The parameters of a route.
-pub(super) type Parameters = Either<Decoded<Named<Few>>, Decoded<Named<Pairs>>>;
+pub(super) type Parameters = Either<Decoded<Named<InlinePairs>>, Decoded<Named<Pairs>>>;
 
 /// Returns the parameters of a path without parameters.
 pub(super) fn no_parameters() -> Parameters {
     Either::Other(named(Pairs::default()))
 }
 
-impl<T: Texts> Named<T> {
+impl<T: PairList> Named<T> {
     #[inline]
     fn value(&mut self) -> Event<'_> {
         self.index += 1;
@@ -44,39 +44,39 @@ impl<T: Texts> Named<T> {
     }
 }
 
-impl<T: Texts> Decoder for Named<T> {
+impl<T: PairList> Decoder for Named<T> {
     const CALL: &'static str = "http.pairs";
     #[inline]
     fn next(&mut self, _: u32) -> Event<'_> {
-        match self.place {
-            Place::Begin => {
-                self.place = Place::Name;
+        match self.position {
+            Position::Begin => {
+                self.position = Position::Name;
                 let room = (0, self.pairs.len().try_into().unwrap_or(0));
                 Event::Table(Table { pairs: true, room, ..Table::default() })
             }
-            Place::Name if self.index == self.pairs.len() => {
-                self.place = Place::End;
+            Position::Name if self.index == self.pairs.len() => {
+                self.position = Position::End;
                 Event::Nil
             }
-            Place::Name => {
-                self.place = Place::Value;
+            Position::Name => {
+                self.position = Position::Value;
                 Event::String(self.pairs.name(self.index))
             }
-            Place::Value => match self.pairs.values(self.index) {
+            Position::Value => match self.pairs.values(self.index) {
                 1 => {
-                    self.place = Place::Name;
+                    self.position = Position::Name;
                     self.value()
                 }
                 values => {
-                    self.place = Place::List(values);
+                    self.position = Position::List(values);
                     Event::Table(Table { items: values as u64, ..Table::default() })
                 }
             },
-            Place::List(left) => {
-                self.place = if left == 1 { Place::Name } else { Place::List(left - 1) };
+            Position::List(left) => {
+                self.position = if left == 1 { Position::Name } else { Position::List(left - 1) };
                 self.value()
             }
-            Place::End => Event::End,
+            Position::End => Event::End,
         }
     }
 }

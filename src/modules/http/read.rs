@@ -1,19 +1,21 @@
 //! The functions of `http.request` that read the body, and for the waits of tasks. No function waits: a call that
 //! would block returns `false`, with the connection armed.
 
-use super::fields::lowered;
+use super::fields::last_value_table;
 use super::limit::{NO_LIMIT, limit};
 use super::machine::Handle;
-use super::request::{BODY as KEPT, Request, SERVER, number, served};
+use super::request::{BODY as STORED_BODY, Request, SERVER, number, served};
 use crate::codec::http1::section;
-use crate::http::server::{BodyRead, Intent, Interest, ReadMode, RequestId};
+use crate::http::server::{BodyRead, HandlerEffect, Interest, ReadMode, RequestId};
 use crate::lua::{Argument, BytesOf, Call, Fault, Function, Kind, Nil, StoredInField, results};
 
 results! {
     /// The result of a read.
     enum Reply {
+        /// The body that the request stores already.
         Known(Argument),
-        Kept(StoredInField<BytesOf<Handle>, Request>),
+        /// The whole body, which the request stores from now on.
+        ToStore(StoredInField<BytesOf<Handle>, Request>),
         Data(BytesOf<Handle>),
         Pending(bool),
         End(Nil),
@@ -28,7 +30,7 @@ fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, mode: ReadMo
     let read = server.read_body(id, limit, mode, &mut handle.body);
     // Lua code has to complete the request after a wait or a refusal.
     if mode == ReadMode::Piece || !matches!(read, BodyRead::Data) {
-        server.touch(id, Intent::Special);
+        server.record_effect(id, HandlerEffect::NeedsLua);
     }
     Ok(match read {
         BodyRead::Data => Reply::Data(BytesOf::at(index)),
@@ -47,7 +49,7 @@ fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, mode: ReadMo
 /// ends early.
 pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
     let id = number(call, 1)?;
-    let known = call.field(1, KEPT)?;
+    let known = call.field(1, STORED_BODY)?;
     if call.kind(known) == Kind::String {
         return Ok(Reply::Known(Argument(known)));
     }
@@ -55,7 +57,7 @@ pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
     let usual = call.object::<Handle>(server)?.machine.body_limit;
     let limit = limit(call, 2, usual)?;
     Ok(match read(call, server, id, limit, ReadMode::Whole)? {
-        Reply::Data(value) => Reply::Kept(StoredInField { value, object: 1, field: KEPT }),
+        Reply::Data(value) => Reply::ToStore(StoredInField { value, object: 1, field: STORED_BODY }),
         reply => reply,
     })
 });
@@ -80,7 +82,7 @@ pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let mut server = machine.server.borrow_mut();
     let section = server.trailers(id);
-    Ok(lowered(section::fields(section)))
+    Ok(last_value_table(section::fields(section)))
 });
 
 /// `request.wait(req, what)`: begins a wait of a task of the request's handler, to `"read"`, to `"write"`, or for the

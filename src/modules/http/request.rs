@@ -4,14 +4,14 @@
 //! can be read after its connection has continued. Invariant: a value that a handler stores under a name is what it
 //! reads under that name, whatever else has that name.
 
-use super::fields::{strings, table};
+use super::fields::{joined_table, strings};
 use super::machine::{Handle, Machine};
 use super::pairs::{Named, Parameters, named, no_parameters};
 use super::routes::AppRoutes;
 use crate::codec::http1::head::Head;
 use crate::codec::http1::request::RequestHead;
 use crate::codec::http1::section;
-use crate::codec::pairs::{Few, Pairs};
+use crate::codec::pairs::{InlinePairs, Pairs};
 use crate::codec::{cookie, uri};
 use crate::http::router::routes::{RouteId, Routes};
 use crate::http::server::RequestId;
@@ -100,7 +100,7 @@ pub(crate) fn has_stored_values(call: &mut Call<'_>, index: i32) -> Result<bool,
 type Text = Either<Option<TailSlice<Request>>, Vec<u8>>;
 
 /// Returns the part that `find` finds in the head of the request at argument 1.
-fn sent(
+fn part(
     call: &Call<'_>, find: impl for<'h> Fn(RequestHead<'h>) -> Option<&'h [u8]>,
 ) -> Result<Option<TailSlice<Request>>, Fault> {
     let head = head(call, 1)?;
@@ -109,22 +109,22 @@ fn sent(
 
 /// `head:method()`: returns the method as sent.
 fn method(call: &mut Call<'_>) -> Result<Option<TailSlice<Request>>, Fault> {
-    sent(call, |head| Some(head.head.method.of(head.bytes)))
+    part(call, |head| Some(head.head.method.of(head.bytes)))
 }
 
 /// `head:target()`: returns the request target as sent.
 fn target(call: &mut Call<'_>) -> Result<Option<TailSlice<Request>>, Fault> {
-    sent(call, |head| Some(head.head.target.of(head.bytes)))
+    part(call, |head| Some(head.head.target.of(head.bytes)))
 }
 
 /// `head:raw_query()`: returns the text after the `?`, or nil.
 fn raw_query(call: &mut Call<'_>) -> Result<Option<TailSlice<Request>>, Fault> {
-    sent(call, |head| head.query())
+    part(call, |head| head.query())
 }
 
 /// `head:host()`: returns `host[:port]`, or nil.
 fn host(call: &mut Call<'_>) -> Result<Option<TailSlice<Request>>, Fault> {
-    sent(call, |head| Some(head.head.host?.of(head.bytes)))
+    part(call, |head| Some(head.head.host?.of(head.bytes)))
 }
 
 /// `head:raw_path()`: returns the path as sent.
@@ -182,7 +182,7 @@ fn field_all(call: &mut Call<'_>) -> Result<Value, Fault> {
 
 /// `head:fields()`: returns a table of lower-case names to values; repeated fields are joined.
 fn fields(call: &mut Call<'_>) -> Result<Value, Fault> {
-    Ok(table(head(call, 1)?.section()))
+    Ok(joined_table(head(call, 1)?.section()))
 }
 
 /// `head:cookies()`: returns a table of names to values; of a repeated name, the first value.
@@ -228,8 +228,8 @@ fn parameters(routes: &Routes, path: &[u8], id: Option<RouteId>) -> Parameters {
     let found = routes.with_values(path, id, |values| {
         let values = values.iter().enumerate();
         let all = values.filter_map(|(index, value)| Some((routes.name_of(id, index)?, *value)));
-        match Few::of(all.clone()) {
-            Some(few) => Either::One(named(few)),
+        match InlinePairs::of(all.clone()) {
+            Some(inline) => Either::One(named(inline)),
             None => Either::Other(named(Pairs::of_parameters(all))),
         }
     });
@@ -301,11 +301,11 @@ const INDEX: Function = Function::new(|call: &mut Call<'_>| {
         return Ok(Next::returns(Argument(method)));
     }
     call.push(Argument(1))?;
-    Ok(Next::call(1, then(got), 0))
+    Ok(Next::call(1, then(store_result), 0))
 });
 
 /// Stores the result of a getter.
-fn got(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<StoredInTable<Argument, Argument>>, Fault> {
+fn store_result(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<StoredInTable<Argument, Argument>>, Fault> {
     let has = !call.is_none(outcome.first);
     Ok(has.then(|| store(Argument(outcome.first))))
 }

@@ -7,7 +7,7 @@ use crate::codec::http1::body::Framing;
 use crate::codec::http1::write::{BadField, check_field};
 use crate::file::OpenFile;
 use crate::http::server::draft::Draft;
-use crate::http::server::{Body, Intent, Kind as BodyKind, Queued, RequestId, Responded, Response, Server};
+use crate::http::server::{Body, HandlerEffect, MediaType, Queued, RequestId, Responded, Response, Server};
 use crate::lua::{Call, Either, Fault, Function, Kind, Maybe, New, Nil, Returns, Stack, results};
 use crate::modules::socket::endpoint::shown;
 use crate::modules::stream::connection::Connection;
@@ -27,7 +27,7 @@ where
     })
 }
 
-fn already() -> Fault {
+fn already_answered() -> Fault {
     Fault::message("the request is answered already")
 }
 
@@ -35,9 +35,9 @@ fn already() -> Fault {
 /// only Lua code can complete. Returns whether the response has begun.
 pub(super) const TOUCH: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
-    let intent = if call.is_true(2) { Intent::Special } else { Intent::Set };
+    let effect = if call.is_true(2) { HandlerEffect::NeedsLua } else { HandlerEffect::Fields };
     let mut server = machine.server.borrow_mut();
-    Ok(!server.touch(id, intent))
+    Ok(!server.record_effect(id, effect))
 });
 
 /// `request.set_field(req, name, value)`: sets a field, which replaces all fields with that name. Returns true; or
@@ -54,7 +54,7 @@ pub(super) const SET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
         return Ok(false);
     };
     let mut server = machine.server.borrow_mut();
-    if !server.touch(id, Intent::Set) {
+    if !server.record_effect(id, HandlerEffect::Fields) {
         return Ok(false);
     }
     let Some(draft) = server.draft(id) else {
@@ -83,8 +83,8 @@ pub(super) const ADD_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let (name, value) = (call.bytes(2)?, call.bytes(3)?);
     let mut server = machine.server.borrow_mut();
-    server.touch(id, Intent::Set);
-    let added = server.draft(id).ok_or_else(already)?.add(name, value);
+    server.record_effect(id, HandlerEffect::Fields);
+    let added = server.draft(id).ok_or_else(already_answered)?.add(name, value);
     Ok(added.err().map(problem))
 });
 
@@ -133,32 +133,33 @@ fn status(stack: &Stack) -> Result<u16, Fault> {
 }
 
 /// Reads the media type of a body at argument 3; nil for none.
-fn kind(stack: &Stack) -> Result<BodyKind<'_>, Fault> {
-    if stack.is_none(3) { Ok(BodyKind::None) } else { stack.bytes(3).map(BodyKind::Given) }
+fn media_type(stack: &Stack) -> Result<MediaType<'_>, Fault> {
+    if stack.is_none(3) { Ok(MediaType::None) } else { stack.bytes(3).map(MediaType::Given) }
 }
 
-/// `request.respond(req, status, kind, body)`: responds. Returns true if the whole response is queued; otherwise the
-/// number of bytes of the body that are sent, and the caller has to send the rest. Raises if the response has begun.
+/// `request.respond(req, status, media_type, body)`: responds. Returns true if the whole response is queued; otherwise
+/// the number of bytes of the body that are sent, and the caller has to send the rest. Raises if the response has
+/// begun.
 pub(super) const RESPOND: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let body = if call.is_none(4) { Body::None } else { Body::Bytes(call.bytes(4)?) };
-    let response = Response { status: status(call)?, kind: kind(call)?, body };
+    let response = Response { status: status(call)?, media_type: media_type(call)?, body };
     let mut server = machine.server.borrow_mut();
     match server.respond(id, response, machine.clock()) {
         Responded::Done => Ok(Either::One(true)),
-        Responded::Rest(taken) => Ok(Either::Other(taken as i64)),
-        Responded::Late => Err(already()),
+        Responded::Rest(sent) => Ok(Either::Other(sent as i64)),
+        Responded::Late => Err(already_answered()),
     }
 });
 
-/// `request.start(req, status, kind)`: queues the head of a response whose body follows in pieces. Returns `"length"`
-/// and the number if a field has set Content-Length, `"chunked"`, `"close"` (HTTP/1.0: the body ends with the
-/// connection), or `"none"` if there is no body. Raises if the response has begun.
+/// `request.start(req, status, media_type)`: queues the head of a response whose body follows in pieces. Returns
+/// `"length"` and the number if a field has set Content-Length, `"chunked"`, `"close"` (HTTP/1.0: the body ends with
+/// the connection), or `"none"` if there is no body. Raises if the response has begun.
 pub(super) const START: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
-    let (status, kind) = (status(call)?, kind(call)?);
+    let (status, media_type) = (status(call)?, media_type(call)?);
     let mut server = machine.server.borrow_mut();
-    Ok(match server.start(id, status, kind, machine.clock()).ok_or_else(already)? {
+    Ok(match server.begin_body(id, status, media_type, machine.clock()).ok_or_else(already_answered)? {
         Framing::Length(length) => ("length", Some(length as i64)),
         Framing::Chunked => ("chunked", None),
         Framing::UntilClose => ("close", None),
@@ -167,7 +168,7 @@ pub(super) const START: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// Returns the number of queued bytes, and whether the peer has failed.
-fn how_much(queued: Option<Queued>) -> (i64, bool) {
+fn queue_length(queued: Option<Queued>) -> (i64, bool) {
     queued.map_or((0, true), |queued| (queued.bytes as i64, queued.failed))
 }
 
@@ -177,7 +178,7 @@ pub(super) const CHUNK: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let data = call.bytes(2)?;
     let mut server = machine.server.borrow_mut();
-    Ok(how_much(server.chunk(id, data)))
+    Ok(queue_length(server.queue_chunk(id, data)))
 });
 
 /// `request.finish(req [, trailers])`: completes the body that was started. `trailers`: field lines after it. Returns
@@ -186,33 +187,33 @@ pub(super) const FINISH: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let trailers = if call.is_none(2) { &[] } else { call.bytes(2)? };
     let mut server = machine.server.borrow_mut();
-    Ok(how_much(server.finish(id, trailers)))
+    Ok(queue_length(server.end_body(id, trailers)))
 });
 
 /// `request.queued(req)`: returns the same as `chunk`.
-pub(super) const QUEUED: Function = of_request(|server, id| how_much(server.queued(id)));
+pub(super) const QUEUED: Function = of_request(|server, id| queue_length(server.queued(id)));
 
 results! {
-    enum Sent {
+    enum SendReply {
         All(bool),
         Part(i64),
         Failed((Nil, &'static str)),
     }
 }
 
-/// `request.send(req, data, taken)`: sends the queue, and then `data`, of which `taken` bytes were sent before.
+/// `request.send(req, data, sent)`: sends the queue, and then `data`, of which `sent` bytes were sent before.
 /// Returns true if everything is sent; otherwise the number of bytes of `data` that are sent; or nil and `"closed"`,
 /// or `"truncated"` if a file has become shorter.
 pub(super) const SEND: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let data = call.bytes(2)?;
-    let mut taken = call.integer_in(3, 0..=data.len() as i64, "taken")? as usize;
+    let mut sent = call.integer_in(3, 0..=data.len() as i64, "sent")? as usize;
     let mut server = machine.server.borrow_mut();
-    Ok(match server.send(id, data, &mut taken) {
-        Some(queue::Sent::All) => Sent::All(true),
-        Some(queue::Sent::Blocked | queue::Sent::Turn) => Sent::Part(taken as i64),
-        Some(queue::Sent::Short) => Sent::Failed((Nil, "truncated")),
-        None => Sent::Failed((Nil, "closed")),
+    Ok(match server.send(id, data, &mut sent) {
+        Some(queue::Sent::All) => SendReply::All(true),
+        Some(queue::Sent::Blocked | queue::Sent::BudgetSpent) => SendReply::Part(sent as i64),
+        Some(queue::Sent::FileTooShort) => SendReply::Failed((Nil, "truncated")),
+        None => SendReply::Failed((Nil, "closed")),
     })
 });
 
@@ -226,10 +227,10 @@ pub(super) const PUSH_FILE: Function = Function::new(|call: &mut Call<'_>| {
         return Ok(false);
     };
     let mut server = machine.server.borrow_mut();
-    Ok(server.push_file(id, file, offset, length))
+    Ok(server.queue_file(id, file, offset, length))
 });
 
-/// `request.sent(req, gone)`: returns the number of bytes of the response after its head, including framing; with
+/// `request.sent(req, accepted)`: returns the number of bytes of the response after its head, including framing; with
 /// `gone`, only those that the system has accepted.
 pub(super) const SENT: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;

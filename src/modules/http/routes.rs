@@ -1,6 +1,6 @@
 //! `http.routes()`: the routes of an app. Ids are numbers from 1.
 
-use crate::http::router::routes::{RouteId, Routes, Takes};
+use crate::http::router::routes::{HandlerArguments, RouteId, Routes};
 use crate::lua::object::Object;
 use crate::lua::{Call, Fault, Function, FunctionTable, New, Value, functions};
 use std::cell::RefCell;
@@ -61,13 +61,13 @@ fn constraints(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
 /// `routes:takes(id, count)`: sets how many arguments the handler of this route takes, out of request and response.
 /// Objects that it does not take are not created.
 fn takes(call: &mut Call<'_>) -> Result<(), Fault> {
-    let takes = match call.integer_in(3, 0..=2, "count")? {
-        0 => Takes::Nothing,
-        1 => Takes::Request,
-        _ => Takes::Both,
+    let arguments = match call.integer_in(3, 0..=2, "count")? {
+        0 => HandlerArguments::Nothing,
+        1 => HandlerArguments::Request,
+        _ => HandlerArguments::Both,
     };
     let (routes, id) = route(call)?;
-    routes.borrow_mut().set_takes(id, takes);
+    routes.borrow_mut().set_arguments(id, arguments);
     Ok(())
 }
 

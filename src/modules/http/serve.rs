@@ -5,9 +5,9 @@
 use super::callbacks::{self, at};
 use super::machine::{Handle, Machine};
 use super::request::{self, Request};
-use crate::http::router::routes::{RouteId, Takes};
+use crate::http::router::routes::{HandlerArguments, RouteId};
 use crate::http::server::{
-    Body, Intent, Kind as BodyKind, MAX_QUEUED_BODY, Plan, RequestEnd, RequestId, Responded, Response, ResumeReason,
+    Body, HandlerEffect, MAX_QUEUED_BODY, MediaType, Plan, RequestEnd, RequestId, Responded, Response, ResumeReason,
     Work,
 };
 use crate::lua::{
@@ -79,7 +79,7 @@ fn make_response(request: i32) -> MakeResponse {
 
 results! {
     /// The next action of `serve`.
-    pub(crate) enum Act {
+    pub(crate) enum Action {
         Plain(Next),
         One(Pushing<(MakeRequest, Nil, Argument, Argument)>),
         Two(Pushing<(MakeRequest, MakeResponse, Argument, Argument, Argument)>),
@@ -101,13 +101,13 @@ pub(crate) const SERVE: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// Continues to serve.
-fn resume(call: &mut Call<'_>) -> Result<Act, Fault> {
+fn resume(call: &mut Call<'_>) -> Result<Action, Fault> {
     let (dispatcher, stack) = call.object_and_stack::<Dispatcher>(at::DISPATCHER)?;
     next_work(dispatcher, stack)
 }
 
 /// Takes the next work.
-fn next_work(dispatcher: &mut Dispatcher, stack: &mut Stack) -> Result<Act, Fault> {
+fn next_work(dispatcher: &mut Dispatcher, stack: &mut Stack) -> Result<Action, Fault> {
     stack.drop_to(at::HANDLER - 1);
     let machine = &*dispatcher.machine;
     let work = machine.server.borrow_mut().next(machine.clock());
@@ -116,11 +116,11 @@ fn next_work(dispatcher: &mut Dispatcher, stack: &mut Stack) -> Result<Act, Faul
             dispatcher.id = Some(id);
             machine.count_request();
             match plan {
-                Plan::Handle { route, takes: Takes::Nothing } => {
+                Plan::Handle { route, arguments: HandlerArguments::Nothing } => {
                     stack.element(at::HANDLERS, route.number())?;
-                    Ok(Act::Plain(Next::protected(0, -1, at::CATCH, then(handled), 0)))
+                    Ok(Action::Plain(Next::protected(0, -1, at::CATCH, then(handled), 0)))
                 }
-                Plan::Handle { route, takes } => handle(stack, route, takes),
+                Plan::Handle { route, arguments } => handle(stack, route, arguments),
                 Plan::Choose { route } => choose(stack, route),
             }
         }
@@ -128,24 +128,24 @@ fn next_work(dispatcher: &mut Dispatcher, stack: &mut Stack) -> Result<Act, Faul
         Work::ConnectionClosed => notify(stack, None),
         Work::Idle => {
             dispatcher.id = None;
-            Ok(Act::Plain(Next::pushed(0)))
+            Ok(Action::Plain(Next::pushed(0)))
         }
     }
 }
 
 /// Calls a handler that takes the request.
-fn handle(stack: &mut Stack, route: RouteId, takes: Takes) -> Result<Act, Fault> {
+fn handle(stack: &mut Stack, route: RouteId, arguments: HandlerArguments) -> Result<Action, Fault> {
     let handler = stack.element(at::HANDLERS, route.number())?;
     let (request, response) = (at::REQUEST, at::RESPONSE);
-    Ok(match takes {
-        Takes::Both => Act::Two(Next::protected(2, -1, at::CATCH, then(handled), 0).pushing((
+    Ok(match arguments {
+        HandlerArguments::Both => Action::Two(Next::protected(2, -1, at::CATCH, then(handled), 0).pushing((
             make_request(),
             make_response(request),
             Argument(handler),
             Argument(request),
             Argument(response),
         ))),
-        _ => Act::One(Next::protected(1, -1, at::CATCH, then(handled), 0).pushing((
+        _ => Action::One(Next::protected(1, -1, at::CATCH, then(handled), 0).pushing((
             make_request(),
             Nil,
             Argument(handler),
@@ -155,9 +155,9 @@ fn handle(stack: &mut Stack, route: RouteId, takes: Takes) -> Result<Act, Fault>
 }
 
 /// Calls Lua code to choose a handler.
-fn choose(stack: &mut Stack, route: Option<RouteId>) -> Result<Act, Fault> {
+fn choose(stack: &mut Stack, route: Option<RouteId>) -> Result<Action, Fault> {
     stack.push(Nil)?;
-    Ok(Act::Choose(Next::call(4, then(chosen), 0).pushing((
+    Ok(Action::Choose(Next::call(4, then(chosen), 0).pushing((
         make_request(),
         make_response(at::REQUEST),
         Argument(at::CHOOSE_HANDLER),
@@ -178,7 +178,7 @@ fn chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
 
 /// Calls Lua code to resume a task that waits on a request, or one that waits for a connection to close.
 #[cold]
-fn notify(stack: &mut Stack, resumed: Option<(RequestId, ResumeReason)>) -> Result<Act, Fault> {
+fn notify(stack: &mut Stack, resumed: Option<(RequestId, ResumeReason)>) -> Result<Action, Fault> {
     stack.push(Argument(at::NOTIFY))?;
     stack.push(Argument(at::APP_SERVER))?;
     let mut arguments = 1;
@@ -187,14 +187,14 @@ fn notify(stack: &mut Stack, resumed: Option<(RequestId, ResumeReason)>) -> Resu
         stack.push(reason as i64)?;
         arguments = 3;
     }
-    Ok(Act::Plain(Next::call(arguments, then(|call, _| resume(call)), 0)))
+    Ok(Action::Plain(Next::call(arguments, then(|call, _| resume(call)), 0)))
 }
 
 /// Continues after a handler of a route has returned or raised an error.
-fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
+fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Action, Fault> {
     let (dispatcher, stack) = call.object_and_stack::<Dispatcher>(at::DISPATCHER)?;
     let Some(id) = dispatcher.id else {
-        return Ok(Act::Plain(Next::pushed(0)));
+        return Ok(Action::Plain(Next::pushed(0)));
     };
     match outcome.ok && respond(dispatcher, stack, id, outcome.first) {
         true => end_request(dispatcher, stack, id, RequestEnd::Complete),
@@ -203,16 +203,18 @@ fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
 }
 
 /// Continues after a chosen handler.
-fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
+fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Action, Fault> {
     match call.object::<Dispatcher>(at::DISPATCHER)?.id {
         Some(id) => complete(call, id, outcome),
-        None => Ok(Act::Plain(Next::pushed(0))),
+        None => Ok(Action::Plain(Next::pushed(0))),
     }
 }
 
 /// Ends the request and takes the next work.
 #[inline]
-fn end_request(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, end: RequestEnd) -> Result<Act, Fault> {
+fn end_request(
+    dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, end: RequestEnd,
+) -> Result<Action, Fault> {
     dispatcher.machine.server.borrow_mut().end(id, end);
     next_work(dispatcher, stack)
 }
@@ -221,36 +223,36 @@ fn end_request(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, en
 #[inline]
 fn respond(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, first: i32) -> bool {
     let mut server = dispatcher.machine.server.borrow_mut();
-    let Some(intent) = server.intent(id) else {
+    let Some(effect) = server.effect(id) else {
         // A served folder may have queued the whole response.
         return server.is_whole(id);
     };
-    if intent == Intent::Special || stack.count() > first {
+    if effect == HandlerEffect::NeedsLua || stack.count() > first {
         return false;
     }
-    let (status, untyped) = match intent {
-        Intent::Plain => (200, false),
+    let (status, untyped) = match effect {
+        HandlerEffect::None => (200, false),
         _ => match status_of_response(stack) {
             Some(found) => found,
             None => return false,
         },
     };
     let text = &mut dispatcher.text;
-    let (kind, body) = if let Some(body) = stack.string(first) {
-        (if untyped { BodyKind::None } else { BodyKind::Text }, body)
+    let (media_type, body) = if let Some(body) = stack.string(first) {
+        (if untyped { MediaType::None } else { MediaType::Text }, body)
     } else if stack.kind(first) == Kind::Table && (first <= at::RESPONSE || !stack.is_same(first, at::RESPONSE)) {
         text.clear();
         if !json::append(stack, first, text) {
             return false;
         }
-        (BodyKind::Json, &text[..])
+        (MediaType::Json, &text[..])
     } else {
         return false;
     };
     if body.len() > MAX_QUEUED_BODY {
         return false;
     }
-    let response = Response { status, kind, body: Body::Bytes(body) };
+    let response = Response { status, media_type, body: Body::Bytes(body) };
     let done = server.respond(id, response, dispatcher.machine.clock()) == Responded::Done;
     text.shrink_to(1 << 16);
     done
@@ -272,7 +274,7 @@ fn status_of_response(stack: &mut Stack) -> Option<(u16, bool)> {
 }
 
 /// Calls Lua code to complete the request with the results of its handler, or with its error.
-fn complete(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act, Fault> {
+fn complete(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Action, Fault> {
     let (function, values) = if outcome.ok { (at::COMPLETE, 3) } else { (at::FAIL, 1) };
     let first = outcome.first;
     call.drop_to(first + values - 1);
@@ -302,15 +304,15 @@ fn complete(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act,
     for index in first..first + values {
         call.push(Argument(index))?;
     }
-    Ok(Act::Plain(Next::call(1 + values, then(completed), 0)))
+    Ok(Action::Plain(Next::call(1 + values, then(completed), 0)))
 }
 
-fn completed(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
+fn completed(call: &mut Call<'_>, outcome: Outcome) -> Result<Action, Fault> {
     let end = if call.is_true(outcome.first) { RequestEnd::Complete } else { RequestEnd::Cut };
     let (dispatcher, stack) = call.object_and_stack::<Dispatcher>(at::DISPATCHER)?;
     match dispatcher.id {
         Some(id) => end_request(dispatcher, stack, id, end),
-        None => Ok(Act::Plain(Next::pushed(0))),
+        None => Ok(Action::Plain(Next::pushed(0))),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::http::server::{ConnectionId, Readiness, Server, Settings};
 use crate::lua::{Call, Failure, Fault, Field, Function, FunctionTable, New, Object, failed, functions};
 use crate::modules::selector::state::Selector;
 use crate::modules::stream::connection::Connection;
-use crate::socket::{Moved, Socket};
+use crate::socket::{Attempt, Socket};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -40,16 +40,16 @@ impl Object for Handle {
 }
 
 impl Machine {
-    /// Accepts connections. `beyond`: even if the server is full.
-    fn accept(&self, listener: &Socket, beyond: bool) -> io::Result<Accepted> {
+    /// Accepts connections. `even_if_full`: even if the server is full.
+    fn accept(&self, listener: &Socket, even_if_full: bool) -> io::Result<Accepted> {
         let mut server = self.server.borrow_mut();
         for count in 0..BATCH {
-            if !beyond && server.is_full() {
+            if !even_if_full && server.is_full() {
                 return Ok(Accepted::Some);
             }
             match listener.accept() {
-                Ok(Moved::Done(socket)) => self.add_connection(&mut server, socket),
-                Ok(Moved::WouldBlock) => {
+                Ok(Attempt::Done(socket)) => self.add_connection(&mut server, socket),
+                Ok(Attempt::WouldBlock) => {
                     listener.arm(READ)?;
                     return Ok(if count == 0 { Accepted::None } else { Accepted::All });
                 }
@@ -141,12 +141,12 @@ fn listen(call: &mut Call<'_>) -> Result<(), Fault> {
 /// connection was waiting, with the listener armed; or `nil, message, code`. `all`: accepts even if the server is
 /// full.
 fn accept(call: &mut Call<'_>) -> Result<bool, Fault> {
-    let beyond = call.is_true(2);
+    let even_if_full = call.is_true(2);
     let listener = call.field(1, LISTENER)?;
     let Some(listener) = call.as_object::<Socket>(listener) else {
         return Err(Failure::new("accept", "the listener is closed", "closed").into());
     };
-    let accepted = machine(call)?.accept(listener, beyond).map_err(failed("accept"))?;
+    let accepted = machine(call)?.accept(listener, even_if_full).map_err(failed("accept"))?;
     Ok(!matches!(accepted, Accepted::None))
 }
 
@@ -194,8 +194,8 @@ fn take_events(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
         }
     }
     machine.arrived.set(list);
-    let due = machine.server.borrow().work_count() > 0;
-    Ok((due, needs_lua))
+    let has_work = machine.server.borrow().work_count() > 0;
+    Ok((has_work, needs_lua))
 }
 
 impl Machine {

@@ -9,7 +9,7 @@ use crate::event::clock::monotonic_nanos;
 use crate::file::OpenFile;
 use crate::file::folder::Folder;
 use crate::http::files::{Choice, Options, Representation, Site, accepted};
-use crate::http::server::{Body, Intent, Kind, RequestId, Responded, Response};
+use crate::http::server::{Body, HandlerEffect, MediaType, RequestId, Responded, Response};
 use crate::lua::{Call, Either, Fault, Field, Function, FunctionTable, Maybe, New, NewWith, Object, functions};
 use crate::modules::file::refused;
 use std::rc::Rc;
@@ -90,7 +90,7 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
         return Ok(leave_to_lua(found));
     }
     let body = if choice == Choice::NotModified { Body::None } else { Body::Shared(content) };
-    let response = Response { status: choice.status(), kind: Kind::None, body };
+    let response = Response { status: choice.status(), media_type: MediaType::None, body };
     Ok(Maybe(Some(Either::One(server.respond(id, response, clock) == Responded::Done))))
 }
 
@@ -113,7 +113,7 @@ fn site_request(call: &mut Call<'_>) -> Result<Option<SiteRequest>, Fault> {
     let path = {
         let mut server = machine.server.borrow_mut();
         let id = RequestId::from_number(request.id);
-        let plain = id.filter(|id| server.intent(*id) == Some(Intent::Plain));
+        let plain = id.filter(|id| server.effect(*id) == Some(HandlerEffect::None));
         let routes = server.routes();
         let mut scratch = Vec::new();
         let path = uri::normal_path(request.read(bytes).route_path(), &mut scratch);

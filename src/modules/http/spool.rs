@@ -15,11 +15,6 @@ impl Object for Spool {
     const METHODS: FunctionTable = functions! { write, read, size: SIZE, path, link, close: CLOSE };
 }
 
-/// Raises if the file is closed.
-fn open(spool: &mut Spool) -> Result<&mut Spool, Fault> {
-    if spool.is_closed() { Err(Fault::message("the file is already closed")) } else { Ok(spool) }
-}
-
 /// `http.spool(dir)`: returns an empty temporary file, which will be in the file system of `dir` when it is on disk.
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     let dir = Path::new(OsStr::from_bytes(call.bytes(1)?));
@@ -68,3 +63,8 @@ fn link(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// `file:close()`: closes the file, and removes it unless it was linked. Idempotent.
 const CLOSE: Function = Function::method_mut(Spool::close);
+
+/// Raises if the file is closed.
+fn open(spool: &mut Spool) -> Result<&mut Spool, Fault> {
+    if spool.is_closed() { Err(Fault::message("the file is already closed")) } else { Ok(spool) }
+}

@@ -3,7 +3,7 @@
 use crate::event::{CLOSED, READ, WRITE};
 use crate::http::server::{Interest, Transport};
 use crate::socket::Socket;
-use crate::stream::queue::{Moved, Sink};
+use crate::stream::queue::{Attempt, Sink};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
@@ -14,12 +14,12 @@ use std::rc::Rc;
 pub(crate) struct Plain {
     socket: Socket,
     /// No read was tried yet, so it is unknown whether data is available.
-    fresh: bool,
+    untried: bool,
 }
 
 impl Plain {
     pub(crate) fn new(socket: Socket) -> Self {
-        Plain { socket, fresh: true }
+        Plain { socket, untried: true }
     }
 
     pub(crate) fn socket(&self) -> &Socket {
@@ -35,32 +35,32 @@ impl Plain {
 impl Sink for Plain {
     type File = Rc<OwnedFd>;
 
-    fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         self.socket.send(data)
     }
 
-    fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn send_more(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         self.socket.send_more(data)
     }
 
-    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
         self.socket.send_pieces(pieces)
     }
 
-    fn send_file(&mut self, file: &Rc<OwnedFd>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
+    fn send_file(&mut self, file: &Rc<OwnedFd>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
         self.socket.send_file(file.as_fd(), offset, count)
     }
 }
 
 impl Transport for Plain {
     #[inline]
-    fn receive(&mut self, room: &mut [u8]) -> io::Result<Moved<usize>> {
-        self.fresh = false;
+    fn receive(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>> {
+        self.untried = false;
         self.socket.receive_into(room)
     }
 
     fn may_receive(&self) -> bool {
-        self.fresh || self.socket.may_read()
+        self.untried || self.socket.may_read()
     }
 
     fn has_unread(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Encoding a Lua value as JSON text, which is appended to a buffer. Tables are read without metamethods.
 
-use crate::codec::json::{DEPTH, NotUtf8, put_float, put_integer, put_string};
+use crate::codec::json::{MAX_DEPTH, NotUtf8, put_float, put_integer, put_string};
 use crate::lua::{Kind, Light, Pairs, Read, RegistryName, Stack, Walk};
 use std::fmt;
 use std::ops::Range;
@@ -93,8 +93,8 @@ impl Encoder<'_> {
     }
 
     fn table(&mut self, values: &mut Walk, index: i32, depth: u32) -> EncodeResult {
-        if depth == DEPTH {
-            return fail(format!("excessive nesting, more than {DEPTH} tables (a cycle?)"));
+        if depth == MAX_DEPTH {
+            return fail(format!("excessive nesting, more than {MAX_DEPTH} tables (a cycle?)"));
         }
         let metatable = values.metatable(index);
         let marked = metatable != 0 && metatable == self.mark;

@@ -165,7 +165,7 @@ impl Packer<'_> {
             self.value(values, index, 0)?;
         }
         let mut done = 0;
-        while let Some(number) = self.writer.body(done)? {
+        while let Some(number) = self.writer.begin_content(done)? {
             done = number;
             let mut later = values.elements(self.later).ok_or(Failure::Stack)?;
             let table = later.get(number);
@@ -201,9 +201,9 @@ impl Packer<'_> {
     fn table(&mut self, values: &mut Walk, index: i32, depth: u32) -> Packed {
         match self.writer.table(values.identity(index), depth)? {
             TableState::New => self.content(values, index, depth + 1),
-            TableState::Known => Ok(()),
-            TableState::Later(_) if self.later == 0 => Err(Failure::Deep),
-            TableState::Later(number) => {
+            TableState::Written => Ok(()),
+            TableState::Postponed(_) if self.later == 0 => Err(Failure::Deep),
+            TableState::Postponed(number) => {
                 let entered = values.enter(self.later, number, index);
                 entered.map_err(|_| Failure::Memory)
             }

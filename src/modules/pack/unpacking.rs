@@ -70,9 +70,9 @@ impl<B: AsRef<[u8]> + 'static> Decoder for Unpacker<B> {
                 None => Event::Malformed("no function"),
             },
             Ok(Item::Table(shape, offset)) => Event::Table(table(shape, [name(offset), 0])),
-            Ok(Item::Later(number, offset)) => Event::Table(table(Shape::default(), [name(offset), -number])),
-            Ok(Item::Body(number, shape)) => Event::Content(-number, table(shape, [0; 2])),
-            Ok(Item::Known(offset)) => Event::Named(name(Some(offset))),
+            Ok(Item::Postponed(number, offset)) => Event::Table(table(Shape::default(), [name(offset), -number])),
+            Ok(Item::Content(number, shape)) => Event::Content(-number, table(shape, [0; 2])),
+            Ok(Item::Reference(offset)) => Event::Named(name(Some(offset))),
             Ok(Item::End) => Event::End,
             Err(corrupt) => Event::Malformed(corrupt.text()),
         }

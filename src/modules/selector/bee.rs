@@ -38,7 +38,7 @@ pub(super) const SELECT_DEL: Function = Function::new(|call: &mut Call<'_>| {
 pub(super) const SELECT_WAIT: Function = Function::new(|call: &mut Call<'_>| {
     reopen(call)?;
     let timeout = Unit::Milliseconds.timeout(call)?;
-    if timeout.is_none() && open(call)?.1.asks_nothing() {
+    if timeout.is_none() && open(call)?.1.has_no_requests() {
         return Err(Fault::message(NOTHING_TO_WAIT_FOR));
     }
     wait(call, Unit::Milliseconds)

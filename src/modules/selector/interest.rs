@@ -34,7 +34,7 @@ pub(crate) fn attach(
     let stored = store_udata(call, index, &registration, udata)
         .and_then(|()| call.set_entry(index, OBJECTS, registration.slot + 1, object));
     if stored.is_err() {
-        inner.forget(&registration, true);
+        inner.remove(&registration, true);
     }
     stored
 }
@@ -151,7 +151,7 @@ pub(super) fn event_del(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
 /// Removes the registration of a descriptor.
 pub(super) fn delete(call: &mut Call<'_>, descriptor: Option<Descriptor>) -> Result<bool, Fault> {
     let (inner, registration) = find(call, descriptor, "event_del")?;
-    inner.forget(&registration, true);
+    inner.remove(&registration, true);
     sweep(call, 1, &inner)?;
     Ok(true)
 }

@@ -3,7 +3,7 @@
 use super::endpoint::{self, Endpoint};
 use super::reply::open;
 use crate::lua::{Call, Fault, New, Nil, SCRATCH_SIZE, ScratchBytes, Stack, failed, results, scratch};
-use crate::socket::Moved;
+use crate::socket::Attempt;
 use socket2::SockAddr;
 use std::io::{self, IoSlice};
 
@@ -36,8 +36,8 @@ results! {
 /// Calls `receive` with room for up to `size` bytes: the thread's receive buffer, or a vector if that is too small.
 /// Returns its result, and the vector.
 fn into<T>(
-    size: usize, receive: impl FnOnce(&mut [u8]) -> io::Result<Moved<T>>,
-) -> (io::Result<Moved<T>>, Option<Vec<u8>>) {
+    size: usize, receive: impl FnOnce(&mut [u8]) -> io::Result<Attempt<T>>,
+) -> (io::Result<Attempt<T>>, Option<Vec<u8>>) {
     if size <= SCRATCH_SIZE {
         return (scratch(size, receive), None);
     }
@@ -47,11 +47,11 @@ fn into<T>(
 
 /// `s:recv([max])`: returns 1 to `max` received bytes (by default 16 KiB, never more than 1 MiB); `false` if it would
 /// block; `nil` at the end of the stream; `nil, message, code` on failure. `recv(0)` returns `""`.
-pub(super) fn recv(call: &mut Call<'_>) -> Result<Moved<Received>, Fault> {
+pub(super) fn recv(call: &mut Call<'_>) -> Result<Attempt<Received>, Fault> {
     let (socket, stack) = open(call)?;
     let size = size(stack, CHUNK)?;
     if size == 0 {
-        return Ok(Moved::Done(Received::Empty("")));
+        return Ok(Attempt::Done(Received::Empty("")));
     }
     let is_stream = socket.protocol().is_stream();
     let (moved, long) = into(size, |room| socket.receive_into(room));
@@ -69,7 +69,7 @@ fn cut(mut bytes: Vec<u8>, count: usize) -> Vec<u8> {
 
 /// `s:recvfrom([max = 65535])`: returns data and endpoint; `false` if it would block. A longer datagram is truncated.
 /// For a stream there is no endpoint, and the result is `nil` at its end.
-pub(super) fn recvfrom(call: &mut Call<'_>) -> Result<Moved<Received>, Fault> {
+pub(super) fn recvfrom(call: &mut Call<'_>) -> Result<Attempt<Received>, Fault> {
     let (socket, stack) = open(call)?;
     let size = size(stack, 65535)?;
     let is_stream = socket.protocol().is_stream();
@@ -102,14 +102,14 @@ fn part<'d>(stack: &Stack, data: &'d [u8]) -> Result<&'d [u8], Fault> {
 }
 
 /// Converts the result of a send to the number of accepted bytes.
-fn taken(call: &'static str, moved: io::Result<Moved<usize>>) -> Result<Moved<i64>, Fault> {
+fn taken(call: &'static str, moved: io::Result<Attempt<usize>>) -> Result<Attempt<i64>, Fault> {
     Ok(moved.map_err(failed(call))?.map(|count| count as i64))
 }
 
 /// `s:send(data [, from [, to]])`: returns the number of accepted bytes, which may be smaller than the given number;
 /// `false` if it would block. An empty string is sent as well, so it fails where any data would, for instance after
 /// `shutdown "w"`.
-pub(super) fn send(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
+pub(super) fn send(call: &mut Call<'_>) -> Result<Attempt<i64>, Fault> {
     let (socket, stack) = open(call)?;
     let data = part(stack, stack.bytes(2)?)?;
     taken("send", socket.send(data))
@@ -117,7 +117,7 @@ pub(super) fn send(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
 
 /// `s:sendv(data, …)`: sends all strings in one system call. Returns the total number of accepted bytes; `false` if it
 /// would block.
-pub(super) fn sendv(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
+pub(super) fn sendv(call: &mut Call<'_>) -> Result<Attempt<i64>, Fault> {
     let (socket, stack) = open(call)?;
     let mut pieces = [IoSlice::new(&[]); PIECES];
     let mut used = 0;
@@ -129,14 +129,14 @@ pub(super) fn sendv(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
         }
     }
     let moved = match used {
-        0 => Ok(Moved::Done(0)),
+        0 => Ok(Attempt::Done(0)),
         _ => socket.send_pieces(&pieces[..used]),
     };
     taken("sendv", moved)
 }
 
 /// `s:sendto(data, endpoint)` or `(data, host, port)`: returns the number of bytes; `false` if it would block.
-pub(super) fn sendto(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
+pub(super) fn sendto(call: &mut Call<'_>) -> Result<Attempt<i64>, Fault> {
     open(call)?.1.bytes(2)?;
     let address = endpoint::argument(call, 3)?;
     let (socket, stack) = open(call)?;

@@ -6,7 +6,7 @@ use super::reply::open;
 use crate::lua::{Call, Either, Fault, FunctionTable, Kind, Light, New, Object, Stack, failed, functions};
 use crate::socket::address::Side;
 use crate::socket::option::{self, Value};
-use crate::socket::{Moved, Phase, Socket, resolve};
+use crate::socket::{Attempt, Phase, Socket, stale_file};
 use std::io;
 use std::net::Shutdown;
 
@@ -28,7 +28,7 @@ fn done(call: &'static str, result: io::Result<()>) -> Result<bool, Fault> {
 }
 
 /// `s:connect(endpoint)`, `(host, port)` or `(path)`: returns `true` if connected, `false` if in progress.
-fn connect(call: &mut Call<'_>) -> Result<Moved<bool>, Fault> {
+fn connect(call: &mut Call<'_>) -> Result<Attempt<bool>, Fault> {
     let address = endpoint::argument(call, 2)?;
     let connected = open(call)?.0.connect(&address).map_err(failed("connect"))?;
     Ok(connected.map(|()| true))
@@ -47,7 +47,7 @@ fn bind_over(call: &mut Call<'_>) -> Result<bool, Fault> {
     let address = endpoint::argument(call, 2)?;
     let socket = open(call)?.0.raw();
     let bound = socket.and_then(|socket| match socket.bind(&address) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => match resolve::remove_stale(&address)? {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => match stale_file::remove(&address)? {
             true => socket.bind(&address),
             false => Err(error),
         },
@@ -65,7 +65,7 @@ fn listen(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// `s:accept()`: returns a connected socket, or `false` if there is none.
-fn accept(call: &mut Call<'_>) -> Result<Moved<New<Socket>>, Fault> {
+fn accept(call: &mut Call<'_>) -> Result<Attempt<New<Socket>>, Fault> {
     let accepted = open(call)?.0.accept().map_err(failed("accept"))?;
     Ok(accepted.map(New::of))
 }

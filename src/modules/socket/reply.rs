@@ -1,7 +1,7 @@
 //! What the calls on sockets have in common: the open socket, and results that may be `false`.
 
 use crate::lua::{Call, Fault, Flow, Pusher, Returns, Stack};
-use crate::socket::{Moved, Socket};
+use crate::socket::{Attempt, Socket};
 
 /// Returns the open socket at argument 1, and the values of the call.
 #[inline]
@@ -11,11 +11,11 @@ pub(super) fn open<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Socket, &'c mu
 }
 
 /// The result of a call that may block: its values, or `false`.
-impl<T: Returns> Returns for Moved<T> {
+impl<T: Returns> Returns for Attempt<T> {
     fn push_results(self, to: Pusher<'_>) -> Flow {
         match self {
-            Moved::Done(results) => results.push_results(to),
-            Moved::WouldBlock => false.push_results(to),
+            Attempt::Done(results) => results.push_results(to),
+            Attempt::WouldBlock => false.push_results(to),
         }
     }
 }

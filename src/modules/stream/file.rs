@@ -3,7 +3,7 @@
 
 use super::connection::Connection;
 use super::failure::{Code, Failed};
-use super::send::Sent;
+use super::send::SendReply;
 use crate::file::OpenFile;
 use crate::lua::{Call, Failure, Fault};
 use crate::stream::queue;
@@ -13,16 +13,50 @@ use std::os::fd::BorrowedFd;
 const CALL: &str = "sendfile";
 
 /// The result of a call with a stream and a file.
-enum Used<R> {
+enum FileCall<R> {
     Done(R),
     StreamIsClosed,
     Failed(Failure),
 }
 
+/// `s:put_file(sent, file, offset, length)`: sends the queue and the bytes of the file, of which `sent` were sent
+/// before. Returns `true` if the system has accepted everything; the new `sent` if it would block or other tasks must
+/// run first, with the stream armed; or `nil, message, sent, code`.
+pub(super) fn put_file(call: &mut Call<'_>) -> Result<SendReply, Fault> {
+    call.object::<Connection>(1)?;
+    let mut sent = integer(call, 2, i64::MAX, "sent")?;
+    let offset = integer(call, 4, i64::MAX, "offset")?;
+    let length = integer(call, 5, i64::MAX, "length")?;
+    let result = with_file(call, 3, |stream, file| stream.send_file(file, offset, length, &mut sent))?;
+    let part = sent as i64;
+    Ok(match result {
+        FileCall::Done(queue::Sent::All) => SendReply::Done(true),
+        FileCall::Done(queue::Sent::Blocked | queue::Sent::BudgetSpent) => SendReply::Part(part),
+        FileCall::Done(queue::Sent::FileTooShort) => SendReply::Failed(Failed::system(truncated(), part)),
+        FileCall::StreamIsClosed => SendReply::Failed(Failed::code(Code::Closed, part)),
+        FileCall::Failed(failure) => SendReply::Failed(Failed::system(failure, part)),
+    })
+}
+
+/// `s:queue_file(file, offset, length)`: reads this number of bytes (at most 64 MiB) of the file and appends them to
+/// the queue. Returns `true`, or `nil, message, code` with nothing queued.
+pub(super) fn queue_file(call: &mut Call<'_>) -> Result<bool, Fault> {
+    call.object::<Connection>(1)?;
+    let offset = integer(call, 3, i64::MAX, "offset")?;
+    let length = integer(call, 4, 1 << 26, "length")? as usize;
+    let result = with_file(call, 2, |stream, file| stream.queue_file(file, offset, length))?;
+    Err(match result {
+        FileCall::Done(true) => return Ok(true),
+        FileCall::Done(false) => truncated().into(),
+        FileCall::StreamIsClosed => Failure::new(CALL, "closed", "closed").into(),
+        FileCall::Failed(failure) => failure.into(),
+    })
+}
+
 /// Calls `f` with the stream at argument 1 and the file at argument `index`, which is a `lio` file or one of `io.open`.
 fn with_file<R>(
     call: &mut Call<'_>, index: i32, f: impl FnOnce(&mut Connection, BorrowedFd<'_>) -> io::Result<R>,
-) -> Result<Used<R>, Fault> {
+) -> Result<FileCall<R>, Fault> {
     let (stream, file) = if call.as_object::<OpenFile>(index).is_some() {
         let (stream, file) = call.object_pair::<Connection, OpenFile>(1, index)?;
         (stream, file.descriptor())
@@ -32,57 +66,23 @@ fn with_file<R>(
         (stream, file)
     };
     if stream.is_closed() {
-        return Ok(Used::StreamIsClosed);
+        return Ok(FileCall::StreamIsClosed);
     }
     let Some(file) = file else {
         let failure = Failure::new(CALL, "the file is closed", "closed");
-        return Ok(Used::Failed(failure));
+        return Ok(FileCall::Failed(failure));
     };
     Ok(match f(stream, file) {
-        Ok(result) => Used::Done(result),
-        Err(error) => Used::Failed(Failure::io(CALL, &error)),
+        Ok(result) => FileCall::Done(result),
+        Err(error) => FileCall::Failed(Failure::io(CALL, &error)),
     })
 }
 
 /// Reads a size or an offset.
-fn whole(call: &Call<'_>, index: i32, most: i64, what: &str) -> Result<u64, Fault> {
+fn integer(call: &Call<'_>, index: i32, most: i64, what: &str) -> Result<u64, Fault> {
     Ok(call.integer_in(index, 0..=most, what)? as u64)
 }
 
-fn shorter() -> Failure {
+fn truncated() -> Failure {
     Failure::new(CALL, "the file has become shorter", "truncated")
-}
-
-/// `s:put_file(sent, file, offset, length)`: sends the queue and the bytes of the file, of which `sent` were sent
-/// before. Returns `true` if the system has accepted everything; the new `sent` if it would block or other tasks must
-/// run first, with the stream armed; or `nil, message, sent, code`.
-pub(super) fn put_file(call: &mut Call<'_>) -> Result<Sent, Fault> {
-    call.object::<Connection>(1)?;
-    let mut sent = whole(call, 2, i64::MAX, "sent")?;
-    let offset = whole(call, 4, i64::MAX, "offset")?;
-    let length = whole(call, 5, i64::MAX, "length")?;
-    let used = with_file(call, 3, |stream, file| stream.send_file(file, offset, length, &mut sent))?;
-    let part = sent as i64;
-    Ok(match used {
-        Used::Done(queue::Sent::All) => Sent::Done(true),
-        Used::Done(queue::Sent::Blocked | queue::Sent::Turn) => Sent::Part(part),
-        Used::Done(queue::Sent::Short) => Sent::Failed(Failed::system(shorter(), part)),
-        Used::StreamIsClosed => Sent::Failed(Failed::code(Code::Closed, part)),
-        Used::Failed(failure) => Sent::Failed(Failed::system(failure, part)),
-    })
-}
-
-/// `s:queue_file(file, offset, length)`: reads this number of bytes (at most 64 MiB) of the file and appends them to
-/// the queue. Returns `true`, or `nil, message, code` with nothing queued.
-pub(super) fn queue_file(call: &mut Call<'_>) -> Result<bool, Fault> {
-    call.object::<Connection>(1)?;
-    let offset = whole(call, 3, i64::MAX, "offset")?;
-    let length = whole(call, 4, 1 << 26, "length")? as usize;
-    let used = with_file(call, 2, |stream, file| stream.queue_file(file, offset, length))?;
-    Err(match used {
-        Used::Done(true) => return Ok(true),
-        Used::Done(false) => shorter().into(),
-        Used::StreamIsClosed => Failure::new(CALL, "closed", "closed").into(),
-        Used::Failed(failure) => failure.into(),
-    })
 }

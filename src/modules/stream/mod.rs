@@ -7,9 +7,10 @@
 //!
 //! | file | topic |
 //! |---|---|
-//! | `make` | connections that become objects: created, accepted, received from another VM |
+//! | `create` | connections that become objects: created, accepted, received from another VM |
 //! | [`connection`] | the object |
 //! | `recv`, `send` | the calls that wait, and those that do not |
+//! | `form` | the form of a `recv`, from its arguments |
 //! | `queued` | the calls while another task has the turn |
 //! | `failure` | their failures |
 //! | `file` | files |
@@ -19,9 +20,10 @@
 
 mod broadcast;
 pub(super) mod connection;
+mod create;
 mod failure;
 mod file;
-mod make;
+mod form;
 mod pump;
 mod queued;
 mod recv;
@@ -79,7 +81,7 @@ const IS_CLOSED: Function = Function::method(|stream: &Connection| stream.is_clo
 
 /// `s:is_over()`: returns whether the peer has closed its sending side or the connection has failed, according to the
 /// loop. Makes no system call.
-const IS_OVER: Function = Function::method(|stream: &Connection| stream.is_over());
+const IS_OVER: Function = Function::method(|stream: &Connection| stream.end_was_reported());
 
 /// `s:address("peer"|"socket")`: returns ip, port, family as `endpoint:value()` of `lio.socket`, or `nil, message,
 /// code`.
@@ -104,7 +106,7 @@ const HANDLE: Function = Function::method_mut(|stream: &mut Connection| light(st
 
 /// `s:send_off()`: detaches the connection with its buffers. Returns the number by which any VM of the process can take
 /// it, or nil if it is closed. This connection is closed then.
-const SEND_OFF: Function = Function::method_mut(|stream: &mut Connection| stream.detach(0).map(|number| number as i64));
+const SEND_OFF: Function = Function::method_mut(|stream: &mut Connection| stream.pack(0).map(|number| number as i64));
 
 /// `s:unread(bytes)`: puts bytes before the buffered ones.
 fn unread(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -129,7 +131,7 @@ fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
 }
 
 const FUNCTIONS: FunctionTable = functions! {
-    make::new, make::accept, make::watch, register: make::REGISTER, make::adopt, make::take_back, pump::pump,
+    create::new, create::accept, create::watch, register: create::REGISTER, create::adopt, create::take_back, pump::pump,
     broadcast::broadcast, turns::waiting, turns::set_turn, turns::has_turn, turns::queue_up, turns::limit,
     turns::book,
 };

@@ -9,7 +9,7 @@ use crate::modules::task::{HANDLE, push_handle, tasks};
 use crate::task::{Tasks, Token};
 
 /// The selector, an upvalue of the iterator after the tasks.
-const OVER: i32 = upvalue(2);
+const SELECTOR_AT: i32 = upvalue(2);
 
 type Pumping = (Closure<(Argument, Argument)>, NewWith<LoopGuard, 1>);
 
@@ -31,7 +31,7 @@ const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     };
     loop {
         let Some(event) = next(call, arguments, tasks.as_deref()) else { return Ok(Maybe(None)) };
-        let udata = call.entry(OVER, UDATA, event.index)?;
+        let udata = call.entry(SELECTOR_AT, UDATA, event.index)?;
         if !call.is_none(udata) {
             return Ok(Maybe(Some((Argument(udata), event.events))));
         }
@@ -41,7 +41,7 @@ const NEXT: Function = Function::new(|call: &mut Call<'_>| {
 
 /// Returns the next event that is not for a task waiting to read on the object of the event; such tasks are woken.
 fn next(call: &Call<'_>, arguments: i32, tasks: Option<&Tasks>) -> Option<Event> {
-    let selector = call.as_object::<Selector>(OVER)?;
+    let selector = call.as_object::<Selector>(SELECTOR_AT)?;
     loop {
         let event = selector.next(arguments, Loop::Guarded)?;
         let is_taken = event.object != 0

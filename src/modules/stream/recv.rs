@@ -5,15 +5,16 @@
 
 use super::connection::{self, Connection};
 use super::failure::{Cause, Code, Failed};
+use super::form;
 use super::queued::queue;
 use crate::event::clock::monotonic_nanos;
 use crate::lua::{
-    Argument, ByteSource, BytesOf, Call, Continuation, Failure, Fault, Function, Kind, Next, Nil, Outcome, Stack,
+    Argument, ByteSource, BytesOf, Call, Continuation, Failure, Fault, Function, Next, Nil, Outcome, Stack,
     identity_of, results, then, upvalue,
 };
 use crate::modules::task::{in_use, own_tasks, tasks};
 use crate::modules::timer::Timers;
-use crate::stream::turns::{Alarm, Reading};
+use crate::stream::turns::{ReadTimeout, ReadTurn};
 use crate::stream::{Received, RecvForm, Stream};
 use crate::task::{Reason, Tasks, Token, WaitError};
 use std::rc::Rc;
@@ -27,7 +28,7 @@ impl ByteSource for Connection {
         Stream::lent(self)
     }
     fn bytes_pushed(&mut self) {
-        Stream::handed_over(self);
+        Stream::end_loan(self);
     }
 }
 
@@ -47,102 +48,31 @@ results! {
     }
 }
 
-/// Reads the size or limit at `index`.
-fn whole(stack: &Stack, index: i32, high: i64, what: &str) -> Result<usize, Fault> {
-    Ok(stack.integer_in(index, 0..=high, what)? as usize)
-}
-
-fn limit(stack: &Stack, index: i32) -> Result<usize, Fault> {
-    if stack.is_none(index) { Ok(usize::MAX) } else { whole(stack, index, i64::MAX, "limit") }
-}
-
-/// Reads the form from the arguments, from the second on.
-fn form(stack: &Stack) -> Result<RecvForm<'_>, Fault> {
-    match stack.kind(2) {
-        Kind::None | Kind::Nil => return Ok(RecvForm::Any),
-        Kind::Number => return Ok(RecvForm::Exactly(whole(stack, 2, i64::MAX / 2, "size")?)),
-        _ => {}
-    }
-    match stack.bytes(2)? {
-        b"line" => Ok(RecvForm::Line { limit: limit(stack, 3)? }),
-        b"all" => Ok(RecvForm::All { limit: limit(stack, 3)? }),
-        b"until" => {
-            let delimiter = stack.bytes(3)?;
-            if delimiter.is_empty() {
-                return Err(Fault::argument(3, "the delimiter is empty"));
-            }
-            let limit = limit(stack, 4)?;
-            Ok(RecvForm::Until { delimiter, limit })
-        }
-        _ => Err(Fault::argument(2, "a size, 'line', 'until' or 'all' expected")),
-    }
-}
-
-/// Returns a failure with the buffered bytes.
-#[cold]
-fn failed(stream: &mut Stream, cause: Cause) -> Reply {
-    if stream.has_lent() {
-        return Reply::Overtaken(Failed::new(cause, ""));
-    }
-    let length = stream.buffered().len();
-    stream.lend(length, length);
-    let part = Some(BytesOf::at(1));
-    Reply::Failed(Failed::new(cause, part))
-}
-
-#[inline]
-fn received(stream: &mut Stream, form: RecvForm<'_>) -> Reply {
-    if stream.is_closed() {
-        return Reply::Failed(Failed::code(Code::Closed, None));
-    }
-    match stream.receive(form) {
-        Ok(Received::Ready { length, consume }) => {
-            stream.lend(length, consume);
-            Reply::Bytes(BytesOf::at(1))
-        }
-        Ok(Received::WouldBlock) => Reply::Blocked(false),
-        Ok(Received::Ended) if matches!(form, RecvForm::Any) => Reply::End(Nil),
-        Ok(Received::Ended) => failed(stream, Cause::Code(Code::Closed)),
-        Ok(Received::TooLong) => Reply::Failed(Failed::code(Code::TooLong, None)),
-        Err(error) => failed(stream, Cause::System(Failure::io("recv", &error))),
-    }
-}
-
-/// Ends a loan. Bytes that could not be returned because memory was short are put back. But bytes that an outer call is
-/// returning, while this call runs in a finalizer, are not.
-#[cold]
-fn put_back_loan(stream: &mut Stream, stack: &Stack) {
-    if !stack.may_be_finalizer() {
-        stream.take_lent_back();
-    }
-}
+pub(crate) const TAKE: Function = Function::new(take);
 
 /// `s:take([form …])`: returns a string; `false` if it would block, with the stream armed; `nil` at the end for the
 /// form without arguments; otherwise `nil, message, partial, code`. The forms are those of `net.recv`.
 fn take(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
-    let form = form(stack)?;
+    let form = form::of_arguments(stack)?;
     if stream.has_lent() {
         put_back_loan(stream, stack);
     }
     Ok(received(stream, form))
 }
 
-pub(crate) const TAKE: Function = Function::new(take);
+pub(crate) const RECV: Function = Function::new(recv);
 
 /// `c:recv([form …])`, as `net.recv`: returns a string; `nil` at the end; or `nil, message, partial, code`.
 fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
     let (stream, stack) = connection::of_call(call, "recv")?;
-    if stream.turns.reading != Reading::Free {
+    if stream.turns.read_turn != ReadTurn::Free {
         return queue(call);
     }
     if stream.has_lent() {
         put_back_loan(stream, stack);
     }
-    let form = match stack.count() {
-        1 => RecvForm::Any,
-        _ => form(stack).map_err(|fault| fault.in_call("recv", 0))?,
-    };
+    let form = form::of_call(stack, stack.count()).map_err(|fault| fault.in_call("recv", 0))?;
     // Usually the last read has got all available data.
     if matches!(form, RecvForm::Any) && stream.arm_if_empty() {
         let turn = take_turn(stream);
@@ -164,7 +94,7 @@ struct Turn {
     /// The token of the wait.
     token: Token,
     /// Whether the wait has a time limit.
-    is_limited: bool,
+    has_timeout: bool,
 }
 
 impl Turn {
@@ -172,75 +102,57 @@ impl Turn {
         Turn {
             tasks: connection.tasks.clone(),
             token: Token::of_userdata(identity_of(connection)),
-            is_limited: connection.turns.limit.is_some(),
+            has_timeout: connection.turns.recv_timeout.is_some(),
         }
     }
 }
 
 /// Takes the turn to read for this call.
 fn take_turn(connection: &mut Connection) -> Turn {
-    connection.turns.reading = Reading::Native;
+    connection.turns.read_turn = ReadTurn::Native;
     Turn::of(connection)
-}
-
-/// Returns the tasks of the function, and stores them in the connection.
-#[cold]
-fn introduce(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
-    let tasks = tasks(call)?;
-    connection::of_call(call, "recv")?.0.tasks = Some(tasks.clone());
-    Ok(tasks)
 }
 
 /// Suspends the running task, which has the turn to read, until the stream is ready.
 fn wait(call: &mut Call<'_>, turn: Turn) -> Result<Next<Reply>, Fault> {
     let tasks = match turn.tasks {
         Some(tasks) => tasks,
-        None => introduce(call)?,
+        None => load_tasks(call)?,
     };
     tasks.check_open()?;
     match tasks.wait(call, turn.token, Reason::Other) {
         Ok(()) => {}
-        Err(WaitError::InUse) => return end_turn(call, then(taken)),
-        Err(WaitError::Unreachable) => return end_turn(call, then(refused)),
+        Err(WaitError::InUse) => return end_turn(call, then(fail_in_use)),
+        Err(WaitError::Unreachable) => return end_turn(call, then(fail_unreachable)),
         Err(WaitError::Fault(fault)) => return Err(fault),
     }
-    if turn.is_limited {
-        set_alarm(call, |Alarm { nanos, .. }| Some(monotonic_nanos() + nanos))?;
+    if turn.has_timeout {
+        set_timer(call, |ReadTimeout { nanos, .. }| Some(monotonic_nanos() + nanos))?;
     }
     Ok(Next::yields(0, then(resumed), 0))
 }
 
+/// Returns the tasks of the function, and stores them in the connection.
+#[cold]
+fn load_tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
+    let tasks = tasks(call)?;
+    connection::of_call(call, "recv")?.0.tasks = Some(tasks.clone());
+    Ok(tasks)
+}
+
 /// Sets the timer of a turn with a time limit to the nanosecond that `until` returns, or clears it.
 #[cold]
-fn set_alarm(call: &mut Call<'_>, until: impl FnOnce(Alarm) -> Option<u64>) -> Result<(), Fault> {
-    let limit = call.object::<Connection>(1)?.turns.limit;
-    if let Some(alarm) = limit
+fn set_timer(call: &mut Call<'_>, until: impl FnOnce(ReadTimeout) -> Option<u64>) -> Result<(), Fault> {
+    let limit = call.object::<Connection>(1)?.turns.recv_timeout;
+    if let Some(timeout) = limit
         && let Ok(timers) = call.object_mut::<Timers>(TIMERS)
     {
-        match until(alarm) {
-            Some(nanos) => timers.0.set(alarm.timer, nanos),
-            None => timers.0.clear(alarm.timer),
+        match until(timeout) {
+            Some(nanos) => timers.0.set(timeout.timer, nanos),
+            None => timers.0.clear(timeout.timer),
         };
     }
     Ok(())
-}
-
-fn taken(_: &mut Call<'_>, _: Outcome) -> Result<(), Fault> {
-    Err(in_use())
-}
-
-fn refused(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
-    tasks(call)?.refuse(call, "wait")
-}
-
-/// Ends the turn to read. Lua code gives it to the next task in the queue; then `next` runs.
-#[cold]
-fn end_turn<R>(call: &mut Call<'_>, next: &'static Continuation) -> Result<Next<R>, Fault> {
-    let (stream, _) = connection::of_call(call, "recv")?;
-    stream.turns.reading = Reading::Free;
-    call.push(Argument(PASS_ON))?;
-    call.push(Argument(1))?;
-    Ok(Next::call(1, next, 0))
 }
 
 /// Continues a `recv` after its wait. The values of the waker follow its arguments.
@@ -263,13 +175,13 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     if outcome.first > 2 {
         stack.drop_to(outcome.first - 1);
     }
-    let queued = stream.turns.reading == Reading::NativeQueued;
+    let queued = stream.turns.read_turn == ReadTurn::NativeQueued;
     let reply = match (end, queued) {
         (Some(code), false) => Reply::Failed(Failed::code(code, None)),
-        (None, false) => received(stream, form_again(stack, outcome.first - 1)?),
+        (None, false) => received(stream, form::of_call(stack, outcome.first - 1)?),
         // The stream is read again after the turn was passed on, because Lua code runs in between.
         (None, true) => {
-            let form = form_again(stack, outcome.first - 1)?;
+            let form = form::of_call(stack, outcome.first - 1)?;
             match stream.is_closed() || !matches!(stream.receive(form), Ok(Received::WouldBlock)) {
                 true => Reply::End(Nil),
                 false => Reply::Blocked(false),
@@ -282,42 +194,89 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         call.drop_to(outcome.first - 1);
         return wait(call, turn);
     }
-    let is_limited = stream.turns.limit.is_some();
-    stream.turns.reading = Reading::Free;
-    if is_limited {
-        set_alarm(call, |_| None)?;
+    let has_timeout = stream.turns.recv_timeout.is_some();
+    stream.turns.read_turn = ReadTurn::Free;
+    if has_timeout {
+        set_timer(call, |_| None)?;
     }
     if !queued {
         return Ok(Next::returns(reply));
     }
     call.drop_to(outcome.first - 1);
     match end {
-        Some(Code::Timeout) => end_turn(call, then(timed_out)),
-        Some(_) => end_turn(call, then(closed)),
-        None => end_turn(call, then(passed)),
+        Some(Code::Timeout) => end_turn(call, then(fail_timeout)),
+        Some(_) => end_turn(call, then(fail_closed)),
+        None => end_turn(call, then(receive_again)),
     }
 }
 
-/// Reads the form of a `recv` that was called with `count` arguments.
-fn form_again(stack: &Stack, count: i32) -> Result<RecvForm<'_>, Fault> {
-    match count {
-        1 => Ok(RecvForm::Any),
-        _ => form(stack),
-    }
+/// Ends the turn to read. Lua code gives it to the next task in the queue; then `next` runs.
+#[cold]
+fn end_turn<R>(call: &mut Call<'_>, next: &'static Continuation) -> Result<Next<R>, Fault> {
+    let (stream, _) = connection::of_call(call, "recv")?;
+    stream.turns.read_turn = ReadTurn::Free;
+    call.push(Argument(PASS_ON))?;
+    call.push(Argument(1))?;
+    Ok(Next::call(1, next, 0))
 }
 
-fn passed(call: &mut Call<'_>, outcome: Outcome) -> Result<Reply, Fault> {
+fn receive_again(call: &mut Call<'_>, outcome: Outcome) -> Result<Reply, Fault> {
     let (stream, stack) = connection::of_call(call, "recv")?;
-    let form = form_again(stack, outcome.first - 1)?;
+    let form = form::of_call(stack, outcome.first - 1)?;
     Ok(received(stream, form))
 }
 
-fn timed_out(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
+fn fail_timeout(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
     Ok(Reply::Failed(Failed::code(Code::Timeout, None)))
 }
 
-fn closed(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
+fn fail_closed(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
     Ok(Reply::Failed(Failed::code(Code::Closed, None)))
 }
 
-pub(crate) const RECV: Function = Function::new(recv);
+fn fail_in_use(_: &mut Call<'_>, _: Outcome) -> Result<(), Fault> {
+    Err(in_use())
+}
+
+fn fail_unreachable(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
+    tasks(call)?.refuse(call, "wait")
+}
+
+#[inline]
+fn received(stream: &mut Stream, form: RecvForm<'_>) -> Reply {
+    if stream.is_closed() {
+        return Reply::Failed(Failed::code(Code::Closed, None));
+    }
+    match stream.receive(form) {
+        Ok(Received::Ready { length, consume }) => {
+            stream.lend(length, consume);
+            Reply::Bytes(BytesOf::at(1))
+        }
+        Ok(Received::WouldBlock) => Reply::Blocked(false),
+        Ok(Received::Ended) if matches!(form, RecvForm::Any) => Reply::End(Nil),
+        Ok(Received::Ended) => failed(stream, Cause::Code(Code::Closed)),
+        Ok(Received::TooLong) => Reply::Failed(Failed::code(Code::TooLong, None)),
+        Err(error) => failed(stream, Cause::System(Failure::io("recv", &error))),
+    }
+}
+
+/// Returns a failure with the buffered bytes.
+#[cold]
+fn failed(stream: &mut Stream, cause: Cause) -> Reply {
+    if stream.has_lent() {
+        return Reply::Overtaken(Failed::new(cause, ""));
+    }
+    let length = stream.buffered().len();
+    stream.lend(length, length);
+    let part = Some(BytesOf::at(1));
+    Reply::Failed(Failed::new(cause, part))
+}
+
+/// Ends a loan. Bytes that could not be returned because memory was short are put back. But bytes that an outer call is
+/// returning, while this call runs in a finalizer, are not.
+#[cold]
+fn put_back_loan(stream: &mut Stream, stack: &Stack) {
+    if !stack.may_be_finalizer() {
+        stream.take_lent_back();
+    }
+}

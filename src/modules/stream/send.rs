@@ -10,7 +10,7 @@ use crate::stream::Stream;
 const REST: i32 = upvalue(3);
 
 /// The most strings of one `put` that are gathered on the stack.
-const FEW: usize = 8;
+const MAX_GATHERED: usize = 8;
 
 /// `s:put(sent, data, …)`: sends the queue and the strings, of which `sent` bytes were sent before. Returns `true` if
 /// the system has accepted everything; the new `sent` if it would block or other tasks must run first, with the stream
@@ -22,7 +22,7 @@ pub(super) const SEND: Function = Function::new(send);
 
 results! {
     /// The result of a `send`.
-    pub(super) enum Sent {
+    pub(super) enum SendReply {
         Done(bool),
         /// The number of bytes sent so far; the stream is armed.
         Part(i64),
@@ -30,19 +30,19 @@ results! {
     }
 }
 
-fn put(call: &mut Call<'_>) -> Result<Sent, Fault> {
+fn put(call: &mut Call<'_>) -> Result<SendReply, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let sent = stack.integer_in(2, 0..=i64::MAX, "sent")? as usize;
     put_strings(stream, stack, 3, sent).map_err(|fault| fault.shifted(-1))
 }
 
-fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
+fn send(call: &mut Call<'_>) -> Result<Next<SendReply>, Fault> {
     let (stream, stack) = connection::of_call(call, "send")?;
-    if stream.turns.writes {
+    if stream.turns.is_writing {
         return queue(call);
     }
     match put_strings(stream, stack, 2, 0).map_err(|fault| fault.in_call("send", 0))? {
-        Sent::Part(sent) => {
+        SendReply::Part(sent) => {
             let count = call.count();
             call.push(Argument(REST))?;
             call.push(Argument(1))?;
@@ -59,17 +59,17 @@ fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
 /// Sends the queue and the strings from argument `first` on, of which `sent` bytes were sent before. Argument numbers
 /// in errors are those of `net.send`, where the first string is argument 2.
 #[inline]
-fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) -> Result<Sent, Fault> {
+fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) -> Result<SendReply, Fault> {
     let last = stack.count();
     let count = (last + 1 - first).max(0) as usize;
     let one: [&[u8]; 1];
-    let mut few: [&[u8]; FEW];
+    let mut few: [&[u8]; MAX_GATHERED];
     let many: Vec<&[u8]>;
     let pieces = if count == 1 {
         one = [stack.bytes(last)?];
         &one[..]
-    } else if count <= FEW {
-        few = [&[]; FEW];
+    } else if count <= MAX_GATHERED {
+        few = [&[]; MAX_GATHERED];
         for (piece, index) in few.iter_mut().zip(first..=last) {
             *piece = stack.bytes(index)?;
         }
@@ -79,7 +79,7 @@ fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) 
         &many[..]
     };
     if stream.is_closed() {
-        return Ok(Sent::Failed(Failed::code(Code::Closed, sent as i64)));
+        return Ok(SendReply::Failed(Failed::code(Code::Closed, sent as i64)));
     }
     // Without strings the call only flushes the queue, and the caller may not call again.
     let begun = if sent == 0 && count > 0 { stream.begin_message() } else { Ok(true) };
@@ -88,8 +88,8 @@ fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) 
         other => other,
     };
     Ok(match done {
-        Ok(true) => Sent::Done(true),
-        Ok(false) => Sent::Part(sent as i64),
-        Err(error) => Sent::Failed(Failed::system(Failure::io("send", &error), sent as i64)),
+        Ok(true) => SendReply::Done(true),
+        Ok(false) => SendReply::Part(sent as i64),
+        Err(error) => SendReply::Failed(Failed::system(Failure::io("send", &error), sent as i64)),
     })
 }

@@ -8,7 +8,7 @@ use super::send::SEND;
 use crate::lua::{Argument, Call, Closure, Fault};
 use crate::modules::task::push_handle;
 use crate::modules::timer::nanos;
-use crate::stream::turns::{Alarm, Reading, Turns};
+use crate::stream::turns::{ReadTimeout, ReadTurn, Turns};
 use crate::task::Tasks;
 
 type Waiting = Closure<(Argument, Argument, Argument, Argument)>;
@@ -32,16 +32,6 @@ pub(super) fn waiting(call: &mut Call<'_>) -> Result<(Waiting, Waiting), Fault> 
     Ok((with(RECV, recv_queued, release), with(SEND, send_queued, send_rest)))
 }
 
-/// Changes the turns of the value at 1, for which Lua's tables have, or had, an entry.
-fn change(call: &mut Call<'_>, change: impl FnOnce(&mut Turns)) {
-    if call.as_object::<Connection>(1).is_some()
-        && let Ok(stream) = call.object_mut::<Connection>(1)
-    {
-        stream.turns.in_lua = true;
-        change(&mut stream.turns);
-    }
-}
-
 /// `stream.book(x)`: records that Lua's tables have an entry for `x`.
 pub(super) fn book(call: &mut Call<'_>) -> Result<(), Fault> {
     change(call, |_| {});
@@ -52,9 +42,9 @@ pub(super) fn book(call: &mut Call<'_>) -> Result<(), Fault> {
 pub(super) fn set_turn(call: &mut Call<'_>) -> Result<(), Fault> {
     let (writing, taken) = (call.is_true(2), call.is_true(3));
     change(call, |turns| match (writing, taken) {
-        (true, taken) => turns.writes = taken,
-        (false, true) => turns.reading = Reading::Lua,
-        (false, false) => turns.reading = Reading::Free,
+        (true, taken) => turns.is_writing = taken,
+        (false, true) => turns.read_turn = ReadTurn::Lua,
+        (false, false) => turns.read_turn = ReadTurn::Free,
     });
     Ok(())
 }
@@ -68,7 +58,7 @@ pub(super) fn has_turn(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// `stream.queue_up(x)`: records that other tasks queue for the turn to read. No effect unless a native `recv` has it.
 pub(super) fn queue_up(call: &mut Call<'_>) -> Result<(), Fault> {
     if has_turn(call)? {
-        change(call, |turns| turns.reading = Reading::NativeQueued);
+        change(call, |turns| turns.read_turn = ReadTurn::NativeQueued);
     }
     Ok(())
 }
@@ -78,8 +68,18 @@ pub(super) fn queue_up(call: &mut Call<'_>) -> Result<(), Fault> {
 pub(super) fn limit(call: &mut Call<'_>) -> Result<(), Fault> {
     let limit = match call.is_none(2) {
         true => None,
-        false => Some(Alarm { nanos: nanos(call, 2)?, timer: call.integer(3)? as u64 }),
+        false => Some(ReadTimeout { nanos: nanos(call, 2)?, timer: call.integer(3)? as u64 }),
     };
-    change(call, |turns| turns.limit = limit);
+    change(call, |turns| turns.recv_timeout = limit);
     Ok(())
+}
+
+/// Changes the turns of the value at 1, for which Lua's tables have, or had, an entry.
+fn change(call: &mut Call<'_>, change: impl FnOnce(&mut Turns)) {
+    if call.as_object::<Connection>(1).is_some()
+        && let Ok(stream) = call.object_mut::<Connection>(1)
+    {
+        stream.turns.in_lua = true;
+        change(&mut stream.turns);
+    }
 }

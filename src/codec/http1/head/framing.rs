@@ -6,12 +6,12 @@
 
 use super::super::body::Framing;
 use super::super::fields::{Field, Span, is_token};
-use super::super::status::Reject;
+use super::super::reject::Reject;
 use super::target::is_host;
 
 /// The properties of a message that its fields determine.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Facts {
+pub(super) struct HeadProperties {
     pub(super) host: Option<Span>,
     pub(super) framing: Framing,
     pub(super) keep_alive: bool,
@@ -84,7 +84,7 @@ pub(crate) enum Coding {
 /// # Errors
 /// 400; 417 for an unknown expectation; 501 for an unknown transfer coding.
 #[inline]
-pub(super) fn decide(buf: &[u8], fields: &[Field], version: u8) -> Result<Facts, Reject> {
+pub(super) fn read_fields(buf: &[u8], fields: &[Field], version: u8) -> Result<HeadProperties, Reject> {
     let mut request = RequestFields::default();
     for field in fields {
         read_field(buf, field, &mut request)?;
@@ -95,7 +95,7 @@ pub(super) fn decide(buf: &[u8], fields: &[Field], version: u8) -> Result<Facts,
     let message = &request.message;
     let framing = frame(message, version)?;
     let persists = version == 11 || message.is_keep_alive;
-    Ok(Facts {
+    Ok(HeadProperties {
         host: request.host,
         framing,
         keep_alive: persists && !message.is_close,

@@ -4,7 +4,7 @@
 //! to right and each fault has one offset, so that a prefix and the whole line have the same first fault.
 
 use super::super::fields::{Span, is_token_byte};
-use super::super::status::Reject;
+use super::super::reject::Reject;
 use crate::codec::byte_table;
 use crate::codec::uri::find_byte;
 

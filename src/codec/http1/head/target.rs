@@ -4,7 +4,7 @@
 //! user information.
 
 use super::super::fields::Span;
-use super::super::status::Reject;
+use super::super::reject::Reject;
 use super::line::{Line, Method};
 use crate::codec::byte_table;
 use crate::codec::uri::find_byte;
@@ -73,25 +73,6 @@ pub(super) fn split(buf: &[u8], line: &Line) -> Result<Target, Reject> {
     })
 }
 
-fn authority_form(target: &[u8], span: Span) -> Result<Target, Reject> {
-    let has_port = target.last().is_some_and(u8::is_ascii_digit)
-        && memchr::memrchr(b':', target).is_some_and(|colon| target[colon + 1..].iter().all(u8::is_ascii_digit));
-    if !has_port || !is_host(target) {
-        return Err(Reject::bad("CONNECT needs host:port"));
-    }
-    Ok(Target {
-        form: TargetForm::Authority,
-        path: Span::new(span.end as usize, span.end as usize),
-        query: None,
-        authority: Some(span),
-    })
-}
-
-fn scheme_length(target: &[u8]) -> Option<usize> {
-    let starts_with = |scheme: &[u8]| target.get(..scheme.len()).is_some_and(|t| t.eq_ignore_ascii_case(scheme));
-    [&b"http://"[..], b"https://"].into_iter().find(|scheme| starts_with(scheme)).map(<[u8]>::len)
-}
-
 /// Whether `bytes` is a plausible `host[:port]` (RFC 3986 sections 3.2.2, 3.2.3): a name, an IPv4
 /// address or an IPv6 address in brackets, not empty; a port of at most 65535, which may be empty.
 pub(super) fn is_host(bytes: &[u8]) -> bool {
@@ -143,4 +124,23 @@ fn is_port(digits: &[u8]) -> bool {
         (b.is_ascii_digit() && value <= 65535).then_some(value)
     });
     value.is_some()
+}
+
+fn authority_form(target: &[u8], span: Span) -> Result<Target, Reject> {
+    let has_port = target.last().is_some_and(u8::is_ascii_digit)
+        && memchr::memrchr(b':', target).is_some_and(|colon| target[colon + 1..].iter().all(u8::is_ascii_digit));
+    if !has_port || !is_host(target) {
+        return Err(Reject::bad("CONNECT needs host:port"));
+    }
+    Ok(Target {
+        form: TargetForm::Authority,
+        path: Span::new(span.end as usize, span.end as usize),
+        query: None,
+        authority: Some(span),
+    })
+}
+
+fn scheme_length(target: &[u8]) -> Option<usize> {
+    let starts_with = |scheme: &[u8]| target.get(..scheme.len()).is_some_and(|t| t.eq_ignore_ascii_case(scheme));
+    [&b"http://"[..], b"https://"].into_iter().find(|scheme| starts_with(scheme)).map(<[u8]>::len)
 }

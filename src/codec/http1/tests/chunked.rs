@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::super::chunked::Chunked;
+use super::super::reject::Reject;
 use super::super::section;
-use super::super::status::Reject;
 use super::super::write::chunk;
 
 /// The result of decoding a whole body.

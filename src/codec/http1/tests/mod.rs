@@ -13,7 +13,7 @@ mod write;
 
 use super::fields::{Fields, NO_FIELDS};
 use super::head::{self, Head, Limits, Progress};
-use super::status::Reject;
+use super::reject::Reject;
 
 /// A parsed head with what its spans refer to.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use super::super::body::Framing;
 use super::super::fields::NO_FIELDS;
 use super::super::head::Progress;
+use super::super::reject::Reject;
 use super::super::response_head::{Head, RequestKind, parse};
-use super::super::status::Reject;
 
 fn read(text: &[u8], request: RequestKind) -> Result<Option<Head>, Reject> {
     let mut table = NO_FIELDS;

@@ -18,12 +18,12 @@ fn persists(keep_alive: bool, version: u8) -> Persistence {
 #[test]
 fn a_head_has_all_its_parts_in_order() {
     let text = written(|out| {
-        start(out, 200);
+        status_line(out, 200);
         content_type(out, b"text/plain");
         content_length(out, 12);
         date(out, DateCache::new().get(784_111_777));
         connection(out, persists(true, 11));
-        finish(out);
+        end_head(out);
     });
     assert_eq!(
         text,
@@ -36,20 +36,21 @@ fn a_head_has_all_its_parts_in_order() {
 fn a_plain_head_equals_its_parts() {
     let now = *DateCache::new().get(784_111_777);
     for (keep_alive, version) in [(true, 11), (true, 10), (false, 11), (false, 10)] {
-        for (kind, length) in
+        for (media_type, length) in
             [(DefaultType::Text, 0), (DefaultType::Text, 14), (DefaultType::Json, 0), (DefaultType::Json, 16384)]
         {
             let parts = written(|out| {
-                start(out, 200);
+                status_line(out, 200);
                 if length > 0 {
-                    content_type(out, kind.name());
+                    content_type(out, media_type.name());
                 }
                 content_length(out, length);
                 date(out, &now);
                 connection(out, persists(keep_alive, version));
-                finish(out);
+                end_head(out);
             });
-            let whole = written(|out| plain(out, kind, length as usize, persists(keep_alive, version), &now));
+            let whole =
+                written(|out| plain_head(out, media_type, length as usize, persists(keep_alive, version), &now));
             assert_eq!(whole, parts);
         }
     }
@@ -58,7 +59,7 @@ fn a_plain_head_equals_its_parts() {
 #[test]
 fn all_status_lines_have_the_registered_phrase() {
     for code in 100..=999 {
-        let line = written(|out| start(out, code));
+        let line = written(|out| status_line(out, code));
         assert_eq!(line, format!("HTTP/1.1 {code} {}\r\n", status::reason(code)));
     }
 }
@@ -117,7 +118,7 @@ fn the_longest_content_length_has_20_digits() {
 #[test]
 fn error_responses_are_complete() {
     let mut out = b"earlier ".to_vec();
-    let body = simple(&mut out, 400, "bad Host", persists(false, 11), DateCache::new().get(0));
+    let body = text_response(&mut out, 400, "bad Host", persists(false, 11), DateCache::new().get(0));
     let text = String::from_utf8(out).unwrap();
     assert_eq!(
         text,
@@ -131,7 +132,7 @@ fn error_responses_are_complete() {
 #[test]
 fn a_response_without_a_body_has_no_length() {
     let text = written(|out| {
-        simple(out, 304, "unused", persists(true, 10), DateCache::new().get(0));
+        text_response(out, 304, "unused", persists(true, 10), DateCache::new().get(0));
     });
     assert_eq!(
         text,
@@ -143,14 +144,14 @@ fn a_response_without_a_body_has_no_length() {
 #[test]
 fn fields_that_a_handler_leaves_out_are_added() {
     let date = b"Sun, 06 Nov 1994 08:49:37 GMT";
-    let (kind, persists) = (Some(&b"text/plain"[..]), persists(false, 11));
+    let (media_type, persists) = (Some(&b"text/plain"[..]), persists(false, 11));
     let text = written(|out| {
         out.extend_from_slice(b"before|");
         let (lines, fields) = (&b"A: b\r\nC: d\r\n"[..], HandlerFields::default());
-        ResponseHead { status: 201, lines, fields, kind, framing: Framing::Length(3), persists, date }.write(out);
+        ResponseHead { status: 201, lines, fields, media_type, framing: Framing::Length(3), persists, date }.write(out);
         let fields = HandlerFields { content_type: true, date: true, ..HandlerFields::default() };
         let lines = b"Content-Type: x/y\r\nDate: now\r\n";
-        ResponseHead { status: 200, lines, fields, kind, framing: Framing::Chunked, persists, date }.write(out);
+        ResponseHead { status: 200, lines, fields, media_type, framing: Framing::Chunked, persists, date }.write(out);
     });
     assert_eq!(
         text,

@@ -150,7 +150,7 @@ fn a_handler_is_informed_that_its_peer_receives_nothing() {
     pair.send(number, &get("/wait"));
     let id = pair.waiting[0];
     pair.take(number, 0);
-    pair.server.start(id, 200, Kind::None, pair.clock);
+    pair.server.begin_body(id, 200, MediaType::None, pair.clock);
     pair.server.wait(id, Interest::Write, pair.clock);
     pair.advance(30 * SECOND);
     assert_eq!(pair.log[1..], ["WriteTimeOut"]);

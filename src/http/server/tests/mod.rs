@@ -1,16 +1,16 @@
 //! Tests of the server as a state machine: no socket, no Lua, no clock. An in-memory connection joins it and a client.
 //! The test decides which bytes arrive, how many the client receives, and what time it is.
 
-mod answers;
 mod bodies;
 mod closing;
 mod limits;
 mod properties;
 mod requests;
+mod responses;
 mod wire;
 
 use super::*;
-use crate::codec::http1::body::{Incoming, Run};
+use crate::codec::http1::body::{BodyEvent, IncomingBody};
 use crate::codec::http1::fields::NO_FIELDS;
 use crate::codec::http1::head::Progress;
 use crate::codec::http1::response_head::{self, RequestKind};
@@ -31,7 +31,7 @@ struct Pair {
 }
 
 /// What a handler does immediately.
-enum Act {
+enum HandlerAction {
     Text(Vec<u8>),
     /// It responds later.
     Wait,
@@ -134,15 +134,15 @@ impl Pair {
         self.server.take_head(id);
         self.log.push(format!("{method} {path}"));
         let act = match &*path {
-            "/wait" | "/echo" => Act::Wait,
+            "/wait" | "/echo" => HandlerAction::Wait,
             _ => match path.strip_prefix("/len/") {
-                Some(length) => Act::Text(pattern(length.parse().unwrap_or(0))),
-                None => Act::Text(path.clone().into_bytes()),
+                Some(length) => HandlerAction::Text(pattern(length.parse().unwrap_or(0))),
+                None => HandlerAction::Text(path.clone().into_bytes()),
             },
         };
         match act {
-            Act::Text(text) => self.answer(id, &text),
-            Act::Wait => self.waiting.push(id),
+            HandlerAction::Text(text) => self.answer(id, &text),
+            HandlerAction::Wait => self.waiting.push(id),
         }
         if path == "/echo" {
             self.echo(id);
@@ -176,7 +176,7 @@ impl Pair {
     fn answer(&mut self, id: RequestId, text: &[u8]) {
         let responded = self.server.respond(id, Response::text(text), self.clock);
         if let Responded::Rest(mut taken) = responded {
-            while matches!(self.server.send(id, text, &mut taken), Some(Sent::Blocked | Sent::Turn)) {
+            while matches!(self.server.send(id, text, &mut taken), Some(Sent::Blocked | Sent::BudgetSpent)) {
                 let number = self.wires.iter().position(|(one, _)| one.slot() == id.slot());
                 self.wires[number.unwrap()].1.take(10_000);
             }
@@ -241,18 +241,18 @@ fn answers(mut bytes: &[u8], heads: &[bool]) -> Vec<(u16, Vec<u8>)> {
         if head.status == 100 {
             continue;
         }
-        let (mut body, mut data) = (Incoming::new(head.framing), Vec::new());
+        let (mut body, mut data) = (IncomingBody::new(head.framing), Vec::new());
         loop {
             match body.next(bytes).expect("not refused") {
-                Run::Data { data: run, consume } => {
+                BodyEvent::Data { data: run, consume } => {
                     data.extend_from_slice(&bytes[run]);
                     bytes = &bytes[consume..];
                 }
-                Run::End { consume, .. } => {
+                BodyEvent::End { consume, .. } => {
                     bytes = &bytes[consume..];
                     break;
                 }
-                Run::More { .. } => {
+                BodyEvent::More { .. } => {
                     assert!(body.end(), "the body is complete");
                     break;
                 }

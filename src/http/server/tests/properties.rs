@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
-enum Sent {
+enum SentRequest {
     Get(usize),
     Head(usize),
     Echo(Vec<u8>),
@@ -14,30 +14,30 @@ enum Sent {
     Wait,
 }
 
-fn request() -> impl Strategy<Value = Sent> {
+fn request() -> impl Strategy<Value = SentRequest> {
     let bytes = || prop::collection::vec(any::<u8>(), 0..3000);
     prop_oneof![
-        (0usize..40_000).prop_map(Sent::Get),
-        (0usize..100).prop_map(Sent::Head),
-        bytes().prop_map(Sent::Echo),
+        (0usize..40_000).prop_map(SentRequest::Get),
+        (0usize..100).prop_map(SentRequest::Head),
+        bytes().prop_map(SentRequest::Echo),
         (prop::collection::vec(prop::collection::vec(any::<u8>(), 1..500), 0..4), any::<bool>())
-            .prop_map(|(chunks, trailer)| Sent::Chunked(chunks, trailer)),
-        (0usize..5000).prop_map(Sent::Skipped),
-        bytes().prop_map(Sent::Expected),
-        Just(Sent::Wait),
+            .prop_map(|(chunks, trailer)| SentRequest::Chunked(chunks, trailer)),
+        (0usize..5000).prop_map(SentRequest::Skipped),
+        bytes().prop_map(SentRequest::Expected),
+        Just(SentRequest::Wait),
     ]
 }
 
 /// Returns the bytes of a request, and the body of its response.
-fn written(sent: &Sent) -> (Vec<u8>, Vec<u8>) {
+fn written(sent: &SentRequest) -> (Vec<u8>, Vec<u8>) {
     match sent {
-        Sent::Get(length) => (get(&format!("/len/{length}")), pattern(*length)),
-        Sent::Head(length) => {
+        SentRequest::Get(length) => (get(&format!("/len/{length}")), pattern(*length)),
+        SentRequest::Head(length) => {
             let text = format!("HEAD /len/{length} HTTP/1.1\r\nHost: a\r\nX: y\r\n\r\n");
             (text.into_bytes(), Vec::new())
         }
-        Sent::Echo(body) => (post("/echo", body), body.clone()),
-        Sent::Chunked(chunks, trailer) => {
+        SentRequest::Echo(body) => (post("/echo", body), body.clone()),
+        SentRequest::Chunked(chunks, trailer) => {
             let head = "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
             let mut all = head.as_bytes().to_vec();
             for chunk in chunks {
@@ -46,8 +46,8 @@ fn written(sent: &Sent) -> (Vec<u8>, Vec<u8>) {
             all.extend_from_slice(if *trailer { b"0\r\nA: b\r\n\r\n" } else { b"0\r\n\r\n" });
             (all, chunks.concat())
         }
-        Sent::Skipped(length) => (post("/skip", &pattern(*length)), b"/skip".to_vec()),
-        Sent::Expected(body) => {
+        SentRequest::Skipped(length) => (post("/skip", &pattern(*length)), b"/skip".to_vec()),
+        SentRequest::Expected(body) => {
             let length = body.len();
             let mut all =
                 format!("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n")
@@ -55,12 +55,12 @@ fn written(sent: &Sent) -> (Vec<u8>, Vec<u8>) {
             all.extend_from_slice(body);
             (all, body.clone())
         }
-        Sent::Wait => (get("/wait"), b"late".to_vec()),
+        SentRequest::Wait => (get("/wait"), b"late".to_vec()),
     }
 }
 
 /// Continues all waiting requests: bodies that have arrived, and late responses.
-fn go_on(pair: &mut Pair) {
+fn continue_requests(pair: &mut Pair) {
     for _ in 0..50 {
         let Some(id) = pair.waiting.first().copied() else {
             return;
@@ -93,7 +93,7 @@ proptest! {
         rooms in prop::collection::vec(1usize..60_000, 1..10),
     ) {
         let (mut bytes, mut expected) = (Vec::new(), Vec::new());
-        let heads: Vec<bool> = requests.iter().map(|one| matches!(one, Sent::Head(_))).collect();
+        let heads: Vec<bool> = requests.iter().map(|one| matches!(one, SentRequest::Head(_))).collect();
         for request in &requests {
             let (sent, body) = written(request);
             bytes.extend_from_slice(&sent);
@@ -111,14 +111,14 @@ proptest! {
             pair.send(number, &bytes[at..end]);
             at = end;
             pair.take(number, *rooms.next().unwrap_or(&1));
-            go_on(&mut pair);
+            continue_requests(&mut pair);
             got.extend(pair.wires[number].1.got());
             prop_assert!(pair.waiting.len() <= 1, "one request at a time");
         }
         for _ in 0..1000 {
             pair.wires[number].1.take_all();
             pair.events(number);
-            go_on(&mut pair);
+            continue_requests(&mut pair);
         }
         got.extend(pair.wires[number].1.got());
         prop_assert!(answers(&got, &heads) == expected);
@@ -146,15 +146,15 @@ proptest! {
         let number = pair.connect();
         for piece in bytes.concat().chunks(cut) {
             pair.send(number, piece);
-            go_on(&mut pair);
+            continue_requests(&mut pair);
         }
         if ends {
             pair.end(number);
         }
-        go_on(&mut pair);
+        continue_requests(&mut pair);
         for _ in 0..10 {
             pair.advance(60 * SECOND);
-            go_on(&mut pair);
+            continue_requests(&mut pair);
         }
         prop_assert!(pair.is_closed(number));
         prop_assert_eq!(pair.server.count(), 0);

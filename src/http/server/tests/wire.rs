@@ -1,7 +1,7 @@
 //! An in-memory connection: the server's end, and the test's end.
 
 use super::super::{Interest, Readiness, Transport};
-use crate::stream::queue::{Moved, Sink};
+use crate::stream::queue::{Attempt, Sink};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
@@ -117,7 +117,7 @@ impl Wire {
 }
 
 impl Pipe {
-    fn put(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn put(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         let mut state = self.0.borrow_mut();
         state.calls += 1;
         if state.broken || state.closed || state.ended {
@@ -125,47 +125,47 @@ impl Pipe {
         }
         let count = data.len().min(state.room.unwrap_or(usize::MAX));
         if count == 0 && !data.is_empty() {
-            return Ok(Moved::WouldBlock);
+            return Ok(Attempt::WouldBlock);
         }
         state.room = state.room.map(|room| room - count);
         state.sent.extend_from_slice(&data[..count]);
-        Ok(Moved::Done(count))
+        Ok(Attempt::Done(count))
     }
 }
 
 impl Sink for Pipe {
     type File = Rc<Vec<u8>>;
 
-    fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         self.put(data)
     }
-    fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+    fn send_more(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         self.put(data)
     }
-    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
         let all: Vec<u8> = pieces.iter().flat_map(|one| one.iter().copied()).collect();
         self.put(&all)
     }
-    fn send_file(&mut self, file: &Rc<Vec<u8>>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
+    fn send_file(&mut self, file: &Rc<Vec<u8>>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
         let rest = &file[file.len().min(offset as usize)..];
         self.put(&rest[..count.min(rest.len())])
     }
 }
 
 impl Transport for Pipe {
-    fn receive(&mut self, room: &mut [u8]) -> io::Result<Moved<usize>> {
+    fn receive(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>> {
         let mut state = self.0.borrow_mut();
         state.calls += 1;
         let count = state.arrived.len().min(room.len());
         if count == 0 {
             state.readable = state.client_ended;
-            return Ok(if state.client_ended { Moved::Done(0) } else { Moved::WouldBlock });
+            return Ok(if state.client_ended { Attempt::Done(0) } else { Attempt::WouldBlock });
         }
         room[..count].copy_from_slice(&state.arrived[..count]);
         state.arrived.drain(..count);
         // A short read shows that nothing is left, unless the end follows.
         state.readable = count == room.len() || state.client_ended;
-        Ok(Moved::Done(count))
+        Ok(Attempt::Done(count))
     }
     fn may_receive(&self) -> bool {
         self.0.borrow().readable

@@ -1,7 +1,7 @@
 //! Sending and receiving. Invariant: the selector is informed of each transfer that shows that the socket is not ready.
 
 use super::address::from_rustix;
-use super::{Moved, Socket};
+use super::{Attempt, Socket};
 use crate::event::Source;
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, retry_on_intr};
@@ -10,17 +10,9 @@ use socket2::SockAddr;
 use std::io::{self, IoSlice};
 
 impl Socket {
-    /// Updates the readiness after a call.
-    #[inline]
-    fn report(&self, found: impl FnOnce(&Source)) {
-        if let Some(source) = self.source() {
-            found(source);
-        }
-    }
-
     /// recv(2) into the spare capacity of `buffer`, which must not be empty. The result 0 is the end of a stream.
     #[inline]
-    pub(crate) fn receive(&self, buffer: &mut Vec<u8>) -> io::Result<Moved<usize>> {
+    pub(crate) fn receive(&self, buffer: &mut Vec<u8>) -> io::Result<Attempt<usize>> {
         let socket = self.open()?;
         let size = buffer.capacity() - buffer.len();
         let received = retry_on_intr(|| Ok(recv(socket, spare_capacity(buffer), RecvFlags::empty())?.1));
@@ -28,52 +20,29 @@ impl Socket {
     }
 
     /// recv(2) into `room`, which must not be empty.
-    pub(crate) fn receive_into(&self, room: &mut [u8]) -> io::Result<Moved<usize>> {
+    pub(crate) fn receive_into(&self, room: &mut [u8]) -> io::Result<Attempt<usize>> {
         let socket = self.open()?;
         let received = retry_on_intr(|| Ok(recv(socket, &mut *room, RecvFlags::empty())?.1));
         self.received(received, room.len())
     }
 
-    #[inline]
-    fn received(&self, received: rustix::io::Result<usize>, size: usize) -> io::Result<Moved<usize>> {
-        match received {
-            Ok(count) => {
-                if self.protocol.is_stream() && count != 0 && count < size {
-                    self.report(Source::read_short);
-                }
-                Ok(Moved::Done(count))
-            }
-            Err(error) => self.read_failed(error),
-        }
-    }
-
     /// recvfrom(2). Returns the number of bytes received, and the address of the sender.
-    pub(crate) fn receive_from(&self, room: &mut [u8]) -> io::Result<Moved<(usize, Option<SockAddr>)>> {
+    pub(crate) fn receive_from(&self, room: &mut [u8]) -> io::Result<Attempt<(usize, Option<SockAddr>)>> {
         let socket = self.open()?;
         match retry_on_intr(|| recvfrom(socket, &mut *room, RecvFlags::empty())) {
-            Ok((count, _, from)) => Ok(Moved::Done((count, from.and_then(from_rustix)))),
+            Ok((count, _, from)) => Ok(Attempt::Done((count, from.and_then(from_rustix)))),
             Err(error) => self.read_failed(error),
-        }
-    }
-
-    fn read_failed<T>(&self, error: Errno) -> io::Result<Moved<T>> {
-        match error {
-            Errno::WOULDBLOCK => {
-                self.report(Source::read_blocked);
-                Ok(Moved::WouldBlock)
-            }
-            _ => Err(error.into()),
         }
     }
 
     /// send(2), without SIGPIPE. The result may be less than the length of `data`.
-    pub(crate) fn send(&self, data: &[u8]) -> io::Result<Moved<usize>> {
+    pub(crate) fn send(&self, data: &[u8]) -> io::Result<Attempt<usize>> {
         self.send_with(data, SendFlags::NOSIGNAL)
     }
 
     /// send(2) of bytes after which more data follows immediately: the system waits for it before it sends a short
     /// packet.
-    pub(crate) fn send_more(&self, data: &[u8]) -> io::Result<Moved<usize>> {
+    pub(crate) fn send_more(&self, data: &[u8]) -> io::Result<Attempt<usize>> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let flags = SendFlags::NOSIGNAL | SendFlags::MORE;
         #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -81,15 +50,8 @@ impl Socket {
         self.send_with(data, flags)
     }
 
-    #[inline]
-    fn send_with(&self, data: &[u8], flags: SendFlags) -> io::Result<Moved<usize>> {
-        let socket = self.open()?;
-        let sent = retry_on_intr(|| send(socket, data, flags));
-        self.written(sent, data.len())
-    }
-
     /// sendmsg(2) of several pieces.
-    pub(crate) fn send_pieces(&self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
+    pub(crate) fn send_pieces(&self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
         let socket = self.open()?;
         let total = pieces.iter().map(|piece| piece.len()).sum();
         let sent = retry_on_intr(|| {
@@ -100,7 +62,7 @@ impl Socket {
     }
 
     /// sendto(2).
-    pub(crate) fn send_to(&self, data: &[u8], to: &SockAddr) -> io::Result<Moved<usize>> {
+    pub(crate) fn send_to(&self, data: &[u8], to: &SockAddr) -> io::Result<Attempt<usize>> {
         let flags = SendFlags::NOSIGNAL.bits() as i32;
         let socket = self.open()?;
         loop {
@@ -114,19 +76,57 @@ impl Socket {
 
     /// Updates the readiness after sending `total` bytes.
     #[inline]
-    pub(super) fn written(&self, sent: rustix::io::Result<usize>, total: usize) -> io::Result<Moved<usize>> {
+    pub(super) fn written(&self, sent: rustix::io::Result<usize>, total: usize) -> io::Result<Attempt<usize>> {
         match sent {
             Ok(count) => {
                 if count < total {
                     self.report(Source::write_blocked);
                 }
-                Ok(Moved::Done(count))
+                Ok(Attempt::Done(count))
             }
             Err(Errno::WOULDBLOCK) => {
                 self.report(Source::write_blocked);
-                Ok(Moved::WouldBlock)
+                Ok(Attempt::WouldBlock)
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Updates the readiness after a call.
+    #[inline]
+    fn report(&self, found: impl FnOnce(&Source)) {
+        if let Some(source) = self.source() {
+            found(source);
+        }
+    }
+
+    #[inline]
+    fn received(&self, received: rustix::io::Result<usize>, size: usize) -> io::Result<Attempt<usize>> {
+        match received {
+            Ok(count) => {
+                if self.protocol.is_stream() && count != 0 && count < size {
+                    self.report(Source::read_short);
+                }
+                Ok(Attempt::Done(count))
+            }
+            Err(error) => self.read_failed(error),
+        }
+    }
+
+    fn read_failed<T>(&self, error: Errno) -> io::Result<Attempt<T>> {
+        match error {
+            Errno::WOULDBLOCK => {
+                self.report(Source::read_blocked);
+                Ok(Attempt::WouldBlock)
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    #[inline]
+    fn send_with(&self, data: &[u8], flags: SendFlags) -> io::Result<Attempt<usize>> {
+        let socket = self.open()?;
+        let sent = retry_on_intr(|| send(socket, data, flags));
+        self.written(sent, data.len())
     }
 }

@@ -1,12 +1,47 @@
 //! Media types of files by the extension of their names.
 
 /// Types that `mime_guess` lists differently from what browsers expect today.
-const OWN: [(&str, &str); 4] =
+const OVERRIDES: [(&str, &str); 4] =
     [("cjs", "text/javascript"), ("map", "application/json"), ("mjs", "text/javascript"), ("ts", "video/mp2t")];
 
+/// Returns the media type for a file name; `application/octet-stream` if the extension is unknown.
+pub(crate) fn of(name: &[u8]) -> &'static str {
+    known(name).unwrap_or("application/octet-stream")
+}
+
+/// Whether the type is text, so that the parameter `charset` is added.
+pub(crate) fn is_text(media_type: &str) -> bool {
+    media_type.starts_with("text/")
+}
+
+/// Whether a compressed copy of files of this type saves space.
+pub(crate) fn is_compressible(media_type: &str) -> bool {
+    let packed = ["font/woff", "font/woff2"];
+    let plain = [
+        "application/json",
+        "application/javascript",
+        "application/wasm",
+        "application/xml",
+        "application/octet-stream",
+        "image/bmp",
+        "image/x-icon",
+    ];
+    is_text(media_type)
+        || plain.contains(&media_type)
+        || media_type.ends_with("+xml")
+        || media_type.ends_with("+json")
+        || media_type.starts_with("font/") && !packed.contains(&media_type)
+}
+
+/// Returns the value of `Content-Type` for a media type that [`of`] has returned.
+pub(crate) fn with_charset(media_type: &str) -> String {
+    let charset = if is_text(media_type) { "; charset=utf-8" } else { "" };
+    format!("{media_type}{charset}")
+}
+
 /// The most frequent types, as `mime_guess` lists them: they are found without a search in its table.
-fn common(end: &[u8]) -> Option<&'static str> {
-    Some(match end {
+fn common(extension: &[u8]) -> Option<&'static str> {
+    Some(match extension {
         b"avif" => "image/avif",
         b"css" => "text/css",
         b"gif" => "image/gif",
@@ -27,49 +62,14 @@ fn common(end: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Returns the media type for a file name; `application/octet-stream` if the extension is unknown.
-pub(crate) fn of(name: &[u8]) -> &'static str {
-    known(name).unwrap_or("application/octet-stream")
-}
-
 fn known(name: &[u8]) -> Option<&'static str> {
     let name = memchr::memrchr(b'/', name).map_or(name, |slash| &name[slash + 1..]);
-    let end = &name[memchr::memrchr(b'.', name)? + 1..];
-    common(end).or_else(|| {
-        let end = std::str::from_utf8(end).ok()?;
-        let own = OWN.iter().find(|(own, _)| own.eq_ignore_ascii_case(end));
-        own.map(|(_, kind)| *kind).or_else(|| mime_guess::from_ext(end).first_raw())
+    let extension = &name[memchr::memrchr(b'.', name)? + 1..];
+    common(extension).or_else(|| {
+        let extension = std::str::from_utf8(extension).ok()?;
+        let entry = OVERRIDES.iter().find(|(known, _)| known.eq_ignore_ascii_case(extension));
+        entry.map(|(_, media_type)| *media_type).or_else(|| mime_guess::from_ext(extension).first_raw())
     })
-}
-
-/// Whether the type is text, so that the parameter `charset` is added.
-pub(crate) fn is_text(kind: &str) -> bool {
-    kind.starts_with("text/")
-}
-
-/// Whether a compressed copy of files of this type saves space.
-pub(crate) fn is_compressible(kind: &str) -> bool {
-    let packed = ["font/woff", "font/woff2"];
-    let plain = [
-        "application/json",
-        "application/javascript",
-        "application/wasm",
-        "application/xml",
-        "application/octet-stream",
-        "image/bmp",
-        "image/x-icon",
-    ];
-    is_text(kind)
-        || plain.contains(&kind)
-        || kind.ends_with("+xml")
-        || kind.ends_with("+json")
-        || kind.starts_with("font/") && !packed.contains(&kind)
-}
-
-/// Returns the value of `Content-Type` for a media type that [`of`] has returned.
-pub(crate) fn with_charset(kind: &str) -> String {
-    let charset = if is_text(kind) { "; charset=utf-8" } else { "" };
-    format!("{kind}{charset}")
 }
 
 #[cfg(test)]
@@ -95,21 +95,21 @@ mod tests {
             (".", "application/octet-stream"),
             ("", "application/octet-stream"),
         ];
-        for (name, kind) in expected {
-            assert_eq!(of(name.as_bytes()), kind, "{name}");
+        for (name, media_type) in expected {
+            assert_eq!(of(name.as_bytes()), media_type, "{name}");
         }
         assert_eq!(of(b"bad.\xff"), "application/octet-stream");
     }
 
     #[test]
     fn the_common_types_equal_those_of_mime_guess() {
-        let ends = [
+        let extensions = [
             "avif", "css", "gif", "html", "ico", "jpg", "jpeg", "js", "json", "pdf", "png", "svg", "txt", "wasm",
             "webp", "woff2", "xml",
         ];
-        for end in ends {
-            let known = mime_guess::from_ext(end).first_raw();
-            assert_eq!(common(end.as_bytes()), known, "{end}");
+        for extension in extensions {
+            let known = mime_guess::from_ext(extension).first_raw();
+            assert_eq!(common(extension.as_bytes()), known, "{extension}");
         }
     }
 

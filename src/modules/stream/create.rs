@@ -9,9 +9,88 @@ use crate::event::{Mode, READ, Source};
 use crate::lua::{Argument, Call, Either, Failure, Fault, Function, New, Next, Outcome, Pushing, failed, then};
 use crate::modules::selector::interest::attach;
 use crate::modules::selector::state::Selector;
-use crate::socket::{Moved, Socket, Table};
+use crate::socket::{Attempt, Socket, Table};
 use crate::stream::{Pool, Stream};
 use std::rc::Rc;
+
+/// (selector, stream): registers the stream and returns it. If that fails, the stream is closed, because no task could
+/// wait on it.
+pub(super) const REGISTER: Function =
+    Function::new(|call: &mut Call<'_>| register_stream(call, |stream| stream.close()));
+
+/// (selector, stream, number): like `REGISTER`, for a stream that was taken by this number. If that fails, the sender
+/// can take the stream back.
+const ADOPT: Function = Function::new(|call: &mut Call<'_>| {
+    let number = call.integer(3)? as u64;
+    register_stream(call, |stream| {
+        stream.pack(number);
+    })
+});
+
+type CreateArguments = (Function, Argument, New<Connection>, i64);
+
+/// The next step for a new connection; false if no peer waits to be accepted.
+type Creation = Either<Pushing<CreateArguments>, bool>;
+
+/// `stream.watch(selector, socket)`: registers a listener, a datagram socket or a connecting socket, without events.
+/// `selector:arm` and `accept` request one event at a time. Returns `true`, or `nil, message, code`.
+pub(super) fn watch(call: &mut Call<'_>) -> Result<bool, Fault> {
+    check_open(call)?;
+    let source = call.object::<Socket>(2)?.source().cloned();
+    register(call, 2, source)?;
+    Ok(true)
+}
+
+/// `stream.new(selector, socket)`: returns a stream that takes over the socket; the socket object is closed then. If
+/// the selector refuses it, the socket is closed and the result is `nil, message, code`.
+pub(super) fn new(call: &mut Call<'_>) -> Result<Creation, Fault> {
+    check_open(call)?;
+    call.object::<Selector>(1)?;
+    let pool = call.shared::<Pool>()?;
+    let socket = call.object_mut::<Socket>(2)?;
+    if let Some(source) = socket.source() {
+        source.release(true);
+    }
+    let stream = Stream::new(socket.take(), &pool);
+    Ok(Either::One(register_with(REGISTER, stream, 0)))
+}
+
+/// `stream.accept(selector, listener)`: returns a stream; `false` if no peer waits, with the listener armed; or `nil,
+/// message, code`.
+pub(super) fn accept(call: &mut Call<'_>) -> Result<Creation, Fault> {
+    let pool = call.shared::<Pool>()?;
+    let listener = call.object::<Socket>(2)?;
+    Ok(match listener.accept().map_err(failed("accept"))? {
+        Attempt::Done(socket) => {
+            let stream = Stream::new(socket, &pool);
+            Either::One(register_with(REGISTER, stream, 0))
+        }
+        Attempt::WouldBlock => {
+            listener.arm(READ).map_err(failed("accept"))?;
+            Either::Other(false)
+        }
+    })
+}
+
+/// `stream.adopt(selector, number)`: returns the stream that was sent under this number. `nil, message, code` if it was
+/// taken before, or if the selector refuses it; in the latter case the sender can take it back.
+pub(super) fn adopt(call: &mut Call<'_>) -> Result<Creation, Fault> {
+    let number = call.integer_in(2, 1..=i64::MAX, "number")?;
+    let (pool, table) = (call.shared::<Pool>()?, call.shared::<Table>()?);
+    let stream = Stream::from_parcel(number as u64, &pool, &table);
+    let stream = stream.ok_or_else(|| taken_failure("adopt"))?;
+    Ok(Either::One(register_with(ADOPT, stream, number)))
+}
+
+/// `stream.take_back(selector, s)`: takes back the connection that `s` has sent to another VM. Returns `true`, or `nil,
+/// message, code` if it was taken.
+pub(super) fn take_back(call: &mut Call<'_>) -> Result<bool, Fault> {
+    if !call.object_mut::<Connection>(2)?.take_back() {
+        return Err(taken_failure("take_back").into());
+    }
+    register_stream(call, |stream| stream.close())?;
+    Ok(true)
+}
 
 /// Registers `source`, which belongs to the object at `index`, with the selector at 1. Events of the source yield that
 /// object.
@@ -31,96 +110,17 @@ fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Connection)) -
     registered.map(|()| Argument(2))
 }
 
-/// (selector, stream): registers the stream and returns it. If that fails, the stream is closed, because no task could
-/// wait on it.
-pub(super) const REGISTER: Function =
-    Function::new(|call: &mut Call<'_>| register_stream(call, |stream| stream.close()));
-
-/// (selector, stream, number): like `REGISTER`, for a stream that was taken by this number. If that fails, the sender
-/// can take the stream back.
-const ADOPT: Function = Function::new(|call: &mut Call<'_>| {
-    let number = call.integer(3)? as u64;
-    register_stream(call, |stream| {
-        stream.detach(number);
-    })
-});
-
 /// Calls `function` with the selector at 1, a new stream and `number`, and returns its results.
-fn hand_to(function: Function, stream: Stream, number: i64) -> Pushing<Made> {
+fn register_with(function: Function, stream: Stream, number: i64) -> Pushing<CreateArguments> {
     let returned = |_: &mut Call<'_>, outcome: Outcome| -> Result<Next, Fault> { Ok(Next::rest(outcome.first)) };
     Next::call(3, then(returned), 0).pushing((function, Argument(1), New::of(Connection::from(stream)), number))
 }
 
-type Made = (Function, Argument, New<Connection>, i64);
-
-/// The next step for a new connection; false if no peer waits to be accepted.
-type Making = Either<Pushing<Made>, bool>;
-
 /// Fails if the socket at 2 is closed.
-fn open(call: &Call<'_>) -> Result<(), Fault> {
+fn check_open(call: &Call<'_>) -> Result<(), Fault> {
     if call.object::<Socket>(2)?.is_closed() { Err(Fault::argument(2, "socket is already closed")) } else { Ok(()) }
-}
-
-/// `stream.watch(selector, socket)`: registers a listener, a datagram socket or a connecting socket, without events.
-/// `selector:arm` and `accept` request one event at a time. Returns `true`, or `nil, message, code`.
-pub(super) fn watch(call: &mut Call<'_>) -> Result<bool, Fault> {
-    open(call)?;
-    let source = call.object::<Socket>(2)?.source().cloned();
-    register(call, 2, source)?;
-    Ok(true)
-}
-
-/// `stream.new(selector, socket)`: returns a stream that takes over the socket; the socket object is closed then. If
-/// the selector refuses it, the socket is closed and the result is `nil, message, code`.
-pub(super) fn new(call: &mut Call<'_>) -> Result<Making, Fault> {
-    open(call)?;
-    call.object::<Selector>(1)?;
-    let pool = call.shared::<Pool>()?;
-    let socket = call.object_mut::<Socket>(2)?;
-    if let Some(source) = socket.source() {
-        source.release(true);
-    }
-    let stream = Stream::new(socket.take(), &pool);
-    Ok(Either::One(hand_to(REGISTER, stream, 0)))
-}
-
-/// `stream.accept(selector, listener)`: returns a stream; `false` if no peer waits, with the listener armed; or `nil,
-/// message, code`.
-pub(super) fn accept(call: &mut Call<'_>) -> Result<Making, Fault> {
-    let pool = call.shared::<Pool>()?;
-    let listener = call.object::<Socket>(2)?;
-    Ok(match listener.accept().map_err(failed("accept"))? {
-        Moved::Done(socket) => {
-            let stream = Stream::new(socket, &pool);
-            Either::One(hand_to(REGISTER, stream, 0))
-        }
-        Moved::WouldBlock => {
-            listener.arm(READ).map_err(failed("accept"))?;
-            Either::Other(false)
-        }
-    })
 }
 
 fn taken_failure(call: &'static str) -> Failure {
     Failure::new(call, "the connection was taken or closed", "closed")
-}
-
-/// `stream.adopt(selector, number)`: returns the stream that was sent under this number. `nil, message, code` if it was
-/// taken before, or if the selector refuses it; in the latter case the sender can take it back.
-pub(super) fn adopt(call: &mut Call<'_>) -> Result<Making, Fault> {
-    let number = call.integer_in(2, 1..=i64::MAX, "number")?;
-    let (pool, table) = (call.shared::<Pool>()?, call.shared::<Table>()?);
-    let stream = Stream::from_parcel(number as u64, &pool, &table);
-    let stream = stream.ok_or_else(|| taken_failure("adopt"))?;
-    Ok(Either::One(hand_to(ADOPT, stream, number)))
-}
-
-/// `stream.take_back(selector, s)`: takes back the connection that `s` has sent to another VM. Returns `true`, or `nil,
-/// message, code` if it was taken.
-pub(super) fn take_back(call: &mut Call<'_>) -> Result<bool, Fault> {
-    if !call.object_mut::<Connection>(2)?.reattach() {
-        return Err(taken_failure("take_back").into());
-    }
-    register_stream(call, |stream| stream.close())?;
-    Ok(true)
 }

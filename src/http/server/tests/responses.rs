@@ -14,8 +14,8 @@ fn waits(pair: &mut Pair, bytes: &[u8]) -> (usize, RequestId) {
 const HEAD: &[u8] = b"HEAD /wait HTTP/1.1\r\nHost: a\r\n\r\n";
 const OLD: &[u8] = b"GET /wait HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
 
-fn respond(pair: &mut Pair, id: RequestId, status: u16, kind: Kind<'_>, body: &[u8]) -> Responded {
-    let response = Response { status, kind, body: Body::Bytes(body) };
+fn respond(pair: &mut Pair, id: RequestId, status: u16, media_type: MediaType<'_>, body: &[u8]) -> Responded {
+    let response = Response { status, media_type, body: Body::Bytes(body) };
     pair.server.respond(id, response, pair.clock)
 }
 
@@ -27,7 +27,7 @@ fn fields_that_were_set_before_are_sent_with_the_response() {
     draft.set(b"X-One", b"1").unwrap();
     draft.set(b"Date", b"today").unwrap();
     pair.server.draft(id).expect("still open").add(b"X-One", b"2").unwrap();
-    respond(&mut pair, id, 201, Kind::Json, b"{}");
+    respond(&mut pair, id, 201, MediaType::Json, b"{}");
     pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert_eq!(
@@ -64,7 +64,7 @@ fn responses_that_cannot_have_a_body_have_none() {
             let draft = pair.server.draft(id).unwrap();
             draft.set(b"Content-Length", length.as_bytes()).unwrap();
         }
-        respond(&mut pair, id, status, Kind::Text, b"abc");
+        respond(&mut pair, id, status, MediaType::Text, b"abc");
         pair.server.end(id, RequestEnd::Complete);
         pair.run();
         let text = pair.got(number);
@@ -77,7 +77,7 @@ fn responses_that_cannot_have_a_body_have_none() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, HEAD);
     pair.server.draft(id).unwrap().set(b"Content-Length", b"77").unwrap();
-    respond(&mut pair, id, 200, Kind::Text, b"");
+    respond(&mut pair, id, 200, MediaType::Text, b"");
     pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert!(pair.got(number).contains("Content-Length: 77\r\n"));
@@ -92,16 +92,16 @@ fn pieces_are_framed_according_to_the_version() {
     ] {
         let mut pair = Pair::new();
         let (number, id) = waits(&mut pair, request);
-        let started = pair.server.start(id, 200, Kind::Given(b"a/b"), pair.clock);
+        let started = pair.server.begin_body(id, 200, MediaType::Given(b"a/b"), pair.clock);
         assert_eq!(started, Some(pieces));
-        assert_eq!(pair.server.start(id, 200, Kind::None, pair.clock), None);
-        pair.server.chunk(id, b"ab").expect("a response in pieces");
+        assert_eq!(pair.server.begin_body(id, 200, MediaType::None, pair.clock), None);
+        pair.server.queue_chunk(id, b"ab").expect("a response in pieces");
         pair.run();
         assert!(pair.got(number).contains("Content-Type: a/b\r\n"), "flushed");
-        pair.server.chunk(id, b"c").expect("a response in pieces");
-        pair.server.chunk(id, b"").expect("an empty piece does not end the body");
-        pair.server.finish(id, b"").expect("a response in pieces");
-        assert_eq!(pair.server.chunk(id, b"d"), None);
+        pair.server.queue_chunk(id, b"c").expect("a response in pieces");
+        pair.server.queue_chunk(id, b"").expect("an empty piece does not end the body");
+        pair.server.end_body(id, b"").expect("a response in pieces");
+        assert_eq!(pair.server.queue_chunk(id, b"d"), None);
         pair.server.end(id, RequestEnd::Complete);
         pair.run();
         let rest = pair.got(number);
@@ -116,10 +116,10 @@ fn pieces_of_a_body_with_a_length_are_sent_unframed() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, OLD);
     pair.server.draft(id).unwrap().set(b"Content-Length", b"2").unwrap();
-    let started = pair.server.start(id, 200, Kind::None, pair.clock);
+    let started = pair.server.begin_body(id, 200, MediaType::None, pair.clock);
     assert_eq!(started, Some(Framing::Length(2)));
-    pair.server.chunk(id, b"ab");
-    pair.server.finish(id, b"X: y\r\n");
+    pair.server.queue_chunk(id, b"ab");
+    pair.server.end_body(id, b"X: y\r\n");
     pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert!(pair.got(number).ends_with("\r\n\r\nab"));
@@ -130,9 +130,9 @@ fn pieces_of_a_body_with_a_length_are_sent_unframed() {
 fn trailers_follow_chunks() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, &get("/wait"));
-    pair.server.start(id, 200, Kind::None, pair.clock);
-    pair.server.chunk(id, b"a");
-    pair.server.finish(id, b"X: y\r\n");
+    pair.server.begin_body(id, 200, MediaType::None, pair.clock);
+    pair.server.queue_chunk(id, b"a");
+    pair.server.end_body(id, b"X: y\r\n");
     pair.server.end(id, RequestEnd::Complete);
     pair.run();
     assert!(pair.got(number).ends_with("1\r\na\r\n0\r\nX: y\r\n\r\n"));
@@ -142,8 +142,8 @@ fn trailers_follow_chunks() {
 fn an_unfinished_response_closes_the_connection() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, &get("/wait"));
-    pair.server.start(id, 200, Kind::None, pair.clock);
-    pair.server.chunk(id, b"a");
+    pair.server.begin_body(id, 200, MediaType::None, pair.clock);
+    pair.server.queue_chunk(id, b"a");
     pair.server.end(id, RequestEnd::Cut);
     pair.run();
     assert!(pair.got(number).ends_with("1\r\na\r\n"), "earlier pieces are sent");
@@ -156,7 +156,7 @@ fn a_long_body_is_sent_without_a_copy() {
     let (number, id) = waits(&mut pair, &get("/wait"));
     pair.take(number, 50_000);
     let body = pattern(1_000_000);
-    let Responded::Rest(mut taken) = respond(&mut pair, id, 200, Kind::Text, &body) else {
+    let Responded::Rest(mut taken) = respond(&mut pair, id, 200, MediaType::Text, &body) else {
         panic!("the body was copied");
     };
     assert_eq!(pair.server.queued(id).map(|queued| queued.bytes), Some(0));
@@ -164,7 +164,7 @@ fn a_long_body_is_sent_without_a_copy() {
     loop {
         match pair.server.send(id, &body, &mut taken) {
             Some(Sent::All) => break,
-            Some(Sent::Blocked | Sent::Turn) => {
+            Some(Sent::Blocked | Sent::BudgetSpent) => {
                 let armed = pair.server.wait(id, Interest::Write, pair.clock);
                 assert!(armed);
                 pair.take(number, 90_000);
@@ -247,7 +247,7 @@ fn many_queues_share_one_body() {
     for _ in 0..3 {
         let (number, id) = waits(&mut pair, &get("/wait"));
         pair.take(number, 100);
-        let response = Response { status: 200, kind: Kind::Given(b"a/b"), body: Body::Shared(body.clone()) };
+        let response = Response { status: 200, media_type: MediaType::Given(b"a/b"), body: Body::Shared(body.clone()) };
         assert_eq!(pair.server.respond(id, response, pair.clock), Responded::Done);
         pair.server.end(id, RequestEnd::Complete);
         numbers.push(number);
@@ -268,10 +268,10 @@ fn ranges_of_files_are_sent_after_their_heads() {
     let (number, id) = waits(&mut pair, &get("/wait"));
     let draft = pair.server.draft(id).unwrap();
     draft.set(b"Content-Length", b"650000").unwrap();
-    let kind = Kind::Given(b"a/b");
-    pair.server.start(id, 206, kind, pair.clock);
-    assert!(pair.server.push_file(id, file.clone(), 1000, 650_000));
-    pair.server.finish(id, &[]);
+    let media_type = MediaType::Given(b"a/b");
+    pair.server.begin_body(id, 206, media_type, pair.clock);
+    assert!(pair.server.queue_file(id, file.clone(), 1000, 650_000));
+    pair.server.end_body(id, &[]);
     pair.server.end(id, RequestEnd::Complete);
     pair.waiting.clear();
     pair.run();
@@ -284,14 +284,14 @@ fn ranges_of_files_are_sent_after_their_heads() {
 
     let (number, id) = waits(&mut pair, &get("/wait"));
     pair.server.draft(id).unwrap().set(b"Content-Length", b"10").unwrap();
-    pair.server.start(id, 200, Kind::None, pair.clock);
-    assert!(pair.server.push_file(id, file, 699_995, 10));
+    pair.server.begin_body(id, 200, MediaType::None, pair.clock);
+    assert!(pair.server.queue_file(id, file, 699_995, 10));
     let mut taken = 0;
     let mut sent = pair.server.send(id, b"", &mut taken);
-    if matches!(sent, Some(Sent::Blocked | Sent::Turn)) {
+    if matches!(sent, Some(Sent::Blocked | Sent::BudgetSpent)) {
         sent = pair.server.send(id, b"", &mut taken);
     }
-    assert_eq!(sent, Some(Sent::Short), "the file is shorter");
+    assert_eq!(sent, Some(Sent::FileTooShort), "the file is shorter");
     pair.server.end(id, RequestEnd::Cut);
     assert!(pair.is_closed(number));
 }
@@ -302,7 +302,7 @@ fn sent_bytes_are_counted_after_the_head() {
     let (number, id) = waits(&mut pair, &get("/wait"));
     pair.take(number, 1000);
     assert_eq!(pair.server.sent(id, true), 0);
-    respond(&mut pair, id, 200, Kind::Text, &pattern(5000));
+    respond(&mut pair, id, 200, MediaType::Text, &pattern(5000));
     assert_eq!(pair.server.sent(id, true), 5000);
     assert_eq!(pair.server.sent(id, false), 0);
     pair.waiting.clear();
@@ -319,11 +319,11 @@ fn sent_bytes_are_counted_after_the_head() {
 fn a_failed_send_is_reported_by_the_next_piece() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, &get("/wait"));
-    pair.server.start(id, 200, Kind::None, pair.clock);
-    pair.server.chunk(id, b"a");
+    pair.server.begin_body(id, 200, MediaType::None, pair.clock);
+    pair.server.queue_chunk(id, b"a");
     pair.wires[number].1.break_off();
     pair.run();
-    let queued = pair.server.chunk(id, b"b").expect("a response in pieces");
+    let queued = pair.server.queue_chunk(id, b"b").expect("a response in pieces");
     assert!(queued.failed && queued.bytes == 0);
     assert_eq!(pair.server.send(id, b"c", &mut 0), None);
     pair.server.end(id, RequestEnd::Cut);
@@ -335,12 +335,12 @@ fn a_failed_send_is_reported_by_the_next_piece() {
 fn the_intent_of_a_handler_never_decreases() {
     let mut pair = Pair::new();
     let (_, id) = waits(&mut pair, &get("/wait"));
-    assert_eq!(pair.server.intent(id), Some(Intent::Plain));
-    assert!(pair.server.touch(id, Intent::Special));
-    assert!(pair.server.touch(id, Intent::Set));
-    assert_eq!(pair.server.intent(id), Some(Intent::Special));
-    respond(&mut pair, id, 200, Kind::Text, b"");
-    assert!(!pair.server.touch(id, Intent::Set));
+    assert_eq!(pair.server.effect(id), Some(HandlerEffect::None));
+    assert!(pair.server.record_effect(id, HandlerEffect::NeedsLua));
+    assert!(pair.server.record_effect(id, HandlerEffect::Fields));
+    assert_eq!(pair.server.effect(id), Some(HandlerEffect::NeedsLua));
+    respond(&mut pair, id, 200, MediaType::Text, b"");
+    assert!(!pair.server.record_effect(id, HandlerEffect::Fields));
     assert!(pair.server.is_answered(id));
-    assert_eq!(respond(&mut pair, id, 200, Kind::Text, b""), Responded::Late);
+    assert_eq!(respond(&mut pair, id, 200, MediaType::Text, b""), Responded::Late);
 }

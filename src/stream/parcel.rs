@@ -1,5 +1,4 @@
-//! Streams that are sent from one VM to another, as parcels, for `net.transfer`; and bytes that are put back into the
-//! buffer.
+//! Streams that are sent from one VM to another, as parcels, for `net.transfer`.
 //!
 //! A stream that is sent leaves its socket and its bytes here, under a number that is sent in a message. The first VM
 //! to take the number owns the connection: the receiver, or the sender again if the message failed. Invariant: each
@@ -33,8 +32,69 @@ struct Parcels {
 
 static PARCELS: LazyLock<Mutex<Parcels>> = LazyLock::new(Mutex::default);
 
-fn parcels() -> MutexGuard<'static, Parcels> {
-    PARCELS.lock().unwrap_or_else(PoisonError::into_inner)
+impl Stream {
+    /// Detaches socket and bytes, so that any VM can take them by the returned number; this stream is closed then.
+    /// `None` if it was closed before. `number`: that of the parcel it came from, to put it back; 0 for a new one.
+    pub(crate) fn pack(&mut self, number: u64) -> Option<u64> {
+        self.leave_wide_buffer();
+        let parcel = Parcel {
+            socket: self.socket.take_parts()?,
+            data: Data { input: self.input.release_unread(), output: self.take_output(), ended: self.ended },
+        };
+        self.ended = true;
+        self.searched = 0;
+        self.last_delimiter = Vec::new();
+        let left = store(parcel, number);
+        if number == 0 {
+            self.parcel = left;
+        }
+        Some(left)
+    }
+
+    /// Detaches the socket, the unread bytes and the unsent bytes; the stream is closed then.
+    pub(crate) fn take_parts(&mut self) -> (Socket, Vec<u8>, Vec<u8>) {
+        self.leave_wide_buffer();
+        let socket = self.socket.take();
+        let input = self.input.release_unread();
+        let output = self.take_output();
+        self.close();
+        (socket, input, output)
+    }
+
+    /// Closes the connection that this stream has sent to another VM, unless it was taken.
+    pub(super) fn drop_parcel(&mut self) {
+        if self.parcel != 0 {
+            drop(take(std::mem::take(&mut self.parcel)));
+        }
+    }
+
+    /// Takes back the connection that this stream has sent to another VM. Returns false if it was taken.
+    pub(crate) fn take_back(&mut self) -> bool {
+        let number = std::mem::take(&mut self.parcel);
+        let Some(parcel) = take(number) else { return false };
+        self.socket.restore(parcel.socket);
+        self.unpack(parcel.data);
+        true
+    }
+
+    /// Takes the stream that was sent under this number; `None` if it was taken before.
+    pub(crate) fn from_parcel(number: u64, pool: &Rc<Pool>, table: &Rc<Table>) -> Option<Stream> {
+        let parcel = take(number)?;
+        let socket = Socket::from_parts(parcel.socket, table);
+        let mut stream = Stream::new(socket, pool);
+        stream.unpack(parcel.data);
+        Some(stream)
+    }
+
+    fn unpack(&mut self, data: Data) {
+        self.input.adopt(data.input.into());
+        if !data.output.is_empty() {
+            self.queue().append(|out| *out = data.output);
+        }
+        self.ended = data.ended;
+        self.untried = true;
+        (self.reads, self.messages) = (0, 0);
+    }
 }
 
 /// Stores a parcel and returns its number. `number`: the previous number of the parcel, or 0 for a new one.
@@ -56,89 +116,14 @@ fn take(number: u64) -> Option<Parcel> {
     parcels().waiting.remove(&number)
 }
 
-impl Stream {
-    /// Detaches socket and bytes, so that any VM can take them by the returned number; this stream is closed then.
-    /// `None` if it was closed before. `number`: that of the parcel it came from, to put it back; 0 for a new one.
-    pub(crate) fn detach(&mut self, number: u64) -> Option<u64> {
-        self.leave_wide_buffer();
-        let parcel = Parcel {
-            socket: self.socket.take_parts()?,
-            data: Data { input: self.input.release_unread(), output: self.take_output(), ended: self.ended },
-        };
-        self.ended = true;
-        self.searched = 0;
-        self.sought = Vec::new();
-        let left = store(parcel, number);
-        if number == 0 {
-            self.parcel = left;
-        }
-        Some(left)
-    }
-
-    /// Detaches the socket, the unread bytes and the unsent bytes; the stream is closed then.
-    pub(crate) fn take_parts(&mut self) -> (Socket, Vec<u8>, Vec<u8>) {
-        self.leave_wide_buffer();
-        let socket = self.socket.take();
-        let input = self.input.release_unread();
-        let output = self.take_output();
-        self.close();
-        (socket, input, output)
-    }
-
-    fn unpack(&mut self, data: Data) {
-        self.input.adopt(data.input.into());
-        if !data.output.is_empty() {
-            self.queue().append(|out| *out = data.output);
-        }
-        self.ended = data.ended;
-        self.fresh = true;
-        (self.reads, self.messages) = (0, 0);
-    }
-
-    /// Closes the connection that this stream has sent to another VM, unless it was taken.
-    pub(super) fn drop_parcel(&mut self) {
-        if self.parcel != 0 {
-            drop(take(std::mem::take(&mut self.parcel)));
-        }
-    }
-
-    /// Takes back the connection that this stream has sent to another VM. Returns false if it was taken.
-    pub(crate) fn reattach(&mut self) -> bool {
-        let number = std::mem::take(&mut self.parcel);
-        let Some(parcel) = take(number) else { return false };
-        self.socket.restore(parcel.socket);
-        self.unpack(parcel.data);
-        true
-    }
-
-    /// Takes the stream that was sent under this number; `None` if it was taken before.
-    pub(crate) fn from_parcel(number: u64, pool: &Rc<Pool>, table: &Rc<Table>) -> Option<Stream> {
-        let parcel = take(number)?;
-        let socket = Socket::from_parts(parcel.socket, table);
-        let mut stream = Stream::new(socket, pool);
-        stream.unpack(parcel.data);
-        Some(stream)
-    }
-
-    /// Puts bytes before the buffered ones, so that they are received next.
-    pub(crate) fn unread(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        self.searched = 0;
-        let mut data = Vec::with_capacity(super::buffer::SIZE.max(bytes.len() + self.buffered().len()));
-        data.extend_from_slice(bytes);
-        data.extend_from_slice(self.buffered());
-        let before = std::mem::take(&mut self.input);
-        self.input.adopt(data.into());
-        self.pool.put({ before }.release());
-    }
+fn parcels() -> MutexGuard<'static, Parcels> {
+    PARCELS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::Moved;
+    use crate::socket::Attempt;
 
     fn pair() -> (Stream, Socket) {
         let table = Rc::new(Table::default());
@@ -149,7 +134,7 @@ mod tests {
 
     fn received(socket: &Socket) -> Vec<u8> {
         let mut room = Vec::with_capacity(256);
-        let Ok(Moved::Done(_)) = socket.receive(&mut room) else {
+        let Ok(Attempt::Done(_)) = socket.receive(&mut room) else {
             panic!("no data");
         };
         room
@@ -162,7 +147,7 @@ mod tests {
         stream.consume(2);
         stream.unread(b"B");
         stream.queue().append(|out| out.extend_from_slice(b"queued"));
-        let number = stream.detach(0).unwrap();
+        let number = stream.pack(0).unwrap();
         assert!(stream.is_closed() && stream.buffered().is_empty());
         let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));
         let mut other = Stream::from_parcel(number, &pool, &table).unwrap();
@@ -170,17 +155,17 @@ mod tests {
         assert!(other.send(&[b", sent"], &mut 0).unwrap());
         assert_eq!(received(&far), b"queued, sent");
         assert!(Stream::from_parcel(number, &pool, &table).is_none());
-        assert!(!stream.reattach());
+        assert!(!stream.take_back());
     }
 
     #[test]
     fn a_parcel_that_was_not_taken_is_taken_back_or_closed_with_the_stream() {
         let (mut stream, far) = pair();
         stream.unread(b"kept");
-        stream.detach(0).unwrap();
-        assert!(stream.reattach());
+        stream.pack(0).unwrap();
+        assert!(stream.take_back());
         assert_eq!(stream.buffered(), b"kept");
-        stream.detach(0).unwrap();
+        stream.pack(0).unwrap();
         drop(stream);
         assert_eq!(received(&far), b"");
     }
@@ -189,6 +174,6 @@ mod tests {
     fn a_closed_stream_cannot_be_sent_off() {
         let (mut stream, _far) = pair();
         stream.close();
-        assert!(stream.detach(0).is_none());
+        assert!(stream.pack(0).is_none());
     }
 }
