@@ -14,12 +14,12 @@ fn broken(files: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn an_import_of_a_layer_above_is_found() {
-    let lib = ("src/lib.rs", "mod event; mod lua; mod modules;");
+    let lib = ("src/lib.rs", "mod event; mod memory; mod modules;");
     let module = ("src/modules/mod.rs", "pub(crate) mod timer;");
     let timer = ("src/modules/timer.rs", "use crate::event::Queue; pub(crate) struct Timer(Queue);");
-    let lua = ("src/lua/mod.rs", "");
-    let below = ("src/event/mod.rs", "pub(crate) struct Queue; fn f() { crate::lua::f() }");
-    assert!(broken(&[lib, module, timer, lua, below]).is_empty());
+    let memory = ("src/memory/mod.rs", "");
+    let below = ("src/event/mod.rs", "pub(crate) struct Queue; fn f() { crate::memory::f() }");
+    assert!(broken(&[lib, module, timer, memory, below]).is_empty());
     let want =
         ["circle src/event/mod.rs", "circle src/modules/timer.rs", "upward src/event/mod.rs -> src/modules/timer.rs"]
             .map(String::from);
@@ -29,7 +29,7 @@ fn an_import_of_a_layer_above_is_found() {
         "use crate::modules; pub(crate) struct Queue; fn f() { m!(modules::timer::f()) }",
         "pub(crate) struct Queue; fn f() -> super::modules::timer::Timer {}",
     ] {
-        let found = broken(&[lib, module, timer, lua, ("src/event/mod.rs", text)]);
+        let found = broken(&[lib, module, timer, memory, ("src/event/mod.rs", text)]);
         assert!(want.iter().all(|line| found.contains(line)), "{text}: {found:?}");
     }
 }
@@ -42,6 +42,17 @@ fn an_import_of_a_neighbour_of_the_same_rank_is_found() {
         ("src/socket/mod.rs", "fn f() { crate::file::f() }"),
     ];
     assert_eq!(broken(&files), ["upward src/socket/mod.rs -> src/file/mod.rs"]);
+}
+
+#[test]
+fn a_use_of_lua_below_the_bindings_is_found() {
+    let files = [
+        ("src/lib.rs", "mod lua; mod stream; mod task;"),
+        ("src/lua/mod.rs", ""),
+        ("src/stream/mod.rs", "fn f() { crate::lua::f() }"),
+        ("src/task/mod.rs", "fn f() { crate::lua::f() }"),
+    ];
+    assert_eq!(broken(&files), ["lua src/stream/mod.rs"]);
 }
 
 #[test]

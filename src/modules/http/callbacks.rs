@@ -3,7 +3,6 @@
 //! once for each request.
 
 use super::machine::Handle;
-use super::serve::{Dispatcher, SERVER};
 use crate::lua::{Call, Fault, Field, Function};
 
 /// The stack indices of the values of `serve`. Those from `APP_SERVER` to `NOTIFY` are the fields of the argument of
@@ -76,12 +75,9 @@ pub(super) const SET_CALLBACKS: Function = Function::new(|call: &mut Call<'_>| {
     Ok(())
 });
 
-/// Pushes the values of the dispatcher at argument 1 to the stack indices of [`at`].
+/// Pushes the values of the server at the top of the stack, index [`at::SERVER`], to their stack indices.
 #[inline]
 pub(super) fn push(call: &mut Call<'_>) -> Result<(), Fault> {
-    call.object::<Dispatcher>(at::DISPATCHER)?;
-    call.drop_to(at::DISPATCHER);
-    call.field(at::DISPATCHER, SERVER)?;
     for (_, field) in CALLBACKS.into_iter().chain(KEYS) {
         call.field(at::SERVER, field)?;
     }

@@ -96,6 +96,9 @@ pub(super) const DISPATCHER: Function = Function::new(|call: &mut Call<'_>| {
 /// `http.serve(dispatcher)`: does the work of its server, with the server's callbacks, until none is left. It runs in
 /// a task, because handlers may wait.
 pub(crate) const SERVE: Function = Function::new(|call: &mut Call<'_>| {
+    call.object::<Dispatcher>(at::DISPATCHER)?;
+    call.drop_to(at::DISPATCHER);
+    call.field(at::DISPATCHER, SERVER)?;
     callbacks::push(call)?;
     resume(call)
 });
