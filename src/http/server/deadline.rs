@@ -1,5 +1,8 @@
-//! The deadlines of connections. A connection's timer is moved only if it would fire too late, and set again if it has
-//! fired too early. So a connection that gets one request after another does not call the timer queue.
+//! The timers of the connections' deadlines, and what happens when a deadline has passed. `work` sets the deadline of a
+//! connection without a handler, `close` that of a closing connection, and this file that of a waiting handler.
+//!
+//! A timer is moved only if it would fire too late, and set again if it has fired too early. So a connection that gets
+//! one request after another does not call the timer queue.
 
 use super::connection::State;
 use super::settings::{Clock, Time};

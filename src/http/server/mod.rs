@@ -6,7 +6,7 @@
 //!
 //! | file | topic |
 //! |---|---|
-//! | `work` | the next work; events |
+//! | `work` | the next work; events; how long a connection without a handler waits |
 //! | `accept` | new connections; closing idle ones to make room |
 //! | `request` | from bytes to a request |
 //! | `body` | bodies of requests: read, collected, discarded |
@@ -16,7 +16,7 @@
 //! | `response_state` | the progress of a response |
 //! | [`draft`] | fields that a handler has set before its response |
 //! | `send` | sending the queue |
-//! | `deadline` | the deadline of each connection |
+//! | `deadline` | the timers of deadlines; passed deadlines; waits of handlers |
 //! | `close` | the end of connections; stopping the server |
 //! | `connection`, [`id`], [`settings`], `read_buffer`, [`transport`] | the data |
 //!

@@ -234,7 +234,8 @@ impl<T: Transport> Server<T> {
         if connection.transport.arm(Interest::Read).is_ok() { Filled::WouldBlock } else { Filled::Failed }
     }
 
-    /// Lets the connection wait for the events for which it is armed.
+    /// Lets the connection wait for the events for which it is armed, until the deadline of its state. The keep-alive
+    /// time begins here, again after each response.
     #[inline]
     fn park(&mut self, slot: usize, clock: Clock) {
         let settings = &self.settings;

@@ -1,5 +1,6 @@
--- Requests: makes the URL, head and body from the options of a call. Part of `lio.http.client`. Invariant: every name
--- and value of a head is checked, so no value that a program supplies can split a request in two.
+-- Requests: makes the URL, head and body from the options of a call, and changes them for a redirect, without the
+-- credentials if the origin is another one. Part of `lio.http.client`. Invariant: every name and value of a head is
+-- checked, so no value that a program supplies can split a request in two.
 
 local http = require "lio.http"
 local body_of <const> = require("lio.http.client.body").of
