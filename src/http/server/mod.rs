@@ -8,8 +8,8 @@
 //! |---|---|
 //! | `work` | the next work; events; how long a connection without a handler waits |
 //! | `accept` | new connections; closing idle ones to make room |
-//! | `request` | from bytes to a request |
-//! | `body` | bodies of requests: read, collected, discarded |
+//! | `request` | from bytes to a request; unread bodies, which are discarded |
+//! | `body` | bodies of requests that a handler reads |
 //! | `respond` | whole responses; heads |
 //! | `pieces` | bodies of responses that are queued in pieces |
 //! | `response` | a response as a handler gives it |

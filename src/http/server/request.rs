@@ -1,4 +1,4 @@
-//! From the bytes read to the next request.
+//! From the bytes read to the next request. An unread body of the previous request is discarded here.
 
 use super::connection::{Client, Handling, State};
 use super::settings::{Clock, MAX_DISCARDED};
