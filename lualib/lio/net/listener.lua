@@ -1,5 +1,5 @@
 -- Listeners: what `net.listen` returns, and `net.accept`. Part of `lio.net`. Accepted connections are streams. When no
--- descriptor is left, accepting pauses, also in servers, because they accept by this file.
+-- descriptor is left, accepting pauses. Servers (net/server.lua) accept through this file.
 
 local connection = require "lio.net.connection"
 local misuse = require "lio.misuse"
