@@ -6,7 +6,7 @@
 //! | file | topic |
 //! |---|---|
 //! | `format` | the bytes |
-//! | [`write`] | values to bytes |
+//! | [`mod@write`] | values to bytes |
 //! | [`read`] | bytes to values |
 //! | `table_offsets` | the tables that were written |
 
