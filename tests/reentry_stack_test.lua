@@ -7,6 +7,7 @@ local reentry = require "tests.kit.reentry"
 local kit = require "tests.kit.ltask_system"
 local objects = require "tests.kit.objects"
 local boot = require "ltask.bootstrap"
+local http = require "lio.http"
 local json = require "lio.json"
 local lio = require "lio"
 
@@ -103,6 +104,38 @@ t.test("a table that is taken away while it is filled is an error", function()
   end
   boot.remove(pointer, size)
 end)
+
+-- `http.serve` keeps the dispatcher, the server with its callbacks, the keys of responses, the request and the response
+-- at fixed indexes of its stack.
+t.test("http.serve uses no replaced value of its stack as another type", function()
+  for _, value in ipairs { false, 0 / 0, "text", tostring, {}, io.stdout } do
+    for index = 1, 16 do
+      local server, close = reentry.server(http.routes(), ("GET / HTTP/1.1\r\nHost: a\r\n\r\n"):rep(5))
+      reentry.set_callbacks(server, function(req, res) return tostring(req), tostring(res) end)
+      local dispatcher = server:dispatcher()
+      local changed = with_changes(function(_, number) return number == index end, value, http.serve, dispatcher)
+      t.ok(changed > 0, index)
+      t.eq(metatables(), before)
+      dispatcher:abandon()
+      close()
+    end
+  end
+end, { leaks = true })
+
+t.test("http.serve uses no user value of a server or a dispatcher as another type", function()
+  for _, value in ipairs { false, 0 / 0, "text", tostring, {}, io.stdout } do
+    for index = 1, 12 do
+      local server, close = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+      reentry.set_callbacks(server, function(req, res) return tostring(req), tostring(res) end)
+      local dispatcher = server:dispatcher()
+      debug.setuservalue(index == 1 and dispatcher or server, value, index)
+      pcall(http.serve, dispatcher)
+      t.eq(metatables(), before)
+      dispatcher:abandon()
+      close()
+    end
+  end
+end, { leaks = true })
 
 -- What the services below have in common. `collect()` frees what nothing refers to, in a finalizer as well: memory is
 -- short, so Lua collects all.

@@ -38,7 +38,7 @@ fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
     let id = system.registry.open(0).expect("a place");
     let source = Chunk::Text(code.as_bytes(), c"=code");
     let service = lifecycle::create(system, id, label, source).expect("a service");
-    // SAFETY: the service is not installed yet, so no other thread runs its VM.
+    // SAFETY: nothing runs in the VM. The service is not installed yet, so no other thread enters it.
     unsafe {
         let state = service.state();
         mlua::ffi::lua_pushcfunction(state, break_through);

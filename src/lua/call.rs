@@ -71,8 +71,8 @@ impl Call<'_> {
     #[inline]
     pub(crate) fn object_and_stack<T: Object>(&mut self, index: c_int) -> Result<(&mut T, &mut Stack), Fault> {
         let value = self.pointer::<T>(index)?;
-        // SAFETY: the call is borrowed mutably, so no other reference to any object exists, and the returned stack
-        // cannot create one.
+        // SAFETY: the object exists while the call is borrowed, since no Lua code runs. The borrow is mutable, so no other
+        // reference to any object exists, and the returned stack cannot create one.
         Ok((unsafe { &mut *value }, &mut self.stack))
     }
 
@@ -85,8 +85,8 @@ impl Call<'_> {
         if first.addr() == second.addr() {
             return Err(Fault::argument(other, "the same object twice"));
         }
-        // SAFETY: the mutable borrow of the call excludes other references, and the two objects were found to be
-        // different.
+        // SAFETY: the objects exist while the call is borrowed, since no Lua code runs. The borrow is mutable, so no other
+        // reference to any object exists, and the two objects are in different blocks.
         Ok(unsafe { (&mut *first, &mut *second) })
     }
 }

@@ -25,7 +25,8 @@ impl Function {
     /// Pushes the function. Its upvalues are the topmost `upvalues` values, which are popped.
     ///
     /// # Safety
-    /// `state` is valid and has a free stack slot. With upvalues, a memory error may be raised.
+    /// `state` is valid and has a free stack slot, and the upvalues are on its stack. With upvalues, a memory error may
+    /// be raised.
     pub unsafe fn push(self, state: *mut lua_State, upvalues: c_int) {
         // SAFETY: by this method's contract there is a free slot, and the upvalues are on the stack.
         unsafe { ffi::lua_pushcclosure(state, self.0, upvalues) }

@@ -41,7 +41,7 @@ fn push_parked<T: 'static, R>(value: T, mut to: Pusher<'_>, push: impl FnOnce(&m
     match vm_context::store_of(&mut to) {
         Some(store) => {
             let (number, parked) = store.park(value, (&raw const mark).addr());
-            // SAFETY: a parked value stays until it is left, below. A raise skips only plain data.
+            // SAFETY: a parked value stays until it is released, below. A raise skips only plain data.
             let pushed = push(unsafe { &mut *parked }, to);
             store.release(number);
             pushed

@@ -98,7 +98,7 @@ mod tests {
         let (number, pointer) = store.park(next.clone(), 500);
         assert_eq!(Rc::strong_count(&left), 1);
         assert_eq!(Rc::strong_count(&outer), 2);
-        // SAFETY: this frame has parked the value and not left it yet.
+        // SAFETY: this frame has parked the value and not released it yet.
         assert_eq!(unsafe { **pointer }, 3);
         store.release(number);
         assert_eq!(Rc::strong_count(&next), 1);

@@ -23,14 +23,14 @@ pub(super) const WATCH: Function = Function::new(|call: &mut Call<'_>| {
     Ok(reload::is_watched())
 });
 
-/// `misses(path)`: reports that `require` has searched for a module in this file, which does not exist.
-const MISSES: Function = Function::new(|call: &mut Call<'_>| Ok(reload::report_missing(call.bytes(1)?)));
+/// `report_missing(path)`: reports that `require` has searched for a module in this file, which does not exist.
+const REPORT_MISSING: Function = Function::new(|call: &mut Call<'_>| Ok(reload::report_missing(call.bytes(1)?)));
 
 /// Makes `require`, `loadfile` and `dofile` of a watched VM report what they load.
 pub(super) const INSTALL: Function = Function::new(|_: &mut Call<'_>| {
     let code = reload::is_watched().then(|| compiled("lio.watch_hooks"));
     let run = Next::call(2, then(|_, _| Ok(())), 0);
-    Ok(Maybe(code.flatten().map(|text| run.pushing((Chunk::Text(text, c"=lio"), WATCH, MISSES)))))
+    Ok(Maybe(code.flatten().map(|text| run.pushing((Chunk::Text(text, c"=lio"), WATCH, REPORT_MISSING)))))
 });
 
 /// `watched.wants(key)`: returns a `lio.socket` that the previous program has used with this key, or nil.

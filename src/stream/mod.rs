@@ -6,7 +6,7 @@
 //! | `receive` | the forms of `recv` |
 //! | [`turns`] | the turns of tasks to read and to write |
 //! | `parcel` | streams that are sent to another VM |
-//! | [`file`] | files, sent by the kernel |
+//! | [`mod@file`] | files, sent by the kernel |
 //! | [`broadcast`] | messages to many streams |
 //! | [`queue`] | the output queue: bytes, shared bytes, ranges of files |
 //!

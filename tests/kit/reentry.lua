@@ -90,9 +90,8 @@ function kit.server(routes, bytes)
   end, far
 end
 
--- Serves the requests that are ready: `handler(req, res)` handles each. `dispatcher`: one of the server's, by default a
--- new one.
-function kit.serve(server, handler, dispatcher)
+-- Sets callbacks with which `handler(req, res)` handles each request.
+function kit.set_callbacks(server, handler)
   server:set_callbacks {
     app_server = server,
     catch = debug.traceback,
@@ -103,6 +102,12 @@ function kit.serve(server, handler, dispatcher)
     fail = function(_, problem) error(problem, 0) end,
     notify = function() end,
   }
+end
+
+-- Serves the requests that are ready: `handler(req, res)` handles each. `dispatcher`: one of the server's, by default a
+-- new one.
+function kit.serve(server, handler, dispatcher)
+  kit.set_callbacks(server, handler)
   dispatcher = dispatcher or server:dispatcher()
   repeat
     http.serve(dispatcher)

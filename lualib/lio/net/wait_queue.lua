@@ -6,7 +6,7 @@
 -- socket `x` waits or has waited; tasks queue only for a socket that is held. If a task is killed or interrupted while
 -- it waits, the next one gets the lock (`abandon`).
 --
--- If the tasks are those of `lio.task`, `recv` is native (src/modules/stream/transfer.rs). A native `recv` that waits
+-- If the tasks are those of `lio.task`, `recv` is native (src/modules/stream/recv.rs). A native `recv` that waits
 -- has an entry in the connection only, and this file marks in the connection what the queues have of it. `forget` must
 -- be called when a marked connection closes.
 

@@ -20,9 +20,6 @@ local GRACE <const> = 10
 -- Seconds that the logger has at least.
 local LOGGER_GRACE <const> = 1
 
--- The error of a start that comes too late.
-local IS_ENDING <const> = "the system is ending"
-
 local M = {}
 
 local config
@@ -107,18 +104,6 @@ function M.end_system()
   if is_ending then return end
   is_ending = true
   ltask.fork(shut_down)
-end
-
--- `is_ending()`: returns whether the end of the system has begun.
-function M.is_ending()
-  return is_ending
-end
-
--- `was_cut_short(problem)`: returns whether a service failed to start with this error only because the system ends: the
--- service quit during its start, or it could not spawn another service.
-function M.was_cut_short(problem)
-  problem = tostring(problem)
-  return is_ending and (problem:find(IS_ENDING, 1, true) or problem:find "{service:%d+} is dead")
 end
 
 -- `hold()`, `release()`: between them the system does not end for want of common services.

@@ -12,7 +12,7 @@
 //! | [`section`] | access to the fields of a stored section | 9112 section 5 |
 //! | [`body`] | a body that is received, with any framing | 9112 section 6 |
 //! | [`chunked`] | chunked transfer coding, decoding | 9112 section 7.1 |
-//! | [`write`] | response heads and chunks, encoding | 9112 sections 4, 6, 7.1 |
+//! | [`mod@write`] | response heads and chunks, encoding | 9112 sections 4, 6, 7.1 |
 //! | [`status`] | reason phrases | 9110 section 15 |
 //! | [`reject`] | refusals of messages | |
 

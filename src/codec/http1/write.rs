@@ -115,7 +115,7 @@ impl Framing {
 
 /// A response head with fields that a handler has set.
 pub(crate) struct ResponseHead<'h> {
-    /// As in [`start`].
+    /// As in [`status_line`].
     pub(crate) status: u16,
     /// Field lines that were checked with [`check_field`].
     pub(crate) lines: &'h [u8],
@@ -235,8 +235,8 @@ pub(crate) struct Persistence {
     pub(crate) version: u8,
 }
 
-/// Appends the head of a response 200 as [`start`], [`content_type`] (not for an empty body), [`content_length`],
-/// [`date`], [`connection`] and [`finish`] do together, and reserves memory for the body after it.
+/// Appends the head of a response 200 as [`status_line`], [`content_type`] (not for an empty body), [`content_length`],
+/// [`date`], [`connection`] and [`end_head`] do together, and reserves memory for the body after it.
 #[inline]
 pub(crate) fn plain_head(
     out: &mut Vec<u8>, media_type: DefaultType, length: usize, persists: Persistence, date: &[u8; 29],

@@ -6,7 +6,7 @@
 //! | file | topic |
 //! |---|---|
 //! | `format` | the bytes |
-//! | [`write`] | values to bytes; a reference for a table that occurs again |
+//! | [`mod@write`] | values to bytes; a reference for a table that occurs again |
 //! | [`read`] | bytes to values |
 //! | `table_offsets` | the tables that were written |
 

@@ -288,7 +288,7 @@ fn complete(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Acti
     if first <= at::RESPONSE {
         request = call.create(make_request())?;
         if call.is_none(request) {
-            // The connection was closed meanwhile.
+            // The request has ended meanwhile.
             let (dispatcher, stack) = call.object_and_stack::<Dispatcher>(at::DISPATCHER)?;
             return end_request(dispatcher, stack, id, RequestEnd::Cut);
         }

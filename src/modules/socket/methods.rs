@@ -113,7 +113,7 @@ fn option(call: &mut Call<'_>) -> Result<Setting, Fault> {
     set_or_get(socket, stack)
 }
 
-/// Sets or returns an option of any socket, as [`option`].
+/// Sets or returns an option of any socket, as [`option()`].
 pub(crate) fn set_or_get(socket: &Socket, stack: &Stack) -> Result<Setting, Fault> {
     let Some(name) = option::Name::parse(stack.bytes(2)?) else { return Err(Fault::argument(2, "unknown option")) };
     let result = if stack.count() > 2 {

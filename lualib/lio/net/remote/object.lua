@@ -1,6 +1,6 @@
 -- Connections, listeners and datagram sockets of `lio.net.remote`: objects that have the handle of a service with a
--- loop. Their methods are those of remote/use.lua. Invariant: an object that is closed or collected sends the service a
--- request that closes the handle; the senders of a connection that is closed get "closed".
+-- loop. Their methods are those of net/remote/use.lua. Invariant: an object that is closed or collected sends the
+-- service a request that closes the handle; the senders of a connection that is closed get "closed".
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
