@@ -1,5 +1,5 @@
-//! The timers of the connections' deadlines, and what happens when a deadline has passed. `work` sets the deadline of a
-//! connection without a handler, `close` that of a closing connection, and this file that of a waiting handler.
+//! The deadlines of connections: their timers, and what happens when one has passed. `close` sets the deadline of a
+//! closing connection, this file all others.
 //!
 //! A timer is moved only if it would fire too late, and set again if it has fired too early. So a connection that gets
 //! one request after another does not call the timer queue.
@@ -7,7 +7,7 @@
 use super::connection::State;
 use super::settings::{Clock, Time};
 use super::work::{ResumeReason, Work};
-use super::{Server, Transport};
+use super::{Phase, Server, Transport};
 use crate::codec::http1::reject::Reject;
 use crate::event::timers::Queue;
 
@@ -20,6 +20,28 @@ impl<T: Transport> Server<T> {
         if at < deadline.timer_at {
             self.move_timer(slot, at);
         }
+    }
+
+    /// Lets the connection wait for the events for which it is armed, until the deadline of its state. The keep-alive
+    /// time begins here, again after each response.
+    #[inline]
+    pub(super) fn park(&mut self, slot: usize, clock: Clock) {
+        let settings = &self.settings;
+        let connection = &mut self.connections[slot];
+        connection.requests_in_turn = 0;
+        let deadline = match &mut connection.state {
+            State::Idle => clock.now.saturating_add(settings.keep_alive_time),
+            State::Head { since, .. } => since.saturating_add(settings.header_time),
+            State::Discarding { since, .. } => since.get_or_insert(clock.now).saturating_add(settings.body_time),
+            State::Blocked { .. } => clock.now.saturating_add(settings.write_time),
+            State::Handling(_) | State::Lingering => return,
+        };
+        let falls_idle = self.phase == Phase::Draining && matches!(connection.state, State::Idle);
+        // If the system refused the registration, the connection would wait forever.
+        if falls_idle || !connection.transport.is_registered() {
+            return self.close(slot);
+        }
+        self.set_deadline(slot, deadline);
     }
 
     pub(super) fn free_timer(&mut self, slot: usize) {

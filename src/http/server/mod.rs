@@ -16,7 +16,7 @@
 //! | `response_state` | the progress of a response |
 //! | [`draft`] | fields that a handler has set before its response |
 //! | `send` | sending the queue |
-//! | `deadline` | the timers of deadlines; passed deadlines; waits of handlers |
+//! | `deadline` | the deadline of each connection, keep-alive included; passed deadlines |
 //! | `close` | the end of connections; stopping the server |
 //! | `connection`, [`id`], [`settings`], `read_buffer`, [`transport`] | the data |
 //!

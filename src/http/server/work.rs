@@ -234,28 +234,6 @@ impl<T: Transport> Server<T> {
         if connection.transport.arm(Interest::Read).is_ok() { Filled::WouldBlock } else { Filled::Failed }
     }
 
-    /// Lets the connection wait for the events for which it is armed, until the deadline of its state. The keep-alive
-    /// time begins here, again after each response.
-    #[inline]
-    fn park(&mut self, slot: usize, clock: Clock) {
-        let settings = &self.settings;
-        let connection = &mut self.connections[slot];
-        connection.requests_in_turn = 0;
-        let deadline = match &mut connection.state {
-            State::Idle => clock.now.saturating_add(settings.keep_alive_time),
-            State::Head { since, .. } => since.saturating_add(settings.header_time),
-            State::Discarding { since, .. } => since.get_or_insert(clock.now).saturating_add(settings.body_time),
-            State::Blocked { .. } => clock.now.saturating_add(settings.write_time),
-            State::Handling(_) | State::Lingering => return,
-        };
-        let falls_idle = self.phase == Phase::Draining && matches!(connection.state, State::Idle);
-        // If the system refused the registration, the connection would wait forever.
-        if falls_idle || !connection.transport.is_registered() {
-            return self.close(slot);
-        }
-        self.set_deadline(slot, deadline);
-    }
-
     /// Lets the connection wait until the peer receives more.
     fn wait_writable(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
