@@ -6,7 +6,7 @@
 //!
 //! | file | topic |
 //! |---|---|
-//! | `work` | the next work; events; how long a connection without a handler waits |
+//! | `work` | the next work; events |
 //! | `accept` | new connections; closing idle ones to make room |
 //! | `request` | from bytes to a request; unread bodies, which are discarded |
 //! | `body` | bodies of requests that a handler reads |
