@@ -1,6 +1,6 @@
 """Draws the plots that a bench's results ask for: python3 plot.py RESULTS.json FOLDER [SUITE ...]
 
-Each suite of the results may have `plots`, which bench/README.md describes. Run by bench/frame/plots.lua. One SVG per
+Each suite of the results may have `plots`, which bench/README.md describes. Run by bench/harness/plots.lua. One SVG per
 plot, with text kept as text; a plot without data is left out."""
 
 import json

@@ -1,9 +1,9 @@
 -- Runs one case of cases.lua in a fresh process, and makes the table of many. Shared by run.lua here and by the suite
 -- `ltask` of the bench. A case's rounds are in `results`.
 
+local format = require "format"
 local measure = require "measure"
-local rounds = require "rounds"
-local quote, shown = rounds.quote, rounds.shown
+local quote, shown = measure.quote, format.number
 
 local here = debug.getinfo(1, "S").source:match "^@(.*)report%.lua$"
 
@@ -13,14 +13,14 @@ local M = {}
 function M.measured(one, seconds)
   local words = {}
   for i, value in ipairs(one.values) do words[i] = quote(value) end
-  local figures, problem = rounds.figures(("%s %schild.lua %s %s"):format(
+  local figures, problem = measure.figures(("%s %schild.lua %s %s"):format(
     quote(arg[-1]), quote(here), one.case, table.concat(words, " ")), seconds)
   if figures and figures.each then figures.share = figures.each * figures.switch / 1e6 end
   return figures, problem
 end
 
 local function line(one, row)
-  if #one.results == 0 then return ("| %s | failed | %s | no | | |"):format(row[1], rounds.target(row)) end
+  if #one.results == 0 then return ("| %s | failed | %s | no | | |"):format(row[1], format.target(row)) end
   local value = measure.median(one.results, row[2])
   local each, share = "", ""
   if row[2] == "rate" then
@@ -28,7 +28,7 @@ local function line(one, row)
     share = shown(measure.median(one.results, "share"))
   end
   return ("| %s | %s%s | %s | %s | %s | %s |"):format(row[1], shown(value), row[3] == "" and "" or " " .. row[3],
-    rounds.target(row), rounds.verdict(row, value), each, share)
+    format.target(row), format.verdict(row, value), each, share)
 end
 
 -- The table of the cases of a list, and how fast plain Lua was in the same processes.

@@ -7,13 +7,14 @@
 
 local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "?.lua;" .. here .. "../?.lua;" .. package.path
+local arguments = require "arguments"
 local cases = require "cases"
+local format = require "format"
 local report = require "report"
-local rounds = require "rounds"
-local shown = rounds.shown
+local shown = format.number
 
 local options = { rounds = 3, seconds = 60 }
-local list = rounds.chosen(arg, options, cases)
+local list = arguments.read(arg, options, cases)
 
 local failures = 0
 for _, one in ipairs(list) do one.results = {} end
