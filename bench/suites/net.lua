@@ -41,7 +41,7 @@ local function module_peer(name, module, package)
 end
 
 local SERVERS <const> = {
-  server("baseline", quote(process.examples .. "/echo_floor")),
+  server("baseline", quote(process.examples .. "/echo_baseline")),
   server("lio", ("%s %s"):format(quote(process.lio), here "../examples/echo.lua")),
   server("lio selector", ("%s %s"):format(quote(process.lio), here "echo/selector.lua")),
   module_peer("luv", "luv", "lua-luv"),

@@ -17,7 +17,7 @@ local START_SECONDS <const> = 30
 
 local script = ("%s %s"):format(quote(process.lio), quote(process.here .. "selector/round.lua"))
 local PROGRAMS <const> = {
-  { name = "baseline", command = quote(process.examples .. "/selector_floor"), last = "" },
+  { name = "baseline", command = quote(process.examples .. "/selector_baseline"), last = "" },
   { name = "lio", command = script, last = "" },
   { name = "lio, bare descriptors", command = script, last = " foreign" },
 }
