@@ -30,7 +30,7 @@ enum FirstRequest {
 
 /// What happened to the connections while they were kept open.
 #[derive(Default)]
-struct Events {
+struct Counts {
     closed: usize,
     reset: usize,
     unexpected_bytes: usize,
@@ -60,13 +60,13 @@ fn main() -> io::Result<()> {
     println!("ready {count}");
     io::stdout().flush()?;
 
-    let seen = hold(&epoll, &mut connections)?;
+    let counts = hold(&epoll, &mut connections)?;
     println!(
         "held {} of {count}; the server closed {} and reset {}; {} unexpected bytes",
-        count - seen.closed - seen.reset,
-        seen.closed,
-        seen.reset,
-        seen.unexpected_bytes
+        count - counts.closed - counts.reset,
+        counts.closed,
+        counts.reset,
+        counts.unexpected_bytes
     );
     Ok(())
 }
@@ -120,27 +120,27 @@ fn make_request(mut stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
 }
 
 /// Keeps the connections open until standard input ends or a signal arrives. Returns what happened to them.
-fn hold(epoll: &Epoll, connections: &mut [Option<TcpStream>]) -> io::Result<Events> {
-    let mut seen = Events::default();
+fn hold(epoll: &Epoll, connections: &mut [Option<TcpStream>]) -> io::Result<Counts> {
+    let mut counts = Counts::default();
     let mut events = [NO_EVENT; 256];
     let mut piece = [0; 4096];
     loop {
         let count = epoll.wait(&mut events, -1)?;
         for event in &events[..count] {
             match event.u64 {
-                SIGNAL => return Ok(seen),
+                SIGNAL => return Ok(counts),
                 STDIN => {
                     if io::stdin().read(&mut piece)? == 0 {
-                        return Ok(seen);
+                        return Ok(counts);
                     }
                 }
-                index => seen.read(&mut connections[index as usize], &mut piece),
+                index => counts.read(&mut connections[index as usize], &mut piece),
             }
         }
     }
 }
 
-impl Events {
+impl Counts {
     /// Reads from a readable connection, and drops it if the server has closed it.
     fn read(&mut self, connection: &mut Option<TcpStream>, piece: &mut [u8]) {
         let Some(mut stream) = connection.as_ref() else {
