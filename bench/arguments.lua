@@ -1,4 +1,4 @@
--- Reads the command lines of the scripts run.lua and instructions.lua of the suites: options and names of cases.
+-- Reads the command lines of net_remote.lua, and of the scripts run.lua and instructions.lua in the folders of suites.
 
 local M = {}
 

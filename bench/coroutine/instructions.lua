@@ -3,8 +3,8 @@
 --
 --   lio bench/coroutine/instructions.lua [share=200] [seconds=300] [case ...]
 --
--- Each case is repeated `times / share` times. `seconds` is the time limit of each process. hosts.lua names the
--- programs. The exit code is 1 if a process failed.
+-- Each case is repeated `times / share` times, but at least 100 times. `seconds` is the time limit of each process.
+-- hosts.lua names the programs. The exit code is 1 if a process failed.
 
 local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "?.lua;" .. here .. "../?.lua;" .. package.path

@@ -1,5 +1,5 @@
 -- Draws bench/plots/*.svg from results.json with plot.py, which needs Python's matplotlib. If matplotlib is missing, it
--- is installed in a virtual environment below target/. Called by results.lua. A failure is reported, and not an error.
+-- is installed in a virtual environment below target/. Called by results.lua. A failure is only reported.
 
 local process = require "harness.process"
 local quote = process.quote

@@ -111,13 +111,13 @@ function M.port()
   return (select(2, assert(one:info "socket"):value()))
 end
 
-local folder, keeper
+local folder, remover
 -- Returns a temporary folder for the files of this run. It is removed when the run ends.
 function M.folder()
   if not folder then
     folder = measure.capture("mktemp -d /tmp/lio-bench.XXXXXX"):match "%S+"
     os.execute("chmod 755 " .. folder)
-    keeper = assert(io.popen(("exec setsid sh -c 'read _; rm -rf %s'"):format(folder), "w"))
+    remover = assert(io.popen(("exec setsid sh -c 'read _; rm -rf %s'"):format(folder), "w"))
   end
   return folder
 end
@@ -217,8 +217,8 @@ end
 
 -- Removes the folder of this run.
 function M.finish()
-  if keeper then keeper:close() end
-  folder, keeper = nil, nil
+  if remover then remover:close() end
+  folder, remover = nil, nil
 end
 
 return M

@@ -20,7 +20,7 @@ function M.seconds(case, options)
 end
 
 -- Returns the contenders that take part: all, or all except peers.
-function M.entrants(case, options)
+function M.participants(case, options)
   local list = {}
   for _, one in ipairs(case.contenders) do
     if options.peers or not one.peer then list[#list + 1] = one end
@@ -30,7 +30,7 @@ end
 
 -- Returns the expected seconds of the case. A turn takes `beyond` seconds (default 0.3) in addition to its load.
 function M.planned(case, options)
-  local turns = M.rounds(case, options) * #M.entrants(case, options)
+  local turns = M.rounds(case, options) * #M.participants(case, options)
   return turns * ((case.turn_seconds or M.seconds(case, options)) + (case.beyond or 0.3))
 end
 
@@ -116,7 +116,7 @@ function M.run(case, options, progress)
   local entries <close> = setmetatable({}, { __close = function(list)
     for _, entry in ipairs(list) do close(entry) end
   end })
-  for i, contender in ipairs(M.entrants(case, options)) do
+  for i, contender in ipairs(M.participants(case, options)) do
     entries[i] = open(contender, progress)
     result.contenders[i] = entries[i].result
   end

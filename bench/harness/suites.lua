@@ -75,7 +75,7 @@ local function measure_suite(job, options, display)
   }
   for i, case in ipairs(job.cases) do
     local columns = case.columns or suite.columns
-    local count = runner.rounds(case, options) * #runner.entrants(case, options)
+    local count = runner.rounds(case, options) * #runner.participants(case, options)
     display:case(job.name, case, runner.planned(case, options), count, columns)
     local one = runner.run(case, options, display)
     display:case_ended()

@@ -132,7 +132,7 @@ end
 
 -- Returns a table of one figure: a row for each case that has it, a column for each contender. `matrix`: `title`,
 -- `figure`, and optionally `to`, the contender to which the ratios in brackets refer.
-local function crossed(matrix, result)
+local function matrix_table(matrix, result)
   local names, lines = columns_of(matrix, result), {}
   for _, case in ipairs(result.cases) do
     local cells, any = { case.what }, false
@@ -175,7 +175,7 @@ function M.suite(suite, result)
   local parts = { ("Command: `%s` (%s%s).\n"):format(result.command, result.date, where) }
   local function add(text) parts[#parts + 1] = text end
   if suite.tables then add(suite.tables(result)) else add(M.targets(result)) end
-  for _, matrix in ipairs(suite.matrices or {}) do add(crossed(matrix, result)) end
+  for _, matrix in ipairs(suite.matrices or {}) do add(matrix_table(matrix, result)) end
   if not suite.tables then
     add(listing(suite, result, function(one) return not suite.matrices or one.series ~= nil end))
   end

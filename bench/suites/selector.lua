@@ -91,7 +91,7 @@ M.cases = {
 }
 
 -- A row for each number of descriptors, a column for each program.
-local function crossed(case_result, figure, title)
+local function matrix_table(case_result, figure, title)
   local names = {}
   for i, program in ipairs(PROGRAMS) do names[i] = program.name end
   local lines = {
@@ -124,8 +124,8 @@ end
 function M.tables(result)
   local parts = { tables.targets(result) }
   for _, case_result in ipairs(result.cases) do
-    parts[#parts + 1] = crossed(case_result, "rate", "rounds a second")
-    parts[#parts + 1] = crossed(case_result, "each", "µs of CPU for a round")
+    parts[#parts + 1] = matrix_table(case_result, "rate", "rounds a second")
+    parts[#parts + 1] = matrix_table(case_result, "each", "µs of CPU for a round")
   end
   return table.concat(parts, "\n")
 end
