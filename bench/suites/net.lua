@@ -30,7 +30,7 @@ local function here(path) return quote(process.here .. path) end
 
 local function requirement(test, package)
   return function()
-    if not process.succeeds(test) then return "not installed: " .. package end
+    if not process.succeeds(test) then return "is not installed (Debian package: " .. package .. ")" end
   end
 end
 
