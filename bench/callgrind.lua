@@ -1,15 +1,15 @@
--- Counts instructions, which noise of the machine does not touch, with valgrind. For the scripts instructions.lua of
--- the suites.
+-- Counts instructions with valgrind. The counts do not depend on the machine's noise. Used by the scripts
+-- instructions.lua of the suites.
 
 local measure = require "measure"
 
 local M = {}
 
--- The words before a program whose instructions are to be counted.
-M.under = "valgrind --tool=callgrind --callgrind-out-file=/dev/null"
+-- The command to put before a program to count its instructions.
+M.prefix = "valgrind --tool=callgrind --callgrind-out-file=/dev/null"
 
--- The instructions of a command with `under` in it; nil and what it printed when it failed. It is ended after
--- `seconds`.
+-- Runs a command that contains `prefix`, for at most `seconds`. Returns its instructions, or nil and its output if it
+-- fails.
 local function counted(command, seconds)
   local text = measure.capture(("timeout -k 1 %d %s 2>&1; echo code $?"):format(seconds, command))
   local count = tonumber(text:match "Collected : (%d+)")
@@ -17,8 +17,9 @@ local function counted(command, seconds)
   return nil, text
 end
 
--- The instructions for one time of what `command(times)` does: the difference of two runs, of which one does it twice
--- as often. nil and what was printed when one of them failed.
+-- `command(times)` returns a command that repeats an operation `times` times. Returns the instructions of one
+-- operation: the difference of a run with `times` and a run with twice as many, divided by `times`. Returns nil and the
+-- output if a run fails.
 function M.each(command, times, seconds)
   local once, problem = counted(command(times), seconds)
   if not once then return nil, problem end

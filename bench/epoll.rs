@@ -1,45 +1,45 @@
-//! One epoll instance, level-triggered unless the caller asks otherwise. Shared by the three load programs of this
-//! folder, so that their only unsafe code about readiness stands here. The caller owns the descriptors that it
-//! registers; closing one takes it out of the set.
+//! One epoll instance, level-triggered unless the caller sets another flag. The Rust programs of this folder share it,
+//! so it has all their unsafe code for readiness. The caller owns the registered descriptors; closing one removes its
+//! registration.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// An event slot that holds nothing yet, to fill the array that [`Epoll::wait`] writes to.
+/// An empty event, to initialize the array that [`Epoll::wait`] writes to.
 pub(crate) const NO_EVENT: libc::epoll_event = libc::epoll_event { events: 0, u64: 0 };
 
 pub(crate) struct Epoll(OwnedFd);
 
 impl Epoll {
-    /// Creates the instance, closed on exec.
+    /// Creates the instance, with the flag close-on-exec.
     pub(crate) fn new() -> io::Result<Epoll> {
         // SAFETY: no pointer is passed; the result is checked before it is used.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just handed us this descriptor and nobody else knows it.
+        // SAFETY: the call above has returned this new descriptor, and it has no other owner.
         Ok(Epoll(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Adds or changes `fd`: `operation` is `EPOLL_CTL_ADD` or `EPOLL_CTL_MOD`, `interest` a set of `EPOLL*` flags, and
-    /// `token` comes back with each event.
+    /// Adds or changes a registration: `operation` is `EPOLL_CTL_ADD` or `EPOLL_CTL_MOD`, `interest` a set of `EPOLL*`
+    /// flags. Each event contains `token`.
     pub(crate) fn control(
         &self, operation: libc::c_int, fd: RawFd, interest: libc::c_int, token: u64,
     ) -> io::Result<()> {
         let mut event = libc::epoll_event { events: interest as u32, u64: token };
-        // SAFETY: `event` lives through the call, and a descriptor that is not open is an error, not undefined.
+        // SAFETY: `event` is valid during the call. A descriptor that is not open causes an error.
         match unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd, &mut event) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// Waits for events and returns how many of `events` were filled. `timeout_ms` of -1 waits for ever; an
-    /// interrupting signal counts as no event.
+    /// Waits for events and returns how many of `events` were filled. A `timeout_ms` of -1 waits without a limit. If a
+    /// signal interrupts the wait, returns 0.
     pub(crate) fn wait(&self, events: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<usize> {
         let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
-        // SAFETY: `events` is writable memory for `room` events, and stays so through the call.
+        // SAFETY: `events` is writable memory for `room` events during the call.
         let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), room, timeout_ms) };
         if count >= 0 {
             return Ok(count as usize);

@@ -1,35 +1,36 @@
-//! `idle ADDR COUNT [--send-first]`: opens COUNT keep-alive connections and holds them until standard input closes or
-//! a signal comes, so that another program can measure what idle connections cost. With `--send-first` each has been
-//! answered once. Prints `ready N` when all stand, and at the end how many of them the server closed.
+//! `idle ADDR COUNT [--send-first]`: opens COUNT keep-alive connections and keeps them open until standard input ends
+//! or a signal arrives, so that another program can measure the cost of idle connections. With `--send-first` it makes
+//! one request on each. Prints `ready N` when all are open, and at the end how many of them the server has closed.
 
-#[allow(dead_code, reason = "a warm-up needs the status and the framing, not the headers")]
-mod answer;
 mod epoll;
 mod process;
+#[allow(dead_code, reason = "this program does not read header fields")]
+mod response;
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use answer::{Asked, Input};
 use epoll::{Epoll, NO_EVENT};
+use response::{Input, Method};
 use socket2::{Domain, Socket, Type};
 
-/// Fewer than the ephemeral ports that one source address has; the next thousands come from the next address.
+/// Connections per source address, fewer than an address has ephemeral ports. Then the next address is used.
 const PER_SOURCE: usize = 25_000;
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const STDIN: u64 = u64::MAX;
 const SIGNAL: u64 = u64::MAX - 1;
 
 #[derive(PartialEq)]
-enum Warmth {
-    Cold,
-    AnsweredOnce,
+enum FirstRequest {
+    No,
+    Yes,
 }
 
+/// What happened to the connections while they were kept open.
 #[derive(Default)]
-struct Tally {
+struct Counts {
     closed: usize,
     reset: usize,
     unexpected_bytes: usize,
@@ -37,7 +38,7 @@ struct Tally {
 
 fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let Some((address, count, warmth)) = options(&words) else {
+    let Some((address, count, first_request)) = options(&words) else {
         eprintln!("usage: idle ADDR COUNT [--send-first]   (ADDR: 127.0.0.1:8080)");
         std::process::exit(2);
     };
@@ -45,12 +46,12 @@ fn main() -> io::Result<()> {
     let signals = process::termination_signals()?;
     let epoll = Epoll::new()?;
     epoll.control(libc::EPOLL_CTL_ADD, signals.as_raw_fd(), libc::EPOLLIN, SIGNAL)?;
-    // A file or /dev/null cannot be watched: then only a signal ends the program.
+    // A file or /dev/null cannot be registered. Then only a signal ends the program.
     let _ = epoll.control(libc::EPOLL_CTL_ADD, io::stdin().as_fd().as_raw_fd(), libc::EPOLLIN, STDIN);
 
     let mut connections = Vec::with_capacity(count);
     for index in 0..count {
-        let stream = open(address, index, &warmth)
+        let stream = open(address, index, &first_request)
             .map_err(|error| io::Error::new(error.kind(), format!("connection {}: {error}", index + 1)))?;
         let interest = libc::EPOLLIN | libc::EPOLLRDHUP;
         epoll.control(libc::EPOLL_CTL_ADD, stream.as_raw_fd(), interest, index as u64)?;
@@ -59,46 +60,46 @@ fn main() -> io::Result<()> {
     println!("ready {count}");
     io::stdout().flush()?;
 
-    let tally = hold(&epoll, &mut connections)?;
+    let counts = hold(&epoll, &mut connections)?;
     println!(
         "held {} of {count}; the server closed {} and reset {}; {} unexpected bytes",
-        count - tally.closed - tally.reset,
-        tally.closed,
-        tally.reset,
-        tally.unexpected_bytes
+        count - counts.closed - counts.reset,
+        counts.closed,
+        counts.reset,
+        counts.unexpected_bytes
     );
     Ok(())
 }
 
-fn options(words: &[String]) -> Option<(SocketAddr, usize, Warmth)> {
-    let warmth = match words.get(2).map(String::as_str) {
-        None => Warmth::Cold,
-        Some("--send-first") => Warmth::AnsweredOnce,
+fn options(words: &[String]) -> Option<(SocketAddr, usize, FirstRequest)> {
+    let first_request = match words.get(2).map(String::as_str) {
+        None => FirstRequest::No,
+        Some("--send-first") => FirstRequest::Yes,
         Some(_) => return None,
     };
-    Some((words.first()?.parse().ok()?, words.get(1)?.parse().ok()?, warmth))
+    Some((words.first()?.parse().ok()?, words.get(1)?.parse().ok()?, first_request))
 }
 
-/// Opens one connection, has it answered once if `warmth` says so, and makes it non-blocking.
-fn open(address: SocketAddr, index: usize, warmth: &Warmth) -> io::Result<TcpStream> {
+/// Opens one connection, makes a request if `first_request` is `Yes`, and makes the connection non-blocking.
+fn open(address: SocketAddr, index: usize, first_request: &FirstRequest) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     let source = index / PER_SOURCE;
     if source > 0 && address.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST) {
         let last = u8::try_from(source + 1).map_err(|_| io::Error::other("too many connections"))?;
         socket.bind(&SocketAddr::from(([127, 0, 0, last], 0)).into())?;
     }
-    socket.connect_timeout(&address.into(), PATIENCE)?;
+    socket.connect_timeout(&address.into(), TIMEOUT)?;
     let stream = TcpStream::from(socket);
-    if *warmth == Warmth::AnsweredOnce {
-        warm_up(&stream, address)?;
+    if *first_request == FirstRequest::Yes {
+        make_request(&stream, address)?;
     }
     stream.set_nonblocking(true)?;
     Ok(stream)
 }
 
-/// Asks for `/` and reads the whole answer, which must be a 200 that keeps the connection.
-fn warm_up(mut stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+/// Requests `/` and reads the response, which must be a 200 that keeps the connection.
+fn make_request(mut stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
+    stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes())?;
     let mut received = Vec::new();
     let mut piece = [0; 4096];
@@ -108,40 +109,40 @@ fn warm_up(mut stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         received.extend_from_slice(&piece[..count]);
-        let Some(answer) = answer::parse(&received, Asked::Body, Input::Open).map_err(io::Error::other)? else {
+        let Some(response) = response::parse(&received, Method::Other, Input::Open).map_err(io::Error::other)? else {
             continue;
         };
-        return match answer.status {
-            200 if !answer.close => Ok(()),
-            status => Err(io::Error::other(format!("answered {status}, close: {}", answer.close))),
+        return match response.status {
+            200 if !response.close => Ok(()),
+            status => Err(io::Error::other(format!("response with status {status}, close: {}", response.close))),
         };
     }
 }
 
-/// Watches the connections until standard input ends or a signal comes.
-fn hold(epoll: &Epoll, connections: &mut [Option<TcpStream>]) -> io::Result<Tally> {
-    let mut tally = Tally::default();
+/// Keeps the connections open until standard input ends or a signal arrives. Returns what happened to them.
+fn hold(epoll: &Epoll, connections: &mut [Option<TcpStream>]) -> io::Result<Counts> {
+    let mut counts = Counts::default();
     let mut events = [NO_EVENT; 256];
     let mut piece = [0; 4096];
     loop {
         let count = epoll.wait(&mut events, -1)?;
         for event in &events[..count] {
             match event.u64 {
-                SIGNAL => return Ok(tally),
+                SIGNAL => return Ok(counts),
                 STDIN => {
                     if io::stdin().read(&mut piece)? == 0 {
-                        return Ok(tally);
+                        return Ok(counts);
                     }
                 }
-                index => tally.look_at(&mut connections[index as usize], &mut piece),
+                index => counts.read(&mut connections[index as usize], &mut piece),
             }
         }
     }
 }
 
-impl Tally {
-    /// Reads from a connection that became readable, and drops it when the server has closed it.
-    fn look_at(&mut self, connection: &mut Option<TcpStream>, piece: &mut [u8]) {
+impl Counts {
+    /// Reads from a readable connection, and drops it if the server has closed it.
+    fn read(&mut self, connection: &mut Option<TcpStream>, piece: &mut [u8]) {
         let Some(mut stream) = connection.as_ref() else {
             return;
         };

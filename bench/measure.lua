@@ -1,12 +1,19 @@
--- What everything that measures here shares: the output of a command, CPU time and memory of a process, medians.
+-- Runs and measures programs: a command's output and the results that it prints, CPU time and memory of a process,
+-- medians. Used by the harness and by the scripts of the suites.
 
 local M = {}
 
 local TICKS <const> = 100 -- USER_HZ, the unit of /proc/PID/stat
 
+-- The path of the executable to measure, for scripts that run without the harness.
 M.lio = os.getenv("LIO") or "target/release/lio"
 
--- The output of a shell command.
+-- Returns a word quoted for the shell.
+function M.quote(word)
+  return "'" .. word:gsub("'", "'\\''") .. "'"
+end
+
+-- Returns the output of a shell command.
 function M.capture(command)
   local pipe = assert(io.popen(command))
   local text = pipe:read("a")
@@ -14,11 +21,21 @@ function M.capture(command)
   return text
 end
 
+-- Runs a shell command for at most `seconds`. It prints `name<TAB>value` lines. Returns the values by name, or nil and
+-- why the command failed.
+function M.figures(command, seconds)
+  local text = M.capture(("timeout -k 1 %d %s; echo \"code\t$?\""):format(seconds, command))
+  local figures = {}
+  for name, value in text:gmatch "([%w_]+)\t([%d.e+-]+)" do figures[name] = tonumber(value) end
+  if figures.code == 0 then return figures end
+  return nil, figures.code == 124 and "not finished in time" or ("exit code %s"):format(figures.code)
+end
+
 function M.stop(pid)
   os.execute("kill " .. pid)
 end
 
--- User and system seconds that a process has used.
+-- Returns the user and system seconds that a process has used.
 function M.cpu(pid)
   local file = assert(io.open("/proc/" .. pid .. "/stat"))
   local text = file:read("a"):match("%)%s+(.*)")
@@ -28,7 +45,7 @@ function M.cpu(pid)
   return tonumber(fields[12]) / TICKS, tonumber(fields[13]) / TICKS
 end
 
--- Resident KiB of a process.
+-- Returns the resident KiB of a process.
 function M.resident(pid)
   for line in io.lines("/proc/" .. pid .. "/status") do
     local size = line:match("^VmRSS:%s+(%d+)")
@@ -36,7 +53,7 @@ function M.resident(pid)
   end
 end
 
--- The median of one field of a list of rows.
+-- Returns the median of one field of a list of rows.
 function M.median(rows, field)
   local values = {}
   for _, row in ipairs(rows) do values[#values + 1] = row[field] end

@@ -1,7 +1,7 @@
--- What `net.remote` costs: an echo of 64 bytes by a service on another worker, beside the same by the loop's
--- own service. `lio bench/net_remote.lua [seconds=2] [rounds=3]`; LIO names the executable that is measured.
--- One server process has both; a client process drives one of them at a time, in alternating rounds. CPU is
--- the server's, all threads. Takes (4 * rounds * seconds) s and a few more.
+-- Measures the cost of `net.remote`: an echo of 64 bytes in a service on another worker, and in the service that owns
+-- the loop. `lio bench/net_remote.lua [seconds=2] [rounds=3]`; LIO names the executable to measure.
+-- One server process has both services. A client process uses one of them at a time, in alternating rounds. CPU is that
+-- of all threads of the server. The run takes a few seconds more than 4 * rounds * seconds.
 
 local SIZE <const> = 64
 local CONNECTIONS <const> = { 1, 16 }
@@ -9,7 +9,7 @@ local options = { seconds = 2, rounds = 3 }
 
 local role = ...
 
--- The echo; `net` is the loop's own, or remote.
+-- The echo server; `net` is `lio.net` or `net.remote`.
 local ECHO <const> = [[
   local net, size = ...
   local listener = assert(net.listen("127.0.0.1", 0))
@@ -68,11 +68,11 @@ if role == "client" then
 end
 
 package.path = arg[0]:match("^(.*/)") .. "?.lua;" .. package.path
+local arguments = require "arguments"
 local measure = require "measure"
-local rounds = require "rounds"
-rounds.chosen({ ... }, options, {})
+arguments.read({ ... }, options, {})
 
-local script = rounds.quote(arg[0])
+local script = measure.quote(arg[0])
 
 local function one_round(pid, port, connections)
   local user, system = measure.cpu(pid)

@@ -1,7 +1,7 @@
-"""Draws the plots that a bench's results ask for: python3 plot.py RESULTS.json FOLDER [SUITE ...]
+"""Draws the plots of benchmark results: python3 plot.py RESULTS.json FOLDER [SUITE ...]
 
-Each suite of the results may have `plots`, which bench/README.md describes. Run by bench/frame/plots.lua. One SVG per
-plot, with text kept as text; a plot without data is left out."""
+Each suite of the results may have `plots`, which bench/README.md describes. Run by bench/harness/plots.lua. Writes one
+SVG per plot, in which text stays text. A plot without data is skipped."""
 
 import json
 import os
@@ -14,8 +14,8 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator  # noqa: E402
 
 SIZE = (7.2, 4.2)
-OWN = "#c2410c"
-FLOOR = "#6b7280"
+LIO = "#c2410c"
+BASELINE = "#6b7280"
 OTHERS = ["#1d4ed8", "#0891b2", "#15803d", "#7c3aed", "#be185d", "#a16207", "#334155"]
 MARKERS = "osD^vPX*"
 
@@ -38,7 +38,7 @@ plt.rcParams.update({
 })
 
 
-class Look:
+class Style:
     """Gives each server the same colour and marker in all plots of a suite."""
 
     def __init__(self, suite):
@@ -50,7 +50,7 @@ class Look:
                     self.names.append(name)
         others = [name for name in self.names if name not in ("lio", "baseline")]
         self.colours = {name: OTHERS[i % len(OTHERS)] for i, name in enumerate(others)}
-        self.colours.update({"lio": OWN, "baseline": FLOOR})
+        self.colours.update({"lio": LIO, "baseline": BASELINE})
 
     def line(self, name):
         """Keyword arguments of a line."""
@@ -66,14 +66,14 @@ class Look:
 
 
 def shown(value, _=None):
-    """A number as people write it."""
+    """Returns a number as text."""
     if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
 def chosen(suite, names):
-    """The cases of a suite by name, in the order of the names; those that were not run are left out."""
+    """Returns the cases of a suite by name, in the order of the names, without those that were not run."""
     by_name = {case["name"]: case for case in suite["cases"]}
     return [by_name[name] for name in names if name in by_name]
 
@@ -87,9 +87,9 @@ def finish(axes, plot, top=None):
 
 
 def horizontal(axes, plot, places):
-    """The axis of connections: each place that was measured has its number."""
+    """Formats the horizontal axis, with a number at each measured position."""
     if plot.get("logarithmic"):
-        # Zero has a place too: one unit's width left of the first.
+        # Zero also has a position, one unit's width left of 1.
         axes.set_xscale("symlog", linthresh=1)
     axes.set_xticks(places, [shown(x) for x in places])
     axes.xaxis.set_minor_locator(NullLocator())
@@ -97,8 +97,8 @@ def horizontal(axes, plot, places):
     axes.set_xlabel(plot["x"])
 
 
-def draw_lines(axes, suite, plot, look):
-    """A line for each server over the cases' `x`."""
+def draw_lines(axes, suite, plot, style):
+    """Draws a line for each server, over the cases' `x`."""
     points = {}
     places = []
     for case in chosen(suite, plot["cases"]):
@@ -109,14 +109,14 @@ def draw_lines(axes, suite, plot, look):
                 if case["x"] not in places:
                     places.append(case["x"])
     for name, line in points.items():
-        axes.plot(*zip(*line), **look.line(name))
+        axes.plot(*zip(*line), **style.line(name))
     horizontal(axes, plot, sorted(places))
     finish(axes, plot)
     return bool(points)
 
 
-def draw_series(axes, suite, plot, look):
-    """A line for each `series` of one case, over its contenders' `x`."""
+def draw_series(axes, suite, plot, style):
+    """Draws a line for each `series` of one case, over its contenders' `x`."""
     points = {}
     for case in chosen(suite, [plot["case"]]):
         for one in case["contenders"]:
@@ -124,23 +124,23 @@ def draw_series(axes, suite, plot, look):
             if value is not None and one.get("series"):
                 points.setdefault(one["series"], []).append((one["x"], value))
     for name, line in points.items():
-        axes.plot(*zip(*line), **look.line(name))
+        axes.plot(*zip(*line), **style.line(name))
     horizontal(axes, plot, sorted({x for line in points.values() for x, _ in line}))
     finish(axes, plot)
     return bool(points)
 
 
-def draw_bars(axes, suite, plot, look):
-    """A group of bars for each case, a bar for each server, its figures stacked and fading."""
+def draw_bars(axes, suite, plot, style):
+    """Draws a group of bars for each case and a bar for each server, with its figures stacked and fading."""
     cases = chosen(suite, plot["cases"])
-    names = [name for name in look.names
+    names = [name for name in style.names
              if any(one["name"] == name and one["median"] for case in cases for one in case["contenders"])]
     width = 0.84 / max(1, len(names))
 
     def total(one):
         return sum(one["median"].get(figure, 0) for figure in plot["figures"])
 
-    # One that is far off would flatten all others: it leaves the plot, with its number.
+    # A very long bar would flatten all others, so it is cut and labelled with its value.
     own = [total(one) for case in cases for one in case["contenders"] if one["name"] == plot.get("scale")]
     top = 2.2 * max(own) if own else None
     for i, name in enumerate(names):
@@ -150,13 +150,13 @@ def draw_bars(axes, suite, plot, look):
             for depth, figure in enumerate(plot["figures"]):
                 value = median.get(figure, 0)
                 axes.bar(place + (i - (len(names) - 1) / 2) * width, value, width * 0.92, bottom=bottom,
-                         color=look.colours[name], alpha=1 - 0.55 * depth, linewidth=0)
+                         color=style.colours[name], alpha=1 - 0.55 * depth, linewidth=0)
                 bottom += value
             if top and bottom > top:
                 axes.annotate(shown(round(bottom)), (place + (i - (len(names) - 1) / 2) * width, top), (0, 3),
                               textcoords="offset points", ha="center", fontsize=8, rotation=90,
-                              color=look.colours[name], annotation_clip=False)
-        axes.bar(0, 0, color=look.colours[name], label=name)
+                              color=style.colours[name], annotation_clip=False)
+        axes.bar(0, 0, color=style.colours[name], label=name)
     axes.set_xticks(range(len(cases)), [case["name"] for case in cases])
     axes.tick_params(axis="x", length=0)
     finish(axes, plot, top)
@@ -167,14 +167,14 @@ def draw_bars(axes, suite, plot, look):
     return bool(names)
 
 
-def draw_percentiles(axes, suite, plot, look):
-    """A line for each server over percentiles of one case."""
+def draw_percentiles(axes, suite, plot, style):
+    """Draws a line for each server, over percentiles of one case."""
     drawn = False
     for case in chosen(suite, [plot["case"]]):
         for one in case["contenders"]:
             values = [one["median"].get(figure) for figure in plot["figures"]]
             if None not in values:
-                axes.plot(plot["labels"], values, **look.line(one["name"]))
+                axes.plot(plot["labels"], values, **style.line(one["name"]))
                 drawn = True
     axes.set_xlabel("percentile")
     finish(axes, plot)
@@ -196,10 +196,10 @@ def main():
     for name, suite in suites.items():
         if sys.argv[3:] and name not in sys.argv[3:]:
             continue
-        look = Look(suite)
+        style = Style(suite)
         for plot in suite.get("plots") or []:
             figure, axes = plt.subplots(figsize=SIZE)
-            if KINDS[plot["kind"]](axes, suite, plot, look):
+            if KINDS[plot["kind"]](axes, suite, plot, style):
                 figure.savefig(os.path.join(sys.argv[2], plot["file"]), bbox_inches="tight",
                                metadata={"Date": None, "Creator": None})
                 print(plot["file"])

@@ -1,6 +1,5 @@
-//! What the load programs of this folder need of their own process: room for descriptors, termination signals as a
-//! descriptor, so that the event loop sees them in order with everything else, and the CPU time that was used. Each
-//! program uses a part of it.
+//! Functions about the calling process for the Rust programs of this folder: the limit of descriptors, a descriptor for
+//! termination signals, which event loops can register, and the CPU time. Each program uses some of them.
 
 #![allow(dead_code, reason = "compiled into each program, of which none calls all")]
 
@@ -12,19 +11,19 @@ use std::time::Duration;
 /// Raises the soft limit of open descriptors to the hard one and returns it.
 pub(crate) fn raise_descriptor_limit() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a valid place for the answer.
+    // SAFETY: `limit` is valid for writes.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
         return Err(io::Error::last_os_error());
     }
     limit.rlim_cur = limit.rlim_max;
-    // SAFETY: `limit` is initialized and only read by the call.
+    // SAFETY: `limit` is initialized, and the call only reads it.
     if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(limit.rlim_cur)
 }
 
-/// Blocks SIGINT and SIGTERM and returns a descriptor that becomes readable when one arrives. Call it while the
+/// Blocks SIGINT and SIGTERM, and returns a descriptor that becomes readable when one arrives. Call it while the
 /// process has one thread.
 pub(crate) fn termination_signals() -> io::Result<OwnedFd> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
@@ -39,14 +38,14 @@ pub(crate) fn termination_signals() -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just handed us this descriptor and nobody else knows it.
+    // SAFETY: the call above has returned this new descriptor, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The CPU time of the calling process so far, user and system.
+/// Returns the CPU time of the calling process so far, user and system.
 pub(crate) fn cpu_time() -> io::Result<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the answer.
+    // SAFETY: `time` is valid for writes.
     if unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) } != 0 {
         return Err(io::Error::last_os_error());
     }

@@ -51,7 +51,7 @@ local function etag(id)
   return ('"%d-%d"'):format(id, tasks[id].version)
 end
 
--- Returns a number of the query, or nil if it is not an integer from `low` to `high`.
+-- Returns a number of the query, or `default` if it is absent, or nil if it is not an integer from `low` to `high`.
 local function bounded(text, default, low, high)
   if text == nil then return default end
   local n = type(text) == "string" and math.tointeger(tonumber(text))
@@ -80,7 +80,7 @@ end)
 api:post("/tasks", function(req)
   local task, status, problem = read_task(req)
   if not task then return status, problem end
-  if title_taken(task.title) then return fail(409, "there is a task of this title already") end
+  if title_taken(task.title) then return fail(409, "a task with this title already exists") end
   last_id = last_id + 1
   task.version = 1
   tasks[last_id] = task
@@ -100,9 +100,9 @@ api:put("/tasks/:id<%d+>", with_task(function(req, _, id)
   if not tasks[id] then return fail(404, "there is no such task") end
   local expected = req:header "if-match"
   if expected and expected ~= "*" and expected ~= etag(id) then
-    return fail(412, "the task has changed meanwhile")
+    return fail(412, "the task has been changed")
   end
-  if title_taken(task.title, id) then return fail(409, "there is a task of this title already") end
+  if title_taken(task.title, id) then return fail(409, "a task with this title already exists") end
   task.version = tasks[id].version + 1
   tasks[id] = task
   return 200, shown(id), { ETag = etag(id) }
@@ -119,7 +119,7 @@ api:delete("/tasks/:id<%d+>", with_task(function(_, _, id)
   return 204
 end))
 
-api:not_found(function() return fail(404, "there is nothing here") end)
+api:not_found(function() return fail(404, "there is no such path") end)
 api:on_error(function() return fail(500, "something went wrong") end)
 
 local app = web.new()

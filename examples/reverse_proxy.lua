@@ -7,14 +7,14 @@ local http = require "lio.http.client"
 local web = require "lio.webserver"
 local loop = require "lio.loop"
 
-local port, origin, patience = ...
+local port, origin, read_timeout = ...
 port, origin = math.tointeger(tonumber(port or 8000)), origin or "http://127.0.0.1:8080"
 
 local upstream = http.new {
-  redirects = 0, -- the client follows them itself
-  decode = false, -- the client decodes the body itself
+  redirects = 0, -- redirects are passed on to the proxy's client
+  decode = false, -- bodies are passed on without decoding
   connect_timeout = 5,
-  read_timeout = tonumber(patience),
+  read_timeout = tonumber(read_timeout),
   max_per_host = 256,
 }
 
@@ -37,9 +37,9 @@ local function append(list, item)
 end
 
 local function request_headers(req)
-  local gone, headers = dropped(req.headers.connection), {}
+  local skipped, headers = dropped(req.headers.connection), {}
   for name, value in pairs(req.headers) do
-    if not gone[name] and name ~= "host" and name ~= "expect" then headers[name] = value end
+    if not skipped[name] and name ~= "host" and name ~= "expect" then headers[name] = value end
   end
   headers["x-forwarded-for"] = append(headers["x-forwarded-for"], req.remote_addr or "unknown")
   headers["x-forwarded-host"] = req.host
@@ -72,11 +72,11 @@ local function pump(from, to)
 end
 
 -- Both sides have agreed on another protocol: bytes are passed on unchanged.
-local function tunnel(req, answer)
-  local server <close> = answer:take_over()
+local function tunnel(req, response)
+  local server <close> = response:take_over()
   local client <close> = req:take_over()
   local head = { "HTTP/1.1 101 Switching Protocols" }
-  local list = answer:header_list()
+  local list = response:header_list()
   for at = 1, #list, 2 do head[#head + 1] = list[at] .. ": " .. list[at + 1] end
   if not client:send(table.concat(head, "\r\n"), "\r\n\r\n") then return end
   local done = {}
@@ -96,41 +96,41 @@ local function failure(res, message, code)
 end
 
 -- Passes the response on. If it is not read to its end, its connection is closed.
-local function pass_on(res, answer, state)
-  local _ <close> = answer
-  if answer.status > 599 then return failure(res, "status " .. answer.status, "protocol") end
-  local piece, message, code = answer:piece()
+local function pass_on(res, response, state)
+  local _ <close> = response
+  if response.status > 599 then return failure(res, "status " .. response.status, "protocol") end
+  local piece, message, code = response:piece()
   if message then return failure(res, message, code) end
-  res:status(answer.status)
-  local gone, list = dropped(answer.headers.connection), answer:header_list()
+  res:status(response.status)
+  local skipped, list = dropped(response.headers.connection), response:header_list()
   for at = 1, #list, 2 do
-    if not gone[list[at]:lower()] then res:add_header(list[at], list[at + 1]) end
+    if not skipped[list[at]:lower()] then res:add_header(list[at], list[at + 1]) end
   end
-  if not answer.headers["content-type"] then res:header("Content-Type", false) end
-  res:add_header("Via", answer.version .. " lio")
-  -- The server has answered before the whole body has arrived.
+  if not response.headers["content-type"] then res:header("Content-Type", false) end
+  res:add_header("Via", response.version .. " lio")
+  -- The server has responded before the request's body was complete.
   if state.unread then res:header("Connection", "close") end
   while piece do
     if not res:write(piece) then return end
-    piece, message = answer:piece()
+    piece, message = response:piece()
   end
-  -- The head has been sent, so the client can only notice the failure by the truncated response.
-  if message then error("the server's answer broke off: " .. message, 0) end
+  -- The head has been sent, so only the truncated response shows the failure to the client.
+  if message then error("the server's response ended early: " .. message, 0) end
 end
 
 local function proxy(req, res)
   if req.method == "CONNECT" then return 405, "Method Not Allowed\n" end
   local state = {}
-  local answer, message, code = upstream:request {
+  local response, message, code = upstream:request {
     url = origin .. req.raw_path .. (req.raw_query and "?" .. req.raw_query or ""),
     method = req.method,
     headers = request_headers(req),
     body = request_body(req, state),
     stream = true,
   }
-  if not answer then return failure(res, message, code) end
-  if answer.status == 101 then return tunnel(req, answer) end
-  return pass_on(res, answer, state)
+  if not response then return failure(res, message, code) end
+  if response.status == 101 then return tunnel(req, response) end
+  return pass_on(res, response, state)
 end
 
 local app = web.new()

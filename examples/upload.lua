@@ -25,7 +25,7 @@ end
 local function safe_name(basename)
   local name = utf8.len(basename) and basename or basename:gsub("[\128-\255]", "_")
   name = name:gsub("[^%w%-_.\128-\255]", "_"):gsub("^%.+", ""):sub(-200)
-  -- The cut may have left a part of a character.
+  -- `sub` may have split the first character.
   name = name:gsub("^[\128-\191]+", "")
   return name ~= "" and name or "file"
 end
@@ -88,7 +88,7 @@ local PAGE <const> = [[
       if (request.status < 400) location.reload()
       else { bar.hidden = true; status.textContent = request.responseText }
     }
-    request.onerror = () => { bar.hidden = true; status.textContent = "The connection broke." }
+    request.onerror = () => { bar.hidden = true; status.textContent = "The connection failed." }
     request.send(data)
   }
   form.onsubmit = e => { e.preventDefault(); send(new FormData(form)) }

@@ -4,12 +4,12 @@
 local t = require "tests.kit"
 package.path = t.root .. "bench/?.lua;" .. package.path
 
-local command = require "frame.command"
+local command = require "harness.command"
 local json = require "lio.json"
-local process = require "frame.process"
-local results = require "frame.results"
-local tables = require "frame.tables"
-local turns = require "frame.turns"
+local process = require "harness.process"
+local results = require "harness.results"
+local tables = require "harness.tables"
+local runner = require "harness.runner"
 
 local QUIET <const> = setmetatable({}, { __index = function() return function() end end })
 
@@ -70,7 +70,7 @@ t.test("contenders take turns, and results are medians of their rounds", functio
     end }
   end
   local case = { name = "c", what = "c", share = 0.5, contenders = { contender "a", contender "b" } }
-  local result = turns.run(case, { rounds = 3, seconds = 4, peers = true }, QUIET)
+  local result = runner.run(case, { rounds = 3, seconds = 4, peers = true }, QUIET)
   t.eq(order, { "a1", "b1", "a2", "b2", "a3", "b3" })
   t.eq(result.contenders[1].median, { figure = 2, seconds = 2 })
   t.eq(result.contenders[2].median.figure, 20)
@@ -93,7 +93,7 @@ t.test("the failure of a contender is recorded, and the others continue", functi
     { name = "peer", peer = true, turn = error },
     { name = "good", turn = function() return { figure = 1 } end },
   } }
-  local result = turns.run(case, { rounds = 4, seconds = 1, peers = false }, QUIET)
+  local result = runner.run(case, { rounds = 4, seconds = 1, peers = false }, QUIET)
   local absent, broken, dies, good = table.unpack(result.contenders)
   t.eq({ absent.problem, absent.failed }, { "is not installed" })
   t.eq({ broken.problem, broken.failed }, { "no start", true })
@@ -102,8 +102,8 @@ t.test("the failure of a contender is recorded, and the others continue", functi
 end)
 
 t.test("medians exclude failed rounds", function()
-  t.eq(turns.medians { { a = 5 }, false, { a = 1, b = 7 }, { a = 3 } }, { a = 3, b = 7 })
-  t.eq(turns.medians { false }, {})
+  t.eq(runner.medians { { a = 5 }, false, { a = 1, b = 7 }, { a = 3 } }, { a = 3, b = 7 })
+  t.eq(runner.medians { false }, {})
   local one, other = { rounds = { { f = 2 }, false, { f = 9 } } }, { rounds = { { f = 1 }, { f = 1 }, false } }
   t.eq(tables.ratio(one, other, "f"), 2)
   t.is_nil(tables.ratio(one, { rounds = {} }, "f"))
@@ -115,7 +115,7 @@ end)
 local function contender(name, ...)
   local rounds = {}
   for i, value in ipairs { ... } do rounds[i] = { cpu = value } end
-  return { name = name, rounds = rounds, median = turns.medians(rounds) }
+  return { name = name, rounds = rounds, median = runner.medians(rounds) }
 end
 
 t.test("a target shows the measured value and whether it is met", function()
@@ -197,7 +197,7 @@ end)
 t.test("started processes end when the benchmark is killed", function()
   local file = t.write(t.tmp() .. "/killed.lua", ([[
     package.path = %q
-    local process = require "frame.process"
+    local process = require "harness.process"
     print(process.start({ command = "sleep 60" }).pid, process.folder())
     io.stdout:flush()
     process.sleep(60)

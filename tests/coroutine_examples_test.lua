@@ -66,7 +66,7 @@ t.test("fetch prints the answers that came in time, and cancels the rest", funct
   r = t.run(command("fetch", ("3 %s/late %s/now %s/later"):format(url, url, url)))
   t.eq({ r.err, r.code }, { "", 1 })
   t.eq(kit.lines(r.out), {
-    url .. "/now: 200, 23 bytes", url .. "/late: no answer in time", url .. "/later: no answer in time",
+    url .. "/now: 200, 23 bytes", url .. "/late: no response in time", url .. "/later: no response in time",
   })
 
   r = t.run(command("fetch", ("1000 %s/wrong"):format(url)))

@@ -83,7 +83,7 @@ run_suite() {
     fi
     if [ -n "$what" ]; then echo "    FAILED: $what"; fi
   } >"$job.report"
-  # One write, as other jobs print as well.
+  # One write, because other jobs print at the same time.
   cat "$job.report"
   echo "$p $f" >"$job.count"
 }

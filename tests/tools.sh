@@ -25,7 +25,7 @@ check() {
   need luac5.4 lua5.4 command -v luac5.4
   need luacheck lua-check command -v luacheck
   need luarocks luarocks command -v luarocks
-  need 'lua.h of Lua 5.4, which luarocks asks for' liblua5.4-dev \
+  need 'lua.h of Lua 5.4, which luarocks requires' liblua5.4-dev \
     sh -c 'ls /usr/include/lua5.4/lua.h || ls /usr/local/include/lua.h'
   need timeout coreutils command -v timeout
   need script bsdutils command -v script
@@ -43,7 +43,7 @@ rust_is_complete() {
 
 if ! rust_is_complete >/dev/null 2>&1; then
   echo "missing: cargo with rustfmt and clippy, Rust 1.88 or newer (rustup installs them;" >&2
-  echo "  Debian's packages cargo, rustfmt and rust-clippy do where they are new enough)" >&2
+  echo "  Debian's packages cargo, rustfmt and rust-clippy too, if they are new enough)" >&2
   exit 1
 fi
 

@@ -1,10 +1,10 @@
--- What run.lua runs: each entry is a case, in a process of its own for plain Lua and for each host of ours.
+-- The cases of this folder. Each runs in separate processes: plain Lua in a stock interpreter, and lio in each host.
 --
--- `case`: the function of ours, by file and name; `plain`: of switches.lua, what plain Lua does beside it;
--- `times`: how often; `outside`: in the main chunk, not in a task (a coroutine, for plain Lua). `most`: the
--- target of ours over plain Lua's.
+-- `case`: the function for lio, as FILE.NAME; `plain`: the function of switches.lua for plain Lua; `times`: the number
+-- of repetitions; `outside`: runs in the main chunk instead of a task (for plain Lua: a coroutine). `most`: the target
+-- for the ratio of lio to plain Lua.
 
-local MOST <const> = 1.3 -- spec: a resume/yield pair that does not wait
+local MOST <const> = 1.3 -- for a resume/yield pair that does not wait
 
 return {
   { name = "resume", what = "`resume` and `yield`, outside a task", case = "switches.resume", plain = "resume",

@@ -1,40 +1,41 @@
--- Counts the instructions of the cases of cases.lua, which noise of the machine does not touch: the difference
--- between two runs of a case, of which one does it twice as often. Needs valgrind; prints one table.
+-- Counts the instructions of the cases in cases.lua, and prints a table. The counts do not depend on the machine's
+-- noise. Needs valgrind.
 --
 --   lio bench/coroutine/instructions.lua [share=200] [seconds=300] [case ...]
 --
--- Each case is done a `share`-th of its times; `seconds` bounds each process; hosts.lua says which programs run
--- them. Exit code 1: a process failed.
+-- Each case is repeated `times / share` times, but at least 100 times. `seconds` is the time limit of each process.
+-- hosts.lua names the programs. The exit code is 1 if a process failed.
 
 local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "?.lua;" .. here .. "../?.lua;" .. package.path
+local arguments = require "arguments"
 local callgrind = require "callgrind"
-local rounds = require "rounds"
+local format = require "format"
 local hosts = require "hosts"
 
 local options = { share = 200, seconds = 300 }
-local list = rounds.chosen(arg, options, require "cases")
+local list = arguments.read(arg, options, require "cases")
 
--- The instructions for one of a case; nil when a process failed.
+-- Returns the instructions of one repetition of a case, or nil if a process failed.
 local function each(one, host)
   local times = math.max(one.times // options.share, 100)
   local count, problem = callgrind.each(function(n)
-    return hosts.command(host, one, n, callgrind.under)
+    return hosts.command(host, one, n, callgrind.prefix)
   end, times, options.seconds)
   if not count then io.stderr:write(("%s in %s FAILED: %s\n"):format(one.name, host.name, problem)) end
   return count
 end
 
 local failures = 0
-print "| case, instructions | plain Lua | ours, module | ratio | ours, executable | ratio |"
+print "| case, instructions | plain Lua | lio, module | ratio | lio, executable | ratio |"
 print "|---|---|---|---|---|---|"
 for _, one in ipairs(list) do
   local cells, plain = { one.what }, nil
   for _, host in ipairs(hosts) do
     local count = each(one, host)
     if not count then failures = failures + 1 end
-    cells[#cells + 1] = count and rounds.shown(count // 1) or "failed"
-    if host.whose == "plain" then
+    cells[#cells + 1] = count and format.number(count // 1) or "failed"
+    if host.library == "plain" then
       plain = count
     else
       cells[#cells + 1] = count and plain and ("%.2f"):format(count / plain) or ""

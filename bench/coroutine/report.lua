@@ -1,23 +1,23 @@
--- Runs one round of a case in all hosts, and makes the table of many. Shared by run.lua here and by the suite
--- `coroutine` of the bench. A case's rounds are in `results`.
+-- Runs one round of a case in all hosts, and formats the table of all cases. Used by run.lua of this folder and by the
+-- suite `coroutine`. The field `results` of a case has the results of its rounds.
 
+local format = require "format"
 local measure = require "measure"
-local rounds = require "rounds"
-local shown = rounds.shown
+local shown = format.number
 
 local here = debug.getinfo(1, "S").source:match "^@(.*)report%.lua$"
 local hosts = assert(loadfile(here .. "hosts.lua"))()
 
 local M = {}
 
--- The nanoseconds of a case in a host; nil and what went wrong when it failed.
+-- Returns the nanoseconds of a case in a host, or nil and why it failed.
 local function measured(one, host, seconds)
-  local figures, problem = rounds.figures(hosts.command(host, one, one.times), seconds)
+  local figures, problem = measure.figures(hosts.command(host, one, one.times), seconds)
   return figures and figures.each, problem
 end
 
--- One round of a case, in processes that are ended after `seconds`: the nanoseconds by host, and the ratios to
--- plain Lua; nil and what went wrong when one failed.
+-- Runs one round of a case, in processes with a time limit of `seconds`. Returns the nanoseconds by host with the
+-- ratios to plain Lua, or nil and why a process failed.
 function M.turn(one, seconds)
   local row = {}
   for _, host in ipairs(hosts) do
@@ -37,17 +37,17 @@ local function line(one)
     local ratio = measure.median(one.results, "ratio_" .. hosts[i].name)
     cells[#cells + 1] = shown(measure.median(one.results, hosts[i].name))
     cells[#cells + 1] = ("%.2f"):format(ratio)
-    verdicts[#verdicts + 1] = rounds.verdict(one, ratio)
+    verdicts[#verdicts + 1] = format.verdict(one, ratio)
   end
-  cells[#cells + 1] = rounds.target(one)
+  cells[#cells + 1] = format.target(one)
   cells[#cells + 1] = verdicts[1] == verdicts[2] and verdicts[1] or table.concat(verdicts, ", ")
   return "| " .. table.concat(cells, " | ") .. " |"
 end
 
--- The table of the cases of a list.
+-- Returns the table of a list of cases.
 function M.table(list)
   local lines = {
-    "| case, ns of CPU | plain Lua | ours, module | ratio | ours, executable | ratio | target | met |",
+    "| case, ns of CPU | plain Lua | lio, module | ratio | lio, executable | ratio | target | met |",
     "|---|---|---|---|---|---|---|---|",
   }
   for _, one in ipairs(list) do lines[#lines + 1] = line(one) end

@@ -1,18 +1,18 @@
--- Measures what coroutines cost: plain Lua's in a stock interpreter, ours in the same interpreter and in this
--- executable. Each case in fresh processes, which take turns; prints one table of medians.
+-- Measures the cost of coroutines: plain Lua's in a stock interpreter, lio's in the same interpreter and in this
+-- executable. Each case runs in new processes, which take turns. Prints a table of medians.
 --
 --   lio bench/coroutine/run.lua [rounds=7] [seconds=60] [case ...]
 --
--- Cases are those of cases.lua, by name; `seconds` bounds each process; hosts.lua says which programs run them.
--- Exit code 1: a process failed.
+-- A case is a name of cases.lua. `seconds` is the time limit of each process. hosts.lua names the programs. The exit
+-- code is 1 if a process failed.
 
 local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "?.lua;" .. here .. "../?.lua;" .. package.path
+local arguments = require "arguments"
 local report = require "report"
-local rounds = require "rounds"
 
 local options = { rounds = 7, seconds = 60 }
-local list = rounds.chosen(arg, options, require "cases")
+local list = arguments.read(arg, options, require "cases")
 
 local failures = 0
 for _, one in ipairs(list) do one.results = {} end

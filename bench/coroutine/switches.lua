@@ -1,16 +1,16 @@
--- Cases that need no scheduler: each is a function of a coroutine library, Lua's own or ours, and of how often
--- it does its thing; it returns nanoseconds of CPU for one. child.lua runs them.
+-- Cases without waits. Each is a function of a coroutine library, that of Lua or of lio, and of the number of
+-- repetitions. It returns the nanoseconds of CPU per repetition. child.lua calls them.
 
 local M = {}
 
--- Times `f(n)`, which does a thing `n` times.
+-- Calls `f(n)`, which repeats an operation `n` times. Returns the nanoseconds of CPU per repetition.
 function M.timed(n, f)
   local start = os.clock()
   f(n)
   return (os.clock() - start) / n * 1e9
 end
 
--- Runs `f` inside of `depth` new coroutines that resume each other; returns what it returns.
+-- Calls `f` inside `depth` nested new coroutines. Returns the results of `f`.
 function M.nested(co, depth, f)
   if depth == 0 then return f() end
   return co.wrap(M.nested)(co, depth - 1, f)
@@ -34,7 +34,7 @@ function M.wrap(co, n)
   end)
 end
 
--- Three values to the coroutine, three from it.
+-- A resume with three arguments, and a yield with three values.
 function M.values(co, n)
   local resume, yield = co.resume, co.yield
   local other = co.create(function(a, b, c) while true do a, b, c = yield(a, b, c) end end)
@@ -52,7 +52,7 @@ function M.wrap3(co, n)
   return M.nested(co, 3, function() return M.wrap(co, n) end)
 end
 
--- Items of a generator in a `for` loop.
+-- An item of a generator in a `for` loop.
 function M.items(co, n)
   local yield = co.yield
   return M.timed(n, function(times)
@@ -81,7 +81,7 @@ function M.create_yield(co, n)
   end)
 end
 
--- Ten new coroutines that yield once; one after another they go on and end.
+-- Ten new coroutines that yield once. Then each is resumed to its end.
 function M.create_ten(co, n)
   local create, resume = co.create, co.resume
   return M.timed(n, function(times)
@@ -96,7 +96,7 @@ function M.create_ten(co, n)
   end)
 end
 
--- Ten new coroutines that yield once and are closed there.
+-- Ten new coroutines that yield once. Then each is closed.
 function M.close_ten(co, n)
   local create, resume, close = co.create, co.resume, co.close
   return M.timed(n, function(times)
@@ -111,7 +111,7 @@ function M.close_ten(co, n)
   end)
 end
 
--- Ten new coroutines that resume each other, to the end.
+-- Ten new coroutines, each nested in the one before, that end at once.
 function M.chain(co, n)
   local function ended() end
   return M.timed(n, function(times)

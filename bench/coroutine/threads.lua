@@ -1,6 +1,7 @@
--- Cases of light threads: as those of waits.lua, run by child.lua, a hundred tasks at a time where anything waits.
+-- Cases of light threads. Like the cases of waits.lua, they run in a hundred tasks at once if they wait. child.lua
+-- calls them.
 --
--- Each ends all threads that it starts, so that no figure holds what another one left.
+-- Each case ends all threads that it starts, so it does not influence the next one.
 
 local loop = require "lio.loop"
 local thread = require "lio.thread"
@@ -9,12 +10,12 @@ local waits = require "waits"
 
 local M = {}
 
-local SECONDS <const> = 60 -- of a timeout that does not come
-local WIDTH <const> = 10 -- threads in a scope, an `all`, a `race`
+local SECONDS <const> = 60 -- of a timeout that never expires
+local WIDTH <const> = 10 -- threads in a scope, an `all` or a `race`
 
 local function ended() end
 
--- A thread that ends at once, and waiting for it.
+-- A thread that ends at once, and a wait for its end.
 function M.spawn(_, n)
   local spawn, wait = thread.spawn, thread.wait
   return switches.timed(n, function(times)
@@ -22,7 +23,7 @@ function M.spawn(_, n)
   end)
 end
 
--- A thread that waits once and is woken, and waiting for it.
+-- A thread that waits once and is woken, and a wait for its end.
 function M.spawn_wait(_, n)
   local spawn, wait, wakeup = thread.spawn, thread.wait, loop.wakeup
   return waits.together(n, function(times)
@@ -84,7 +85,7 @@ function M.timeout_wait(_, n)
   end)
 end
 
--- The elements of a list: all but the last wait, each on a token of its own; the last is `last(tokens)`.
+-- Returns a list for `all` or `race`: each element except the last waits on its token; the last is `last(tokens)`.
 local function elements(last)
   local tokens = new_tokens()
   local list = {}
@@ -97,7 +98,7 @@ local function wake_others(tokens)
   for i = 1, WIDTH - 1 do loop.wakeup(tokens[i]) end
 end
 
--- All of some that wait, and of one that wakes them.
+-- `thread.all` of threads that wait, and one that wakes the others.
 function M.all(_, n)
   return waits.together(n, function(times)
     local list = elements(wake_others)
@@ -105,7 +106,7 @@ function M.all(_, n)
   end)
 end
 
--- A race of some that wait, won by the last.
+-- `thread.race` of threads that wait, and one that ends first.
 function M.race(_, n)
   return waits.together(n, function(times)
     local list = elements(ended)

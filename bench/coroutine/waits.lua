@@ -1,21 +1,21 @@
--- Cases that wait, of tasks and of the coroutines inside them: as those of switches.lua, run by child.lua in
--- a task of `lio.loop`.
+-- Cases with waits, in tasks and in coroutines inside them. They have the form of those in switches.lua; child.lua
+-- calls them in a task of `lio.loop`.
 --
--- A hundred tasks do the same at a time, so that what a turn of the loop costs by itself (it looks after I/O, 1
--- to 2 µs) is shared by a hundred.
+-- A hundred tasks run each case at once. They share the cost of a turn of the loop, which checks for I/O and takes 1 to
+-- 2 µs.
 
 local loop = require "lio.loop"
 local switches = require "switches"
 
 local M = {}
 
-local CROWD <const> = 100
+local TASKS <const> = 100
 
--- Does a thing `n` times in `count` tasks (a hundred): each runs `f(times, turn)`, where `turn()` is one wait:
--- it wakes the task's partner and waits to be woken by that. Each must call it equally often. Returns
--- nanoseconds for one time, and raises the first error.
+-- Repeats an operation `n` times in `count` tasks (default: a hundred). Each task calls `f(times, turn)`, where
+-- `turn()` wakes the task's partner, and waits until the partner wakes the task. All tasks must call `turn` equally
+-- often. Returns the nanoseconds of CPU per repetition. Raises the first error of a task.
 function M.together(n, f, count)
-  count = count or CROWD
+  count = count or TASKS
   local wait, wakeup = loop.wait, loop.wakeup
   local tokens, left, problem = {}, count, nil
   for i = 0, count - 1 do tokens[i] = {} end
@@ -25,7 +25,7 @@ function M.together(n, f, count)
       wakeup(partner)
       return wait(mine)
     end)
-    wakeup(partner) -- which is in its last turn, or ended
+    wakeup(partner) -- the partner is in its last turn, or has ended
     if not ok then problem = problem or message end
     left = left - 1
     if left == 0 then wakeup(tokens) end
@@ -42,12 +42,12 @@ local function turns(times, turn)
   for _ = 1, times do turn() end
 end
 
--- Two tasks alone: each wait takes a turn of the loop.
+-- Only two tasks: each wait takes a turn of the loop.
 function M.alone(_, n)
   return M.together(n, turns, 2)
 end
 
--- A wait and a wakeup, `depth` coroutines deep.
+-- A wait and a wakeup, inside `depth` nested coroutines.
 local function waits(depth)
   return function(co, n)
     return M.together(n, function(times, turn)
@@ -76,14 +76,14 @@ function M.items(co, n)
   return M.together(n, function(times, turn) take(co, times, turn) end)
 end
 
--- The same, and who takes the items is 9 coroutines deep.
+-- The same, with a consumer inside 9 nested coroutines.
 function M.deep_items(co, n)
   return M.together(n, function(times, turn)
     switches.nested(co, 9, function() take(co, times, turn) end)
   end)
 end
 
--- Ten new coroutines that resume each other; the innermost waits once.
+-- Ten new nested coroutines; the innermost one waits once.
 function M.chain(co, n)
   return M.together(n, function(times, turn)
     for _ = 1, times do switches.nested(co, 10, turn) end

@@ -1,8 +1,8 @@
-//! `echo_client PORT CONNECTIONS SIZE SECONDS`: the closed-loop load of the echo servers. Each connection to
-//! 127.0.0.1:PORT sends SIZE bytes, waits for all of them, checks them, and sends again; after SECONDS no new round
-//! trip begins. Prints figures, a name and a number on a line: `requests`, `elapsed` (seconds), and of a round trip
-//! `p50`, `p90`, `p99`, `p999` and `max` (microseconds). Anything but the bytes that were sent is an error, as are
-//! an end of the connection and a server that says nothing for five seconds.
+//! `echo_client PORT CONNECTIONS SIZE SECONDS`: the closed-loop load for echo servers. Each connection to
+//! 127.0.0.1:PORT sends SIZE bytes, waits for all of them, compares them, and sends again. After SECONDS no new round
+//! trip begins. Prints results as `name<TAB>value` lines: `requests`, `elapsed` (seconds), and for round trips `p50`,
+//! `p90`, `p99`, `p999` and `max` (microseconds). It is an error if other bytes arrive, if a connection ends, or if the
+//! server sends nothing for five seconds.
 
 #[path = "../epoll.rs"]
 mod epoll;
@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use load::Load;
 
-/// What is told of the latencies: the value at this share of them.
+/// The percentiles of the latencies to print.
 const PERCENTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
-/// Longer rounds than this are a mistake of who asks.
+/// Longer runs than this are probably a mistake.
 const SECONDS_MOST: f64 = 3600.0;
 
 fn main() {

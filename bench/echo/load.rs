@@ -1,5 +1,6 @@
-//! The closed loop of the echo client: connections on one epoll instance, each with one round trip on its way. Used by
-//! `client.rs`, and by the floor's tests. Invariant: a connection asks for writability only while a send is unfinished.
+//! The closed loop of the echo client: connections on one epoll instance, each with one round trip at a time. Used by
+//! `client.rs`, and by the tests of `baseline.rs`. Invariant: a connection is registered for writability only while a
+//! send is not complete.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,28 +9,28 @@ use std::time::{Duration, Instant};
 
 use crate::epoll::{Epoll, NO_EVENT};
 
-/// A server that says nothing for so long is broken.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// If the server sends nothing for this time, the load fails.
+const TIMEOUT: Duration = Duration::from_secs(5);
 const READ_SIZE: usize = 256 * 1024;
 
-/// What is asked of a server.
+/// A load on a server.
 pub(crate) struct Load {
     pub(crate) address: SocketAddr,
     pub(crate) connections: usize,
-    /// Bytes each way.
+    /// Bytes of a message.
     pub(crate) size: usize,
-    /// How long new round trips are begun.
+    /// The time during which new round trips begin.
     pub(crate) time: Duration,
 }
 
-/// What was seen.
+/// The results of a load.
 pub(crate) struct Seen {
     /// Nanoseconds of each round trip.
     pub(crate) latencies: Vec<u32>,
     pub(crate) elapsed: Duration,
 }
 
-/// The value below or at which the share `share` of a sorted list lies; 0 for an empty one.
+/// Returns the percentile `share` (0 to 1) of a sorted list, or 0 if it is empty.
 pub(crate) fn percentile(sorted: &[u32], share: f64) -> u32 {
     let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(0)
@@ -41,12 +42,12 @@ struct Trip {
     begun: Instant,
     sent: usize,
     received: usize,
-    /// Registered for writability as well.
+    /// Also registered for writability.
     blocked: bool,
 }
 
 impl Load {
-    /// Runs the load to its end; the first problem ends it.
+    /// Runs the load. The first error ends it.
     pub(crate) fn run(&self) -> io::Result<Seen> {
         let epoll = Epoll::new()?;
         let message: Vec<u8> = (0..self.size).map(|i| (i % 251) as u8).collect();
@@ -56,18 +57,18 @@ impl Load {
         let mut events = [NO_EVENT; 256];
 
         let start = Instant::now();
-        let mut heard = start;
+        let mut last_event = start;
         for (index, trip) in trips.iter_mut().enumerate() {
             trip.begin(start);
             trip.send(&message, &epoll, index)?;
         }
         let mut open = trips.len();
         while open > 0 {
-            let count = epoll.wait(&mut events, PATIENCE.as_millis() as i32)?;
+            let count = epoll.wait(&mut events, TIMEOUT.as_millis() as i32)?;
             let now = Instant::now();
             if count > 0 {
-                heard = now;
-            } else if now - heard >= PATIENCE {
+                last_event = now;
+            } else if now - last_event >= TIMEOUT {
                 return Err(silent(open));
             }
             for event in &events[..count] {
@@ -96,7 +97,7 @@ impl Load {
     fn connect(&self, epoll: &Epoll) -> io::Result<Vec<Trip>> {
         let mut trips = Vec::with_capacity(self.connections);
         for index in 0..self.connections {
-            let stream = TcpStream::connect_timeout(&self.address, PATIENCE)
+            let stream = TcpStream::connect_timeout(&self.address, TIMEOUT)
                 .map_err(|error| io::Error::new(error.kind(), format!("connection {}: {error}", index + 1)))?;
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;
@@ -115,12 +116,12 @@ impl Trip {
         self.received = 0;
     }
 
-    /// Sends what the system takes of the message; asks for writability when that is not all.
+    /// Sends as much of the message as the socket accepts. If bytes remain, registers for writability.
     fn send(&mut self, message: &[u8], epoll: &Epoll, index: usize) -> io::Result<()> {
         while self.sent < message.len() {
             match self.stream.write(&message[self.sent..]) {
                 Ok(count) => self.sent += count,
-                Err(error) if is_over_for_now(&error) => break,
+                Err(error) if would_block(&error) => break,
                 Err(error) => return Err(error),
             }
         }
@@ -137,33 +138,33 @@ impl Trip {
         epoll.control(libc::EPOLL_CTL_MOD, fd, interest, index as u64)
     }
 
-    /// Receives what is there, and compares it. True when the message is back whole.
+    /// Receives available bytes, and compares them with the message. Returns whether the message is complete.
     fn receive(&mut self, input: &mut [u8], message: &[u8]) -> io::Result<bool> {
         let count = match self.stream.read(input) {
             Ok(0) => return Err(ended(self.received)),
             Ok(count) => count,
-            Err(error) if is_over_for_now(&error) => return Ok(false),
+            Err(error) if would_block(&error) => return Ok(false),
             Err(error) => return Err(error),
         };
         let end = self.received + count;
         if end > self.sent || input[..count] != message[self.received..end] {
-            return Err(io::Error::other("what came back is not what was sent"));
+            return Err(io::Error::other("the received bytes differ from the sent ones"));
         }
         self.received = end;
         Ok(end == message.len())
     }
 }
 
-fn is_over_for_now(error: &io::Error) -> bool {
+fn would_block(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 fn silent(open: usize) -> io::Error {
-    let text = format!("{open} connections had no answer for {PATIENCE:?}");
+    let text = format!("{open} connections received nothing for {TIMEOUT:?}");
     io::Error::new(io::ErrorKind::TimedOut, text)
 }
 
 fn ended(received: usize) -> io::Error {
-    let text = format!("the server ended a connection after {received} bytes of an answer");
+    let text = format!("the server closed a connection after {received} bytes of an echo");
     io::Error::new(io::ErrorKind::UnexpectedEof, text)
 }

@@ -1,8 +1,8 @@
--- An echo server on the selector alone, as a program without coroutines is written: one loop over what is ready.
+-- An echo server on the selector alone, without coroutines: one loop over the ready sockets.
 --
 --   lio bench/echo/selector.lua PORT    (0: a port chosen by the system)
 --
--- A socket that owes bytes is not read until they are sent.
+-- A socket with unsent bytes is not read until they are sent.
 
 local lio = require "lio"
 local socket = require "lio.socket"
@@ -19,10 +19,10 @@ assert(selector:event_add(listener, READ))
 print("listening on " .. tostring(listener:info "socket"))
 io.stdout:flush()
 
-local owed = {} -- socket → bytes that it could not take yet
+local unsent = {} -- bytes that could not be sent yet, by socket
 
 local function drop(s)
-  owed[s] = nil
+  unsent[s] = nil
   s:close()
 end
 
@@ -35,15 +35,15 @@ local function accept()
   end
 end
 
-local function send_owed(s)
-  local data = owed[s]
+local function send_rest(s)
+  local data = unsent[s]
   local sent = s:send(data)
   if sent == nil then return drop(s) end
   if sent == #data then
-    owed[s] = nil
+    unsent[s] = nil
     selector:event_mod(s, READ)
   elseif sent then
-    owed[s] = data:sub(sent + 1)
+    unsent[s] = data:sub(sent + 1)
   end
 end
 
@@ -53,7 +53,7 @@ local function echo(s)
     local sent = s:send(data)
     if sent == #data then return end
     if sent == nil then return drop(s) end
-    owed[s] = sent and data:sub(sent + 1) or data
+    unsent[s] = sent and data:sub(sent + 1) or data
     selector:event_mod(s, WRITE)
   elseif data == nil then
     drop(s)
@@ -65,7 +65,7 @@ while true do
     if s == listener then
       accept()
     elseif events & WRITE ~= 0 then
-      send_owed(s)
+      send_rest(s)
     else
       echo(s)
     end

@@ -1,5 +1,5 @@
--- The other side of run.lua: lio client.lua KIND PORT PID ROUNDS. In each round, 64 connections send while the process
--- PID is stopped, and then wait for all that is to come back.
+-- The client of run.lua: lio client.lua KIND PORT PID ROUNDS. In each round, 64 connections send while the server, the
+-- process PID, is stopped. Then it continues, and they wait for all responses.
 
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -10,17 +10,17 @@ local COUNT <const> = 64
 local function get(path, more) return ("GET %s HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n%s\r\n"):format(path, more or "") end
 
 local body <const> = ("x"):rep(1024)
--- What is sent, how often at once, and whether each round has connections of its own.
+-- By kind: the request, how often it is sent together, and whether each round opens new connections.
 local KINDS <const> = {
   hello = { get "/" },
   pipelined = { get "/", times = 16 },
-  connections = { get("/", "Connection: close\r\n"), anew = true },
+  connections = { get("/", "Connection: close\r\n"), reconnect = true },
   post = { "POST /echo HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Length: 1024\r\n\r\n" .. body },
   json = { get "/users/7/posts/42" },
   echo = { ("x"):rep(64) },
 }
-local what <const> = assert(KINDS[kind], "no such kind")
-local data <const> = what[1]:rep(what.times or 1)
+local load <const> = assert(KINDS[kind], "no such kind")
+local data <const> = load[1]:rep(load.times or 1)
 
 local function signal(name) assert(os.execute(("kill -%s %s"):format(name, pid))) end
 
@@ -28,25 +28,25 @@ local function connect() return assert(net.connect("127.0.0.1", port)) end
 
 loop.run(function()
   local list, length = {}, nil
-  if not what.anew then
+  if not load.reconnect then
     for i = 1, COUNT do list[i] = connect() end
-    -- How long an answer is, and all connections known to the server before the count.
+    -- Learns the length of a response. The server has accepted all connections before the count.
     for _, c in ipairs(list) do
-      assert(c:send(what[1]))
-      local answer = assert(c:recv())
+      assert(c:send(load[1]))
+      local response = assert(c:recv())
       loop.sleep(0)
-      length = length or #answer * (what.times or 1)
-      assert(kind == "echo" or answer:find "^HTTP/1.1 200", answer)
+      length = length or #response * (load.times or 1)
+      assert(kind == "echo" or response:find "^HTTP/1.1 200", response)
     end
   end
   for _ = 1, rounds do
     signal "STOP"
-    if what.anew then for i = 1, COUNT do list[i] = connect() end end
+    if load.reconnect then for i = 1, COUNT do list[i] = connect() end end
     for _, c in ipairs(list) do assert(c:send(data)) end
     signal "CONT"
     for _, c in ipairs(list) do
       assert(c:recv(length or "all"))
-      if what.anew then c:close() end
+      if load.reconnect then c:close() end
     end
   end
 end)

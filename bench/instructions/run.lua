@@ -1,16 +1,20 @@
--- Counts the instructions of one request or message of each kind, in user space of the server's process: the table
--- that a change may not make worse. Needs valgrind.
+-- Counts the server's instructions in user space for each kind of request or message. A change should not increase any
+-- of them. Needs valgrind.
 --
 --   lio bench/instructions/run.lua [rounds=60] [seconds=300] [only=WORD] [EXECUTABLE ...]
 --
--- One column for each executable (default: the one that runs this). A server is counted over `rounds` and over twice
--- as many; the difference, by the requests between, is the row. All 64 connections send while the server is stopped,
--- so that their requests come in one round. `seconds` bounds each process; `only` chooses the rows whose name has it.
--- Exit code 1: a process failed.
+-- Prints a table with a column for each executable (default: the one that runs this script). A server is counted twice,
+-- over `rounds` rounds and over twice as many; a value is the difference divided by the number of requests between. All
+-- 64 connections send while the server is stopped, so their requests arrive in one round of its loop. `seconds` is the
+-- time limit of each process; `only` selects the rows whose names contain the word. The exit code is 1 if a process
+-- failed.
 
 local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "../?.lua;" .. package.path
-local rounds = require "rounds"
+local callgrind = require "callgrind"
+local format = require "format"
+local measure = require "measure"
+local quote = measure.quote
 
 local options = { rounds = 60, seconds = 300, only = "" }
 local programs = {}
@@ -26,27 +30,24 @@ for _, word in ipairs(arg) do
 end
 if #programs == 0 then programs[1] = arg[-1] end
 
-local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
-
-local UNDER <const> = "valgrind --tool=callgrind --callgrind-out-file=/dev/null "
-
--- What `command` counts, with what was printed when it failed. It is ended after a while.
-local function counted(command)
-  local pipe = assert(io.popen(("timeout -k 1 %d sh -c %s 2>&1"):format(options.seconds, quote("echo $$; exec " .. UNDER
-    .. command))))
+-- Starts `command` under valgrind with the time limit. Returns a pipe with its output, and its process id.
+local function start_counting(command)
+  local pipe = assert(io.popen(("timeout -k 1 %d sh -c %s 2>&1"):format(options.seconds,
+    quote(("echo $$; exec %s %s"):format(callgrind.prefix, command)))))
   return pipe, tonumber(pipe:read "l")
 end
 
--- The rest of what a counted process prints; its instructions, or nil.
-local function rest(pipe, before)
-  local text = before .. pipe:read "a"
+-- Waits for the end of a counted process. Returns its instructions or nil, and its output, of which `text` has been
+-- read.
+local function finish_counting(pipe, text)
+  text = text .. pipe:read "a"
   pipe:close()
   return tonumber(text:match "Collected : (%d+)"), text
 end
 
--- Instructions of a server that answers `times` rounds of a kind of request.
-local function served(lio, row, times)
-  local pipe, pid = counted(row.command(quote(lio)))
+-- Counts a server during `times` rounds of requests. Returns its instructions or nil, and its output.
+local function count_server(lio, row, times)
+  local pipe, pid = start_counting(row.command(quote(lio)))
   local text, port = ""
   repeat
     local line = pipe:read "L"
@@ -57,27 +58,29 @@ local function served(lio, row, times)
   local client = os.execute(("timeout -k 1 %d %s %s %s %s %d %d"):format(options.seconds, quote(arg[-1]),
     quote(here .. "client.lua"), row.kind, port, pid, times))
   os.execute("kill -TERM " .. pid)
-  local count, all = rest(pipe, text)
+  local count, all = finish_counting(pipe, text)
   return client and count, all
 end
 
-local function ran(lio, row, times)
-  local pipe = counted(row.command(quote(lio), times))
-  return rest(pipe, "")
+-- Counts a program that repeats the operation itself. Returns its instructions or nil, and its output.
+local function count_program(lio, row, times)
+  local pipe = start_counting(row.command(quote(lio), times))
+  return finish_counting(pipe, "")
 end
 
 local function http(lio) return ("%s %s../servers/http.lua 0 /tmp"):format(lio, here) end
 
--- `times`: how many requests a round has.
+-- `times`: the number of requests in a round.
 local ROWS <const> = {
-  { name = "hello", kind = "hello", times = 64, command = http, count = served },
-  { name = "hello, 16 pipelined", kind = "pipelined", times = 1024, command = http, count = served },
-  { name = "a connection for each request", kind = "connections", times = 64, command = http, count = served },
-  { name = "POST of 1 KiB, sent back with a Content-Type", kind = "post", times = 64, command = http, count = served },
-  { name = "JSON route with two parameters", kind = "json", times = 64, command = http, count = served },
-  { name = "lio.net, an echo of 64 B", kind = "echo", times = 64, count = served,
+  { name = "hello", kind = "hello", times = 64, command = http, count = count_server },
+  { name = "hello, 16 pipelined", kind = "pipelined", times = 1024, command = http, count = count_server },
+  { name = "a connection for each request", kind = "connections", times = 64, command = http, count = count_server },
+  { name = "POST of 1 KiB, echoed with a Content-Type", kind = "post", times = 64, command = http,
+    count = count_server },
+  { name = "JSON route with two parameters", kind = "json", times = 64, command = http, count = count_server },
+  { name = "lio.net, an echo of 64 B", kind = "echo", times = 64, count = count_server,
     command = function(lio) return ("%s %s../../examples/echo.lua 0"):format(lio, here) end },
-  { name = "a call between two services, there and back", times = 100, count = ran,
+  { name = "a call between two services, there and back", times = 100, count = count_program,
     command = function(lio, times)
       return ("%s %s../ltask/child.lua pingpong plain=1 worker=1 calls=%d"):format(lio, here, times * 100)
     end },
@@ -89,7 +92,7 @@ local function cell(lio, row)
   local once, problem = row.count(lio, row, options.rounds)
   local twice
   if once then twice, problem = row.count(lio, row, 2 * options.rounds) end
-  if twice then return rounds.shown((twice - once) // (options.rounds * row.times)) end
+  if twice then return format.number((twice - once) // (options.rounds * row.times)) end
   failures = failures + 1
   io.stderr:write(("%s of %s FAILED: %s\n"):format(row.name, lio, problem))
   return "failed"

@@ -1,19 +1,19 @@
--- What run.lua runs: each entry is a case in a process of its own, with rows of the table that it fills.
+-- The cases of this folder. Each runs in a separate process, and fills one or more rows of the table.
 --
--- `rows`: { what, figure, unit, least = or most = target }. A `rate` is also given as CPU time, and as the
--- number of plain coroutine switches that take as long in the same process. Targets are those of the
--- scheduler's contract, on a machine with 2 cores that has nothing else to do.
+-- `case`: the file of the folder case; `values`: the arguments of child.lua; `rows`: { what, figure, unit, least = or
+-- most = target }. A `rate` is also shown as CPU time, and as the number of plain coroutine switches that take the same
+-- time in the same process. The targets are for an idle machine with 2 cores.
 
--- A ping-pong with the given values, and the targets of its figures.
+-- A ping-pong case with these values; `more` are further rows.
 local function pingpong(name, values, what, more)
   local rows = { { what, "rate", "/s", least = 600000 } }
   for _, row in ipairs(more or {}) do rows[#rows + 1] = row end
   return { name = name, case = "pingpong", values = values, rows = rows }
 end
 
--- Calls by skynet's words to a service, and how that answers.
-local function words(name, to, command, what)
-  return { name = name, case = "skynet_call", values = { "worker=1", "to=" .. to, "command=" .. command }, rows = {
+-- Calls with skynet's API to a service; `command` selects the way in which it responds.
+local function skynet_call(name, service, command, what)
+  return { name = name, case = "skynet_call", values = { "worker=1", "to=" .. service, "command=" .. command }, rows = {
     { what, "rate", "/s" },
   } }
 end
@@ -90,7 +90,7 @@ return {
   pingpong("idle20k", { "worker=2", "idle=20000" }, "ping-pong beside 20,000 idle services"),
   pingpong("blocked", { "worker=1", "blocked=10" }, "ping-pong beside 10 that block on descriptors, 1 worker"),
   { name = "slow", case = "fanin", values = {
-    "worker=2", "full=wait", "queue=64", "senders=4", "messages=50000", "nap_every=2000", "nap_ms=5",
+    "worker=2", "full=wait", "queue=64", "senders=4", "messages=50000", "pause_every=2000", "pause_ms=5",
   }, rows = {
     { "4 fast senders, slow sink, queue of 64", "rate", "/s" },
     { "  messages lost", "lost", "", most = 0 },
@@ -100,21 +100,21 @@ return {
   } },
   { name = "burst", case = "burst", values = { "worker=2" }, rows = {
     { "1,000 messages to a service in its event wait: writes", "writes", "" },
-    { "  writes per wake of it", "per_wake", "", most = 1.02 },
+    { "  writes per wakeup", "per_wake", "", most = 1.02 },
     { "  messages lost", "lost", "", most = 0 },
   } },
   { name = "linger", case = "burst", values = { "worker=2", "linger=20" }, rows = {
     { "the same, busy elsewhere for 20 ms: writes", "writes", "", most = 1.1 },
     { "  messages lost", "lost", "", most = 0 },
   } },
-  words("skynet_ret", "words", "ret", "`skynet.call`, answered by `ret(pack(…))`"),
-  words("skynet_retpack", "words", "retpack", "`skynet.call`, answered by `retpack`"),
-  words("skynet_native", "lua", "x", "`skynet.call` to a service of the scheduler's own"),
-  { name = "skynet_new", case = "spawn", values = { "worker=2", "words=1" }, rows = {
+  skynet_call("skynet_ret", "skynet_echo", "ret", "`skynet.call`, answered by `ret(pack(…))`"),
+  skynet_call("skynet_retpack", "skynet_echo", "retpack", "`skynet.call`, answered by `retpack`"),
+  skynet_call("skynet_native", "ltask_echo", "x", "`skynet.call` to an ltask service"),
+  { name = "skynet_new", case = "spawn", values = { "worker=2", "skynet=1" }, rows = {
     { "`newservice` + `exit`, one after another", "rate", "/s" },
   } },
-  { name = "skynet_memory", case = "memory", values = { "worker=2", "words=1" }, rows = {
-    { "idle service of skynet's, resident", "resident", "KiB" },
+  { name = "skynet_memory", case = "memory", values = { "worker=2", "skynet=1" }, rows = {
+    { "idle skynet service, resident", "resident", "KiB" },
     { "  its VM by `stat`", "vm", "KiB" },
   } },
 }

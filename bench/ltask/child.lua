@@ -1,10 +1,10 @@
--- One case of bench/ltask in a process of its own: prints the yardstick, then boots a system whose main
--- service is the case. The case prints its figures, see figures.lua.
+-- Runs one case of bench/ltask: measures plain Lua, then boots a system whose main service is the case, which prints
+-- its results (figures.lua).
 --
 --   lio bench/ltask/child.lua CASE [name=value ...]
 --
--- `worker`, `queue` and `full` go to the scheduler, every other value to the case. Under a profiler, `plain=1`
--- leaves the yardstick out.
+-- `worker`, `queue` and `full` are passed to the scheduler, all other values to the case. `plain=1` skips the
+-- measurement of plain Lua; use it with a profiler.
 
 local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "?.lua;" .. here .. "../?.lua;" .. package.path
@@ -19,7 +19,7 @@ for i = 2, #arg do
   t[name] = math.tointeger(value) or value
 end
 
-if not options.plain then require "yardstick" () end
+if not options.plain then require "plain_lua" () end
 io.stdout:flush()
 
 local code = require "ltask.start" {

@@ -1,12 +1,12 @@
--- The frame of a case: runs its body as a task of the main service, prints the figures that it returns, and
--- ends the system. Also what a process can read about itself. A failed case prints no figure.
+-- Runs the body of a case as a task of the main service, prints the results that it returns, and ends the system. A
+-- failed case prints no results. Also measures this process.
 
 local ltask = require "ltask"
 local measure = require "measure"
 
 local M = {}
 
--- Runs `body`, which returns a table of figures by name.
+-- Runs `body`, which returns a table of results by name.
 function M.case(body)
   ltask.fork(function()
     local ok, result = xpcall(body, function(problem) return debug.traceback(tostring(problem)) end)
@@ -21,27 +21,28 @@ function M.case(body)
   end)
 end
 
--- Times `f`, which does a thing `n` times and returns when all are done: how many a second (`rate`), and
--- microseconds of CPU for each, of all threads (`each`), which tells more while others use the machine.
+-- Calls `f`, which repeats an operation `n` times and returns when all have ended. Returns the number of operations per
+-- second (`rate`), and the microseconds of CPU of all threads per operation (`each`), which other load on the machine
+-- influences less.
 function M.timed(n, f)
   local start, cpu = ltask.counter(), os.clock()
   f()
   return { rate = n / (ltask.counter() - start), each = (os.clock() - cpu) / n * 1e6 }
 end
 
--- Addresses of `n` new services.
+-- Spawns `n` services. Returns their addresses.
 function M.spawn(n, name, ...)
   local list = {}
   for i = 1, n do list[i] = ltask.spawn(name, ...) end
   return list
 end
 
--- Resident KiB of this process.
+-- Returns the resident KiB of this process.
 function M.resident()
   return measure.resident "self"
 end
 
--- CPU seconds, user and system, of this process, in steps of 10 ms.
+-- Returns the CPU seconds of this process, user and system together, in steps of 10 ms.
 function M.cpu()
   local user, system = measure.cpu "self"
   return user + system
@@ -55,8 +56,8 @@ local function field(path, pattern)
   return tonumber(value) or 0
 end
 
--- A function that counts how often the threads of this process, as they are now, went to sleep by themselves
--- since: once for each wake of a thread. Only making it costs switches.
+-- Returns a function that returns the number of voluntary context switches since then, of the threads that exist now.
+-- There is one for each wakeup of a thread. `M.switches` itself causes some, the returned function does not.
 function M.switches()
   local pid = io.open("/proc/self/stat"):read "n"
   local paths = {}
@@ -72,12 +73,12 @@ function M.switches()
   return function() return sum() - before end
 end
 
--- How many `write` calls this process has made: each signal of an event descriptor is one.
+-- Returns the number of `write` calls of this process. Each signal to an event descriptor is one.
 function M.writes()
   return field("/proc/self/io", "syscw: (%d+)")
 end
 
--- The value below which the share `p` of a sorted list lies.
+-- Returns the percentile `p` (0 to 1) of a sorted list.
 function M.percentile(sorted, p)
   return sorted[math.max(1, math.ceil(#sorted * p))]
 end

@@ -1,19 +1,20 @@
--- Measures the scheduler case by case, each in a fresh process of this executable, and prints one table of
--- medians beside the targets. Cases take turns, so that a machine's drift meets all of them.
+-- Measures the scheduler, each case in a new process of this executable, and prints a table with medians and targets.
+-- The cases take turns, so a drift of the machine affects all of them.
 --
 --   lio bench/ltask/run.lua [rounds=3] [seconds=60] [case ...]
 --
--- Cases are those of cases.lua, by name; `seconds` bounds each process. Exit code 1: a process failed.
+-- A case is a name of cases.lua. `seconds` is the time limit of each process. The exit code is 1 if a process failed.
 
 local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "?.lua;" .. here .. "../?.lua;" .. package.path
+local arguments = require "arguments"
 local cases = require "cases"
+local format = require "format"
 local report = require "report"
-local rounds = require "rounds"
-local shown = rounds.shown
+local shown = format.number
 
 local options = { rounds = 3, seconds = 60 }
-local list = rounds.chosen(arg, options, cases)
+local list = arguments.read(arg, options, cases)
 
 local failures = 0
 for _, one in ipairs(list) do one.results = {} end

@@ -1,5 +1,5 @@
--- The cases of the micro suite: `name` as FILE.CASE below case/, `what` is done once. A row whose name begins with
--- spaces in `what` belongs to the one above.
+-- The cases of the suite `micro`. `name` is FILE.FUNCTION in the folder case; `what` describes one repetition. If
+-- `what` begins with spaces, it describes a variant of the case above.
 
 return {
   { name = "selector.wait_idle", what = "`wait(0)`, nothing ready" },
@@ -12,7 +12,7 @@ return {
   { name = "selector.timer_set", what = "timer `set` to a later time" },
   { name = "selector.timer_fire", what = "timer `add(0)` and `expire`" },
   { name = "selector.send_recv", what = "socket `send` and `recv`, 64 bytes" },
-  { name = "selector.recv_blocked", what = "socket `recv`, nothing there" },
+  { name = "selector.recv_blocked", what = "socket `recv`, no data" },
   { name = "tasks.sleep0", what = "`loop.sleep(0)`, a turn of the loop" },
   { name = "tasks.timeout_cancel", what = "`loop.timeout` and `cancel`" },
   { name = "tasks.fork", what = "`fork` of a task that ends at once" },
@@ -22,15 +22,15 @@ return {
   { name = "net.exact", what = "`recv(64)`, buffered" },
   { name = "net.send_recv", what = "connection `send`, and `recv` after a turn of the loop, 64 bytes" },
   { name = "net.echo", what = "round trip between two tasks, 64 bytes" },
-  { name = "http.codec", what = "HTTP head parsed, route found, answer written" },
+  { name = "http.codec", what = "HTTP head parsed, route found, response written" },
   { name = "http.codec_long", what = "  head of a browser, 15 fields" },
-  { name = "http.codec_fields", what = "  three fields in the answer" },
+  { name = "http.codec_fields", what = "  three fields in the response" },
   { name = "http.codec_routes", what = "  two parameters, one of 201 routes" },
   { name = "http.hello", what = "request through an app, pipelined" },
   { name = "http.hello_long", what = "  head of a browser, 15 fields" },
-  { name = "http.fields", what = "  three fields in the answer" },
+  { name = "http.fields", what = "  three fields in the response" },
   { name = "http.parameters", what = "  two parameters read, one of 201 routes" },
-  { name = "http.json", what = "  a table answered as JSON" },
+  { name = "http.json", what = "  a table returned as JSON" },
   { name = "codec.json_encode", what = "JSON `encode`, a small object" },
   { name = "codec.json_decode", what = "JSON `decode`, the same" },
   { name = "codec.pack", what = "`ltask.pack` and `unpack_remove`, a table with a table" },

@@ -1,11 +1,11 @@
--- One case of bench/micro in a process of its own: prints its figure, nanoseconds of CPU for each time.
+-- Runs one case of bench/micro, and prints the nanoseconds of CPU per repetition.
 --
---   lio|lua5.4 bench/micro/child.lua FILE.CASE [seconds=0.3]
---   valgrind --tool=callgrind lio bench/micro/child.lua FILE.CASE times=10000
+--   lio|lua5.4 bench/micro/child.lua FILE.FUNCTION [seconds=0.3]
+--   valgrind --tool=callgrind lio bench/micro/child.lua FILE.FUNCTION times=10000
 --
--- The case is done so often that a batch takes a ninth of the seconds; of nine batches the median counts. `times`:
--- the case is done that often and nothing is printed, for programs that count instructions. Every host runs with
--- the collector that a new Lua state has: the stock interpreter would set another one for its scripts.
+-- The result is the median of nine batches, each of which takes a ninth of the seconds. With `times` the case is
+-- repeated that number of times and nothing is printed, for programs that count instructions. All hosts use the
+-- collector mode of a new Lua state, because the stock interpreter would select another one for its scripts.
 
 collectgarbage "incremental"
 
@@ -25,7 +25,7 @@ local function cpu_of(run, n)
   return os.clock() - start
 end
 
--- How often `run` is to be done so that it takes `seconds`; it has been warmed up then.
+-- Returns the number of repetitions that take `seconds`. The calls of `run` also warm it up.
 local function calibrate(run, seconds)
   local n = 100
   while true do

@@ -1,8 +1,8 @@
--- Who runs the cases of bench/micro: the executable, and a stock interpreter with build/lio.so. For the suite and for
--- instructions.lua. LUA54 names the stock interpreter ("lua5.4").
+-- The hosts of the cases of bench/micro: the executable, and a stock interpreter with build/lio.so. Used by the suite
+-- and by instructions.lua. LUA54 names the stock interpreter (default "lua5.4").
 
-local rounds = require "rounds"
-local quote = rounds.quote
+local measure = require "measure"
+local quote = measure.quote
 
 local M = {}
 
@@ -11,9 +11,9 @@ local function is_there(path)
   return file ~= nil
 end
 
--- The hosts, for `lio`, the path of an executable, and `bench`, the folder above this one with a slash at its end. A
--- list of `name`, `missing` (why the host is not to be had, else nil) and `command(case, option, under)`: the command
--- line of child.lua, in which `under` are words before the program.
+-- Returns the list of hosts. `lio` is the path of the executable, `bench` that of the folder `bench` with a slash at
+-- its end. A host has `name`, `missing` (nil, or why it is not available) and `command(case, option, prefix)`, which
+-- returns the command line of child.lua; `prefix` (optional) is put before the program.
 function M.list(lio, bench)
   local child = quote(bench .. "micro/child.lua")
   local stock = quote(os.getenv "LUA54" or "lua5.4")
@@ -21,8 +21,8 @@ function M.list(lio, bench)
     return {
       name = name,
       missing = missing,
-      command = function(case, option, under)
-        return ("env %s %s %s %s %s %s"):format(setting, under or "", program, child, case, option)
+      command = function(case, option, prefix)
+        return ("env %s %s %s %s %s %s"):format(setting, prefix or "", program, child, case, option)
       end,
     }
   end

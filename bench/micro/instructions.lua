@@ -1,30 +1,30 @@
--- Counts the instructions of the cases of cases.lua. Needs valgrind; prints one table.
+-- Counts the instructions of the cases in cases.lua, and prints a table. Needs valgrind.
 --
 --   lio bench/micro/instructions.lua [times=1000] [seconds=120] [case ...]
 --
--- Instructions of the program itself: what the system does for it is not counted. `times` should be a multiple of
--- 500, as some cases do theirs in blocks. `seconds` bounds each process.
--- Exit code 1: a process failed.
+-- The kernel's instructions are not counted. `times` should be a multiple of 500, because some cases run in blocks.
+-- `seconds` is the time limit of each process. The exit code is 1 if a process failed.
 
 local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "?.lua;" .. here .. "../?.lua;" .. package.path
+local arguments = require "arguments"
 local callgrind = require "callgrind"
+local format = require "format"
 local hosts = require "hosts"
-local rounds = require "rounds"
 
 local options = { times = 1000, seconds = 120 }
 
-local list = rounds.chosen(arg, options, require "cases")
+local list = arguments.read(arg, options, require "cases")
 
 local failures = 0
 
--- A cell of the table: the instructions for one of a case in a host.
+-- Returns a cell of the table: the instructions of one repetition of a case in a host.
 local function cell(host, one)
   if host.missing then return "" end
   local count, problem = callgrind.each(function(n)
-    return host.command(one.name, "times=" .. n, callgrind.under)
+    return host.command(one.name, "times=" .. n, callgrind.prefix)
   end, options.times, options.seconds)
-  if count then return rounds.shown(count // 1) end
+  if count then return format.number(count // 1) end
   failures = failures + 1
   io.stderr:write(("%s in %s FAILED: %s\n"):format(one.name, host.name, problem))
   return "failed"

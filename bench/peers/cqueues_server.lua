@@ -1,4 +1,4 @@
--- A server on lua-cqueues with the small parser beside it: INTERPRETER cqueues_server.lua PORT
+-- An HTTP server on lua-cqueues with the parser of toy.lua: INTERPRETER cqueues_server.lua PORT
 
 package.path = arg[0]:match "^(.*/)" .. "?.lua;" .. package.path
 local cqueues = require "cqueues"
@@ -10,7 +10,7 @@ local server = socket.listen { host = "127.0.0.1", port = tonumber(arg[1]), node
 assert(server:listen())
 
 local function serve(client)
-  client:setmode("bn", "bf") -- written by us: fully buffered, flushed after each read
+  client:setmode("bn", "bf") -- output is fully buffered, and flushed after each read
   client:onerror(function(_, _, code) return code end)
   local received = toy.connection(function(text) client:write(text) end)
   while true do

@@ -1,4 +1,4 @@
--- A server on lua-http: INTERPRETER lua_http_server.lua PORT
+-- An HTTP server on lua-http: INTERPRETER lua_http_server.lua PORT
 
 local headers = require "http.headers"
 local http = require "http.server"
@@ -12,7 +12,7 @@ local function today()
   return date
 end
 
-local function answer(stream, kind, body)
+local function respond(stream, kind, body)
   local head = headers.new()
   head:append(":status", "200")
   head:append("content-type", kind)
@@ -31,12 +31,12 @@ local server = assert(http.listen {
     local request = stream:get_headers()
     if not request then return end
     local path = request:get ":path"
-    if path == "/" then return answer(stream, "text/plain; charset=utf-8", "Hello, World!\n") end
-    if path == "/echo" then return answer(stream, "application/octet-stream", stream:get_body_as_string()) end
-    if path == "/large" then return answer(stream, "text/plain; charset=utf-8", large) end
-    if path == "/stream" then return answer(stream, "text/plain; charset=utf-8") end
+    if path == "/" then return respond(stream, "text/plain; charset=utf-8", "Hello, World!\n") end
+    if path == "/echo" then return respond(stream, "application/octet-stream", stream:get_body_as_string()) end
+    if path == "/large" then return respond(stream, "text/plain; charset=utf-8", large) end
+    if path == "/stream" then return respond(stream, "text/plain; charset=utf-8") end
     local user, post = path:match "^/users/([^/]+)/posts/([^/]+)$"
-    answer(stream, "application/json", '{"user":"' .. user .. '","post":"' .. post .. '"}')
+    respond(stream, "application/json", '{"user":"' .. user .. '","post":"' .. post .. '"}')
   end,
 })
 assert(server:listen())

@@ -1,4 +1,4 @@
--- A server on lua-luv (libuv) with the small parser beside it: INTERPRETER luv_server.lua PORT
+-- An HTTP server on lua-luv (libuv) with the parser of toy.lua: INTERPRETER luv_server.lua PORT
 
 package.path = arg[0]:match "^(.*/)" .. "?.lua;" .. package.path
 local toy = require "toy"
@@ -10,7 +10,7 @@ assert(server:listen(4096, function()
   local client = uv.new_tcp()
   server:accept(client)
   client:nodelay(true)
-  -- What one read asks for goes out in one write: libuv tries it at once.
+  -- The responses to the requests of one read are sent with one write, which libuv attempts at once.
   local out, count = {}, 0
   local received = toy.connection(function(text)
     count = count + 1

@@ -1,11 +1,11 @@
--- A small HTTP/1.1 server side for loops that have none, for Lua 5.1 on: luv_server.lua and cqueues_server.lua share
--- it. It reads well-formed requests with Content-Length, and knows the routes of suite `http`.
+-- A small HTTP/1.1 codec for event loops that have none, for Lua 5.1 or newer. Used by luv_server.lua and
+-- cqueues_server.lua. It parses well-formed requests with Content-Length, and has the routes of the suite `http`.
 
 local toy = {}
 
 local large, piece = ("x"):rep(100 * 1024), ("x"):rep(127) .. "\n"
 
--- The date of this second.
+-- Returns the date, which is formatted once per second.
 local date_at, date
 local function today()
   local now = os.time()
@@ -18,7 +18,7 @@ local function head(kind, framing, close)
     .. (close and "Connection: close\r\n" or "") .. "\r\n"
 end
 
-local function answer(request, write)
+local function respond(request, write)
   local path, kind = request.path, "text/plain; charset=utf-8"
   local body
   if path == "/" then
@@ -38,7 +38,7 @@ local function answer(request, write)
   write(head(kind, "Content-Length: " .. #body, request.close) .. body)
 end
 
--- The request that begins at `from`, and where the next one begins; nil when it is not all there.
+-- Returns the request that begins at `from`, and the position of the next one, or nil if the request is not complete.
 local function parse(input, from)
   local _, last = input:find("\r\n\r\n", from, true)
   if not last then return nil end
@@ -55,20 +55,20 @@ local function parse(input, from)
   }, last + length + 1
 end
 
--- A connection: a function that takes what was received and answers each request in it by calls of `write(text)`.
--- It returns true when the connection is to be closed.
+-- Returns a function for one connection. It takes the received bytes, and responds to each complete request with calls
+-- of `write(text)`. It returns true if the connection must be closed.
 function toy.connection(write)
-  local kept = ""
+  local incomplete = ""
   return function(data)
-    local input, from = kept .. data, 1
+    local input, from = incomplete .. data, 1
     while from <= #input do
       local request, after = parse(input, from)
       if not request then break end
-      answer(request, write)
+      respond(request, write)
       if request.close then return true end
       from = after
     end
-    kept = input:sub(from)
+    incomplete = input:sub(from)
     return false
   end
 end

@@ -1,18 +1,18 @@
--- Rounds of a selector in one process: `lio bench/selector/round.lua REGISTERED ACTIVE SECONDS [foreign]`
+-- Measures rounds of a selector in one process: `lio bench/selector/round.lua REGISTERED ACTIVE SECONDS [foreign]`
 --
--- REGISTERED descriptors, the ends of pairs, are asked for reading. A round makes ACTIVE of them readable by one byte
--- each, waits, and receives from each that the loop yields. Prints figures, a name and a number on a line: `rate`
--- (rounds a second), `each` (microseconds of CPU for a round), `rounds`. `foreign`: registered as bare descriptors,
--- of which the selector cannot see what is received.
+-- REGISTERED descriptors, the ends of socket pairs, are registered for reading. A round sends one byte to each of
+-- ACTIVE descriptors, waits, and receives from the ready ones. Prints results as `name<TAB>value` lines: `rate` (rounds
+-- per second), `each` (microseconds of CPU per round), `rounds`. With `foreign` the program registers bare descriptors:
+-- the selector does not see that data is received from them.
 
 local lio = require "lio"
 local socket = require "lio.socket"
 
 local registered, active, seconds = tonumber(arg[1]), tonumber(arg[2]), tonumber(arg[3])
 local foreign = arg[4] == "foreign"
-local BATCH <const> = 100 -- rounds between two looks at the clock
+local BATCH <const> = 100 -- rounds between two readings of the clock
 
-assert(registered % 2 == 0 and active <= registered, "an even number of descriptors, and no more active ones")
+assert(registered % 2 == 0 and active <= registered, "REGISTERED must be even, and not less than ACTIVE")
 
 local selector = assert(lio.create())
 local ends = {}
@@ -24,7 +24,7 @@ for i = 1, registered, 2 do
   end
 end
 
--- Who sends to the active ones, which are spread evenly. The other end of `i` is its neighbour in the pair.
+-- The sockets that send to the active descriptors, which are spread evenly. The peer of `i` is its neighbour.
 local senders = {}
 for k = 0, active - 1 do
   local i = k * registered // active

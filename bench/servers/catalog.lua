@@ -1,12 +1,12 @@
--- The servers of suite `http`: how each is started, which of the suite's kinds of request it answers, and what it
--- needs. A kind is a word of `KINDS` below. Every server gives the same status, body and Content-Type.
+-- The servers of the suite `http`: how each is started, which kinds of request it supports, and what it requires. All
+-- servers respond with the same status, body and Content-Type.
 
-local process = require "frame.process"
+local process = require "harness.process"
 local quote = process.quote
 
 local M = {}
 
--- The kinds: the path, and what the answer must be: its type and its body's length.
+-- The kinds of request: the path, the type and length of the response body, and the length of a request body.
 M.kinds = {
   hello = { path = "/", type = "text/plain", length = 14 },
   request = { path = "/request", type = "text/plain", length = 14 },
@@ -18,15 +18,15 @@ M.kinds = {
   stream = { path = "/stream", type = "text/plain", length = 8 * 128 },
 }
 
--- The slowest of them take part where they tell something new.
+-- The kinds of the slowest server: few, because its measurements take long.
 local SLOW <const> = { hello = true, echo = true, json = true }
 local EVERY <const> = { hello = true, echo = true, large = true, json = true, stream = true }
 
 -- -----------------------------------------------------------------------------------------------------------
--- What the servers need
+-- Requirements of the servers
 
 local static
--- The folder of the static files, made at the first call.
+-- Returns the folder of the static files. The first call creates them.
 local function static_folder()
   if static then return static end
   static = process.folder() .. "/static"
@@ -41,7 +41,7 @@ end
 
 local INTERPRETERS <const> = { "lua5.4", "lua5.3", "luajit", "lua5.1" }
 local found = {}
--- The first interpreter that has a module; nil when none has.
+-- Returns the first interpreter that can load a module, or nil.
 local function interpreter(module)
   if found[module] == nil then
     found[module] = false
@@ -61,7 +61,7 @@ end
 
 local MODULES <const> = "/usr/lib/nginx/modules"
 
--- The command of nginx with a configuration of bench/peers, filled in.
+-- Creates a configuration from a file of bench/peers. Returns the command that starts nginx with it.
 local function nginx_command(name, port)
   local folder = ("%s/nginx-%d"):format(process.folder(), port)
   assert(os.execute("mkdir " .. folder))
@@ -72,7 +72,7 @@ local function nginx_command(name, port)
   return ("%s -p %s -c %s/nginx.conf -e stderr"):format(nginx(), folder, folder)
 end
 
--- A server that is a script of bench/peers for a Lua module of a Debian package.
+-- A server that is a script of bench/peers. It requires a Lua module, which is in a Debian package.
 local function lua_peer(name, file, module, package, kinds)
   return {
     name = name, peer = true, kinds = kinds or EVERY,
@@ -91,8 +91,9 @@ end
 -- -----------------------------------------------------------------------------------------------------------
 -- The servers
 
--- In the order of their turns. `kinds`: what they answer; `missing()`: why they cannot be started, or nil;
--- `command(port, kind, workers)`; `version()`: a command that prints it.
+-- In the order of their turns. `kinds`: the kinds that a server supports; `missing()` returns why it cannot be started,
+-- or nil; `command(port, kind, workers)` returns the command that starts it; `version()` returns a command that prints
+-- the version.
 M.servers = {
   {
     name = "baseline",

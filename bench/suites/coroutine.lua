@@ -1,12 +1,12 @@
--- Suite `coroutine`: the cases of coroutine/cases.lua, each turn in fresh processes of plain Lua, of the same
--- interpreter with the module, and of the executable.
+-- Suite `coroutine`: the cases of coroutine/cases.lua. Each turn runs in new processes: a stock interpreter, the same
+-- interpreter with the module, and the executable.
 
-local lists = require "frame.lists"
-local process = require "frame.process"
+local case_lists = require "harness.case_lists"
+local process = require "harness.process"
 
 local SECONDS <const> = 60 -- for one process
 
-local list, report = lists.load("coroutine", "cases"), lists.load("coroutine", "report")
+local list, report = case_lists.load("coroutine", "cases"), case_lists.load("coroutine", "report")
 
 local M = {
   title = "Coroutines",
@@ -27,7 +27,7 @@ for i, one in ipairs(list) do
     targets = {}
     for j, host in ipairs { "module", "executable" } do
       targets[j] = {
-        what = ("%s: over plain Lua's, %s"):format(one.what:match "^%s*(.*)", host), of = "all",
+        what = ("%s: ratio to plain Lua, %s"):format(one.what:match "^%s*(.*)", host), of = "all",
         figure = "ratio_" .. host, most = one.most,
       }
     end
@@ -46,7 +46,7 @@ for i, one in ipairs(list) do
 end
 
 function M.tables(result)
-  return report.table(lists.measured(list, result))
+  return report.table(case_lists.measured(list, result))
 end
 
 return M

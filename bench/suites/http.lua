@@ -1,17 +1,17 @@
--- Suite `http`: the web server beside a bare responder and beside other servers, driven by wrk. servers/catalog.lua
--- says what the servers are; a case is one kind of request under one load.
+-- Suite `http`: the web server, compared with a minimal baseline and with other servers; wrk sends the requests.
+-- servers/catalog.lua lists the servers. A case is one kind of request under one load.
 
 local catalog = require "servers.catalog"
 local http = require "lio.http.client"
 local loop = require "lio.loop"
-local process = require "frame.process"
-local wrk = require "frame.wrk"
+local process = require "harness.process"
+local wrk = require "harness.wrk"
 
 local IDLE <const> = 10000
--- Left out where it would only take time.
+-- Excluded from cases where it would only take time.
 local SLOWEST <const> = { ["lua-http"] = true }
 
--- Asks once, as the load will, and raises when the answer is not what every server has to give.
+-- Sends one request of a kind. Returns true, or false and why the response is not the expected one.
 local function check(port, kind)
   local client = http.new { max_idle = 0, timeout = 5 }
   local want, problem = catalog.kinds[kind], nil
@@ -26,7 +26,7 @@ local function check(port, kind)
     else
       local got = res.headers["content-type"] or "no type"
       if res.status ~= 200 or #text ~= want.length or not got:find(want.type, 1, true) then
-        problem = ("answers %d, %d bytes of %s"):format(res.status, #text, got)
+        problem = ("responds with %d, %d bytes of %s"):format(res.status, #text, got)
       end
     end
     client:close()
@@ -34,7 +34,7 @@ local function check(port, kind)
   return not problem, problem
 end
 
--- Starts a server on a free port, and asks it until it answers. Returns the program, with its `port`.
+-- Starts a server on a free port, and sends requests until it responds. Returns the program, with its `port`.
 local function start(server, kind, mode, workers)
   local port = process.port()
   local problem
@@ -52,7 +52,7 @@ local function start(server, kind, mode, workers)
   return program
 end
 
--- How a server takes part in a case: it runs while the case does.
+-- Returns a server as a contender of a case. The server runs during the whole case.
 local function contender(server, case)
   local load = case.load
   return {
@@ -73,7 +73,7 @@ local function contender(server, case)
   }
 end
 
--- A case in which all servers that answer its kind take turns, but those of `more.without`.
+-- A case of all servers that support its kind, except those in `more.without`.
 local function case(name, what, kind, load, more)
   local one = { name = name, what = what, kind = kind, load = load, share = 0.5, contenders = {} }
   for key, value in pairs(more or {}) do one[key] = value end
@@ -85,7 +85,7 @@ local function case(name, what, kind, load, more)
   return one
 end
 
--- The JSON route, beside lio's own hello in the same rounds.
+-- The JSON route, with lio's hello in the same rounds.
 local function json_case()
   local one = case("json", "JSON, two parameters", "json", { connections = 64 })
   table.insert(one.contenders, 3, contender(catalog.servers[2], {
@@ -100,7 +100,7 @@ end
 -- -----------------------------------------------------------------------------------------------------------
 -- Cases of lio alone
 
--- Hello again, by handlers that take nothing and by some that take request and response.
+-- Hello by a handler without parameters, and by one that takes the request and the response.
 local function request_case()
   local load = { connections = 64 }
   local function by(name, server, kind)
@@ -115,7 +115,7 @@ local function request_case()
   }
 end
 
--- One worker and two, of which each has a core to itself, with a client that has cores of its own if it can.
+-- One worker and two, each on its own core. If there are enough cores, the client has others.
 local function workers_case()
   local one = {
     name = "workers2", what = "hello, 64 connections, by workers", share = 0.5, contenders = {},
@@ -130,7 +130,7 @@ local function workers_case()
   one.targets = {
     { what = "2 workers: CPU over that of 1", of = "2 workers", to = "1 worker", figure = "cpu", most = 1.1 },
   }
-  -- Where client and servers share cores, that the client is not the limit cannot be.
+  -- If client and servers share cores, the client limits the throughput.
   if shared then
     one.note = "client and server share cores on this machine, so throughput is not comparable, CPU is"
   else
@@ -141,7 +141,7 @@ local function workers_case()
   return one
 end
 
--- Opens `count` connections to a server, each of which has one answer, and keeps them.
+-- Opens `count` connections to a server, and makes one request on each. Returns the program that keeps them open.
 local function hold(port, count)
   local _, client = process.pinning()
   return process.start {
@@ -151,7 +151,7 @@ local function hold(port, count)
   }
 end
 
--- A server that has `idle` connections beside the 64 that ask.
+-- A server that has `idle` idle connections in addition to the 64 busy ones.
 local function beside(server, idle)
   local plain = contender(server, { kind = "hello", load = { connections = 64 } })
   return {
@@ -183,7 +183,7 @@ local function idle_case()
   return one
 end
 
--- What an idle keep-alive connection takes of memory: a fresh server's growth by 10,000 of them.
+-- The memory of an idle keep-alive connection: how much a new server grows with 10,000 of them.
 local function memory_case()
   local one = {
     name = "memory", what = "an idle keep-alive connection", rounds = 1, turn_seconds = 3, contenders = {},
@@ -214,7 +214,7 @@ end
 -- -----------------------------------------------------------------------------------------------------------
 -- The suite
 
--- A target on lio's CPU time for each request over the baseline's.
+-- A target for lio's CPU time per request, divided by the baseline's.
 local function of_baseline(what, most)
   return { what = what .. ": CPU over the baseline's", of = "lio", to = "baseline", figure = "cpu", most = most }
 end

@@ -1,11 +1,11 @@
--- Suite `ltask`: the scheduler's cases of ltask/cases.lua, each turn in a fresh process.
+-- Suite `ltask`: the cases of the scheduler in ltask/cases.lua. Each turn runs in a new process.
 
-local lists = require "frame.lists"
-local process = require "frame.process"
+local case_lists = require "harness.case_lists"
+local process = require "harness.process"
 
 local SECONDS <const> = 60 -- for one process
 
-local list, report = lists.load("ltask", "cases"), lists.load("ltask", "report")
+local list, report = case_lists.load("ltask", "cases"), case_lists.load("ltask", "report")
 
 local M = { title = "The scheduler", columns = {}, cases = {} }
 
@@ -33,7 +33,7 @@ for i, one in ipairs(list) do
 end
 
 function M.tables(result)
-  return report.table(lists.measured(list, result))
+  return report.table(case_lists.measured(list, result))
 end
 
 return M

@@ -1,13 +1,14 @@
--- Nanoseconds of CPU for single calls (bench/micro), in the executable and in a stock interpreter with the module.
+-- Suite `micro`: the CPU time of single calls (bench/micro), in the executable and in a stock interpreter with the
+-- module.
 
 local cases = require "micro.cases"
 local hosts = require "micro.hosts"
-local process = require "frame.process"
+local process = require "harness.process"
 
 local M = { title = "Single calls", columns = { { "each", "ns" } } }
 
-local SECONDS <const> = 0.3 -- of a case in a process
-local BOUND <const> = 30
+local SECONDS <const> = 0.3 -- of measurement in a process
+local TIME_LIMIT <const> = 30 -- seconds of a process
 
 local programs = hosts.list(process.lio, process.here)
 
@@ -19,7 +20,7 @@ local function contender(host, name)
       return {}
     end,
     turn = function()
-      return process.figures(process.pinning() .. host.command(name, "seconds=" .. SECONDS), BOUND)
+      return process.figures(process.pinning() .. host.command(name, "seconds=" .. SECONDS), TIME_LIMIT)
     end,
   }
 end
@@ -33,6 +34,6 @@ for i, one in ipairs(cases) do
   }
 end
 
-M.matrices = { { title = "CPU for each, ns:", figure = "each" } }
+M.matrices = { { title = "CPU per call, ns:", figure = "each" } }
 
 return M

@@ -1,15 +1,15 @@
--- Echo servers under a closed loop of clients (bench/echo): the server's CPU time for a round trip, beside a baseline
--- of raw epoll. `lio` is a coroutine for each connection on `lio.net` (examples/echo.lua), `lio selector` is the
--- selector alone.
+-- Suite `net`: the CPU time of echo servers per round trip, compared with a baseline of raw epoll (bench/echo). The
+-- client is a closed loop. `lio` has a coroutine per connection on `lio.net` (examples/echo.lua), `lio selector` uses
+-- the selector alone.
 
-local process = require "frame.process"
+local process = require "harness.process"
 
 local M = { title = "Echo", columns = { { "rate", "round trips/s" }, { "cpu", "CPU µs" }, { "user", "user µs" } } }
 
 local quote = process.quote
 local stock = os.getenv "LUA54" or "lua5.4"
 
--- A contender: `command` is followed by the port; `missing()` tells what a peer lacks here.
+-- A contender: the port is appended to `command`; `missing()` returns why a peer cannot run here, or nil.
 local function server(name, command, missing)
   local one = { name = name, peer = missing ~= nil }
   function one.open()
@@ -28,29 +28,29 @@ end
 
 local function here(path) return quote(process.here .. path) end
 
-local function needs(test, package)
+local function requirement(test, package)
   return function()
-    if not process.succeeds(test) then return "not installed: " .. package end
+    if not process.succeeds(test) then return "is not installed (Debian package: " .. package .. ")" end
   end
 end
 
--- A peer that is a module of a stock Lua, in Debian's package `package`.
+-- A peer that uses a module of a stock Lua; `package` is its Debian package.
 local function module_peer(name, module, package)
   local test = ("%s -e 'require [[%s]]'"):format(quote(stock), module)
-  return server(name, ("%s %s"):format(quote(stock), here("echo/peer/" .. name .. ".lua")), needs(test, package))
+  return server(name, ("%s %s"):format(quote(stock), here("echo/peer/" .. name .. ".lua")), requirement(test, package))
 end
 
 local SERVERS <const> = {
-  server("baseline", quote(process.examples .. "/echo_floor")),
+  server("baseline", quote(process.examples .. "/echo_baseline")),
   server("lio", ("%s %s"):format(quote(process.lio), here "../examples/echo.lua")),
   server("lio selector", ("%s %s"):format(quote(process.lio), here "echo/selector.lua")),
   module_peer("luv", "luv", "lua-luv"),
   module_peer("cqueues", "cqueues.socket", "lua-cqueues"),
   module_peer("luasocket", "socket", "lua-socket"),
-  server("node", "node " .. here "echo/peer/node.js", needs("node -e 0", "nodejs")),
+  server("node", "node " .. here "echo/peer/node.js", requirement("node -e 0", "nodejs")),
 }
 
--- A turn: the load on a server, from other cores.
+-- Returns a turn: a load on a server, from other cores.
 local function load(connections, size)
   return function(program, seconds)
     local _, cores = process.pinning()
@@ -67,7 +67,7 @@ local function load(connections, size)
   end
 end
 
--- Only a case with targets takes the whole time of a turn.
+-- Only a case with targets uses the full length of a turn.
 local function case(name, what, connections, size, targets)
   local contenders = {}
   for i, one in ipairs(SERVERS) do

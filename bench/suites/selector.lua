@@ -1,37 +1,37 @@
--- Rounds of a selector (bench/selector/round.lua) beside the same reads and writes on raw epoll: with one and with ten
--- ready descriptors among ten to twenty thousand. A contender is one program with one number of descriptors.
+-- Suite `selector`: rounds of a selector (bench/selector/round.lua), compared with the same system calls on raw epoll.
+-- One or ten of 10 to 20,000 descriptors are ready. A contender is one program with one number of descriptors.
 
-local process = require "frame.process"
-local rounds = require "rounds"
-local tables = require "frame.tables"
-local shown = rounds.shown
+local format = require "format"
+local process = require "harness.process"
+local tables = require "harness.tables"
+local shown = format.number
 
 local M = { title = "Selector", columns = { { "rate", "rounds/s" }, { "each", "CPU µs" } } }
 
 local quote = process.quote
 
 local COUNTS <const> = { 10, 100, 1000, 8000, 20000 }
-local BESIDE <const> = 50 -- descriptors that a program has open besides
--- Programs start and register within this time; the turn itself is in its command.
+local OTHERS <const> = 50 -- further descriptors that a program has open
+-- A program must start and register its descriptors within this time, which is added to the length of the turn.
 local START_SECONDS <const> = 30
 
 local script = ("%s %s"):format(quote(process.lio), quote(process.here .. "selector/round.lua"))
 local PROGRAMS <const> = {
-  { name = "baseline", command = quote(process.examples .. "/selector_floor"), last = "" },
+  { name = "baseline", command = quote(process.examples .. "/selector_baseline"), last = "" },
   { name = "lio", command = script, last = "" },
   { name = "lio, bare descriptors", command = script, last = " foreign" },
 }
 
--- The shell raises its limit where it may, or goes as far as it can.
+-- The shell raises its limit of descriptors to this number, or to the hard limit if that is lower.
 local LIMIT <const> = ("ulimit -n %d 2>/dev/null || ulimit -n $(ulimit -Hn); "):format(
-  COUNTS[#COUNTS] + BESIDE)
+  COUNTS[#COUNTS] + OTHERS)
 
--- The numbers of descriptors, the last of which is lower where there may not be so many.
+-- Returns the numbers of descriptors. Numbers over the limit are replaced by the largest possible one.
 local function counts()
   local most = tonumber((process.run(LIMIT .. "ulimit -n"))) or math.huge
   local list = {}
   for _, count in ipairs(COUNTS) do
-    count = math.min(count, (most - BESIDE) // 2 * 2)
+    count = math.min(count, (most - OTHERS) // 2 * 2)
     if count ~= list[#list] then list[#list + 1] = count end
   end
   return list
@@ -65,8 +65,8 @@ local function case(name, what, active, targets)
   }
 end
 
--- 210,000 rounds a second beside the baseline's 250,000, and the same with any number of descriptors. In CPU time, as
--- neither program ever sleeps.
+-- The targets: 210,000 rounds per second where the baseline has 250,000, and the same cost with any number of
+-- descriptors. They are ratios of CPU time, because neither program ever sleeps.
 local OVER_BASELINE <const>, OVER_FEWEST <const> = 1.19, 1.1
 
 local function flat(active)
@@ -91,7 +91,7 @@ M.cases = {
 }
 
 -- A row for each number of descriptors, a column for each program.
-local function crossed(case_result, figure, title)
+local function matrix_table(case_result, figure, title)
   local names = {}
   for i, program in ipairs(PROGRAMS) do names[i] = program.name end
   local lines = {
@@ -124,8 +124,8 @@ end
 function M.tables(result)
   local parts = { tables.targets(result) }
   for _, case_result in ipairs(result.cases) do
-    parts[#parts + 1] = crossed(case_result, "rate", "rounds a second")
-    parts[#parts + 1] = crossed(case_result, "each", "µs of CPU for a round")
+    parts[#parts + 1] = matrix_table(case_result, "rate", "rounds a second")
+    parts[#parts + 1] = matrix_table(case_result, "each", "µs of CPU for a round")
   end
   return table.concat(parts, "\n")
 end

@@ -1,11 +1,11 @@
-//! The vocabulary of the torture program: a case is what one connection does between two decisions. Its bytes are
-//! sent, its expected answers are matched in order, and its finish says what becomes of the rest. `cases.rs` makes
-//! cases, `exchange.rs` judges what the server answers to them.
+//! The types of the torture program. A case is a sequence of requests on one connection: the bytes to send, the
+//! expected responses in order, and what happens to the connection after them. `cases.rs` generates cases,
+//! `exchange.rs` checks the server's responses.
 
-use crate::answer::{Answer, Asked};
 use crate::malformed::MALFORMED;
+use crate::response::{Method, Response};
 
-/// A row of the ledger. Each request attempt counts in exactly one.
+/// The kind of a request, which is a row of the results. Each request attempt counts in exactly one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Get,
@@ -21,8 +21,8 @@ pub(crate) enum Kind {
     TruncatedFin,
     TruncatedReset,
     Aborted,
-    AbortedMidAnswer,
-    /// Not a request: an idle keep-alive connection that the client ends, which the server must close too.
+    AbortedMidResponse,
+    /// Not a request: the client ends an idle keep-alive connection. The server must close it, too.
     HangUp,
     /// Index into [`MALFORMED`].
     Malformed(u8),
@@ -42,12 +42,12 @@ const NAMES: [&str; 15] = [
     "truncated, FIN",
     "truncated, RST",
     "aborted at once",
-    "aborted mid-answer",
+    "aborted mid-response",
     "(hang-up)",
 ];
 
 impl Kind {
-    /// Number of rows.
+    /// The number of rows.
     pub(crate) const ROWS: usize = NAMES.len() + MALFORMED.len();
 
     pub(crate) fn row(self) -> usize {
@@ -65,13 +65,13 @@ impl Kind {
             Kind::TruncatedFin => 10,
             Kind::TruncatedReset => 11,
             Kind::Aborted => 12,
-            Kind::AbortedMidAnswer => 13,
+            Kind::AbortedMidResponse => 13,
             Kind::HangUp => 14,
             Kind::Malformed(index) => NAMES.len() + usize::from(index),
         }
     }
 
-    /// What to call row `row` in print.
+    /// The printed name of a row.
     pub(crate) fn row_name(row: usize) -> String {
         match NAMES.get(row) {
             Some(name) => (*name).to_string(),
@@ -80,144 +80,144 @@ impl Kind {
     }
 }
 
-/// The body that a valid request must be answered with.
+/// The expected body of a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Body {
     Hello,
     /// The JSON of the user with this number.
     User(u64),
-    /// What was posted: so many bytes of the pool from this place on.
+    /// The posted body: its position in the pool, and its length.
     Posted(usize, usize),
-    /// Whatever the server likes, such as the text of a 404.
+    /// Any body, such as the text of a 404.
     Any,
-    /// A HEAD answer: no body, and the length of the GET answer if one is announced.
+    /// The response to a HEAD request: no body, and if it has a Content-Length, this one.
     HeadOf(usize),
 }
 
-/// One answer that a case waits for.
+/// An expected response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
     pub(crate) kind: Kind,
-    /// Any of these.
+    /// The allowed statuses.
     pub(crate) status: &'static [u16],
     pub(crate) body: Body,
-    /// Methods that the `Allow` header must name.
+    /// Methods that the field `Allow` must name.
     pub(crate) allow: &'static [&'static str],
 }
 
 impl Expected {
-    pub(crate) fn asked(&self) -> Asked {
+    pub(crate) fn method(&self) -> Method {
         match self.body {
-            Body::HeadOf(_) => Asked::HeadOnly,
-            _ => Asked::Body,
+            Body::HeadOf(_) => Method::Head,
+            _ => Method::Other,
         }
     }
 
-    /// Compares a final answer with what it should be; `pool` is where posted bodies come from.
-    pub(crate) fn check(&self, answer: &Answer, pool: &[u8]) -> Result<(), String> {
-        if !self.status.contains(&answer.status) {
-            return Err(format!("status {} instead of {:?}", answer.status, self.status));
+    /// Compares a final response with the expected one. `pool` contains the posted bodies.
+    pub(crate) fn check(&self, response: &Response, pool: &[u8]) -> Result<(), String> {
+        if !self.status.contains(&response.status) {
+            return Err(format!("status {} instead of {:?}", response.status, self.status));
         }
-        let allow = answer.header("allow").unwrap_or_default();
+        let allow = response.header("allow").unwrap_or_default();
         let named = |method: &str| allow.split(|&byte| byte == b',').any(|word| word.trim_ascii() == method.as_bytes());
         if let Some(method) = self.allow.iter().find(|method| !named(method)) {
-            return Err(format!("Allow does not name {method}"));
+            return Err(format!("the field Allow does not name {method}"));
         }
-        let right = match self.body {
+        let is_correct = match self.body {
             Body::Any => true,
-            Body::Hello => *answer.body == *b"Hello, World!\n",
-            Body::User(id) => *answer.body == *user_json(id).as_bytes(),
-            Body::Posted(start, length) => *answer.body == pool[start..start + length],
+            Body::Hello => *response.body == *b"Hello, World!\n",
+            Body::User(id) => *response.body == *user_json(id).as_bytes(),
+            Body::Posted(start, length) => *response.body == pool[start..start + length],
             Body::HeadOf(length) => {
-                answer.header("content-length").is_none_or(|value| value == length.to_string().as_bytes())
+                response.header("content-length").is_none_or(|value| value == length.to_string().as_bytes())
             }
         };
-        match right {
+        match is_correct {
             true => Ok(()),
-            false => Err(format!("wrong body or length for {:?}: {} bytes", self.body, answer.body.len())),
+            false => Err(format!("wrong body or length for {:?}: {} bytes", self.body, response.body.len())),
         }
     }
 }
 
-/// The body of `GET /users/<id>`.
+/// Returns the body of the response to `GET /users/<id>`.
 pub(crate) fn user_json(id: u64) -> String {
     format!("{{\"id\":\"{id}\"}}")
 }
 
-/// Whether the connection may go on after a refused request.
+/// Whether the server must close the connection after a refused request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Closing {
-    /// The framing is in doubt: what follows must not be taken for a request.
+    /// The framing is uncertain, so the server must not parse the following bytes as a request.
     Must,
     May,
 }
 
-/// What becomes of the connection after the expected answers.
+/// What happens to the connection after the expected responses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Finish {
-    /// It serves the next case.
+    /// The next case uses it.
     Keep,
     /// The server closes it.
     ServerCloses,
-    /// One more request was malformed: answered by one of `allowed`, or closed.
+    /// One more request was malformed: the server responds with a status of `allowed`, or closes.
     Refuse { kind: Kind, allowed: &'static [u16], closing: Closing },
-    /// Half a request (or none) was sent and then FIN: a 4xx or nothing, and the server closes.
+    /// A part of a request (or nothing) was sent, and then FIN. The server may respond with a 4xx, and closes.
     HalfClose { kind: Kind },
-    /// RST when all is sent and `turns` turns of the loop have gone by.
+    /// The client sends RST `turns` turns of its loop after it has sent all bytes.
     Reset { kind: Kind, turns: u32 },
-    /// RST when `after` bytes of the answer are here.
-    ResetMidAnswer { kind: Kind, after: usize },
+    /// The client sends RST when it has received `after` bytes of the response.
+    ResetMidResponse { kind: Kind, after: usize },
 }
 
 impl Finish {
-    /// The ledger row of the request that the finish is about, if it is about one.
+    /// Returns the kind of the request that the finish describes, if there is one.
     pub(crate) fn kind(&self) -> Option<Kind> {
         match *self {
             Finish::Keep | Finish::ServerCloses => None,
             Finish::Refuse { kind, .. }
             | Finish::HalfClose { kind }
             | Finish::Reset { kind, .. }
-            | Finish::ResetMidAnswer { kind, .. } => Some(kind),
+            | Finish::ResetMidResponse { kind, .. } => Some(kind),
         }
     }
 }
 
-/// How the bytes go out.
+/// How the bytes are sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pace {
     Whole,
-    /// One piece of 1 to so many bytes per turn of the loop.
+    /// One piece per turn of the loop, of 1 to this number of bytes.
     Fragments(usize),
 }
 
-/// See the head of the file. The buffers are used again for the next case.
+/// A sequence of requests on one connection (see the top of this file). The next case uses the same buffers.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) out: Vec<u8>,
-    pub(crate) answers: Vec<Expected>,
+    pub(crate) responses: Vec<Expected>,
     pub(crate) finish: Finish,
     pub(crate) pace: Pace,
-    /// Send no further than this before a 100 Continue has come.
+    /// Before a 100 Continue is received, only this number of bytes is sent.
     pub(crate) hold: Option<usize>,
 }
 
 impl Case {
     pub(crate) fn new() -> Case {
-        Case { out: Vec::new(), answers: Vec::new(), finish: Finish::Keep, pace: Pace::Whole, hold: None }
+        Case { out: Vec::new(), responses: Vec::new(), finish: Finish::Keep, pace: Pace::Whole, hold: None }
     }
 
     pub(crate) fn clear(&mut self) {
         self.out.clear();
-        self.answers.clear();
+        self.responses.clear();
         (self.finish, self.pace, self.hold) = (Finish::Keep, Pace::Whole, None);
     }
 
-    /// The ledger rows of everything that this case attempts.
+    /// Returns the kinds of all requests of this case.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = Kind> {
-        self.answers.iter().map(|expected| expected.kind).chain(self.finish.kind())
+        self.responses.iter().map(|expected| expected.kind).chain(self.finish.kind())
     }
 
-    /// Request attempts in this case.
+    /// Returns the number of request attempts in this case.
     pub(crate) fn requests(&self) -> u64 {
         self.kinds().filter(|kind| *kind != Kind::HangUp).count() as u64
     }

@@ -1,6 +1,6 @@
-//! Makes random cases for `client.rs`: which kind comes next, and the bytes of valid, truncated and aborted
-//! requests (the malformed ones are listed in `malformed.rs`). Every request path or body differs from the one before,
-//! so that an answer given to the wrong request is noticed.
+//! Generates random cases for `client.rs`: their kinds, and the bytes of valid, truncated and aborted requests
+//! (`malformed.rs` has the malformed ones). Paths and bodies differ from request to request, so that a response to
+//! another request is detected.
 
 use crate::case::{Body, Case, Expected, Finish, Kind, Pace, user_json};
 use crate::malformed::MALFORMED;
@@ -13,7 +13,7 @@ const SMALL_BODY: usize = 2 * 1024;
 const LARGE_BODY: usize = 1024 * 1024;
 const HELLO_LENGTH: usize = 14;
 
-/// How often each kind of case is drawn, out of the sum.
+/// The probability of each kind, relative to the sum.
 const WEIGHTS: [(Kind, usize); 16] = [
     (Kind::Get, 250),
     (Kind::Post, 100),
@@ -28,14 +28,14 @@ const WEIGHTS: [(Kind, usize); 16] = [
     (Kind::TruncatedFin, 40),
     (Kind::TruncatedReset, 40),
     (Kind::Aborted, 50),
-    (Kind::AbortedMidAnswer, 2),
+    (Kind::AbortedMidResponse, 2),
     (Kind::HangUp, 20),
     (Kind::Malformed(0), 160),
 ];
 
 pub(crate) struct Cases {
     random: Prng,
-    /// Random bytes that all posted bodies are slices of.
+    /// Random bytes. All posted bodies are slices of it.
     pub(crate) pool: Vec<u8>,
     next_id: u64,
 }
@@ -47,7 +47,7 @@ impl Cases {
         Cases { random, pool, next_id: 0 }
     }
 
-    /// Fills `case` with a new one of at most `budget` requests (1 or more).
+    /// Replaces `case` by a new one with at most `budget` requests (1 or more).
     pub(crate) fn fill(&mut self, case: &mut Case, budget: u64) {
         case.clear();
         let kind = self.draw();
@@ -70,14 +70,14 @@ impl Cases {
             Kind::TruncatedFin | Kind::TruncatedReset => self.truncated(case, kind),
             Kind::Aborted => {
                 self.any_small(case, kind);
-                case.answers.clear();
+                case.responses.clear();
                 case.finish = Finish::Reset { kind, turns: self.random.below(4) as u32 };
             }
-            Kind::AbortedMidAnswer => {
+            Kind::AbortedMidResponse => {
                 let length = self.random.between(LARGE_BODY / 4, LARGE_BODY);
                 self.post_exactly(case, kind, length);
-                case.answers.clear();
-                case.finish = Finish::ResetMidAnswer { kind, after: self.random.between(1, length / 2) };
+                case.responses.clear();
+                case.finish = Finish::ResetMidResponse { kind, after: self.random.between(1, length / 2) };
             }
         }
     }
@@ -93,7 +93,7 @@ impl Cases {
         Kind::Get
     }
 
-    /// Any valid request whose bytes are few.
+    /// A small valid request.
     fn any_small(&mut self, case: &mut Case, kind: Kind) {
         match self.random.below(16) {
             0..8 => self.get(case, kind),
@@ -145,10 +145,10 @@ impl Cases {
         let (target, allow) = *self.random.pick(&allow);
         self.head_of(case, "OPTIONS", target);
         case.out.extend_from_slice(b"\r\n");
-        case.answers.push(Expected { kind, status: &[200, 204], body: Body::Any, allow });
+        case.responses.push(Expected { kind, status: &[200, 204], body: Body::Any, allow });
     }
 
-    /// A target that no route has (404), or a method that the route does not (405).
+    /// A target without a route (404), or a method that the route does not have (405).
     fn missing(&mut self, case: &mut Case, kind: Kind) {
         let id = self.id();
         let (method, target, status, allow): (_, _, &[u16], &[&str]) = match self.random.below(4) {
@@ -159,7 +159,7 @@ impl Cases {
         };
         self.head_of(case, method, &target);
         case.out.extend_from_slice(b"\r\n");
-        case.answers.push(Expected { kind, status, body: Body::Any, allow });
+        case.responses.push(Expected { kind, status, body: Body::Any, allow });
     }
 
     fn post(&mut self, case: &mut Case, kind: Kind, most: usize) {
@@ -181,7 +181,7 @@ impl Cases {
         self.head_of(case, "POST", "/echo");
         let coding = *self.random.pick(&["chunked", "chunked", "Chunked"]);
         case.out.extend_from_slice(format!("Transfer-Encoding: {coding}\r\n\r\n").as_bytes());
-        // At most some 64 chunks, of one byte and more.
+        // About 64 chunks at most.
         let most = self.random.between(length / 32 + 1, length + 1);
         let mut at = 0;
         while at < length {
@@ -198,7 +198,7 @@ impl Cases {
         expect(case, kind, OK, Body::Posted(start, length));
     }
 
-    /// The size in one of its spellings, and at times an extension (RFC 9112, section 7.1.1).
+    /// A chunk size in one of its spellings, sometimes with an extension (RFC 9112, section 7.1.1).
     fn chunk_line(&mut self, case: &mut Case, size: usize) {
         let extension = *self.random.pick(&["", "", "", "", ";a", ";a=b", ";a=\"b c\"", ";a=1;b=2"]);
         let line = match self.random.below(4) {
@@ -209,7 +209,7 @@ impl Cases {
         case.out.extend_from_slice(line.as_bytes());
     }
 
-    /// A request that ends its connection: by `Connection: close`, or by being HTTP/1.0.
+    /// A request after which the server closes: with `Connection: close`, or of HTTP/1.0.
     fn last(&mut self, case: &mut Case, kind: Kind) {
         let id = self.id();
         let request = match self.random.below(3) {
@@ -222,7 +222,7 @@ impl Cases {
         case.finish = Finish::ServerCloses;
     }
 
-    /// A POST whose body is held back until the server says 100 Continue (RFC 9110, section 10.1.1).
+    /// A POST whose body is sent after a 100 Continue (RFC 9110, section 10.1.1).
     fn wait_for_continue(&mut self, case: &mut Case, kind: Kind) {
         let length = 1 + self.random.length(SMALL_BODY);
         let start = self.place(length);
@@ -233,7 +233,7 @@ impl Cases {
         expect(case, kind, OK, Body::Posted(start, length));
     }
 
-    /// At times behind valid requests in the same pipeline, which must be answered all the same.
+    /// A malformed request, sometimes after valid requests in the same pipeline, which must still be answered.
     fn malformed(&mut self, case: &mut Case, budget: u64) {
         if self.random.one_in(4) {
             let count = self.random.between(1, 3).min(budget as usize - 1);
@@ -251,7 +251,7 @@ impl Cases {
 
     fn truncated(&mut self, case: &mut Case, kind: Kind) {
         self.any_small(case, kind);
-        case.answers.clear();
+        case.responses.clear();
         case.out.truncate(self.random.between(1, case.out.len() - 1));
         case.finish = match kind {
             Kind::TruncatedFin => Finish::HalfClose { kind },
@@ -259,7 +259,7 @@ impl Cases {
         };
     }
 
-    /// Request line, Host and some harmless headers, without the blank line.
+    /// The request line, Host and some harmless fields, without the blank line.
     fn head_of(&mut self, case: &mut Case, method: &str, target: &str) {
         let host = *self.random.pick(&["Host: t", "host: t", "HOST:t", "Host: \t t:80 "]);
         case.out.extend_from_slice(format!("{method} {target} HTTP/1.1\r\n{host}\r\n").as_bytes());
@@ -281,7 +281,7 @@ impl Cases {
         }
     }
 
-    /// Where in the pool a body of `length` bytes begins.
+    /// Returns a position in the pool for a body of `length` bytes.
     fn place(&mut self, length: usize) -> usize {
         self.random.below(self.pool.len() - length)
     }
@@ -293,5 +293,5 @@ impl Cases {
 }
 
 fn expect(case: &mut Case, kind: Kind, status: &'static [u16], body: Body) {
-    case.answers.push(Expected { kind, status, body, allow: &[] });
+    case.responses.push(Expected { kind, status, body, allow: &[] });
 }

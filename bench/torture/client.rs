@@ -1,6 +1,6 @@
-//! The torture program's sockets: a fixed number of connections on one epoll instance, each busy with one case at a
-//! time. It sends as the case's pace says, hands what arrives to `exchange.rs` and enters the verdict in the ledger.
-//! Invariant: a connection is closed by RST (no TIME_WAIT stays behind) unless the case ended it by FIN.
+//! The connections of the torture program: a fixed number on one epoll instance, each with one case at a time. Sends at
+//! the pace of the case, passes received bytes to `exchange.rs`, and records the verdict in the results.
+//! Invariant: the client closes a connection by RST (without TIME_WAIT) unless the case has ended it by FIN.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -11,15 +11,15 @@ use crate::case::{Finish, Pace};
 use crate::cases::Cases;
 use crate::epoll::{Epoll, NO_EVENT};
 use crate::exchange::Verdict;
-use crate::ledger::Ledger;
 use crate::prng::Prng;
 use crate::probe::Probe;
+use crate::results::Results;
 use crate::slot::{Slot, connect};
 
-/// A case must have ended after this long.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// After so many failed exchanges the server is beyond question; go no further.
-const FAILURES_MOST: u64 = 1000;
+/// The time limit of a case.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// After this number of failed exchanges the program stops.
+const MOST_FAILURES: u64 = 1000;
 const SCRATCH: usize = 256 * 1024;
 const SIGNAL: u64 = u64::MAX;
 const IDLE_WAIT_MS: i32 = 100;
@@ -35,12 +35,13 @@ pub(crate) struct Client {
     epoll: Epoll,
     slots: Vec<Slot>,
     cases: Cases,
-    /// Sizes of fragments. Apart from the cases' generator, so that timing cannot change which cases are made.
+    /// Generates the sizes of fragments. It is separate from that of the cases, because timing must not change the
+    /// cases.
     pieces: Prng,
-    pub(crate) ledger: Ledger,
+    pub(crate) results: Results,
     bounds: Bounds,
     started: u64,
-    /// Slots with something to do that no event announces: a new case, the next fragment, a due RST.
+    /// Slots that continue without an event: with a new case, the next fragment or an RST.
     again: Vec<usize>,
     scratch: Vec<u8>,
     interrupted: bool,
@@ -48,7 +49,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// `connections` is how many are open at once; `signals` ends the run when it becomes readable.
+    /// `connections`: the number of simultaneous connections. The run ends when `signals` becomes readable.
     pub(crate) fn new(
         address: SocketAddr, connections: usize, cases: Cases, bounds: Bounds, signals: RawFd,
     ) -> io::Result<Client> {
@@ -60,7 +61,7 @@ impl Client {
             slots: (0..connections).map(|_| Slot::new()).collect(),
             cases,
             pieces: Prng::new(1),
-            ledger: Ledger::new(),
+            results: Results::new(),
             bounds,
             started: 0,
             again: (0..connections).collect(),
@@ -70,7 +71,7 @@ impl Client {
         })
     }
 
-    /// Runs until the bounds are reached and every begun case has ended; then no connection is open.
+    /// Runs until the bounds are reached and all started cases have ended. Then no connection is open.
     pub(crate) fn run(&mut self, mut probe: Option<&mut Probe>) -> io::Result<()> {
         let mut events = [NO_EVENT; 256];
         let mut checked = Instant::now();
@@ -92,7 +93,7 @@ impl Client {
                 checked = Instant::now();
                 self.expire();
             }
-            if let (Some(probe), Some(_)) = (&mut probe, marks.next_if(|mark| self.ledger.finished >= *mark)) {
+            if let (Some(probe), Some(_)) = (&mut probe, marks.next_if(|mark| self.results.finished >= *mark)) {
                 if first {
                     probe.warm()?
                 } else {
@@ -106,11 +107,11 @@ impl Client {
     fn stopping(&self) -> bool {
         self.interrupted
             || self.started >= self.bounds.requests
-            || self.ledger.failures >= FAILURES_MOST
+            || self.results.failures >= MOST_FAILURES
             || Instant::now() >= self.bounds.deadline
     }
 
-    /// One step of a slot that no event announces.
+    /// Continues a slot without an event.
     fn turn(&mut self, index: usize) -> io::Result<()> {
         let slot = &mut self.slots[index];
         if !slot.busy {
@@ -129,7 +130,7 @@ impl Client {
         Ok(())
     }
 
-    /// Gives the slot its next case, on the connection it has or on a new one.
+    /// Starts the next case of a slot, on its connection or on a new one.
     fn begin(&mut self, index: usize) -> io::Result<()> {
         if self.stopping() {
             self.slots[index].stream = None;
@@ -140,7 +141,7 @@ impl Client {
         slot.exchange.begin();
         (slot.sent, slot.turns, slot.busy, slot.began) = (0, 0, true, Instant::now());
         self.started += slot.exchange.case.requests();
-        self.ledger.sent(&slot.exchange);
+        self.results.sent(&slot.exchange);
         if slot.stream.is_none() {
             self.opened += 1;
             slot.generation = slot.generation.wrapping_add(1);
@@ -173,7 +174,7 @@ impl Client {
         }
     }
 
-    /// Sends what the pace and the hold allow.
+    /// Sends the bytes that the case's pace and hold allow.
     fn send(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         let Some(mut stream) = slot.stream.as_ref() else {
@@ -194,7 +195,7 @@ impl Client {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     return self.settle(index, Verdict::Wrong("connection refused".into()));
                 }
-                // The server has closed. What it sent before that is judged when it is read.
+                // The server has closed. The bytes that it sent before are checked when they are read.
                 Err(_) => slot.sent = case.out.len(),
             }
             if matches!(case.pace, Pace::Fragments(_)) && slot.sent < limit {
@@ -217,7 +218,7 @@ impl Client {
                 self.again.push(index);
             }
             Finish::HalfClose { .. } => {
-                // It fails when the server has closed already, which reading tells as well.
+                // It fails if the server has already closed, which reading also detects.
                 _ = slot.stream.as_ref().map(|stream| stream.shutdown(Shutdown::Write));
             }
             _ => {}
@@ -243,7 +244,7 @@ impl Client {
         let Some(stream) = &slot.stream else { return };
         let changed = self.epoll.control(libc::EPOLL_CTL_MOD, stream.as_raw_fd(), interest, slot.token(index));
         if let Err(error) = changed {
-            self.settle(index, Verdict::Wrong(format!("cannot watch the connection: {error}")));
+            self.settle(index, Verdict::Wrong(format!("cannot register the connection: {error}")));
         }
     }
 
@@ -265,7 +266,7 @@ impl Client {
         self.settle(index, verdict);
     }
 
-    /// Does what a verdict says; unless it is to wait, the case is over.
+    /// Applies a verdict. The case ends unless the verdict is `Wait` or `Proceed`.
     fn settle(&mut self, index: usize, verdict: Verdict) {
         let slot = &mut self.slots[index];
         match verdict {
@@ -277,19 +278,19 @@ impl Client {
             Verdict::Wrong(reason) => {
                 let place = slot.stream.as_ref().and_then(|stream| stream.local_addr().ok());
                 let reason = format!("{reason} (client {place:?}, after {:?})", slot.began.elapsed());
-                self.ledger.wrong(&slot.exchange, slot.sent, &reason);
+                self.results.failed(&slot.exchange, slot.sent, &reason);
                 slot.stream = None;
             }
             Verdict::Drop => {
-                self.ledger.well(&slot.exchange, slot.began.elapsed());
+                self.results.passed(&slot.exchange, slot.began.elapsed());
                 slot.stream = None;
             }
             Verdict::Reuse if slot.sent < slot.exchange.case.out.len() => {
-                // A refusal can come before all was sent; the rest would be read as the next request.
-                self.ledger.well(&slot.exchange, slot.began.elapsed());
+                // A refusal can arrive before all bytes are sent. The server would read the rest as the next request.
+                self.results.passed(&slot.exchange, slot.began.elapsed());
                 slot.stream = None;
             }
-            Verdict::Reuse => self.ledger.well(&slot.exchange, slot.began.elapsed()),
+            Verdict::Reuse => self.results.passed(&slot.exchange, slot.began.elapsed()),
         }
         slot.busy = false;
         if !self.again.contains(&index) {
@@ -297,12 +298,12 @@ impl Client {
         }
     }
 
-    /// Fails the cases that have waited too long.
+    /// Fails the cases that exceed the time limit.
     fn expire(&mut self) {
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];
-            if slot.busy && slot.began.elapsed() > PATIENCE {
-                let reason = format!("not finished after {} s", PATIENCE.as_secs());
+            if slot.busy && slot.began.elapsed() > TIMEOUT {
+                let reason = format!("not finished after {} s", TIMEOUT.as_secs());
                 self.settle(index, Verdict::Wrong(reason));
             }
         }

@@ -1,52 +1,52 @@
-//! Judges what a server answers to one case, apart from any socket: `client.rs` hands in the bytes received and
-//! the end of the stream, and is told how to go on. Answers are matched with requests strictly in order; a byte that
-//! nothing asked for is a failure.
+//! Checks a server's responses to one case, without sockets: `client.rs` passes the received bytes and the end of the
+//! stream, and gets a verdict. Responses must arrive in the order of the requests. Bytes without a request are a
+//! failure.
 
-use crate::answer::{self, Asked, Input};
 use crate::case::{Case, Closing, Finish};
+use crate::response::{self, Input, Method};
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// More must come.
+    /// More bytes must arrive.
     Wait,
-    /// A 100 Continue has come: send what was held back, then wait.
+    /// A 100 Continue has arrived: send the rest of the request, then wait.
     Proceed,
-    /// All is as it should be, and the connection serves on.
+    /// The case has succeeded, and the next one may use the connection.
     Reuse,
-    /// All is as it should be, and the connection is done with.
+    /// The case has succeeded, and the connection must be closed.
     Drop,
-    /// The server did something wrong.
+    /// The server has made an error.
     Wrong(String),
 }
 
-/// How the request that the case's finish is about ended.
+/// How the request of the case's finish ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Ending {
-    /// It was answered by a 4xx or 5xx that fits.
+    /// With an appropriate 4xx or 5xx.
     Refused,
-    /// One side closed without an answer to it.
+    /// One side closed without a response.
     Closed,
 }
 
 pub(crate) struct Exchange {
     pub(crate) case: Case,
     pub(crate) inbox: Vec<u8>,
-    /// Requests answered rightly so far.
+    /// The number of correct responses so far.
     pub(crate) answered: usize,
-    /// Bytes of `inbox` that were judged.
-    judged: usize,
+    /// Bytes of `inbox` that have been checked.
+    checked: usize,
     refused: bool,
 }
 
 impl Exchange {
     pub(crate) fn new() -> Exchange {
-        Exchange { case: Case::new(), inbox: Vec::new(), answered: 0, judged: 0, refused: false }
+        Exchange { case: Case::new(), inbox: Vec::new(), answered: 0, checked: 0, refused: false }
     }
 
-    /// Forgets the last case's progress; the caller has filled in a new case.
+    /// Resets the progress, after the caller has stored a new case.
     pub(crate) fn begin(&mut self) {
         self.inbox.clear();
-        (self.answered, self.judged, self.refused) = (0, 0, false);
+        (self.answered, self.checked, self.refused) = (0, 0, false);
     }
 
     pub(crate) fn ending(&self) -> Ending {
@@ -56,95 +56,97 @@ impl Exchange {
         }
     }
 
-    /// Takes bytes from the server. `pool` is where posted bodies come from.
+    /// Checks bytes from the server. `pool` contains the posted bodies.
     pub(crate) fn received(&mut self, bytes: &[u8], pool: &[u8]) -> Verdict {
         self.inbox.extend_from_slice(bytes);
-        self.judge(Input::Open, pool)
+        self.check(Input::Open, pool)
     }
 
-    /// Takes the end of the stream, orderly or by a reset.
+    /// Checks the end of the stream, by FIN or RST.
     pub(crate) fn ended(&mut self, pool: &[u8]) -> Verdict {
-        match self.judge(Input::Ended, pool) {
+        match self.check(Input::Ended, pool) {
             Verdict::Wait | Verdict::Proceed => {}
             decided => return decided,
         }
-        if self.answered < self.case.answers.len() {
+        if self.answered < self.case.responses.len() {
             return Verdict::Wrong("closed before a valid request was answered".into());
         }
         match self.case.finish {
-            Finish::ResetMidAnswer { .. } => Verdict::Wrong("closed before the answer was long enough to abort".into()),
-            _ if self.judged < self.inbox.len() && !matches!(self.case.finish, Finish::Reset { .. }) => {
-                Verdict::Wrong("closed inside an answer".into())
+            Finish::ResetMidResponse { .. } => {
+                Verdict::Wrong("closed before the response was long enough to abort".into())
+            }
+            _ if self.checked < self.inbox.len() && !matches!(self.case.finish, Finish::Reset { .. }) => {
+                Verdict::Wrong("closed inside a response".into())
             }
             _ => Verdict::Drop,
         }
     }
 
-    fn judge(&mut self, input: Input, pool: &[u8]) -> Verdict {
+    fn check(&mut self, input: Input, pool: &[u8]) -> Verdict {
         let mut proceed = false;
-        while self.answered < self.case.answers.len() {
-            let expected = self.case.answers[self.answered];
-            let answer = match answer::parse(&self.inbox[self.judged..], expected.asked(), input) {
+        while self.answered < self.case.responses.len() {
+            let expected = self.case.responses[self.answered];
+            let response = match response::parse(&self.inbox[self.checked..], expected.method(), input) {
                 Err(fault) => return Verdict::Wrong(fault.into()),
                 Ok(None) if proceed => return Verdict::Proceed,
                 Ok(None) => return Verdict::Wait,
-                Ok(Some(answer)) => answer,
+                Ok(Some(response)) => response,
             };
-            self.judged += answer.consumed;
-            if answer.status == 100 {
+            self.checked += response.consumed;
+            if response.status == 100 {
                 proceed = true;
                 continue;
             }
-            if let Err(fault) = expected.check(&answer, pool) {
+            if let Err(fault) = expected.check(&response, pool) {
                 return Verdict::Wrong(fault);
             }
             self.answered += 1;
         }
-        self.judge_finish(input)
+        self.check_finish(input)
     }
 
-    fn judge_finish(&mut self, input: Input) -> Verdict {
-        let surplus = self.judged < self.inbox.len();
+    fn check_finish(&mut self, input: Input) -> Verdict {
+        let surplus = self.checked < self.inbox.len();
         match self.case.finish {
-            Finish::Keep | Finish::ServerCloses if surplus => Verdict::Wrong("bytes that nothing asked for".into()),
+            Finish::Keep | Finish::ServerCloses if surplus => Verdict::Wrong("bytes without a request".into()),
             Finish::Keep => Verdict::Reuse,
             Finish::ServerCloses | Finish::Reset { .. } => Verdict::Wait,
-            Finish::ResetMidAnswer { after, .. } if self.inbox.len() >= after => Verdict::Drop,
-            Finish::ResetMidAnswer { .. } => Verdict::Wait,
-            Finish::Refuse { allowed, closing, .. } => self.judge_refusal(input, Some(allowed), closing),
-            Finish::HalfClose { .. } => self.judge_refusal(input, None, Closing::Must),
+            Finish::ResetMidResponse { after, .. } if self.inbox.len() >= after => Verdict::Drop,
+            Finish::ResetMidResponse { .. } => Verdict::Wait,
+            Finish::Refuse { allowed, closing, .. } => self.check_refusal(input, Some(allowed), closing),
+            Finish::HalfClose { .. } => self.check_refusal(input, None, Closing::Must),
         }
     }
 
-    /// One error answer at most; `allowed` of `None` takes any 4xx.
-    fn judge_refusal(&mut self, input: Input, allowed: Option<&[u16]>, closing: Closing) -> Verdict {
-        let rest = &self.inbox[self.judged..];
+    /// Checks for at most one error response. If `allowed` is `None`, any 4xx is correct.
+    fn check_refusal(&mut self, input: Input, allowed: Option<&[u16]>, closing: Closing) -> Verdict {
+        let rest = &self.inbox[self.checked..];
         if self.refused || rest.is_empty() {
             return match rest.is_empty() {
                 true => Verdict::Wait,
-                false => Verdict::Wrong("bytes after the answer to a malformed request".into()),
+                false => Verdict::Wrong("bytes after the response to a malformed request".into()),
             };
         }
-        let answer = match answer::parse(rest, Asked::Body, input) {
+        let response = match response::parse(rest, Method::Other, input) {
             Err(fault) => return Verdict::Wrong(fault.into()),
             Ok(None) => return Verdict::Wait,
-            Ok(Some(answer)) => answer,
+            Ok(Some(response)) => response,
         };
-        self.judged += answer.consumed;
-        if answer.status == 100 {
-            return self.judge_refusal(input, allowed, closing);
+        self.checked += response.consumed;
+        if response.status == 100 {
+            return self.check_refusal(input, allowed, closing);
         }
-        let fits = allowed.map_or((400..500).contains(&answer.status), |list| list.contains(&answer.status));
+        let fits = allowed.map_or((400..500).contains(&response.status), |list| list.contains(&response.status));
         if !fits {
             let wanted = allowed.map_or("4xx".into(), |list| format!("{list:?}"));
-            let fault = format!("status {} instead of {wanted} or a close", answer.status);
+            let fault = format!("status {} instead of {wanted} or a close", response.status);
             return Verdict::Wrong(fault);
         }
         self.refused = true;
-        if self.judged < self.inbox.len() {
-            return Verdict::Wrong("bytes after the answer to a malformed request".into());
+        if self.checked < self.inbox.len() {
+            return Verdict::Wrong("bytes after the response to a malformed request".into());
         }
-        match closing == Closing::May && !answer.close {
+        match closing == Closing::May && !response.close {
             true => Verdict::Reuse,
             false => Verdict::Wait,
         }

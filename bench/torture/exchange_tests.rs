@@ -1,4 +1,4 @@
-//! What `exchange.rs` says to right and wrong behaviour of a server.
+//! The verdicts of `exchange.rs` about correct and wrong behaviour of a server.
 
 use super::*;
 use crate::case::{Body, Expected, Kind};
@@ -9,7 +9,7 @@ const BAD: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Le
 fn exchange(users: usize, finish: Finish) -> Exchange {
     let mut exchange = Exchange::new();
     let expected = Expected { kind: Kind::Get, status: &[200], body: Body::User(7), allow: &[] };
-    exchange.case.answers = vec![expected; users];
+    exchange.case.responses = vec![expected; users];
     exchange.case.finish = finish;
     exchange
 }
@@ -23,7 +23,7 @@ fn wrong(verdict: Verdict) -> bool {
 }
 
 #[test]
-fn matches_pipelined_answers_across_reads() {
+fn matches_pipelined_responses_across_reads() {
     let mut exchange = exchange(2, Finish::Keep);
     assert_eq!(exchange.received(&USER[..20], &[]), Verdict::Wait);
     assert_eq!(exchange.received(&USER[20..], &[]), Verdict::Wait);
@@ -32,7 +32,7 @@ fn matches_pipelined_answers_across_reads() {
 }
 
 #[test]
-fn finds_another_requests_answer_and_surplus_bytes() {
+fn detects_the_response_of_another_request_and_surplus_bytes() {
     let other = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"id\":\"8\"}";
     assert!(wrong(exchange(1, Finish::Keep).received(other, &[])));
     assert!(wrong(exchange(1, Finish::Keep).received(&[USER, b"x"].concat(), &[])));
@@ -40,14 +40,14 @@ fn finds_another_requests_answer_and_surplus_bytes() {
 }
 
 #[test]
-fn finds_a_close_before_a_valid_request_is_answered() {
+fn detects_a_close_before_a_valid_request_is_answered() {
     let mut exchange = exchange(2, Finish::Keep);
     exchange.received(USER, &[]);
     assert!(wrong(exchange.ended(&[])));
 }
 
 #[test]
-fn takes_a_refusal_or_a_close_after_the_valid_ones() {
+fn accepts_a_refusal_or_a_close_after_the_valid_requests() {
     let mut answered = exchange(1, refuse(Closing::Must));
     assert_eq!(answered.received(&[USER, BAD].concat(), &[]), Verdict::Wait);
     assert_eq!((answered.ended(&[]), answered.ending()), (Verdict::Drop, Ending::Refused));
@@ -59,14 +59,14 @@ fn takes_a_refusal_or_a_close_after_the_valid_ones() {
 }
 
 #[test]
-fn goes_on_after_a_refusal_only_where_the_framing_is_sure() {
+fn reuses_the_connection_after_a_refusal_only_if_the_framing_is_certain() {
     let open = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(exchange(0, refuse(Closing::May)).received(open, &[]), Verdict::Reuse);
     assert_eq!(exchange(0, refuse(Closing::Must)).received(open, &[]), Verdict::Wait);
 }
 
 #[test]
-fn finds_smuggled_requests_and_accepted_malformed_ones() {
+fn detects_smuggled_requests_and_accepted_malformed_ones() {
     assert!(wrong(exchange(0, refuse(Closing::Must)).received(USER, &[])));
     assert!(wrong(exchange(0, refuse(Closing::Must)).received(&[BAD, USER].concat(), &[])));
     let mut late = exchange(0, refuse(Closing::Must));
@@ -78,7 +78,7 @@ fn finds_smuggled_requests_and_accepted_malformed_ones() {
 }
 
 #[test]
-fn releases_a_held_body_on_continue() {
+fn proceeds_with_the_body_after_a_100_continue() {
     let mut exchange = exchange(1, Finish::Keep);
     assert_eq!(exchange.received(b"HTTP/1.1 100 Continue\r\n\r\n", &[]), Verdict::Proceed);
     assert_eq!(exchange.received(USER, &[]), Verdict::Reuse);

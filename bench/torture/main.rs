@@ -1,26 +1,26 @@
-//! `torture ADDR --requests N`: a random mix of valid, malformed, truncated, pipelined and aborted requests against
-//! a server with the routes `GET /` ("Hello, World!\n"), `GET /users/:id` (`{"id":"<id>"}`) and `POST /echo` (the
-//! body). Every valid request must get its exact answer, every malformed one a 4xx or 5xx that fits or a close, and
-//! with `--pid` the server must not have grown. One thread, one epoll instance; the same seed makes the same requests
-//! in the same order.
+//! `torture ADDR --requests N`: sends a random mix of valid, malformed, truncated, pipelined and aborted requests to a
+//! server with the routes `GET /` ("Hello, World!\n"), `GET /users/:id` (`{"id":"<id>"}`) and `POST /echo` (the body).
+//! Every valid request must get the correct response, every malformed one an appropriate 4xx or 5xx or a close. With
+//! `--pid`, the server's memory and descriptors must not have grown. The program has one thread and one epoll instance.
+//! The same seed produces the same requests in the same order.
 //!
-//! `answer` parses, `case` names things, `cases` and `malformed` make requests, `exchange` judges, `client` and `slot`
-//! do the I/O, `ledger` counts, `probe` looks at the server.
+//! `response` parses responses, `case` defines the types, `cases` and `malformed` generate requests, `exchange` checks
+//! responses, `client` and `slot` do the I/O, `results` counts, `probe` measures the server.
 
-#[path = "../answer.rs"]
-mod answer;
 mod case;
 mod cases;
 mod client;
 #[path = "../epoll.rs"]
 mod epoll;
 mod exchange;
-mod ledger;
 mod malformed;
 mod prng;
 mod probe;
 #[path = "../process.rs"]
 mod process;
+#[path = "../response.rs"]
+mod response;
+mod results;
 mod slot;
 
 use std::io;
@@ -61,17 +61,17 @@ fn main() -> io::Result<()> {
     let run = client.run(probe.as_mut());
     let took = began.elapsed().as_secs_f64();
 
-    let failed = client.ledger.print();
-    let finished = client.ledger.finished;
+    let failed = client.results.print();
+    let finished = client.results.finished;
     println!("{finished} requests in {took:.1} s: {:.0} requests/s", finished as f64 / took);
     if finished < options.requests {
-        println!("stopped before {} requests: by time, by a signal or by failures", options.requests);
+        println!("stopped before {} requests: by the time limit, a signal or failures", options.requests);
     }
     run?;
     let grown = probe.map_or(Ok(Vec::new()), |probe| probe.growth())?;
     grown.iter().for_each(|what| println!("GROWTH of {what}"));
     if failed > 0 || !grown.is_empty() {
-        println!("FAILED: {failed} requests, {} growths", grown.len());
+        println!("FAILED: {failed} requests; {} resources have grown", grown.len());
         exit(1);
     }
     println!("passed");
@@ -109,5 +109,5 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
 
 fn number<T: FromStr>(name: &str, value: Option<String>) -> Result<T, String> {
     let value = value.ok_or_else(|| format!("{name} needs a value"))?;
-    value.parse().map_err(|_| format!("{name} does not take {value}"))
+    value.parse().map_err(|_| format!("{name}: {value} is not valid"))
 }

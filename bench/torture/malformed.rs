@@ -1,11 +1,11 @@
-//! Requests that a server must refuse, each with the statuses that fit. Most carry a second request where a server
-//! that misreads the first would find it: an answer to that one is a failure (request smuggling).
-//! Every entry lets the server decide at once, without waiting for more bytes.
+//! Requests that a server must refuse, each with the correct statuses. Most contain a second request at the position
+//! where a server that misreads the first one would find it. A response to it is a failure (request smuggling).
+//! The server can refuse each request at once, without waiting for more bytes.
 
 use crate::case::Closing::{self, May, Must};
 use crate::prng::Prng;
 
-/// What would be served if the framing of the request before it were misread.
+/// A request that a server sees only if it misreads the framing of the request before.
 const SMUGGLED: &[u8] = b"GET /users/smuggled HTTP/1.1\r\nHost: t\r\n\r\n";
 const BAD: &[u16] = &[400];
 const BAD_CODING: &[u16] = &[400, 501];
@@ -13,10 +13,10 @@ const TOO_LONG: &[u16] = &[400, 413];
 
 pub(crate) struct Malformed {
     pub(crate) name: &'static str,
-    /// Statuses that fit; closing without an answer always does.
+    /// The correct statuses. A close without a response is always correct.
     pub(crate) allowed: &'static [u16],
     pub(crate) closing: Closing,
-    /// Appends the bytes.
+    /// Appends the bytes of the request.
     pub(crate) write: fn(&mut Vec<u8>, &mut Prng),
 }
 
@@ -81,7 +81,7 @@ pub(crate) const MALFORMED: [Malformed; 51] = [
     entry("TLS hello", &[400, 505], Must, tls_hello),
 ];
 
-/// A POST with these header lines and body, and the request that it must not let in.
+/// A POST with these field lines and body, and the smuggled request.
 fn post(out: &mut Vec<u8>, headers: &str, body: &[u8]) {
     out.extend_from_slice(b"POST /echo HTTP/1.1\r\nHost: t\r\n");
     out.extend_from_slice(headers.as_bytes());
@@ -125,7 +125,7 @@ fn long_header(out: &mut Vec<u8>, random: &mut Prng) {
     raw(out, b"\r\n\r\n");
 }
 
-/// Random bytes; the first cannot begin a method, so that no server has to wait for the rest of a line.
+/// Random bytes. The first one is not valid in a method, so the server need not wait for the rest of the line.
 fn garbage(out: &mut Vec<u8>, random: &mut Prng) {
     out.push(*random.pick(b"\x00\x01\x7f\x80\xff(/:;<=>?@[\\]{}\""));
     for _ in 0..random.length(2048) {

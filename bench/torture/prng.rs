@@ -1,10 +1,10 @@
-//! A seeded xorshift64* generator: the same seed gives the same cases in the same order, so that a failure can be run again
-//! (what the timing between connections is, no seed decides). Every random choice of the torture program comes from here.
+//! A seeded xorshift64* generator, for all random choices of the torture program. The same seed produces the same cases
+//! in the same order, so that a failure can be repeated. The timing between connections does not depend on the seed.
 
 pub(crate) struct Prng(u64);
 
 impl Prng {
-    /// `seed` may be any number; 0, which xorshift cannot leave, is replaced.
+    /// `seed` may be any number. 0 is replaced, because xorshift would only return 0.
     pub(crate) fn new(seed: u64) -> Prng {
         let mut prng = Prng(seed.max(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         (0..8).for_each(|_| _ = prng.next());
@@ -18,28 +18,28 @@ impl Prng {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number from 0 to `bound` - 1; 0 for a `bound` of 0.
+    /// Returns a number from 0 to `bound` - 1, or 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
-        // The upper half: it is the better mixed one. A bias of 2^-32 does not matter here.
+        // The upper half is better mixed. A bias of 2^-32 does not matter here.
         (((self.next() >> 32) * bound as u64) >> 32) as usize
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both inclusive.
     pub(crate) fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
 
-    /// True once in `n` times.
+    /// Returns true with a probability of 1/`n`.
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// One of `items`, which must not be empty.
+    /// Returns one of `items`, which must not be empty.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
-    /// A length from 0 to `most`, short ones as likely as long ones (log-uniform).
+    /// Returns a length from 0 to `most`, log-uniform: short ones are as likely as long ones.
     pub(crate) fn length(&mut self, most: usize) -> usize {
         let bits = self.below(most.ilog2() as usize + 2);
         self.below(1 << bits).min(most)
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stays_in_its_ranges_and_repeats_by_seed() {
+    fn numbers_are_in_range_and_repeat_with_the_seed() {
         let (mut one, mut two) = (Prng::new(7), Prng::new(7));
         for _ in 0..10_000 {
             assert_eq!(one.next(), two.next());

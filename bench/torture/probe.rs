@@ -1,14 +1,16 @@
-//! Samples another process's open descriptors and resident memory from /proc, and decides whether they grew. Used by
-//! the torture program on the server that it is given by `--pid`.
+//! Reads the open descriptors and the resident memory of another process from /proc, and checks whether they grow. The
+//! torture program uses it for the server of the option `--pid`.
 
 use std::fs;
 use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What a descriptor count may differ by at the end.
+/// The allowed difference of the number of descriptors at the end.
 const DESCRIPTOR_SLACK: usize = 2;
+/// The maximum wait at the end until the server has closed its connections.
 const SETTLING: Duration = Duration::from_secs(5);
+/// The allowed growth of memory in bytes, in addition to a fifth.
 const MEMORY_SLACK: u64 = 8 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -22,12 +24,12 @@ pub(crate) struct Probe {
     pid: u32,
     page: u64,
     start: Sample,
-    /// Taken after a tenth of the run, when caches and buffers are as large as they should get.
+    /// The sample after a tenth of the run, when caches and buffers should have their final size.
     warm: Option<Sample>,
 }
 
 impl Probe {
-    /// Takes the first sample; fails when the process cannot be read.
+    /// Takes the first sample. Returns an error if /proc has no such process.
     pub(crate) fn new(pid: u32) -> io::Result<Probe> {
         // SAFETY: sysconf only reads its argument.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
@@ -36,7 +38,7 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Takes and prints the sample that memory at the end is compared with.
+    /// Takes and prints the sample with which the memory at the end is compared.
     pub(crate) fn warm(&mut self) -> io::Result<()> {
         self.warm = Some(self.sample("10 %")?);
         Ok(())
@@ -61,7 +63,8 @@ impl Probe {
         Ok(Sample { descriptors, memory: pages * self.page })
     }
 
-    /// Waits for the descriptors to settle, once the client has none open, and returns what grew, in words.
+    /// Waits until the server has closed its connections, after the client has closed all. Returns descriptions of what
+    /// has grown.
     pub(crate) fn growth(&self) -> io::Result<Vec<String>> {
         let deadline = Instant::now() + SETTLING;
         let settled = |sample: Sample| sample.descriptors.abs_diff(self.start.descriptors) <= DESCRIPTOR_SLACK;
@@ -74,7 +77,7 @@ impl Probe {
             grown.push(format!("descriptors: {} at the start, {} at the end", self.start.descriptors, end.descriptors));
         }
         let Some(warm) = self.warm else {
-            println!("memory growth not judged: fewer than 10 % of the requests were made");
+            println!("memory growth not checked: fewer than 10 % of the requests were made");
             return Ok(grown);
         };
         if end.memory > warm.memory + warm.memory / 5 + MEMORY_SLACK {

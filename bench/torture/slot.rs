@@ -1,5 +1,5 @@
-//! One of the torture program's connections: its socket, the case that it is busy with, and how a new one is made.
-//! `client.rs` drives it.
+//! A connection of the torture program: its socket and its current case. Also creates new connections. Used by
+//! `client.rs`.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -12,20 +12,20 @@ use crate::exchange::Exchange;
 pub(crate) struct Slot {
     pub(crate) stream: Option<TcpStream>,
     pub(crate) exchange: Exchange,
-    /// Bytes of the case that went out.
+    /// Bytes of the case that have been sent.
     pub(crate) sent: usize,
-    /// Turns until a due RST.
+    /// Turns of the loop until the RST.
     pub(crate) turns: u32,
-    /// Bytes are waiting for room in the socket's buffer.
+    /// The socket's buffer is full; the connection is registered for writability.
     pub(crate) blocked: bool,
     pub(crate) busy: bool,
     pub(crate) began: Instant,
-    /// Counts this slot's connections, so that an event of an earlier one is known for what it is.
+    /// The number of this slot's connections, to recognize events of earlier ones.
     pub(crate) generation: u32,
 }
 
 impl Slot {
-    /// Without a connection and without a case.
+    /// Creates a slot without a connection and without a case.
     pub(crate) fn new() -> Slot {
         Slot {
             stream: None,
@@ -39,14 +39,14 @@ impl Slot {
         }
     }
 
-    /// What the epoll instance returns for this slot's present connection; `index` is the slot's own.
+    /// Returns the token of this slot's current connection for epoll. `index`: that of the slot.
     pub(crate) fn token(&self, index: usize) -> u64 {
         u64::from(self.generation) << 32 | index as u64
     }
 }
 
-/// Begins a connection. On loopback the source address changes with `number`, so that connections which ended by
-/// the client's FIN cannot use up the ports of one address. Closing it sends RST.
+/// Starts to connect. On loopback the source address depends on `number`, so that connections which the client has
+/// ended by FIN do not use all ports of one address. Closing the connection sends RST.
 pub(crate) fn connect(address: SocketAddr, number: u32) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
     socket.set_tcp_nodelay(true)?;

@@ -53,6 +53,6 @@ loop.run(function()
   thread.timeout(seconds, get_all, urls, say)
 end)
 for at in ipairs(urls) do
-  if not got[at] then say(at, false, "no answer in time") end
+  if not got[at] then say(at, false, "no response in time") end
 end
 os.exit(not failed)

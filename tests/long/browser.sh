@@ -34,11 +34,11 @@ LUA
 (cd "$scratch" && npm init -y && npm install --no-audit --no-fund playwright-core) >"$scratch/npm" 2>&1 ||
   stop "npm: $(tail -n 3 "$scratch/npm")"
 
-# serve NAME COMMAND...: starts a server and waits until it serves. Sets $url to its address.
+# serve NAME COMMAND...: starts a server and waits until it prints its address. Sets $url to the address.
 serve() {
   "${@:2}" >"$scratch/$1.log" 2>&1 &
   pids+=($!)
-  # So the shell does not report the end of the server after the closing line.
+  # Otherwise the shell would report the end of the server after the closing line.
   disown
   url=
   for _ in $(seq 100); do

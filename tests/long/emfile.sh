@@ -39,7 +39,7 @@ ticks=$(awk '{ print $14 + $15 }' "/proc/$server/stat")
 echo "200 clients, 64 descriptors: $answered answered, $((ticks * 10)) ms of CPU"
 check "every client is answered" [ "$answered" = 200 ]
 check "less than a second of CPU" [ "$ticks" -lt 100 ]
-check "the log says it once" [ "$(grep -c 'Too many open files' "$log")" -eq 1 ]
+check "the log has the error once" [ "$(grep -c 'Too many open files' "$log")" -eq 1 ]
 kill -TERM "$server"
 wait "$server"
 check "exit code 0" [ $? -eq 0 ]

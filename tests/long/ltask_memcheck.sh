@@ -43,7 +43,7 @@ check() {
   status=$?
   if [ "$status" != 0 ]; then what="exit code $status"; fi
   if [ "$status" = 124 ] || [ "$status" = 137 ]; then what="ran longer than $limit s"; fi
-  if find "$scratch" -name 'report.*' -size +0c | grep -q .; then what='memcheck has found something'; fi
+  if find "$scratch" -name 'report.*' -size +0c | grep -q .; then what='memcheck has reported errors'; fi
   if ! find "$scratch" -name 'report.*' | grep -q .; then what='nothing ran under memcheck'; fi
   if [ -z "$what" ]; then
     passed=$((passed + 1))

@@ -46,7 +46,7 @@ check() {
   if [ "$status" = 124 ] || [ "$status" = 137 ]; then what="ran longer than $limit s"; fi
   if [ "$status" -gt 128 ]; then what="ended by signal $((status - 128))"; fi
   # Valgrind's own messages, such as an unknown system call, begin with dashes.
-  if grep -qs '^==' "$scratch"/report.*; then what='memcheck has found something'; fi
+  if grep -qs '^==' "$scratch"/report.*; then what='memcheck has reported errors'; fi
   if [ -z "$what" ]; then
     passed=$((passed + 1))
     printf '%-40s clean: %s (%d s)\n' "$file" "$(tail -n 1 "$scratch/out")" $((SECONDS - started))

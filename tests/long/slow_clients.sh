@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # slowhttptest holds 1,000 connections with slow heads, then slow bodies, then slow reading, while a second client
 # measures its requests: 99 of 100 take less than 50 ms, and none fails. Bounded by 100 s.
-# `slow_clients.sh` prints the results without an attack, and then those of each mode.
+# Prints the results without an attack, and then those of each mode.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -74,16 +74,16 @@ mode() {
   attack=
 }
 
-measure "nobody else" 5
+measure "no attack" 5
 url=http://127.0.0.1:$port
 mode "slow heads" 20 -H -i 2 -t GET -x 24 -u "$url/"
 mode "slow bodies" 20 -B -i 2 -t POST -s 8192 -x 10 -u "$url/body"
 mode "slow reading" 20 -X -n 1 -z 32 -w 512 -y 1024 -k 3 -u "$url/large"
 
 kill -TERM "$server"
-check "a graceful end" timeout 20 tail --pid="$server" -f /dev/null
+check "the server stops gracefully" timeout 20 tail --pid="$server" -f /dev/null
 wait "$server"
 check "exit code 0" [ $? -eq 0 ]
-check "a silent log" [ "$(grep -vc '^lio: serving' "$scratch/server")" -eq 0 ]
+check "the log has no further lines" [ "$(grep -vc '^lio: serving' "$scratch/server")" -eq 0 ]
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

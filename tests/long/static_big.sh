@@ -44,7 +44,7 @@ done
 curl -fsS -o /dev/null "$url"
 before=$(rss) open_before=$(descriptors)
 
-check "a GiB arrives as it is" cmp <(curl -fsS "${url}big.bin") "$dir/site/big.bin"
+check "a GiB arrives unchanged" cmp <(curl -fsS "${url}big.bin") "$dir/site/big.bin"
 echo "memory: $before KiB before, $(rss) KiB after, $(peak) KiB at most"
 check "memory grows by less than 4 MiB" test $(($(peak) - before)) -lt 4096
 
@@ -53,10 +53,10 @@ for seconds in 0.2 0.3 0.2 0.4 0.2; do
   curl -sS -C - --limit-rate 200M --max-time "$seconds" -o "$dir/got" "${url}big.bin" 2>/dev/null
 done
 had=$(stat -c %s "$dir/got")
-check "transfers were cut short" test "$had" -gt 0 -a "$had" -lt $((1 << 30))
+check "transfers were aborted" test "$had" -gt 0 -a "$had" -lt $((1 << 30))
 curl -fsS -C - -o "$dir/got" "${url}big.bin"
 echo "resumed at $had bytes"
-check "what was put together by ranges is the file" cmp "$dir/got" "$dir/site/big.bin"
+check "the download by ranges equals the file" cmp "$dir/got" "$dir/site/big.bin"
 
 for _ in $(seq 30); do curl -sS --limit-rate 1M --max-time 0.05 -o /dev/null "${url}big.bin" 2>/dev/null; done
 curl -fsS -o /dev/null "$url"
@@ -64,13 +64,13 @@ for _ in $(seq 100); do
   [ "$(descriptors)" -le "$open_before" ] && break
   sleep 0.05
 done
-check "downloads that are given up leave nothing open" test "$(descriptors)" -le "$open_before"
+check "aborted downloads leave no descriptor open" test "$(descriptors)" -le "$open_before"
 echo "memory at the end: $(rss) KiB, $(peak) KiB at most"
 check "memory grew by less than 4 MiB in all" test $(($(peak) - before)) -lt 4096
 
 kill -TERM "$pid"
 wait "$pid"
-check "it ends with 0" test $? = 0
+check "exit code 0" test $? = 0
 pid=
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

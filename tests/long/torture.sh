@@ -26,12 +26,12 @@ passed=0 failed=0
 check() {
   if "${@:2}"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "failed: $1"; fi
 }
-check "the ledger" timeout 420 "$torture" "$address" \
+check "all requests have the correct results" timeout 420 "$torture" "$address" \
   --requests "${LIO_TORTURE_REQUESTS:-1000000}" --pid "$server" --seconds 400
 kill -TERM "$server"
-check "a graceful end" timeout 20 tail --pid="$server" -f /dev/null
+check "the server stops gracefully" timeout 20 tail --pid="$server" -f /dev/null
 wait "$server"
 check "exit code 0" [ $? -eq 0 ]
-check "a silent log" [ "$(grep -vc '^lio: serving' "$log")" -eq 0 ]
+check "the log has no further lines" [ "$(grep -vc '^lio: serving' "$log")" -eq 0 ]
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -1,9 +1,9 @@
--- An echo server on cqueues, a coroutine for each connection, for a stock Lua: `lua5.4 cqueues.lua PORT`.
+-- An echo server on cqueues with a coroutine per connection, for a stock Lua: `lua5.4 cqueues.lua PORT`.
 
 local cqueues = require "cqueues"
 local socket = require "cqueues.socket"
 
-local MOST <const> = -65536 -- "up to", not "exactly"
+local MOST <const> = -65536 -- negative: at most this number of bytes
 
 local server = socket.listen { host = "127.0.0.1", port = tonumber(arg[1]), nodelay = true }
 assert(server:listen())
@@ -22,7 +22,7 @@ local function echo(client)
 end
 
 queue:wrap(function()
-  -- Each accepted socket gets the options that are given here, not those of the listener.
+  -- An accepted socket does not inherit the options of the listener.
   for client in function() return server:accept { nodelay = true } end do queue:wrap(echo, client) end
 end)
 assert(queue:loop())

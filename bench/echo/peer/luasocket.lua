@@ -1,4 +1,4 @@
--- An echo server on luasocket's select, for a stock Lua and less than 1,000 connections:
+-- An echo server on luasocket's select, for a stock Lua and fewer than 1,000 connections:
 -- `lua5.4 luasocket.lua PORT`.
 
 local socket = require "socket"
@@ -11,8 +11,8 @@ print(("listening on %s:%s"):format(server:getsockname()))
 io.stdout:flush()
 
 local readers, writers = { server }, {} -- lists for select
-local place = {} -- socket → { list, index in it }
-local owed = {} -- socket → bytes that it could not take yet
+local place = {} -- the list and the index of each socket in it, by socket
+local unsent = {} -- bytes that could not be sent yet, by socket
 
 local function put(list, s)
   list[#list + 1] = s
@@ -31,16 +31,16 @@ end
 
 local function drop(s)
   take(s)
-  owed[s] = nil
+  unsent[s] = nil
   s:close()
 end
 
--- Whether all of `data` went out; else what is left is owed. nil when the connection failed.
+-- Sends data. Returns true if all was sent, false if the rest is in `unsent`, nil if the connection failed.
 local function send(s, data)
   local sent, problem, upto = s:send(data)
   if sent then return true end
   if problem ~= "timeout" then return nil end
-  owed[s] = data:sub(upto + 1)
+  unsent[s] = data:sub(upto + 1)
   return false
 end
 
@@ -59,11 +59,11 @@ local function echo(s)
   end
 end
 
-local function send_owed(s)
-  local sent = send(s, owed[s])
+local function send_rest(s)
+  local sent = send(s, unsent[s])
   if sent == nil then return drop(s) end
   if sent then
-    owed[s] = nil
+    unsent[s] = nil
     take(s)
     put(readers, s)
   end
@@ -83,5 +83,5 @@ while true do
       echo(s)
     end
   end
-  for _, s in ipairs(writable) do send_owed(s) end
+  for _, s in ipairs(writable) do send_rest(s) end
 end

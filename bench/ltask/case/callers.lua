@@ -1,4 +1,4 @@
--- Many coroutines of one service, each calling several services in turn.
+-- Many coroutines of one service. Each calls several services in turn.
 
 local ltask = require "ltask"
 local figures = require "figures"
@@ -10,7 +10,7 @@ local calls <const> = options.calls or 2000
 local function caller(list, id)
   local call, count = ltask.call, #list
   for i = 1, calls do
-    if call(list[(id + i) % count + 1], "ping", i) ~= i then error "another call's answer" end
+    if call(list[(id + i) % count + 1], "ping", i) ~= i then error "the response of another call" end
   end
 end
 

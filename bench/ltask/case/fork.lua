@@ -1,4 +1,4 @@
--- Forks functions in batches; each batch has run before the next is forked.
+-- Forks functions in batches. A batch ends before the next one begins.
 
 local ltask = require "ltask"
 local figures = require "figures"

@@ -1,15 +1,15 @@
--- What an idle service takes: KiB of the process for each, and KiB of its VM as root's statistics say. `words`: a
--- service of skynet's, which handles messages.
+-- The memory of an idle service: resident KiB of the process per service, and KiB of its VM in the statistics. With
+-- `skynet=1` it is a skynet service.
 
 local ltask = require "ltask"
 local figures = require "figures"
 local options = ...
 
 local function spawn(n)
-  if not options.words then return figures.spawn(n, "idle") end
+  if not options.skynet then return figures.spawn(n, "idle") end
   local skynet = require "skynet"
   local list = {}
-  for i = 1, n do list[i] = skynet.newservice "words" end
+  for i = 1, n do list[i] = skynet.newservice "skynet_echo" end
   return list
 end
 

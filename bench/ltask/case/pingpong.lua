@@ -1,5 +1,5 @@
--- Calls one after another from one service to another. `idle` and `blocked`: so many services beside them
--- that wait for messages, or block on their event descriptors.
+-- Sequential calls from one service to another. `idle` and `blocked` are the numbers of further services that wait for
+-- messages, or block on their event descriptors.
 
 local ltask = require "ltask"
 local figures = require "figures"
@@ -8,7 +8,7 @@ local options = ...
 local function calls(echo, n)
   local call = ltask.call
   for i = 1, n do
-    if call(echo, "ping", i) ~= i then error "another call's answer" end
+    if call(echo, "ping", i) ~= i then error "the response of another call" end
   end
 end
 

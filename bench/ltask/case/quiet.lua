@@ -1,11 +1,11 @@
--- What a system costs in which nothing happens. A watching thread ticks on for a moment after the last
--- activity, so a short rest is taken from a long one: what is left is `seconds` of pure idleness.
+-- The cost of an idle system. The monitor thread takes some more samples after the last activity, so the result is the
+-- difference of a long and a short pause, which is `seconds` of idle time.
 
 local ltask = require "ltask"
 local figures = require "figures"
 local options = ...
 
-local function rest(seconds)
+local function pause(seconds)
   local switches, cpu = figures.switches(), figures.cpu()
   ltask.sleep(seconds * 100)
   return switches(), figures.cpu() - cpu
@@ -15,7 +15,7 @@ figures.case(function()
   local seconds = options.seconds or 5
   figures.spawn(options.services or 100, "idle")
   ltask.sleep(50)
-  local short = rest(1)
-  local long, cpu = rest(1 + seconds)
+  local short = pause(1)
+  local long, cpu = pause(1 + seconds)
   return { cpu = cpu * 1000, switches = math.max(0, long - short), tail = short }
 end)

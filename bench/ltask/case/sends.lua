@@ -1,5 +1,4 @@
--- One sender, and a mailbox with room for all: how often is the sender resumed meanwhile?
--- Boot it with queue=200000.
+-- One sender, and a mailbox with room for all messages. Counts how often the sender is resumed. Requires queue=200000.
 
 local ltask = require "ltask"
 local figures = require "figures"

@@ -1,5 +1,5 @@
--- Calls by skynet's words, one after another, from one service to another. `to`: the service; `command`: how it
--- answers.
+-- Sequential calls with skynet's API from one service to another. `to`: the service; `command`: the way in which it
+-- responds.
 
 local skynet = require "skynet"
 local figures = require "figures"
@@ -8,7 +8,7 @@ local options = ...
 local function calls(address, n)
   local call, command = skynet.call, options.command
   for i = 1, n do
-    if call(address, "lua", command, i) ~= i then error "another call's answer" end
+    if call(address, "lua", command, i) ~= i then error "the response of another call" end
   end
 end
 

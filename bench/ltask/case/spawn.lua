@@ -1,4 +1,5 @@
--- Spawns services that quit at once, `width` at a time, until the last is gone. `words`: by skynet's words.
+-- Spawns services that quit at once, `width` at a time, and waits until the last one has ended. With `skynet=1` they
+-- are skynet services.
 
 local ltask = require "ltask"
 local figures = require "figures"
@@ -8,10 +9,10 @@ local function one()
   ltask.call(ltask.spawn "idle", "leave")
 end
 
-if options.words then
+if options.skynet then
   local skynet = require "skynet"
   function one()
-    skynet.call(skynet.newservice "words", "lua", "leave")
+    skynet.call(skynet.newservice "skynet_echo", "lua", "leave")
   end
 end
 

@@ -1,6 +1,6 @@
--- Timeouts spread over one second, in no order: how late each fires, and that none fires early. `first`:
--- centiseconds until the second begins; with 1 the first are due while the service is still setting others,
--- and are late by that.
+-- Timers that expire within one second, set in no order: how late they fire, and how many fire early. `first` is the
+-- number of centiseconds before that second. With 1 the first timers expire while the service still sets others, so
+-- they are late.
 
 local ltask = require "ltask"
 local figures = require "figures"

@@ -1,4 +1,4 @@
--- Two coroutines of one service that wake each other: a wait and a wakeup each turn.
+-- Two coroutines of one service that wake each other in turn.
 
 local ltask = require "ltask"
 local figures = require "figures"

@@ -1,5 +1,5 @@
--- A service that owns an event descriptor and blocks in its wait function whenever nothing is there.
--- `linger`: milliseconds that it stays away after each wake, as a selector busy with sockets does.
+-- A service that owns an event descriptor, and blocks in its wait function while it has no message. `linger`: the
+-- milliseconds for which it is busy after each wakeup, like a selector with ready sockets.
 
 local ltask = require "ltask"
 local linger = ...
@@ -16,7 +16,7 @@ end)
 
 function S.message() received = received + 1 end
 
--- Messages received and waits taken so far.
+-- Returns the numbers of received messages and of waits.
 function S.state() return received, waits end
 
 return S

@@ -1,4 +1,4 @@
--- Answers with what it was sent.
+-- Responds with the arguments of the request.
 
 local S = {}
 

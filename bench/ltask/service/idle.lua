@@ -1,4 +1,4 @@
--- A service that waits for requests and, here, never gets any.
+-- A service that waits for requests.
 
 local ltask = require "ltask"
 

@@ -1,4 +1,4 @@
--- Sends numbered messages to a sink, one after another, without waiting for anything.
+-- Sends numbered messages to a sink, without waiting.
 
 local ltask = require "ltask"
 

@@ -1,5 +1,5 @@
--- Values to bytes and back: JSON, and the messages of the scheduler. A case sets up, and returns what does its thing
--- `n` times.
+-- Encoding and decoding: JSON, and the messages of the scheduler. A case prepares its data, and returns a function that
+-- repeats the operation `n` times.
 
 local json = require "lio.json"
 local ltask = require "ltask"
@@ -21,7 +21,7 @@ function M.json_decode()
   end
 end
 
--- The message of bench/ltask.
+-- The same message as in bench/ltask.
 function M.pack()
   local pack, unpack_remove = ltask.pack, ltask.unpack_remove
   local message = { 1, 2, 3, "abc", { x = 1, y = 2.5, z = "hello" } }
@@ -30,7 +30,7 @@ function M.pack()
   end
 end
 
--- A request's words.
+-- The arguments of a small request.
 function M.pack_words()
   local pack, unpack_remove = ltask.pack, ltask.unpack_remove
   return function(n)

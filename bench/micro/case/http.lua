@@ -1,5 +1,5 @@
--- Requests of the web server, pipelined by fifty through a pair of sockets, so that the system's part of each
--- is small. A case sets up, and returns what does its thing `n` times; child.lua runs it in a task of `lio.loop`.
+-- Requests to the web server. Fifty are pipelined through a pair of sockets, so the kernel's share of each is small. A
+-- case prepares a server, and returns a function that makes `n` requests; child.lua calls it in a task of `lio.loop`.
 
 local http = require "lio.http"
 local lio = require "lio"
@@ -9,10 +9,10 @@ local stream = require "lio.stream"
 local web = require "lio.webserver"
 
 local respond <const>, add_field <const> = http.request.respond, http.request.add_field
-local PIPELINED <const> = 50 -- beyond 64 a server lets others have their turn
+local PIPELINED <const> = 50 -- after 64 requests a server yields to other tasks
 
 local SHORT <const> = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
--- What a browser sends.
+-- The head of a browser's request.
 local LONG <const> = table.concat({
   "GET / HTTP/1.1", "Host: 127.0.0.1:8080", "Connection: keep-alive", "Cache-Control: max-age=0",
   'sec-ch-ua: "Chromium";v="130", "Not?A_Brand";v="99"', "sec-ch-ua-mobile: ?0", 'sec-ch-ua-platform: "Linux"',
@@ -32,14 +32,14 @@ local function pair()
   return assert(net.wrap(one)), assert(net.wrap(other))
 end
 
--- Sends `request` fifty times in one call, and receives all responses, which are as long as the first. If there is
--- `work`, `work(n)` serves `n` requests.
+-- Returns a function that makes `n` requests: it sends fifty in one call, and receives their responses, which are as
+-- long as the first one. If there is a function `work`, `work(n)` serves `n` requests.
 local function load(client, request, work)
   assert(client:send(request))
   if work then work(1) end
-  local answer = client:recv()
-  assert(answer:find "^HTTP/1.1 200 OK\r\n", answer)
-  local block, size = request:rep(PIPELINED), #answer * PIPELINED
+  local response = client:recv()
+  assert(response:find "^HTTP/1.1 200 OK\r\n", response)
+  local block, size = request:rep(PIPELINED), #response * PIPELINED
   return function(n)
     for _ = 1, (n + PIPELINED - 1) // PIPELINED do
       assert(client:send(block))
@@ -49,7 +49,7 @@ local function load(client, request, work)
   end
 end
 
--- Through an app, with all that a server does for a request.
+-- Requests through an app.
 local function through(app, request)
   local client, served = pair()
   assert(app:server():admit(served))
@@ -81,8 +81,8 @@ function M.fields()
   return through(app, SHORT)
 end
 
--- Routes of a hundred kinds of things, none of which is asked for but the last.
-local function many(add)
+-- Adds 201 routes. Only the last one is requested.
+local function add_routes(add)
   for i = 1, 100 do
     add(("/things%d"):format(i))
     add(("/things%d/:id"):format(i))
@@ -92,7 +92,7 @@ end
 
 function M.parameters()
   local app = web.new()
-  many(function(path)
+  add_routes(function(path)
     app:get(path, function(req) return req.params.user .. req.params.post end)
   end)
   return through(app, PARAMETERS)
@@ -104,7 +104,7 @@ function M.json()
   return through(app, SHORT)
 end
 
--- The machine alone: the head parsed, the route found, the answer written, without an app and its loop.
+-- Requests without an app and its loop: the native code parses the head, finds the route and writes the response.
 local function bare(request, add, fields)
   local one, other = assert(socket.pair())
   local client, sel, routes = assert(net.wrap(one)), lio.create(), http.routes()
@@ -151,7 +151,7 @@ end
 
 function M.codec_routes()
   return bare(PARAMETERS, function(routes)
-    many(function(path) routes:add("GET", path) end)
+    add_routes(function(path) routes:add("GET", path) end)
   end)
 end
 

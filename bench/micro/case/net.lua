@@ -1,5 +1,5 @@
--- Connections of `lio.net` over a pair of sockets. A case sets up, and returns what does its thing `n` times; child.lua
--- runs it in a task of `lio.loop`.
+-- Connections of `lio.net` over a pair of sockets. A case prepares them, and returns a function that repeats the
+-- operation `n` times; child.lua calls it in a task of `lio.loop`.
 
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -7,7 +7,7 @@ local socket = require "lio.socket"
 
 local DATA <const> = ("x"):rep(64)
 local LINE <const> = ("x"):rep(62) .. "\r\n"
-local MANY <const> = 500 -- of 64 bytes fit into the buffer of a pair
+local MANY <const> = 500 -- messages of 64 bytes, which fit into the buffer of a pair
 
 local M = {}
 
@@ -16,7 +16,8 @@ local function pair()
   return assert(net.wrap(one)), assert(net.wrap(other))
 end
 
--- A case whose data has come already: for each `MANY` times of `take(c)`, `piece` as often is sent in one call.
+-- A case whose data is already in the socket's buffer: `MANY` pieces are sent in one call, then `take(c)` is called
+-- `MANY` times.
 local function buffered(piece, take)
   local near, far = pair()
   local block = piece:rep(MANY)
@@ -46,7 +47,7 @@ function M.send_recv()
   end
 end
 
--- There and back between two tasks: both wait for every message.
+-- A round trip between two tasks. Both wait for every message.
 function M.echo()
   local near, far = pair()
   loop.fork(function()

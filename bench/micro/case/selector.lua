@@ -1,5 +1,5 @@
--- Calls of selectors, timers and plain sockets. A case sets up, and returns what does its thing `n` times; child.lua
--- runs it in a task.
+-- Calls of selectors, timers and sockets. A case prepares them, and returns a function that repeats the operation `n`
+-- times; child.lua calls it in a task of `lio.loop`.
 
 local lio = require "lio"
 local socket = require "lio.socket"
@@ -8,7 +8,7 @@ local timer = require "lio.timer"
 local READ <const>, BOTH <const> = lio.SELECT_READ, lio.SELECT_READ | lio.SELECT_WRITE
 local DATA <const> = ("x"):rep(64)
 
--- `held`: what stays open while a case runs, used by it or not.
+-- `held`: the sockets that must not be collected while a case runs.
 local M = { held = {} }
 
 local function pair()
@@ -17,7 +17,7 @@ local function pair()
   return near, far
 end
 
--- A selector with one end of a pair, and both ends.
+-- Returns a selector with one registered end of a pair, and both ends.
 local function watched()
   local selector = assert(lio.create())
   local near, far = pair()
@@ -36,7 +36,7 @@ function M.wait_idle()
   end
 end
 
--- The byte stays unread, so every wait tells of it.
+-- The byte stays unread, so every wait reports the socket.
 function M.wait_ready()
   local selector, _, far = watched()
   far:send "x"
@@ -92,7 +92,7 @@ function M.now()
   end
 end
 
--- Among a thousand others, as a server has them.
+-- Returns a queue with a thousand timers, as a server has them.
 local function timers()
   local queue = timer.new()
   for i = 1, 1000 do queue:add(3600 + i, i) end
@@ -106,7 +106,7 @@ function M.timer_add()
   end
 end
 
--- Moved to a later time, as with every byte of a connection that has a time-out.
+-- A timer is moved to a later time, as for every read of a connection with a timeout.
 function M.timer_set()
   local queue = timers()
   local id = queue:create(DATA)

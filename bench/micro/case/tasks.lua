@@ -1,4 +1,4 @@
--- Tasks and turns of the loop. A case sets up, and returns what does its thing `n` times; child.lua runs it in a
+-- Tasks and turns of the loop. A case returns a function that repeats the operation `n` times; child.lua calls it in a
 -- task of `lio.loop`.
 
 local loop = require "lio.loop"
@@ -32,18 +32,18 @@ function M.fork()
   end
 end
 
--- `count` pairs of tasks that wake each other in turn, `n` wakeups in all.
+-- `count` pairs of tasks. The tasks of a pair wake each other in turn, with `n` wakeups in total.
 local function partners(count)
   return function(n)
-    local over, left = {}, 2 * count
+    local finished, left = {}, 2 * count
     local function play(mine, partner, times)
       for _ = 1, times do
         loop.wakeup(partner)
         loop.wait(mine)
       end
-      loop.wakeup(partner) -- which is in its last turn, or has ended
+      loop.wakeup(partner) -- the partner is in its last turn, or has ended
       left = left - 1
-      if left == 0 then loop.wakeup(over) end
+      if left == 0 then loop.wakeup(finished) end
     end
     local times = (n + 2 * count - 1) // (2 * count)
     for _ = 1, count do
@@ -51,16 +51,16 @@ local function partners(count)
       loop.fork(play, a, b, times)
       loop.fork(play, b, a, times)
     end
-    loop.wait(over)
+    loop.wait(finished)
   end
 end
 
--- A turn of the loop for each wakeup: what one turn costs by itself is in this.
+-- One turn of the loop per wakeup, so the cost of a turn is included.
 function M.wakeup_alone()
   return partners(1)
 end
 
--- A turn of the loop for each hundred wakeups.
+-- One turn of the loop per hundred wakeups.
 function M.wakeup_crowd()
   return partners(50)
 end

@@ -12,9 +12,6 @@ local SCHEDULE_NEW <const>, SCHEDULE_DEL <const> = 0, 1 -- types of messages to 
 local RECEIPT_RESPONSE <const> = 4
 local SYSTEM <const>, ERROR <const> = 0, 3 -- types of messages
 
--- The error of a service that is spawned during the end of the system.
-local IS_ENDING <const> = "the system is ending"
-
 -- Seconds that services have for their end, unless it is configured.
 local GRACE <const> = 10
 -- Seconds that the logger has at least.

@@ -1,18 +1,17 @@
--- Programs under measurement: started on their cores, watched through /proc, and stopped with all they started.
--- For suites. What is started here ends with this process, however that ends: hold.sh waits for the end of a pipe
--- that only this process writes to.
+-- Starts programs on their cores, measures them through /proc, and stops them with all processes that they started.
+-- Used by suites. The programs always end with this process, because run_until_eof.sh waits for the end of a pipe to
+-- which only this process writes.
 
 local loop = require "lio.loop"
 local measure = require "measure"
-local rounds = require "rounds"
 local signal = require "lio.signal"
 local socket = require "lio.socket"
 
-local quote = rounds.quote
+local quote = measure.quote
 
 local M = {}
 
-local START_SECONDS <const> = 10 -- and the time that asking takes
+local START_SECONDS <const> = 10 -- without the time that the calls of `ready` take
 local TICKS <const> = 100 -- USER_HZ, the unit of /proc/PID/stat
 
 local first = 0
@@ -21,29 +20,29 @@ while arg and arg[first - 1] do first = first - 1 end
 -- The executable that is measured, and the folder of the Rust programs.
 M.lio = os.getenv "LIO" or arg[first]
 M.examples = os.getenv "EXAMPLES" or (M.lio:match "^(.*/)" or "./") .. "examples"
--- The folder of the bench, with a slash at its end.
-M.here = debug.getinfo(1, "S").source:match "^@(.*)frame/process%.lua$"
+-- The folder `bench`, with a slash at its end.
+M.here = debug.getinfo(1, "S").source:match "^@(.*)harness/process%.lua$"
 
--- A shell word, for suites that write command lines.
+-- Returns a word quoted for the shell.
 M.quote = quote
 
 -- -----------------------------------------------------------------------------------------------------------
--- Interrupts: noticed between two measurements
+-- Interrupts: checked between two measurements
 
 local interrupts = assert(signal.open("SIGINT", "SIGTERM", "SIGHUP"))
 local INTERRUPTED <const> = "interrupted"
 
--- Raises once a signal has asked this process to end.
+-- Raises an error if this process has received SIGINT, SIGTERM or SIGHUP.
 function M.check()
   if interrupts:take() then error(INTERRUPTED, 0) end
 end
 
--- Whether an error is that of `check`, and so not the measured program's fault.
+-- Returns whether an error is that of `check`.
 function M.interrupted(problem)
   return problem == INTERRUPTED
 end
 
--- Waits; seconds may be a fraction.
+-- Waits for a number of seconds, which may be a fraction.
 function M.sleep(seconds)
   loop.run(function() loop.sleep(seconds) end)
   M.check()
@@ -62,11 +61,11 @@ local function allowed_cores()
   return list
 end
 
--- The cores that may be used, as numbers.
+-- The numbers of the cores that this process may use.
 M.cores = allowed_cores()
 
--- Words that pin the programs of one measurement: for a server with `workers` threads (1), for its client, and
--- whether they share cores, as they must on a machine with too few.
+-- Returns the command prefixes that pin a server with `workers` threads (default 1) and its client to cores, and
+-- whether they share cores because there are too few.
 function M.pinning(workers)
   workers = workers or 1
   local all = table.concat(M.cores, ",")
@@ -78,9 +77,9 @@ function M.pinning(workers)
 end
 
 -- -----------------------------------------------------------------------------------------------------------
--- Commands that run to their end
+-- Commands that end
 
--- The output of a shell command, errors with it, and its exit code. It is ended after `seconds` (60).
+-- Runs a shell command for at most `seconds` (default 60). Returns its output, with standard error, and its exit code.
 function M.run(command, seconds)
   local text = measure.capture(("timeout -k 1 %d sh -c %s 2>&1; echo \"code $?\""):format(
     seconds or 60, quote(command)))
@@ -89,22 +88,22 @@ function M.run(command, seconds)
   return output, tonumber(code)
 end
 
--- Whether the shell command `command` ends with 0.
+-- Returns whether a shell command ends with exit code 0.
 function M.succeeds(command)
   return select(2, M.run(command)) == 0
 end
 
--- The figures that a command prints as `name<TAB>value` lines, by name. Raises what went wrong.
+-- Returns the values that a command prints as `name<TAB>value` lines, by name. Raises an error if the command fails.
 function M.figures(command, seconds)
-  local figures, problem = rounds.figures(command, seconds)
+  local figures, problem = measure.figures(command, seconds)
   M.check()
   return figures or error(problem, 0)
 end
 
 -- -----------------------------------------------------------------------------------------------------------
--- Programs that run meanwhile
+-- Programs that run during measurements
 
--- A port of 127.0.0.1 that is free now.
+-- Returns a free port of 127.0.0.1.
 function M.port()
   local one <close> = assert(socket.create "tcp")
   assert(one:option("reuseaddr", true))
@@ -112,13 +111,13 @@ function M.port()
   return (select(2, assert(one:info "socket"):value()))
 end
 
-local folder, keeper
--- A folder for the files of this run, removed at its end.
+local folder, remover
+-- Returns a temporary folder for the files of this run. It is removed when the run ends.
 function M.folder()
   if not folder then
     folder = measure.capture("mktemp -d /tmp/lio-bench.XXXXXX"):match "%S+"
     os.execute("chmod 755 " .. folder)
-    keeper = assert(io.popen(("exec setsid sh -c 'read _; rm -rf %s'"):format(folder), "w"))
+    remover = assert(io.popen(("exec setsid sh -c 'read _; rm -rf %s'"):format(folder), "w"))
   end
   return folder
 end
@@ -128,16 +127,17 @@ Program.__index = Program
 
 local started = 0
 
--- Starts a program: `command` (one simple command of the shell), `cores` ("taskset … ", the server's), `ready`. It
--- counts as up when `ready(program)` returns true, which is asked for `seconds` (10). Returns the program: `pid`, `log`
--- (the path of what it prints). Raises, with the beginning of what it printed, when it is not up by then.
+-- Starts a program: `command` (one simple shell command), `cores` (a prefix "taskset … "; default: that of a server),
+-- `ready`, `seconds` (default 10). Calls `ready(program)` until it returns true, for at most `seconds`. Returns the
+-- program: `pid`, `log` (the path of its output). Raises an error with the beginning of the output if the program is
+-- not ready in time.
 function M.start(options)
   started = started + 1
   local log = ("%s/program-%d"):format(M.folder(), started)
   local cores = options.cores or M.pinning()
   local self = setmetatable({ log = log, command = options.command }, Program)
   self.pipe = assert(io.popen(("exec setsid sh %s %s %s"):format(
-    quote(M.here .. "frame/hold.sh"), log, quote(cores .. options.command)), "w"))
+    quote(M.here .. "harness/run_until_eof.sh"), log, quote(cores .. options.command)), "w"))
   for _ = 1, (options.seconds or START_SECONDS) * 50 do
     self.pid = self.pid or tonumber((M.text(log .. ".pid")))
     if self.pid and not options.ready or self.pid and options.ready(self) then return self end
@@ -152,7 +152,7 @@ function M.start(options)
   error(("did not start: %s\n%s"):format(options.command, M.text(log):sub(1, 500)), 0)
 end
 
--- What a file holds; "" when there is none.
+-- Returns the content of a file, or "" if it does not exist.
 function M.text(path)
   local file = io.open(path, "rb")
   if not file then return "" end
@@ -161,7 +161,7 @@ function M.text(path)
   return text
 end
 
--- The numbers in the stat lines of all processes of the program, which are a process group.
+-- Returns the processes of the program, which are a process group: `{ pid, user, system }`, with seconds of CPU.
 function Program:processes()
   local list = {}
   for pid, fields in measure.capture("cat /proc/[0-9]*/stat 2>/dev/null"):gmatch "(%d+) %(.-%) (%a [^\n]+)" do
@@ -174,13 +174,14 @@ function Program:processes()
   return list
 end
 
--- Whether the program's first process is no more. It is not in its group yet when it has just begun.
+-- Returns whether the program's first process has ended. `processes` cannot show this, because a process that has just
+-- started is not in the group yet.
 function Program:ended()
   local state = M.text(("/proc/%d/stat"):format(self.pid)):match "%) (%a)"
   return not state or state == "Z"
 end
 
--- Seconds of CPU that all processes of the program have used: user, system. Raises when it is gone.
+-- Returns the user and system seconds that all processes of the program have used. Raises an error if they have ended.
 function Program:cpu()
   local user, system = 0, 0
   local processes = self:processes()
@@ -189,14 +190,14 @@ function Program:cpu()
   return user, system
 end
 
--- Resident KiB of all processes of the program.
+-- Returns the resident KiB of all processes of the program.
 function Program:resident()
   local sum = 0
   for _, one in ipairs(self:processes()) do sum = sum + (measure.resident(one.pid) or 0) end
   return sum
 end
 
--- Stops the program and all that it started. Doing it again does nothing.
+-- Stops the program and all processes that it started. A second call does nothing.
 function Program:close()
   if not self.pipe then return end
   self.pipe:close()
@@ -206,7 +207,7 @@ end
 Program.__close = Program.close
 Program.__gc = Program.close
 
--- Seconds of the program's CPU, user and system, while `f()` runs, and what that returns.
+-- Calls `f()`. Returns the user and system seconds that the program used during the call, and the result of `f`.
 function M.during(program, f)
   local user, system = program:cpu()
   local result = f()
@@ -216,8 +217,8 @@ end
 
 -- Removes the folder of this run.
 function M.finish()
-  if keeper then keeper:close() end
-  folder, keeper = nil, nil
+  if remover then remover:close() end
+  folder, remover = nil, nil
 end
 
 return M

@@ -1,5 +1,5 @@
--- What plain Lua does on this machine at this moment, printed as figures; child.lua calls it before the
--- system starts. Machines drift: a figure divided by the yardstick of its own process does not.
+-- Measures plain Lua in this process, and prints the rates of coroutine switches and function calls. child.lua calls it
+-- before the system starts. The speed of a machine changes over time; a result divided by these rates does not.
 
 local SWITCHES <const> = 2000000
 local CALLS <const> = 10000000

@@ -1,42 +1,44 @@
-//! `baseline PORT [KIND]`: the floor that `lio.webserver` is measured against. One thread, raw level-triggered epoll,
-//! one `recv` and one `send` per readiness, and a constant answer for each blank line received; `floor.rs` has the
-//! kinds. But for the length of a body to be echoed it parses nothing, and it allocates nothing per request, so
-//! whatever a real server needs beyond it is the price of being one.
-//! Invariant: a connection that owes bytes is not read until they are sent.
+//! `baseline PORT [KIND]`: the minimal HTTP responder with which `lio.webserver` is compared. It has one thread, raw
+//! level-triggered epoll, one `recv` and one `send` per readiness, and a constant response for each received blank
+//! line; `reply.rs` has the kinds. It parses only the length of a body to echo, and allocates nothing per request. The
+//! additional cost of a real server is the cost of parsing, routing and building responses. Invariant: a connection
+//! with unsent bytes is not read until they are sent.
 
+#[path = "../epoll.rs"]
 mod epoll;
-mod floor;
+#[path = "../process.rs"]
 mod process;
+mod reply;
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, RawFd};
 
 use epoll::{Epoll, NO_EVENT};
-use floor::{Floor, Manner};
+use reply::{Mode, Reply};
 use socket2::{Domain, Socket, Type};
 
 const READ_SIZE: usize = 16 * 1024;
 const BACKLOG: i32 = 4096;
 
-/// Progress of one connection, indexed by its descriptor.
+/// The state of one connection.
 #[derive(Default)]
 struct Connection {
-    /// Bytes of the blank line `\r\n\r\n` seen at the end of the input so far, 0 to 3.
+    /// How many bytes of the blank line `\r\n\r\n` are at the end of the input so far, 0 to 3.
     matched: u8,
-    /// Bytes of answers not sent yet.
-    owed: usize,
-    /// Where in the answer the next byte to send stands.
+    /// Bytes of responses that are not sent yet.
+    unsent: usize,
+    /// The position of the next byte to send in the response.
     offset: usize,
     /// Registered for writability instead of readability.
     blocked: bool,
-    /// Of an echo: a request whose end has not come yet.
-    begun: Vec<u8>,
-    /// Of an echo: the answers that are being sent.
+    /// For an echo: the beginning of a request that is not complete yet.
+    incomplete: Vec<u8>,
+    /// For an echo: the responses that are being sent.
     echoes: Vec<u8>,
 }
 
-/// Whether the connection goes on after a step.
+/// Whether the connection stays open after a step.
 #[derive(PartialEq)]
 enum Step {
     Open,
@@ -45,8 +47,9 @@ enum Step {
 
 struct Server {
     epoll: Epoll,
+    /// Indexed by descriptor.
     connections: Vec<Connection>,
-    floor: Floor,
+    reply: Reply,
     input: Vec<u8>,
     requests: u64,
 }
@@ -54,9 +57,9 @@ struct Server {
 fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let port = words.first().and_then(|word| word.parse::<u16>().ok());
-    let floor = Floor::of(words.get(1).map_or("hello", String::as_str));
-    let (Some(port), Some(floor)) = (port, floor) else {
-        eprintln!("usage: baseline PORT [KIND]   (port 0: one chosen by the system; kinds: floor.rs)");
+    let reply = Reply::of(words.get(1).map_or("hello", String::as_str));
+    let (Some(port), Some(reply)) = (port, reply) else {
+        eprintln!("usage: baseline PORT [KIND]   (port 0: the system chooses one; kinds: bench/baseline/reply.rs)");
         std::process::exit(2);
     };
     process::raise_descriptor_limit()?;
@@ -66,7 +69,7 @@ fn main() -> io::Result<()> {
     io::stdout().flush()?;
 
     let mut server =
-        Server { epoll: Epoll::new()?, connections: Vec::new(), floor, input: vec![0; READ_SIZE], requests: 0 };
+        Server { epoll: Epoll::new()?, connections: Vec::new(), reply, input: vec![0; READ_SIZE], requests: 0 };
     server.run(listener.as_raw_fd(), signals.as_raw_fd())?;
     println!("served {} requests", server.requests);
     Ok(())
@@ -97,21 +100,21 @@ impl Server {
                 } else if fd == listener {
                     self.accept(listener)?;
                 } else if self.ready(fd) == Step::Close {
-                    // SAFETY: `fd` is a connection that `accept` opened, and is closed here alone.
+                    // SAFETY: `fd` is a connection that `accept` opened, and only this line closes it.
                     unsafe { libc::close(fd) };
                 }
             }
         }
     }
 
-    /// Takes one connection; level-triggered readiness brings us back for the next.
+    /// Accepts one connection. Readiness is level-triggered, so it is reported again if there are more.
     fn accept(&mut self, listener: RawFd) -> io::Result<()> {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: null address pointers say that the peer's address is not wanted.
+        // SAFETY: with null pointers the call does not store the peer's address.
         let fd = unsafe { libc::accept4(listener, std::ptr::null_mut(), std::ptr::null_mut(), flags) };
         if fd < 0 {
             let error = io::Error::last_os_error();
-            // Out of descriptors: better to stop than to measure a loop that spins on its listener.
+            // Without free descriptors the loop would spin on its listener, and the measurement would be wrong.
             return match error.raw_os_error() {
                 Some(libc::EMFILE | libc::ENFILE) => Err(error),
                 _ => Ok(()),
@@ -119,7 +122,7 @@ impl Server {
         }
         let on: libc::c_int = 1;
         let size = size_of::<libc::c_int>() as libc::socklen_t;
-        // SAFETY: the option's value is an int that lives through the call.
+        // SAFETY: the option's value is an int that is valid during the call.
         unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, (&raw const on).cast(), size) };
         let index = fd as usize;
         if index >= self.connections.len() {
@@ -141,7 +144,7 @@ impl Server {
         if got < 0 {
             return after_error();
         }
-        if self.floor.manner == Manner::Echo {
+        if self.reply.mode == Mode::Echo {
             return self.echo(fd, got as usize);
         }
         let connection = &mut self.connections[fd as usize];
@@ -150,48 +153,48 @@ impl Server {
             return Step::Open;
         }
         self.requests += complete as u64;
-        connection.owed = complete * self.floor.length;
+        connection.unsent = complete * self.reply.length;
         self.send(fd)
     }
 
-    /// Sends back the bodies of the requests that the last `got` bytes of input have completed.
+    /// Sends the bodies of the requests that are complete with the last `got` bytes of input.
     fn echo(&mut self, fd: RawFd, got: usize) -> Step {
         let connection = &mut self.connections[fd as usize];
-        let Connection { begun, echoes, .. } = connection;
-        let fresh = &self.input[..got];
-        let whole = begun.is_empty();
-        if !whole {
-            begun.extend_from_slice(fresh);
+        let Connection { incomplete, echoes, .. } = connection;
+        let received = &self.input[..got];
+        let starts_here = incomplete.is_empty();
+        if !starts_here {
+            incomplete.extend_from_slice(received);
         }
-        let input = if whole { fresh } else { begun.as_slice() };
+        let input = if starts_here { received } else { incomplete.as_slice() };
         let mut from = 0;
         echoes.clear();
-        while let Some((head, end)) = floor::request(&input[from..]) {
+        while let Some((head, end)) = reply::request(&input[from..]) {
             let body = &input[from + head..from + end];
-            echoes.extend_from_slice(&self.floor.answers);
-            write!(echoes, "{}\r\n\r\n", body.len()).expect("memory takes what is written");
+            echoes.extend_from_slice(&self.reply.bytes);
+            write!(echoes, "{}\r\n\r\n", body.len()).expect("a write to memory succeeds");
             echoes.extend_from_slice(body);
             self.requests += 1;
             from += end;
         }
-        if whole {
-            begun.extend_from_slice(&fresh[from..]);
+        if starts_here {
+            incomplete.extend_from_slice(&received[from..]);
         } else {
-            begun.drain(..from);
+            incomplete.drain(..from);
         }
-        connection.owed = connection.echoes.len();
+        connection.unsent = connection.echoes.len();
         self.send(fd)
     }
 
-    /// Sends what is owed: one call, unless the pipeline is longer than the prepared copies.
+    /// Sends the unsent bytes: one call, unless the pipeline is longer than the prepared copies.
     fn send(&mut self, fd: RawFd) -> Step {
         let connection = &mut self.connections[fd as usize];
-        let (source, cycle) = match self.floor.manner {
-            Manner::Echo => (&connection.echoes, connection.echoes.len()),
-            Manner::Keep | Manner::Close => (&self.floor.answers, self.floor.length),
+        let (source, cycle) = match self.reply.mode {
+            Mode::Echo => (&connection.echoes, connection.echoes.len()),
+            Mode::Keep | Mode::Close => (&self.reply.bytes, self.reply.length),
         };
-        while connection.owed > 0 {
-            let end = source.len().min(connection.offset + connection.owed);
+        while connection.unsent > 0 {
+            let end = source.len().min(connection.offset + connection.unsent);
             let piece = &source[connection.offset..end];
             // SAFETY: `piece` is readable for its whole length.
             let sent = unsafe { libc::send(fd, piece.as_ptr().cast(), piece.len(), libc::MSG_NOSIGNAL) };
@@ -202,10 +205,10 @@ impl Server {
                 connection.blocked = true;
                 return self.watch(fd, libc::EPOLLOUT);
             }
-            connection.owed -= sent as usize;
+            connection.unsent -= sent as usize;
             connection.offset = (connection.offset + sent as usize) % cycle;
         }
-        if self.floor.manner == Manner::Close {
+        if self.reply.mode == Mode::Close {
             return Step::Close;
         }
         if !connection.blocked {
@@ -223,7 +226,7 @@ impl Server {
     }
 }
 
-/// What a failed `recv` or `send` means: come back later, or close.
+/// Returns whether the connection stays open after a failed `recv` or `send`.
 fn after_error() -> Step {
     match io::Error::last_os_error().kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Step::Open,
@@ -231,7 +234,8 @@ fn after_error() -> Step {
     }
 }
 
-/// Counts the `\r\n\r\n` that end in `bytes`. `matched` carries a blank line begun in an earlier read.
+/// Counts the blank lines `\r\n\r\n` that end in `bytes`. `matched` is the part of one that earlier reads have
+/// received.
 fn count_blank_lines(matched: &mut u8, bytes: &[u8]) -> usize {
     let mut count = 0;
     for &byte in bytes {
@@ -261,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_a_blank_line_split_at_every_place() {
+    fn finds_a_blank_line_that_is_split_at_any_position() {
         let request = b"GET / HTTP/1.1\r\nHost: x\r\r\n\r\n";
         for cut in 0..=request.len() {
             let mut matched = 0;

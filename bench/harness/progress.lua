@@ -1,20 +1,20 @@
--- Tells on standard error what is being measured, what came out, and how long it will still take. One object for a
--- run; suites.lua makes it and turns.lua speaks to it.
+-- Prints on standard error what is being measured, the results, and the remaining time. There is one object per run:
+-- suites.lua creates it, suites.lua and runner.lua call it.
 
-local rounds = require "rounds"
-local shown = rounds.shown
+local format = require "format"
+local shown = format.number
 
 local Progress = {}
 Progress.__index = Progress
 
 local M = {}
 
--- `planned`: seconds that the whole run is expected to take.
+-- `planned`: the expected seconds of the whole run.
 function M.new(planned)
   return setmetatable({ planned = planned, done = 0, began = os.time(), where = "" }, Progress)
 end
 
--- The seconds left: what is planned, at the pace so far.
+-- Returns the remaining seconds: those planned, corrected by the pace so far.
 function Progress:left()
   local pace = 1
   if self.done > 10 then pace = (os.time() - self.began) / self.done end
@@ -29,7 +29,7 @@ function Progress:say(text)
   io.stderr:write(("[%s left] %s\n"):format(clock(math.floor(self:left())), text))
 end
 
--- The case that comes: what of its planned seconds a turn is worth, and the columns whose figures are shown.
+-- A case begins: its planned seconds, the number of turns, and the columns to show.
 function Progress:case(suite, case, planned, turns, columns)
   self.step, self.columns, self.suite, self.ends = planned / math.max(1, turns), columns, suite, self.done + planned
   self:say(("%s/%s: %s"):format(suite, case.name, case.what))
@@ -39,7 +39,7 @@ function Progress:round(case, round, of)
   self.where = ("%s/%s %d/%d"):format(self.suite, case, round, of)
 end
 
--- A turn is over.
+-- A turn has ended with these results.
 function Progress:turn(name, figures)
   self.done = math.min(self.ends, self.done + self.step)
   local words = {}
@@ -56,8 +56,8 @@ function Progress:problem(name, text)
   self:say(("%-22s %-16s %s"):format(self.where, name, text:gsub("\n+$", ""):gsub("\n", "\n    ")))
 end
 
--- The case is over, whatever became of its turns.
-function Progress:over()
+-- The case has ended, also if turns failed.
+function Progress:case_ended()
   self.done, self.where = self.ends, ""
 end
 

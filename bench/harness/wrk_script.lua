@@ -1,6 +1,6 @@
--- Run by wrk (its own Lua, 5.1): makes the requests and prints the figures that wrk.lua reads, in full precision. The
--- words behind `--`: pipeline=N requests are sent together, body=N is a POST of so many bytes, close=true asks for a
--- connection of its own for each.
+-- wrk runs this file in its Lua 5.1: it defines the requests, and prints the results that wrk.lua reads. The words
+-- after `--`: pipeline=N sends N requests together, body=N sends a POST of N bytes, close=true uses one connection per
+-- request.
 
 -- luacheck: std luajit, globals wrk init request done
 
@@ -17,7 +17,7 @@ function init(args)
   if given.close then wrk.headers["Connection"] = "close" end
   if given.pipeline then
     local together = wrk.format():rep(tonumber(given.pipeline))
-    -- Only where it must: a request function is called for each request, which costs the client.
+    -- Only for pipelines: wrk calls this function for each request, which costs the client time.
     request = function() return together end
   end
 end

@@ -1,6 +1,6 @@
-//! `selector_floor REGISTERED ACTIVE SECONDS`: the floor of round.lua: the same reads and writes around raw
-//! level-triggered epoll, and the same figures. A round makes ACTIVE of the REGISTERED descriptors, the ends of
-//! pairs, readable by one byte each, waits, and reads what is there.
+//! `selector_baseline REGISTERED ACTIVE SECONDS`: the minimal program with which round.lua is compared. It makes the
+//! same system calls with raw level-triggered epoll, and prints the same results. A round sends one byte to each of
+//! ACTIVE of the REGISTERED descriptors, which are the ends of socket pairs, waits, and reads from the ready ones.
 
 #[path = "../epoll.rs"]
 mod epoll;
@@ -14,21 +14,21 @@ use std::time::{Duration, Instant};
 
 use epoll::{Epoll, NO_EVENT};
 
-/// Rounds between two looks at the clock.
+/// Rounds between two readings of the clock.
 const BATCH: u64 = 100;
 
 struct Rounds {
     epoll: Epoll,
     /// Both ends of each pair, next to each other.
     ends: Vec<UnixStream>,
-    /// Indexes of those that send, evenly spread.
+    /// Indexes of the descriptors that send, evenly spread.
     senders: Vec<usize>,
 }
 
 fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let Some((registered, active, time)) = options(&words) else {
-        eprintln!("usage: selector_floor REGISTERED ACTIVE SECONDS   (REGISTERED: even)");
+        eprintln!("usage: selector_baseline REGISTERED ACTIVE SECONDS   (REGISTERED: even)");
         std::process::exit(2);
     };
     process::raise_descriptor_limit()?;
@@ -54,8 +54,8 @@ fn options(words: &[String]) -> Option<(usize, usize, Duration)> {
     let registered: usize = registered.parse().ok()?;
     let active = active.parse().ok()?;
     let time = Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?;
-    let sound = registered.is_multiple_of(2) && (1..=registered).contains(&active);
-    (sound && !time.is_zero()).then_some((registered, active, time))
+    let is_valid = registered.is_multiple_of(2) && (1..=registered).contains(&active);
+    (is_valid && !time.is_zero()).then_some((registered, active, time))
 }
 
 impl Rounds {
@@ -72,7 +72,7 @@ impl Rounds {
                 ends.push(end);
             }
         }
-        // The other end of `i` is its neighbour in the pair.
+        // The peer of `i` is its neighbour.
         let senders = (0..active).map(|k| (k * registered / active) ^ 1).collect();
         Ok(Rounds { epoll, ends, senders })
     }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_active_ones_are_received_from_and_no_others() {
+    fn a_round_reads_all_bytes_of_the_active_descriptors() {
         for (registered, active) in [(2, 1), (10, 10), (100, 1), (100, 10)] {
             let mut rounds = Rounds::new(registered, active).unwrap();
             rounds.run(3).unwrap();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_numbers_and_too_many_are_refused() {
+    fn odd_numbers_and_too_many_active_descriptors_are_refused() {
         let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
         assert!(options(&words("10 10 0.5")).is_some());
         for text in ["9 1 1", "10 11 1", "10 0 1", "10 1 0", "10 1 -1", "10 1"] {

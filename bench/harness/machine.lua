@@ -1,7 +1,7 @@
--- What the figures were measured on: the machine, the programs' versions, the command. For results.json and for the
--- line above a suite's tables.
+-- Describes where and how the results were measured: the machine, the versions of the programs, the command. Used for
+-- results.json and for the line above a suite's tables.
 
-local process = require "frame.process"
+local process = require "harness.process"
 
 local M = {}
 
@@ -9,25 +9,25 @@ local function first_line(command)
   return (process.run(command .. " | head -n 1"):gsub("%s+$", ""))
 end
 
--- Today, as 2026-01-31.
+-- Returns today's date (UTC), as in 2026-01-31.
 function M.date()
   return os.date "!%Y-%m-%d"
 end
 
--- The command line of this run, with the paths that the project's documentation uses.
+-- Returns the command line of this run, with the paths that the documentation uses.
 function M.command()
   return "lio bench/run.lua" .. (#arg > 0 and " " .. table.concat(arg, " ") or "")
 end
 
--- The cores in use, as text: server first.
+-- Returns the cores of the servers and of the clients, as text.
 function M.pinned()
   local server, client, shared = process.pinning()
   local function cores(words) return words:match "%-c (%S+)" end
-  if shared then return cores(server) .. " (shared: the machine has too few)" end
+  if shared then return cores(server) .. " (shared, because the machine has too few)" end
   return cores(server) .. " and " .. cores(client)
 end
 
--- The machine as a table.
+-- Returns the machine as a table.
 function M.describe()
   local memory = process.text "/proc/meminfo":match "MemTotal:%s+(%d+)"
   return {
@@ -38,11 +38,11 @@ function M.describe()
   }
 end
 
--- The versions of what is measured and of what measures. `more` is a table of name to a shell command whose
--- first line is a version.
-function M.versions(more)
+-- Returns the version of lio, and those of `commands`, a table from names to shell commands whose first line of output
+-- is a version.
+function M.versions(commands)
   local versions = { lio = first_line(process.quote(process.lio) .. " -v") }
-  for name, command in pairs(more or {}) do versions[name] = first_line(command) end
+  for name, command in pairs(commands or {}) do versions[name] = first_line(command) end
   return versions
 end
 

@@ -1,20 +1,20 @@
--- Makes Markdown of a suite's result, and puts it between the markers of a page: `<!-- bench:NAME -->` and
--- `<!-- /bench:NAME -->`. Also decides which targets are met.
+-- Formats a suite's result as Markdown, and writes it between the markers of a page: `<!-- bench:NAME -->` and
+-- `<!-- /bench:NAME -->`. Also checks which targets are met.
 
-local rounds = require "rounds"
+local format = require "format"
 local measure = require "measure"
-local shown = rounds.shown
+local shown = format.number
 
 local M = {}
 
--- The contender of a case's result by its name.
+-- Returns the contender of a case's result with this name.
 local function find(result, name)
   for _, one in ipairs(result.contenders) do
     if one.name == name then return one end
   end
 end
 
--- The median over the rounds of a's figure, divided by that of b in the same round; nil when they never met.
+-- Divides a's figure by that of b in each round. Returns the median of these ratios, or nil if no round has both.
 function M.ratio(a, b, figure)
   local ratios = {}
   for i, row in ipairs(a.rounds) do
@@ -25,7 +25,8 @@ function M.ratio(a, b, figure)
   return #ratios > 0 and measure.median(ratios, "ratio") or nil
 end
 
--- What a target is about: the median figure, or its ratio to another contender's. nil when it was not measured.
+-- Returns the value that a target limits: the median figure, or its ratio to another contender's. Returns nil if it was
+-- not measured.
 local function value_of(target, result)
   local mine = find(result, target.of)
   if not mine or not target.to then return mine and mine.median[target.figure] end
@@ -33,7 +34,7 @@ local function value_of(target, result)
   return other and M.ratio(mine, other, target.figure)
 end
 
--- The targets of a case with what was measured: `{ what, value, least or most, unit, met }`.
+-- Returns the targets of a case with the measured values: `{ what, value, least or most, unit, met }`.
 function M.verdicts(case, result)
   local list = {}
   for i, target in ipairs(case.targets or {}) do
@@ -58,14 +59,14 @@ local function verdict(target)
   return target.met and "met" or "**not met**"
 end
 
--- The table of a suite's targets; nil when it has none. For suites that make their own Markdown, too.
+-- Returns the table of a suite's targets, or nil if it has none. Suites with a function `tables` may call it.
 function M.targets(result)
   local lines = {}
   for _, case in ipairs(result.cases) do
     for _, target in ipairs(case.targets or {}) do
       lines[#lines + 1] = ("| %s | %s | %s | %s |"):format(target.what,
         target.value and with_unit(shown(target.value), target.unit) or "",
-        with_unit(rounds.target(target), target.unit), verdict(target))
+        with_unit(format.target(target), target.unit), verdict(target))
     end
   end
   if #lines == 0 then return nil end
@@ -81,22 +82,22 @@ local function row(suite, what, one)
   return "| " .. table.concat(cells, " | ") .. " |"
 end
 
--- A table with a row for each contender of each case, of all or only of those that `wanted(contender)` names.
+-- Returns a table with a row for each contender of each case for which `wanted(contender)` is true.
 local function listing(suite, result, wanted)
-  local head, rule, notes = { "case", "who" }, { "---", "---" }, {}
+  local head, rule, notes = { "case", "contender" }, { "---", "---" }, {}
   for _, column in ipairs(suite.columns) do
     head[#head + 1], rule[#rule + 1] = column[2], "---"
   end
   local lines = { "| " .. table.concat(head, " | ") .. " |", "|" .. table.concat(rule, "|") .. "|" }
   for _, case in ipairs(result.cases) do
-    local said
+    local has_rows = false
     for _, one in ipairs(case.contenders) do
       if wanted(one) then
-        lines[#lines + 1] = row(suite, said and "" or case.what, one)
-        said = true
+        lines[#lines + 1] = row(suite, has_rows and "" or case.what, one)
+        has_rows = true
       end
     end
-    if said and case.note then notes[#notes + 1] = ("\n%s: %s.\n"):format(case.what, case.note) end
+    if has_rows and case.note then notes[#notes + 1] = ("\n%s: %s.\n"):format(case.what, case.note) end
   end
   if #lines == 2 then return nil end
   return table.concat(lines, "\n") .. "\n" .. table.concat(notes)
@@ -110,7 +111,7 @@ local function cell(matrix, case, name, base)
   return ratio and ("%s (%.2f)"):format(shown(value), ratio) or shown(value)
 end
 
--- The names of those that have a figure, in the order of the case with the most contenders.
+-- Returns the names of the contenders that have the figure, in the order of the case with the most contenders.
 local function columns_of(matrix, result)
   local names, seen, fullest = {}, {}, result.cases[1]
   local function add(case)
@@ -129,9 +130,9 @@ local function columns_of(matrix, result)
   return names
 end
 
--- One figure of all cases that have it: a row for each case, a column for each contender. `matrix`: `title`,
--- `figure`, and `to`, the contender to whose figure the ratios in brackets are.
-local function crossed(matrix, result)
+-- Returns a table of one figure: a row for each case that has it, a column for each contender. `matrix`: `title`,
+-- `figure`, and optionally `to`, the contender to which the ratios in brackets refer.
+local function matrix_table(matrix, result)
   local names, lines = columns_of(matrix, result), {}
   for _, case in ipairs(result.cases) do
     local cells, any = { case.what }, false
@@ -147,7 +148,7 @@ local function crossed(matrix, result)
     ("|---"):rep(#names), table.concat(lines, "\n"))
 end
 
--- What could not be measured, and why.
+-- Returns a list of the contenders that could not be measured, with the reasons, or nil if there are none.
 local function problems(result)
   local lines, seen = {}, {}
   for _, case in ipairs(result.cases) do
@@ -165,7 +166,7 @@ local function problems(result)
   return "Not measured:\n\n" .. table.concat(lines, "\n") .. "\n"
 end
 
--- The Markdown of a suite's result: targets, then its figures, then what could not be measured.
+-- Returns the Markdown of a suite's result: targets, then figures, then what could not be measured.
 function M.suite(suite, result)
   local where = ""
   if result.machine then
@@ -174,7 +175,7 @@ function M.suite(suite, result)
   local parts = { ("Command: `%s` (%s%s).\n"):format(result.command, result.date, where) }
   local function add(text) parts[#parts + 1] = text end
   if suite.tables then add(suite.tables(result)) else add(M.targets(result)) end
-  for _, matrix in ipairs(suite.matrices or {}) do add(crossed(matrix, result)) end
+  for _, matrix in ipairs(suite.matrices or {}) do add(matrix_table(matrix, result)) end
   if not suite.tables then
     add(listing(suite, result, function(one) return not suite.matrices or one.series ~= nil end))
   end
@@ -182,7 +183,8 @@ function M.suite(suite, result)
   return table.concat(parts, "\n")
 end
 
--- A page with `body` between the markers of `name`; where the page has none, under a heading at its end.
+-- Returns the page with `body` between the markers of `name`. If the page has no such markers, they are appended under
+-- a heading.
 function M.replace(page, name, title, body)
   local open, close = ("<!-- bench:%s -->"):format(name), ("<!-- /bench:%s -->"):format(name)
   local from = page:find(open, 1, true)

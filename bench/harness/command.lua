@@ -1,4 +1,4 @@
--- The words of the command line: which suites and cases are to run, and how. Called by run.lua first.
+-- Parses the command line of run.lua: which suites and cases to run, and the options.
 
 local M = {}
 
@@ -10,7 +10,7 @@ local function set(options, name, value)
   local now = options[name]
   if type(now) == "number" then
     local number = math.tointeger(tonumber(value))
-    if not number or number < 1 then error(name .. " is a whole number from 1 on, not " .. value, 0) end
+    if not number or number < 1 then error(name .. " is a whole number of 1 or more, not " .. value, 0) end
     options[name] = number
   elseif type(now) == "boolean" then
     if FLAGS[value] == nil then error(name .. " is yes or no, not " .. value, 0) end
@@ -20,9 +20,9 @@ local function set(options, name, value)
   end
 end
 
--- Reads the words. `names`: the suites that there are, all of them wanted when no word names one. Returns a table:
--- `list` (true: only tell what there is), `options` (rounds, seconds, peers, write), and `suites`, in the order of
--- the words: `{ name = …, cases = nil (all) or a list of names }`. A word that means nothing raises.
+-- Parses the words. `names` are the existing suites; without a suite in the words, all of them are chosen. Returns a
+-- table: `list` (true: only list the suites and cases), `options` (rounds, seconds, peers, write), and `suites`, in the
+-- order of the words: `{ name = …, cases = nil (all) or a list of names }`. Raises an error for an unknown word.
 function M.parse(words, names)
   local known, chosen = {}, {}
   for _, name in ipairs(names) do known[name] = true end
@@ -35,7 +35,7 @@ function M.parse(words, names)
     elseif word == "list" then
       wanted.list = true
     elseif not known[name] then
-      error("no such suite: " .. word .. " (there are " .. table.concat(names, ", ") .. ")", 0)
+      error("no such suite: " .. word .. " (suites: " .. table.concat(names, ", ") .. ")", 0)
     else
       local suite = chosen[name]
       if not suite then

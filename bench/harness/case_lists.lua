@@ -1,16 +1,18 @@
--- Suites whose cases stand in a list of their own, bench/NAME/cases.lua, with a report beside it. For
+-- For suites whose cases are listed in bench/NAME/cases.lua, and whose table is made by bench/NAME/report.lua:
 -- suites/coroutine.lua and suites/ltask.lua.
 
-local process = require "frame.process"
+local process = require "harness.process"
 
 local M = {}
 
--- A module of bench/FOLDER. Not by `require`: its name is that of others in other folders.
+-- Loads the module bench/FOLDER/NAME.lua. It does not use `require`, because several folders have modules of the same
+-- name.
 function M.load(folder, name)
   return assert(loadfile(("%s%s/%s.lua"):format(process.here, folder, name)))()
 end
 
--- Marks each of `list` that has been run with `results`, what its rounds gave. Returns those, in that order.
+-- Returns the cases of `list` that have been run, in the order of `result`. Sets the field `results` of each to the
+-- results of its rounds, without failed rounds.
 function M.measured(list, result)
   local by_name, measured = {}, {}
   for _, one in ipairs(list) do by_name[one.name] = one end

@@ -1,16 +1,16 @@
--- Finds the suites, runs those that are wanted, and prints and keeps the results. Called by run.lua; README.md says
--- what a suite is.
+-- Finds the suites, runs the chosen ones, and prints and writes the results. Called by run.lua. README.md describes a
+-- suite.
 
-local machine = require "frame.machine"
-local process = require "frame.process"
-local progress = require "frame.progress"
-local results = require "frame.results"
-local tables = require "frame.tables"
-local turns = require "frame.turns"
+local machine = require "harness.machine"
+local process = require "harness.process"
+local progress = require "harness.progress"
+local results = require "harness.results"
+local tables = require "harness.tables"
+local runner = require "harness.runner"
 
 local M = {}
 
--- In the order in which they run. One without a file is not there.
+-- The suites in the order in which they run. A name without a file is skipped.
 local ORDER <const> = { "http", "net", "selector", "micro", "ltask", "coroutine" }
 
 local function exists(name)
@@ -19,7 +19,7 @@ local function exists(name)
   return file ~= nil
 end
 
--- The names of the suites that there are.
+-- The names of the existing suites.
 M.names = {}
 for _, name in ipairs(ORDER) do
   if exists(name) then table.insert(M.names, name) end
@@ -38,7 +38,7 @@ function M.list()
   end
 end
 
--- The cases of a suite that are wanted, in the suite's order. An unknown name raises.
+-- Returns the chosen cases of a suite, in the suite's order. Raises an error for an unknown name.
 local function chosen(suite, entry)
   if not entry.cases then return suite.cases end
   local list, wanted = {}, {}
@@ -54,20 +54,20 @@ local function chosen(suite, entry)
   return list
 end
 
--- What is to be done: `{ name, suite, cases, whole, planned }` for each suite.
+-- Returns a list with `{ name, suite, cases, whole }` for each chosen suite, and the expected seconds of all.
 local function plan(wanted)
   local jobs, sum = {}, 0
   for _, entry in ipairs(wanted.suites) do
     local suite = load(entry.name)
     local job = { name = entry.name, suite = suite, cases = chosen(suite, entry), whole = not entry.cases }
-    for _, case in ipairs(job.cases) do sum = sum + turns.planned(case, wanted.options) end
+    for _, case in ipairs(job.cases) do sum = sum + runner.planned(case, wanted.options) end
     jobs[#jobs + 1] = job
   end
   return jobs, sum
 end
 
 -- Runs the cases of one suite. Returns its result.
-local function measure_suite(job, options, teller)
+local function measure_suite(job, options, display)
   local suite = job.suite
   local result = {
     title = suite.title, date = machine.date(), options = { rounds = options.rounds, seconds = options.seconds },
@@ -75,10 +75,10 @@ local function measure_suite(job, options, teller)
   }
   for i, case in ipairs(job.cases) do
     local columns = case.columns or suite.columns
-    local count = turns.rounds(case, options) * #turns.entrants(case, options)
-    teller:case(job.name, case, turns.planned(case, options), count, columns)
-    local one = turns.run(case, options, teller)
-    teller:over()
+    local count = runner.rounds(case, options) * #runner.participants(case, options)
+    display:case(job.name, case, runner.planned(case, options), count, columns)
+    local one = runner.run(case, options, display)
+    display:case_ended()
     one.targets = tables.verdicts(case, one)
     result.cases[i] = one
   end
@@ -97,8 +97,8 @@ end
 local function run(wanted)
   local options = wanted.options
   local jobs, planned = plan(wanted)
-  local teller = progress.new(planned)
-  teller:say(("%d rounds; servers and clients on cores %s"):format(options.rounds, machine.pinned()))
+  local display = progress.new(planned)
+  display:say(("%d rounds; servers and clients on cores %s"):format(options.rounds, machine.pinned()))
   local failed = false
   for _, job in ipairs(jobs) do
     local missing = job.suite.needs and job.suite.needs()
@@ -106,7 +106,7 @@ local function run(wanted)
       io.stderr:write(("bench: suite %s: %s\n"):format(job.name, missing))
       failed = true
     else
-      local result = measure_suite(job, options, teller)
+      local result = measure_suite(job, options, display)
       failed = any_failed(result) or failed
       io.stdout:write(tables.suite(job.suite, result), "\n")
       io.stdout:flush()
@@ -116,7 +116,7 @@ local function run(wanted)
   return not failed
 end
 
--- Runs what command.parse read. Returns whether nothing failed.
+-- Runs the suites that `command.parse` returned. Returns true if no measurement failed.
 function M.run(wanted)
   local ok, result = xpcall(run, function(problem)
     if type(problem) == "string" and not problem:find "^[^:]+:%d+:" then return problem end

@@ -1,11 +1,11 @@
--- Keeps what was measured: bench/results.json has every figure of the last whole run of each suite, and
--- bench/RESULTS.md their tables and plots, between markers. Called by suites.lua when a whole suite is done.
+-- Writes the results: bench/results.json has every value of the last whole run of each suite, and bench/RESULTS.md has
+-- the tables and plots, between markers. Called by suites.lua after a whole suite.
 
 local json = require "lio.json"
-local machine = require "frame.machine"
-local plots = require "frame.plots"
-local process = require "frame.process"
-local tables = require "frame.tables"
+local machine = require "harness.machine"
+local plots = require "harness.plots"
+local process = require "harness.process"
+local tables = require "harness.tables"
 
 local M = {}
 
@@ -19,7 +19,7 @@ local function is_flat(value)
   return true
 end
 
--- Six digits tell all that was measured; the rest would only make the file longer.
+-- Six digits are enough; more would only make the file longer.
 local function scalar(value)
   if math.type(value) == "float" then
     value = tonumber(("%.6g"):format(value))
@@ -28,7 +28,7 @@ local function scalar(value)
   return json.encode(value)
 end
 
--- A value as JSON text with sorted keys, tables without tables inside on one line.
+-- Returns a value as JSON text with sorted keys. A table without inner tables is on one line.
 function M.encode(value, indent)
   if type(value) ~= "table" then return scalar(value) end
   indent = indent or ""
@@ -48,7 +48,7 @@ function M.encode(value, indent)
   return ("%s\n%s%s\n%s%s"):format(open, inner, table.concat(items, ",\n" .. inner), indent, close)
 end
 
--- What the file holds: `{ suites = { name = result } }`.
+-- Returns the content of the file: `{ suites = { name = result } }`.
 function M.read(path)
   local text = process.text(path or M.path)
   return text ~= "" and json.decode(text) or { suites = {} }
@@ -61,7 +61,7 @@ local function save(path, text)
   assert(os.rename(path .. ".new", path))
 end
 
--- The plots that have been drawn, as Markdown.
+-- Returns the existing plots of a result as Markdown.
 local function pictures(result)
   local lines = {}
   for _, plot in ipairs(result.plots or {}) do
@@ -72,7 +72,7 @@ local function pictures(result)
   return table.concat(lines)
 end
 
--- Puts a suite's result in the place of its last one: in the file, its plots, then the page.
+-- Replaces the last result of a suite in results.json, then its plots, then its part of RESULTS.md.
 function M.write(name, result)
   local suite = require("suites." .. name)
   result.machine, result.versions = machine.describe(), machine.versions(suite.versions and suite.versions())

@@ -1,44 +1,44 @@
-//! A strict parser of HTTP/1.1 answers for the load programs of this folder: it says where an answer ends and what is
-//! in it, and refuses anything that RFC 9112 does not let a server send. It is written apart from the
-//! server's own codec on purpose, so that both cannot be wrong in the same way.
+//! A strict parser of HTTP/1.1 responses for the load programs of this folder. It finds the end of a response and its
+//! content, and refuses anything that RFC 9112 does not allow a server to send. It shares no code with the server's
+//! codec, so that both do not have the same errors.
 
 use std::borrow::Cow;
 
-/// Longer heads than this are not ours.
+/// The servers under test send no longer heads.
 const HEAD_LIMIT: usize = 64 * 1024;
 
-/// What the request was, as far as the answer's framing depends on it.
+/// The method of the request, as far as the framing of the response depends on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Asked {
-    /// A HEAD request: the answer has no body, whatever its headers say.
-    HeadOnly,
-    /// Any other request.
-    Body,
+pub(crate) enum Method {
+    /// The response has no body, whatever its fields are.
+    Head,
+    /// Any other method.
+    Other,
 }
 
-/// Whether more bytes may come.
+/// Whether more bytes may arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Input {
     Open,
     Ended,
 }
 
-/// One whole answer at the beginning of the input.
+/// One complete response at the beginning of the input.
 #[derive(Debug)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct Response<'a> {
     /// Status code, 100 to 599.
     pub(crate) status: u16,
-    /// The body with its framing taken off.
+    /// The body without its framing.
     pub(crate) body: Cow<'a, [u8]>,
-    /// Bytes of input that the answer took.
+    /// Bytes of the input that belong to the response.
     pub(crate) consumed: usize,
-    /// The server will close the connection after this answer.
+    /// The server will close the connection after this response.
     pub(crate) close: bool,
     fields: &'a [u8],
 }
 
-impl<'a> Answer<'a> {
-    /// The value of the first header `name` (any case), without the white space around it.
+impl<'a> Response<'a> {
+    /// Returns the value of the first field `name` (in any case), without surrounding white space.
     pub(crate) fn header(&self, name: &str) -> Option<&'a [u8]> {
         fields(self.fields).find(|(field, _)| field.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
     }
@@ -52,9 +52,9 @@ struct Framing {
     keep_alive: bool,
 }
 
-/// Parses the answer that begins `bytes`: `None` when more input is needed, an error when it can never become a valid
-/// answer (RFC 9112, sections 4, 5, 6 and 7).
-pub(crate) fn parse(bytes: &[u8], asked: Asked, input: Input) -> Result<Option<Answer<'_>>, &'static str> {
+/// Parses the response at the beginning of `bytes` (RFC 9112, sections 4, 5, 6 and 7). Returns `None` if more input is
+/// needed, and an error if the input cannot become a valid response.
+pub(crate) fn parse(bytes: &[u8], method: Method, input: Input) -> Result<Option<Response<'_>>, &'static str> {
     let Some(head_end) = find(bytes, b"\r\n\r\n") else {
         return match bytes.len() > HEAD_LIMIT {
             true => Err("the head does not end"),
@@ -68,35 +68,35 @@ pub(crate) fn parse(bytes: &[u8], asked: Asked, input: Input) -> Result<Option<A
     let framing = framing(fields)?;
     let start = head_end + 4;
     let close = framing.close || (minor == 0 && !framing.keep_alive);
-    let whole = |body, consumed| Ok(Some(Answer { status, body, consumed, close, fields }));
+    let complete = |body, consumed| Ok(Some(Response { status, body, consumed, close, fields }));
 
     let bodiless_status = status < 200 || status == 204;
     if bodiless_status && (framing.chunked || framing.length.is_some()) {
-        return Err("a 1xx or 204 answer announces a body");
+        return Err("a 1xx or 204 response with a length or chunks");
     }
-    if bodiless_status || status == 304 || asked == Asked::HeadOnly {
-        return whole(Cow::Borrowed(&[]), start);
+    if bodiless_status || status == 304 || method == Method::Head {
+        return complete(Cow::Borrowed(&[]), start);
     }
     if framing.chunked {
         return match chunks(&bytes[start..])? {
-            Some((body, taken)) => whole(Cow::Owned(body), start + taken),
+            Some((body, taken)) => complete(Cow::Owned(body), start + taken),
             None => Ok(None),
         };
     }
     if let Some(length) = framing.length {
         return match bytes.len() - start >= length {
-            true => whole(Cow::Borrowed(&bytes[start..start + length]), start + length),
+            true => complete(Cow::Borrowed(&bytes[start..start + length]), start + length),
             false => Ok(None),
         };
     }
     match (close, input) {
-        (false, _) => Err("neither a length nor chunked nor close"),
+        (false, _) => Err("neither Content-Length nor chunked nor close"),
         (true, Input::Open) => Ok(None),
-        (true, Input::Ended) => whole(Cow::Borrowed(&bytes[start..]), bytes.len()),
+        (true, Input::Ended) => complete(Cow::Borrowed(&bytes[start..]), bytes.len()),
     }
 }
 
-/// Status and minor version of `HTTP/1.x NNN reason`.
+/// Returns the status and the minor version of `HTTP/1.x NNN reason`.
 fn status_line(line: &[u8]) -> Result<(u16, u8), &'static str> {
     let Some(rest) = line.strip_prefix(b"HTTP/1.") else {
         return Err("no status line");
@@ -118,10 +118,10 @@ fn framing(block: &[u8]) -> Result<Framing, &'static str> {
     let mut framing = Framing::default();
     for line in lines(block) {
         let Some((name, value)) = field(line) else {
-            return Err("a header line without a colon");
+            return Err("a field line without a colon");
         };
         if name.is_empty() || !name.iter().all(|&byte| is_token(byte)) || !value.iter().all(|&byte| is_text(byte)) {
-            return Err("a header with bytes that it may not have");
+            return Err("a field with invalid bytes");
         }
         if name.eq_ignore_ascii_case(b"content-length") {
             if framing.length.is_some() {
@@ -139,12 +139,12 @@ fn framing(block: &[u8]) -> Result<Framing, &'static str> {
         }
     }
     match framing.chunked && framing.length.is_some() {
-        true => Err("Content-Length beside Transfer-Encoding"),
+        true => Err("Content-Length and Transfer-Encoding"),
         false => Ok(framing),
     }
 }
 
-/// Decodes a chunked body with its trailers: the bytes, and how much input they took.
+/// Decodes a chunked body with its trailers. Returns the body and the number of bytes of input.
 fn chunks(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, &'static str> {
     let mut body = Vec::new();
     let mut at = 0;
@@ -169,7 +169,7 @@ fn chunks(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, &'static str> {
     }
 }
 
-/// Bytes up to and with the blank line after the last chunk.
+/// Returns the number of bytes up to the end of the blank line after the last chunk.
 fn trailers(bytes: &[u8]) -> Result<Option<usize>, &'static str> {
     let mut at = 0;
     loop {
@@ -190,7 +190,8 @@ fn fields(block: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     lines(block).filter_map(field)
 }
 
-/// Lines that each end in CRLF; a bare LF stays inside its line, where it is refused as a control character.
+/// Returns the lines, each of which ends in CRLF. A bare LF stays in its line, where it is refused as a control
+/// character.
 fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = block;
     std::iter::from_fn(move || {
@@ -237,5 +238,5 @@ fn is_text(byte: u8) -> bool {
 }
 
 #[cfg(test)]
-#[path = "answer_tests.rs"]
+#[path = "response_tests.rs"]
 mod tests;

@@ -1,6 +1,6 @@
-# sh hold.sh LOG COMMAND: runs a simple command until standard input ends, then stops it and all it started. Called by
-# process.lua as the leader of a session: neither Ctrl-C nor the death of the caller by any other means leaves
-# something behind. LOG gets what the command prints, LOG.pid the number of its process group.
+# sh run_until_eof.sh LOG COMMAND: runs a simple command until standard input ends, then stops it and all processes of
+# its group. process.lua starts this script in a new session and holds the other end of the pipe, so the processes also
+# end if the caller is killed or Ctrl-C is pressed. LOG gets the command's output, LOG.pid its process group.
 
 ulimit -n "$(ulimit -Hn)"
 log=$1

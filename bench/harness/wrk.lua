@@ -1,40 +1,41 @@
--- Drives a server with wrk: requests a second, latencies, and the server's CPU time for each request. For the suites
--- of servers that speak HTTP.
+-- Sends requests to a server with wrk, and measures requests per second, latencies, and the server's CPU time per
+-- request. Used by suites of HTTP servers.
 
-local process = require "frame.process"
+local process = require "harness.process"
 
 local M = {}
 
--- Whether wrk is there; if not, what to say.
+-- Returns nil if wrk is installed, and otherwise a message.
 function M.missing()
   if not process.succeeds "command -v wrk" then return "needs wrk (Debian package: wrk)" end
 end
 
--- The command line of a load: `connections`, `seconds`, `url`, `cores` (words of taskset), `threads` (1), and what
--- wrk_script.lua takes: `pipeline` (requests sent together), `body` (bytes of a POST), `close` (true: a
--- connection for each request).
+-- Returns the command line of a load: `connections`, `seconds`, `url`, `cores` (a prefix "taskset … "), `threads`
+-- (default 1), and the options of wrk_script.lua: `pipeline` (requests sent together), `body` (bytes of a POST),
+-- `close` (true: one connection per request).
 local function command(load)
   local words = {}
   for _, name in ipairs { "pipeline", "body", "close" } do
     if load[name] then words[#words + 1] = name .. "=" .. tostring(load[name]) end
   end
   return ("exec %swrk -t%d -c%d -d%ds --timeout 5s -s %s %s -- %s"):format(load.cores, load.threads or 1,
-    load.connections, load.seconds, process.quote(process.here .. "frame/wrk_script.lua"), process.quote(load.url),
+    load.connections, load.seconds, process.quote(process.here .. "harness/wrk_script.lua"), process.quote(load.url),
     table.concat(words, " "))
 end
 
--- Runs a load. Returns the figures that wrk_script.lua prints, by name: requests, rate, p50, p75, p90, p99, p999, max
--- (milliseconds), and counts of errors. Raises what wrk said when it failed.
+-- Runs a load. Returns the values that wrk_script.lua prints, by name: requests, rate, p50, p75, p90, p99, p999, max
+-- (milliseconds), and counts of errors. Raises an error with the output of wrk if it fails.
 function M.drive(load)
   local text, code = process.run("ulimit -n $(ulimit -Hn); " .. command(load), load.seconds + 15)
   local figures = {}
   for name, value in text:gmatch "\n([%w_]+)\t([%d.e+-]+)" do figures[name] = tonumber(value) end
   if code ~= 0 or not figures.requests then error("wrk: " .. text, 0) end
-  if figures.requests == 0 then error("wrk: no request was answered", 0) end
+  if figures.requests == 0 then error("wrk: no response was received", 0) end
   return figures
 end
 
--- Errors as text; nil when there were none that matter. At the end of a run wrk breaks off reads, which it counts.
+-- Returns the errors as text, or nil if there were none. Read errors are ignored, because wrk aborts reads at the end
+-- of a run and counts them.
 local function errors(figures)
   local words = {}
   for _, kind in ipairs { "connect", "write", "status", "timeout" } do
@@ -44,8 +45,9 @@ local function errors(figures)
   return #words > 0 and table.concat(words, ", ") or nil
 end
 
--- A load on a program: its figures with `cpu`, `user` and `system` (microseconds of the server for each request) and
--- `busy` (the share of the time in which the server had the processor; over 1 with several threads).
+-- Runs a load on a program. Returns the results of `drive`, with `cpu`, `user` and `system` (microseconds of the
+-- server per request) and `busy` (the server's CPU time as a part of the elapsed time; it may exceed 1 with several
+-- threads).
 function M.measure(program, load)
   local user, system, figures = process.during(program, function() return M.drive(load) end)
   local requests = figures.requests

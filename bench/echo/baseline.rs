@@ -1,6 +1,6 @@
-//! `echo_floor PORT`: the floor that the echo servers are measured against. One thread, raw level-triggered epoll, one
-//! `recv` and one `send` per readiness, nothing allocated unless a client reads slowly. Ends at SIGINT and SIGTERM.
-//! Invariant: a connection that owes bytes is not read until they are sent.
+//! `echo_baseline PORT`: the minimal server with which echo servers are compared. It has one thread, raw
+//! level-triggered epoll, one `recv` and one `send` per readiness, and allocates nothing unless a client reads slowly.
+//! SIGINT and SIGTERM end it. Invariant: a connection with unsent bytes is not read until they are sent.
 
 #[path = "../epoll.rs"]
 mod epoll;
@@ -17,13 +17,13 @@ use epoll::{Epoll, NO_EVENT};
 
 const READ_SIZE: usize = 64 * 1024;
 
-/// A connection, and what it has still to be sent.
+/// A connection, and the bytes that are not sent yet.
 struct Echo {
     stream: TcpStream,
-    owed: Vec<u8>,
+    unsent: Vec<u8>,
 }
 
-/// Whether the connection goes on after a step.
+/// Whether the connection stays open after a step.
 #[derive(PartialEq)]
 enum Step {
     Open,
@@ -41,7 +41,7 @@ struct Server {
 fn main() -> io::Result<()> {
     let port = std::env::args().nth(1).and_then(|word| word.parse::<u16>().ok());
     let Some(port) = port else {
-        eprintln!("usage: echo_floor PORT   (0: a port chosen by the system)");
+        eprintln!("usage: echo_baseline PORT   (0: the system chooses one)");
         std::process::exit(2);
     };
     process::raise_descriptor_limit()?;
@@ -81,11 +81,11 @@ impl Server {
         }
     }
 
-    /// Takes one connection; level-triggered readiness brings us back for the next.
+    /// Accepts one connection. Readiness is level-triggered, so it is reported again if there are more.
     fn accept(&mut self) -> io::Result<()> {
         let stream = match self.listener.accept() {
             Ok((stream, _)) => stream,
-            // Out of descriptors: better to stop than to measure a loop that spins on its listener.
+            // Without free descriptors the loop would spin on its listener, and the measurement would be wrong.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
                 return Err(error);
             }
@@ -98,8 +98,8 @@ impl Server {
         if index >= self.connections.len() {
             self.connections.resize_with(index + 1, || None);
         }
-        let owed = Vec::new();
-        self.connections[index] = Some(Echo { stream, owed });
+        let unsent = Vec::new();
+        self.connections[index] = Some(Echo { stream, unsent });
         self.epoll.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, fd as u64)
     }
 
@@ -107,13 +107,13 @@ impl Server {
         let Some(echo) = &mut self.connections[fd as usize] else {
             return Step::Open;
         };
-        if !echo.owed.is_empty() {
-            return echo.send_owed(&self.epoll);
+        if !echo.unsent.is_empty() {
+            return echo.send_rest(&self.epoll);
         }
         match echo.stream.read(&mut self.input) {
             Ok(0) => Step::Close,
             Ok(count) => echo.send(&self.input[..count], &self.epoll),
-            Err(error) => after(&error),
+            Err(error) => after_error(&error),
         }
     }
 }
@@ -122,22 +122,22 @@ impl Echo {
     fn send(&mut self, bytes: &[u8], epoll: &Epoll) -> Step {
         let sent = match self.stream.write(bytes) {
             Ok(count) => count,
-            Err(error) if after(&error) == Step::Open => 0,
+            Err(error) if after_error(&error) == Step::Open => 0,
             Err(_) => return Step::Close,
         };
         if sent == bytes.len() {
             return Step::Open;
         }
-        self.owed.extend_from_slice(&bytes[sent..]);
+        self.unsent.extend_from_slice(&bytes[sent..]);
         self.watch(epoll, libc::EPOLLOUT)
     }
 
-    fn send_owed(&mut self, epoll: &Epoll) -> Step {
-        match self.stream.write(&self.owed) {
-            Ok(count) => drop(self.owed.drain(..count)),
-            Err(error) => return after(&error),
+    fn send_rest(&mut self, epoll: &Epoll) -> Step {
+        match self.stream.write(&self.unsent) {
+            Ok(count) => drop(self.unsent.drain(..count)),
+            Err(error) => return after_error(&error),
         }
-        if !self.owed.is_empty() {
+        if !self.unsent.is_empty() {
             return Step::Open;
         }
         self.watch(epoll, libc::EPOLLIN)
@@ -152,8 +152,8 @@ impl Echo {
     }
 }
 
-/// What a failed `read` or `write` means: come back later, or close.
-fn after(error: &io::Error) -> Step {
+/// Returns whether the connection stays open after a failed `read` or `write`.
+fn after_error(error: &io::Error) -> Step {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Step::Open,
         _ => Step::Close,
@@ -168,7 +168,7 @@ mod tests {
 
     use load::Load;
 
-    /// A floor on a port of its own; it ends when the writing side of the pipe is dropped.
+    /// Starts a server on a free port. It ends when the writing end of the pipe is dropped.
     fn serve() -> (SocketAddr, io::PipeWriter) {
         let (end, writer) = io::pipe().unwrap();
         let mut server = Server::new(0).unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_closes_is_an_error() {
+    fn the_client_fails_if_the_server_closes() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_an_error() {
+    fn the_client_fails_if_other_bytes_arrive() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let server = std::thread::spawn(move || {
@@ -218,12 +218,12 @@ mod tests {
         });
         let load = Load { address, connections: 1, size: 64, time: Duration::from_secs(1) };
         let error = load.run().err().unwrap();
-        assert!(error.to_string().contains("not what was sent"), "{error}");
+        assert!(error.to_string().contains("differ from the sent ones"), "{error}");
         drop(server.join());
     }
 
     #[test]
-    fn percentiles_are_values_of_the_list() {
+    fn a_percentile_is_a_value_of_the_list() {
         let sorted: Vec<u32> = (1..=200).collect();
         assert_eq!(load::percentile(&sorted, 0.5), 100);
         assert_eq!(load::percentile(&sorted, 0.99), 198);

@@ -1,12 +1,12 @@
--- Draws bench/plots/*.svg from results.json with plot.py, which needs Python's matplotlib: where it is missing, a
--- virtual environment below target/ gets it. Called by results.lua; a failure is only told.
+-- Draws bench/plots/*.svg from results.json with plot.py, which needs Python's matplotlib. If matplotlib is missing, it
+-- is installed in a virtual environment below target/. Called by results.lua. A failure is only reported.
 
-local process = require "frame.process"
+local process = require "harness.process"
 local quote = process.quote
 
 local M = {}
 
-local TOLD <const> = "bench: plots were skipped: "
+local SKIPPED <const> = "bench: plots were skipped: "
 
 local function say(text)
   io.stderr:write(text, "\n")
@@ -16,7 +16,7 @@ local function has_matplotlib(python)
   return process.succeeds(python .. " -c 'import matplotlib'")
 end
 
--- A Python that has matplotlib, as a shell word; nil and why there is none.
+-- Returns a Python that has matplotlib, as a shell word, or nil and why there is none.
 local function interpreter()
   local own = os.getenv "PYTHON" or "python3"
   if not process.succeeds(own .. " -c pass") then return nil, own .. " is not installed" end
@@ -33,14 +33,14 @@ local function interpreter()
   return nil, "matplotlib could not be installed: " .. (text:match "[^\n]*\n?$" or text)
 end
 
--- Draws the plots of a suite, as results.json asks for them.
+-- Draws the plots that results.json defines for a suite.
 function M.draw(suite)
   local python, why = interpreter()
-  if not python then return say(TOLD .. why) end
+  if not python then return say(SKIPPED .. why) end
   local text, code = process.run(("%s %s %s %s %s"):format(python, quote(process.here .. "plot.py"),
     quote(process.here .. "results.json"), quote(process.here .. "plots"), quote(suite)), 120)
-  if code ~= 0 then return say(TOLD .. text) end
-  say("bench: drawn: " .. text:gsub("%s+$", ""):gsub("\n", ", "))
+  if code ~= 0 then return say(SKIPPED .. text) end
+  say("bench: plots drawn: " .. text:gsub("%s+$", ""):gsub("\n", ", "))
 end
 
 return M

@@ -1,4 +1,5 @@
--- A service of skynet's: answers with what it was sent, by `ret(pack(…))` or by `retpack`, and ends when it is told to.
+-- A skynet service: responds with the arguments of the request, by `ret(pack(…))` or by `retpack`. Ends on the request
+-- `leave`.
 
 local skynet = require "skynet"
 

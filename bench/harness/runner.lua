@@ -1,25 +1,26 @@
--- Runs one case: opens its contenders, lets them take turns for the rounds (A B C, A B C …), and closes them. Called
--- by suites.lua for each case. What fails is noted in the result and ends neither the case nor the run.
+-- Runs one case: opens its contenders, measures them in turn in each round (A B C, A B C …), and closes them. Called by
+-- suites.lua. A failure is recorded in the result; the case and the run continue.
 
 local measure = require "measure"
-local process = require "frame.process"
+local process = require "harness.process"
 
 local M = {}
 
--- A contender that fails so often in a row is given up.
-local PATIENCE <const> = 2
+-- A contender that fails this number of times in a row is closed.
+local MOST_FAILURES <const> = 2
 
--- How many rounds a case has under the options, and how many seconds a turn of a contender is.
+-- Returns the number of rounds of a case.
 function M.rounds(case, options)
   return math.min(options.rounds, case.rounds or options.rounds)
 end
 
+-- Returns the seconds of one turn.
 function M.seconds(case, options)
   return math.max(case.least_seconds or 1, math.floor(options.seconds * (case.share or 1) + 0.5))
 end
 
--- Who takes part: all, or those that are no peers.
-function M.entrants(case, options)
+-- Returns the contenders that take part: all, or all except peers.
+function M.participants(case, options)
   local list = {}
   for _, one in ipairs(case.contenders) do
     if options.peers or not one.peer then list[#list + 1] = one end
@@ -27,13 +28,13 @@ function M.entrants(case, options)
   return list
 end
 
--- About how long the case takes, in seconds; what a turn takes beyond its load is in `beyond` (0.3).
+-- Returns the expected seconds of the case. A turn takes `beyond` seconds (default 0.3) in addition to its load.
 function M.planned(case, options)
-  local turns = M.rounds(case, options) * #M.entrants(case, options)
+  local turns = M.rounds(case, options) * #M.participants(case, options)
   return turns * ((case.turn_seconds or M.seconds(case, options)) + (case.beyond or 0.3))
 end
 
--- The medians of all figures that are numbers, by name; `rounds` may have holes (false).
+-- Returns the medians of all results that are numbers, by name. A failed round is false.
 function M.medians(rounds)
   local rows, medians = {}, {}
   for _, row in ipairs(rounds) do
@@ -53,11 +54,12 @@ function M.medians(rounds)
   return medians
 end
 
--- Calls f(...): true and its results, or nil and the problem as text. An interrupt goes on.
+-- Calls `f(...)`. Returns its result. If it returned nil, returns nil and the reason. If it raised an error, returns
+-- nil, the error as text and "failed". The error of an interrupt is raised again.
 local function attempt(f, ...)
   local ok, result, reason = pcall(f, ...)
   if ok then
-    if result == nil then return nil, reason or "gave nothing" end
+    if result == nil then return nil, reason or "returned nothing" end
     return result
   end
   if process.interrupted(result) then error(result, 0) end
@@ -70,8 +72,8 @@ local function close(entry)
   if type(state) == "table" and state.close then state:close() end
 end
 
--- One contender as it takes part: its result, and its state while that is open.
-local function enter(contender, progress)
+-- Opens a contender. Returns its entry: its result, and its state while it is open.
+local function open(contender, progress)
   local entry = { contender = contender, fails = 0, result = {
     name = contender.name, series = contender.series, x = contender.x, peer = contender.peer, rounds = {},
   } }
@@ -100,12 +102,12 @@ local function turn(entry, seconds, round, progress)
   entry.fails = entry.fails + 1
   result.problem, result.failed = problem, true
   progress:problem(contender.name, problem)
-  if entry.fails == PATIENCE then close(entry) end
+  if entry.fails == MOST_FAILURES then close(entry) end
 end
 
--- Runs the case. `progress` is told of each turn. Returns the result: `name`, `what`, `x`, `seconds`, `contenders` in
--- order, each with `name`, `rounds` (figures by name, or false for a round that failed), `median`, `problem`
--- (text, when something went wrong), `failed`.
+-- Runs the case, and reports each turn to `progress`. Returns the result: `name`, `what`, `x`, `seconds`, `contenders`
+-- in order. Each contender has `name`, `rounds` (results by name, or false for a failed round), `median`, `problem`
+-- (nil or text), `failed`.
 function M.run(case, options, progress)
   local seconds, rounds = M.seconds(case, options), M.rounds(case, options)
   local result = {
@@ -114,8 +116,8 @@ function M.run(case, options, progress)
   local entries <close> = setmetatable({}, { __close = function(list)
     for _, entry in ipairs(list) do close(entry) end
   end })
-  for i, contender in ipairs(M.entrants(case, options)) do
-    entries[i] = enter(contender, progress)
+  for i, contender in ipairs(M.participants(case, options)) do
+    entries[i] = open(contender, progress)
     result.contenders[i] = entries[i].result
   end
   for round = 1, rounds do

@@ -1,5 +1,5 @@
-//! The torture program's book: each request attempt is entered once as sent and ends in exactly one of the other
-//! columns, so that a request which got lost shows as a difference. Also prints the first failures in full.
+//! Counts the results of the torture program. Each request attempt counts once as sent, and once in exactly one of the
+//! other columns, so a lost request is visible as a difference. Also prints the details of the first failures.
 
 use std::time::Duration;
 
@@ -20,26 +20,26 @@ struct Row {
     slowest: Duration,
 }
 
-pub(crate) struct Ledger {
+pub(crate) struct Results {
     rows: Vec<Row>,
-    /// Requests that came to an end, of whatever sort.
+    /// Requests that have ended, with any result.
     pub(crate) finished: u64,
-    /// Exchanges that went wrong; each may hold several failed requests.
+    /// Failed exchanges. Each may contain several failed requests.
     pub(crate) failures: u64,
 }
 
-impl Ledger {
-    pub(crate) fn new() -> Ledger {
-        Ledger { rows: vec![Row::default(); Kind::ROWS], finished: 0, failures: 0 }
+impl Results {
+    pub(crate) fn new() -> Results {
+        Results { rows: vec![Row::default(); Kind::ROWS], finished: 0, failures: 0 }
     }
 
     pub(crate) fn sent(&mut self, exchange: &Exchange) {
         exchange.case.kinds().for_each(|kind| self.rows[kind.row()].sent += 1);
     }
 
-    /// Enters an exchange that ended well after `took`.
-    pub(crate) fn well(&mut self, exchange: &Exchange, took: Duration) {
-        for expected in &exchange.case.answers {
+    /// Counts an exchange that has succeeded in the time `took`.
+    pub(crate) fn passed(&mut self, exchange: &Exchange, took: Duration) {
+        for expected in &exchange.case.responses {
             let row = &mut self.rows[expected.kind.row()];
             row.answered += 1;
             row.slowest = row.slowest.max(took);
@@ -55,9 +55,9 @@ impl Ledger {
         self.finished += exchange.case.requests();
     }
 
-    /// Enters an exchange that went wrong: what was answered before counts, the rest has failed. `sent` bytes of the
-    /// case had gone out.
-    pub(crate) fn wrong(&mut self, exchange: &Exchange, sent: usize, reason: &str) {
+    /// Counts a failed exchange: the requests that were answered before count as answered, the rest as failed. `sent`:
+    /// the bytes of the case that were sent.
+    pub(crate) fn failed(&mut self, exchange: &Exchange, sent: usize, reason: &str) {
         for (index, kind) in exchange.case.kinds().enumerate() {
             let row = &mut self.rows[kind.row()];
             match index < exchange.answered {
@@ -78,7 +78,7 @@ impl Ledger {
         println!("  received {}", shown(&exchange.inbox));
     }
 
-    /// Prints the table and returns how many requests failed or were lost.
+    /// Prints the table. Returns the number of failed and lost requests.
     pub(crate) fn print(&self) -> u64 {
         println!(
             "{:<34}{:>9}{:>10}{:>9}{:>9}{:>9}{:>12}",
@@ -102,7 +102,7 @@ impl Ledger {
         let ended: u64 = self.rows.iter().map(|row| row.answered + row.refused + row.closed + row.failed).sum();
         let lost = self.rows.iter().map(|row| row.sent).sum::<u64>() - ended;
         if lost > 0 {
-            println!("LOST: {lost} requests have no end");
+            println!("LOST: {lost} requests have no result");
         }
         total.failed + lost
     }
