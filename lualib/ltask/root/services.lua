@@ -17,6 +17,9 @@ local GRACE <const> = 10
 -- Seconds that the logger has at least.
 local LOGGER_GRACE <const> = 1
 
+-- The error of a service that is spawned during the end of the system.
+local IS_ENDING <const> = "the system is ending"
+
 local M = {}
 
 local config
