@@ -80,10 +80,10 @@ pub(crate) struct Tasks {
 
 impl Default for Tasks {
     fn default() -> Self {
-        let threads: Rc<Threads> = Rc::default();
+        let table = TaskTable::default();
         Tasks {
-            table: RefCell::new(TaskTable::new(threads.clone())),
-            threads,
+            threads: table.threads.clone(),
+            table: RefCell::new(table),
             current: Cell::new(None),
             now: Cell::new(crate::event::clock::monotonic_nanos()),
             depth: Cell::new(0),
