@@ -106,10 +106,7 @@ impl Tasks {
     /// Fails if the VM is closing.
     #[inline]
     pub(crate) fn check_open(&self) -> Result<(), Fault> {
-        match self.threads.are_open() {
-            true => Ok(()),
-            false => Err(closed()),
-        }
+        if self.threads.are_open() { Ok(()) } else { Err(closed()) }
     }
 
     /// Lets waits yield across this function, which calls or resumes by a step.

@@ -190,9 +190,7 @@ impl Parser {
     pub(crate) fn parse(
         &mut self, buf: &[u8], limits: &Limits, progress: &mut Progress,
     ) -> Result<Option<&Head>, Reject> {
-        let Some((line, target)) = parse_line(buf, limits, progress)? else {
-            return Ok(None);
-        };
+        let Some((line, target)) = parse_line(buf, limits, progress)? else { return Ok(None) };
         let is_known = line.version == self.head.version
             && *limits == self.limits
             && !self.section.is_empty()

@@ -37,10 +37,7 @@ fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let (to, session) = (message.to, message.session);
     let is_response = matches!(message.kind, kind::RESPONSE | kind::ERROR);
     let must_queue = service.send_queue.iter().any(|other| other.to == to);
-    let delivered = match must_queue {
-        true => Err(message),
-        false => service.deliver(message),
-    };
+    let delivered = if must_queue { Err(message) } else { service.deliver(message) };
     if let Err(message) = delivered {
         if service.send_queue.len() >= service.system().config.queue_sending {
             message.payload.into_raw();
