@@ -13,16 +13,14 @@ const FUNCTIONS: FunctionTable = functions! {
 };
 
 /// Opens `ltask.exclusive`.
-pub(crate) const OPEN: Function = Function::new(open);
-
-fn open(call: &mut Call<'_>) -> Result<Module, Fault> {
+pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let service = service(call)?;
     // A VM of `preinit` may become such a service.
     if service.id != SYSTEM && !service.statistics.exclusive.load(Ordering::Relaxed) {
         return Err(Fault::message("ltask.exclusive: this service has no thread of its own by configuration"));
     }
     Ok(Module(FUNCTIONS))
-}
+});
 
 /// `exclusive.send(to, session, type, pointer, size)`: posts a message and returns true. A message to a full mailbox
 /// waits in the sending queue until there is room. Returns nothing if that queue is full; then the block still belongs
