@@ -66,9 +66,7 @@ pub(crate) fn evaluate(conditions: &Conditions<'_>, known: &Validators<'_>) -> V
 /// Returns whether `Range` applies: either there is no `If-Range`, or it matches the representation exactly (RFC 9110
 /// section 13.1.5).
 pub(crate) fn allows_range(conditions: &Conditions<'_>, known: &Validators<'_>) -> bool {
-    let Some(field) = conditions.if_range.map(<[u8]>::trim_ascii) else {
-        return true;
-    };
+    let Some(field) = conditions.if_range.map(<[u8]>::trim_ascii) else { return true };
     if let Some((weak, tag, rest)) = take_tag(field) {
         return !weak && rest.is_empty() && tag == known.tag;
     }

@@ -42,9 +42,7 @@ pub(crate) fn parse(field: &[u8], size: u64) -> Option<Vec<Span>> {
         if count > MAX_RANGES || matches!(spec, Spec::Last(1..)) && size == 0 {
             return None;
         }
-        let Some(span) = span(spec, size) else {
-            continue;
-        };
+        let Some(span) = span(spec, size) else { continue };
         if found.iter().any(|&other| overlap(span, other)) {
             return None;
         }

@@ -108,9 +108,7 @@ fn digit(byte: u8) -> Option<u8> {
 /// Decodes the escape at the start of `bytes`.
 #[inline]
 fn escaped(bytes: &[u8]) -> Result<u8, BadEscape> {
-    let [b'%', high, low, ..] = bytes else {
-        return Err(BadEscape);
-    };
+    let [b'%', high, low, ..] = bytes else { return Err(BadEscape) };
     match (digit(*high), digit(*low)) {
         (Some(high), Some(low)) => Ok(high << 4 | low),
         _ => Err(BadEscape),

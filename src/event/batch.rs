@@ -243,10 +243,7 @@ impl Selector {
 }
 
 fn remaining(deadline: Option<Instant>, otherwise: Option<Duration>) -> Option<Duration> {
-    match deadline {
-        Some(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
-        None => otherwise,
-    }
+    deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())).or(otherwise)
 }
 
 fn bits_of(event: &mio::event::Event) -> u8 {

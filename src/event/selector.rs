@@ -39,7 +39,6 @@ pub(crate) struct Selector {
     /// Slots of removed registrations whose values elsewhere are not released yet.
     released: RefCell<Vec<usize>>,
     generation: Cell<u32>,
-    count: Cell<usize>,
     pub(super) waker: RefCell<Option<Arc<Waker>>>,
     /// The number of entries at the front of the queue that belong to the current batch.
     pub(super) batch: Cell<usize>,
@@ -58,7 +57,6 @@ impl Selector {
             check: RefCell::default(),
             released: RefCell::default(),
             generation: Cell::new(0),
-            count: Cell::new(0),
             waker: RefCell::default(),
             batch: Cell::new(0),
         }))
@@ -66,7 +64,7 @@ impl Selector {
 
     /// The number of registrations.
     pub(crate) fn count(&self) -> usize {
-        self.count.get()
+        self.table.borrow().len() - self.released.borrow().len()
     }
 
     /// Whether no registration requests an event. Usually the first one does.
@@ -100,10 +98,7 @@ impl Selector {
     /// # Errors
     /// `EEXIST` if it is registered and still refers to the same open file.
     pub(crate) fn add(&self, number: RawFd, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
-        let kind = Kind::Foreign;
-        let owner = None;
-        let entry = Entry { number, kind, owner };
-        self.register(entry, requested, mode)
+        self.register(Entry { number, kind: Kind::Foreign, owner: None }, requested, mode)
     }
 
     pub(super) fn register(&self, entry: Entry, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
@@ -195,7 +190,6 @@ impl Selector {
         if !registration.is_active.replace(false) {
             return;
         }
-        self.count.set(self.count.get() - 1);
         let mut by_number = self.by_number.borrow_mut();
         let known = by_number.get(&registration.number);
         if known.is_some_and(|found| Rc::ptr_eq(found, registration)) {
@@ -257,7 +251,6 @@ impl Selector {
         });
         self.table.borrow_mut().insert(registration.clone());
         self.by_number.borrow_mut().insert(number, registration.clone());
-        self.count.set(self.count.get() + 1);
         registration
     }
 
@@ -294,29 +287,28 @@ fn token(slot: usize, generation: u32) -> Token {
 }
 
 #[cfg(test)]
-impl Selector {
-    /// Runs `f` while the system refuses every request: the poll's descriptor refers to another file meanwhile.
-    pub(crate) fn refused<T>(&self, f: impl FnOnce() -> T) -> T {
-        let number = std::os::fd::AsRawFd::as_raw_fd(&*self.poll.borrow());
-        let mut place = std::mem::ManuallyDrop::new(super::adopt::owned(number).unwrap());
-        let other = std::fs::File::open("/dev/null").unwrap();
-        let kept = rustix::io::dup(&*place).unwrap();
-        rustix::io::dup2(&other, &mut place).unwrap();
-        let result = f();
-        rustix::io::dup2(&kept, &mut place).unwrap();
-        result
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::adopt::Fd;
+    use crate::event::adopt::{self, Fd};
     use crate::event::{CLOSED, Inbox, Source};
     use std::io::Write;
     use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
+
+    impl Selector {
+        /// Runs `f` while the system refuses every request: the poll's descriptor refers to another file meanwhile.
+        pub(crate) fn refused<T>(&self, f: impl FnOnce() -> T) -> T {
+            let number = self.poll.borrow().as_raw_fd();
+            let mut place = std::mem::ManuallyDrop::new(adopt::owned(number).unwrap());
+            let other = std::fs::File::open("/dev/null").unwrap();
+            let kept = rustix::io::dup(&*place).unwrap();
+            rustix::io::dup2(&other, &mut place).unwrap();
+            let result = f();
+            rustix::io::dup2(&kept, &mut place).unwrap();
+            result
+        }
+    }
 
     /// Returns the descriptors that one wait delivers.
     fn delivered(selector: &Selector) -> Vec<RawFd> {

@@ -94,17 +94,13 @@ impl Source {
     pub(crate) fn join(
         self: &Rc<Self>, selector: &Rc<Selector>, requested: u8, mode: Mode,
     ) -> io::Result<Rc<Registration>> {
-        let registration = selector.register(self.entry(), requested, mode)?;
-        self.link(selector, registration.clone());
-        Ok(registration)
+        Ok(self.link(selector, selector.register(self.entry(), requested, mode)?))
     }
 
     /// Like [`Source::join`], for a new descriptor. It is registered with the system at the first request, because many
     /// connections are closed before that.
     pub(crate) fn join_later(self: &Rc<Self>, selector: &Rc<Selector>, mode: Mode) -> Rc<Registration> {
-        let registration = selector.register_later(self.entry(), mode);
-        self.link(selector, registration.clone());
-        registration
+        self.link(selector, selector.register_later(self.entry(), mode))
     }
 
     /// Records that a read returned `EWOULDBLOCK`: it is not readable until the system reports it again.
@@ -188,9 +184,9 @@ impl Source {
         Entry { number: self.as_raw_fd(), kind: self.kind, owner: Some(Rc::downgrade(self) as _) }
     }
 
-    /// Adds a registration, and removes those that are no longer alive.
-    fn link(&self, selector: &Rc<Selector>, registration: Rc<Registration>) {
-        let link = Link { selector: Rc::downgrade(selector), registration };
+    /// Adds a registration, which it returns, and removes those that are no longer alive.
+    fn link(&self, selector: &Rc<Selector>, registration: Rc<Registration>) -> Rc<Registration> {
+        let link = Link { selector: Rc::downgrade(selector), registration: registration.clone() };
         let mut links = self.links.borrow_mut();
         let old = std::mem::replace(&mut *links, Links::None);
         *links = match old {
@@ -202,6 +198,7 @@ impl Source {
             }
             _ => Links::One(link),
         };
+        registration
     }
 
     fn any(&self, test: impl Fn(&Registration) -> bool) -> bool {

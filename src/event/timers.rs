@@ -78,13 +78,7 @@ impl Queue {
 
     /// Clears a timer: it does not fire until it is set again. Returns false if the id is invalid.
     pub(crate) fn clear(&mut self, id: Id) -> bool {
-        match self.timer(id) {
-            Some(timer) => {
-                timer.due = NEVER;
-                true
-            }
-            None => false,
-        }
+        self.timer(id).map(|timer| timer.due = NEVER).is_some()
     }
 
     /// Frees a timer. Returns false if the id is invalid.
@@ -93,9 +87,7 @@ impl Queue {
             return false;
         }
         self.timers.remove(Self::slot(id));
-        if self.heap.len() > 2 * self.timers.len() + 64 {
-            self.sweep();
-        }
+        self.sweep_if_stale();
         true
     }
 
@@ -151,12 +143,14 @@ impl Queue {
         let timer = &mut self.timers[slot];
         timer.entry = Some((timer.due, stamp));
         self.heap.push(Reverse(Entry { due: timer.due, order: timer.order, stamp, slot }));
-        if self.heap.len() > 2 * self.timers.len() + 64 {
-            self.sweep();
-        }
+        self.sweep_if_stale();
     }
 
-    fn sweep(&mut self) {
+    /// Removes the stale entries if they outnumber the timers.
+    fn sweep_if_stale(&mut self) {
+        if self.heap.len() <= 2 * self.timers.len() + 64 {
+            return;
+        }
         let timers = &mut self.timers;
         self.heap.retain(|Reverse(entry)| {
             let Some(timer) = timers.get_mut(entry.slot) else { return false };

@@ -3,8 +3,7 @@
 //! It keeps a descriptor, so that opening a file below it is one system call. Once a second it checks whether its path
 //! still leads to the same folder, so that a deployment that replaces a link is noticed.
 
-use super::beneath;
-use super::{Kind, METADATA_FLAGS, Metadata, OpenFile, READ_FLAGS, Refusal};
+use super::{Kind, METADATA_FLAGS, Metadata, OpenFile, READ_FLAGS, Refusal, beneath};
 use rustix::fs::{self, AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -78,9 +77,7 @@ impl Folder {
         let mut entries = Vec::new();
         let mut directory = Dir::new(self.open_for(path, READ_FLAGS)?)?;
         let more = loop {
-            let Some(entry) = directory.read().transpose()? else {
-                break false;
-            };
+            let Some(entry) = directory.read().transpose()? else { break false };
             let name = entry.file_name();
             if name == c"." || name == c".." {
                 continue;

@@ -10,15 +10,11 @@ use super::mailbox::Waker;
 use crate::event::pause::{self, Pause};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use rustix::event::EventfdFlags;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-/// More than 30 years.
-const LONGEST: Timespec = Timespec { tv_sec: 1_000_000_000, tv_nsec: 0 };
 
 /// The event of one thread.
 pub(crate) struct Event {
@@ -29,15 +25,6 @@ pub(crate) struct Event {
     claimed: AtomicBool,
     /// Whether [`Event::wake`] was called since the descriptor was last drained.
     woken: AtomicBool,
-}
-
-/// How a wait ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Waited {
-    /// The event was signalled.
-    Woken,
-    /// The time limit has passed.
-    TimedOut,
 }
 
 impl Event {
@@ -78,36 +65,21 @@ impl Event {
 
     /// Blocks until the event is signalled, drains it and returns true. Returns false if a process signal arrives.
     pub(crate) fn wait_once(&self) -> bool {
-        let woken = self.poll(None);
+        let mut entries = [PollFd::new(&self.reader, PollFlags::IN)];
+        let woken = poll(&mut entries, None).is_ok_and(|ready| ready > 0);
         if woken {
             self.drain();
         }
         woken
     }
 
-    /// Whether the descriptor becomes readable within `limit`. False also if a process signal arrives.
-    fn poll(&self, limit: Option<Duration>) -> bool {
-        let mut entries = [PollFd::new(&self.reader, PollFlags::IN)];
-        let limit = limit.map(|limit| Timespec::try_from(limit).unwrap_or(LONGEST));
-        poll(&mut entries, limit.as_ref()).is_ok_and(|ready| ready > 0)
-    }
-
-    /// Blocks until the event is signalled, and drains it; or until `limit` has passed. None is no limit.
-    pub(crate) fn wait(&self, limit: Option<Duration>) -> Waited {
-        let deadline = limit.map(|limit| Instant::now() + limit);
-        loop {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    /// Blocks until the event is signalled, and drains it. The wait is reported to the thread's observer.
+    pub(crate) fn wait(&self) {
+        let mut woken = false;
+        while !woken {
             pause::report(Pause::Begins);
-            let is_readable = self.poll(left);
+            woken = self.wait_once();
             pause::report(Pause::Ends);
-            if is_readable {
-                self.drain();
-                return Waited::Woken;
-            }
-            // A process signal has interrupted the poll, or the time limit has passed.
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Waited::TimedOut;
-            }
         }
     }
 }
@@ -137,6 +109,11 @@ fn open() -> io::Result<(OwnedFd, Option<OwnedFd>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::Timespec;
+
+    fn is_readable(event: &Event) -> bool {
+        poll(&mut [PollFd::new(&event.reader, PollFlags::IN)], Some(&Timespec::default())) == Ok(1)
+    }
 
     #[test]
     fn only_the_first_message_of_a_burst_wakes() {
@@ -144,7 +121,7 @@ mod tests {
         assert!(event.claim());
         assert!(!event.claim());
         event.signal();
-        assert_eq!(event.wait(None), Waited::Woken);
+        event.wait();
         assert!(!event.claim(), "the reader has not read its mailbox yet");
         event.arm();
         assert!(event.claim(), "the reader has found the mailbox empty");
@@ -156,8 +133,8 @@ mod tests {
         for _ in 0..2 {
             event.wake();
             event.wake();
-            assert_eq!(event.wait(None), Waited::Woken);
-            assert_eq!(event.wait(Some(Duration::ZERO)), Waited::TimedOut);
+            event.wait();
+            assert!(!is_readable(&event));
         }
     }
 
@@ -166,15 +143,7 @@ mod tests {
         let event = Event::new().unwrap();
         assert!(event.claim());
         event.wake();
-        assert_eq!(event.wait(None), Waited::Woken);
-    }
-
-    #[test]
-    fn a_wait_ends_at_its_limit_and_not_before() {
-        let event = Event::new().unwrap();
-        let begin = Instant::now();
-        assert_eq!(event.wait(Some(Duration::from_millis(20))), Waited::TimedOut);
-        assert!(begin.elapsed() >= Duration::from_millis(20));
+        event.wait();
     }
 
     #[test]
@@ -185,7 +154,7 @@ mod tests {
             assert!(other.claim());
             other.signal();
         });
-        assert_eq!(event.wait(Some(Duration::from_secs(20))), Waited::Woken);
+        event.wait();
         thread.join().unwrap();
     }
 }

@@ -209,9 +209,7 @@ impl LogQueue {
         if self.dropped > 0 && is_half {
             let text = match std::mem::take(&mut self.dropped) {
                 1 => "1 log line dropped: the logger is slower than the services".to_owned(),
-                count => {
-                    format!("{count} log lines dropped: the logger is slower than the services")
-                }
+                count => format!("{count} log lines dropped: the logger is slower than the services"),
             };
             let note = Entry::text(SYSTEM, None, b"error", &text);
             self.bytes += note.cost();
@@ -288,10 +286,7 @@ impl LastLine {
             return None;
         }
         let info = Payload::pack(&[Value::String(b"info")]);
-        let level: &[u8] = match self.line.starts_with(info.as_slice()) {
-            true => b"info",
-            false => b"error",
-        };
+        let level: &[u8] = if self.line.starts_with(info.as_slice()) { b"info" } else { b"error" };
         let text = match repeats {
             1 => "last message repeated 1 time".to_owned(),
             _ => format!("last message repeated {repeats} times"),

@@ -1,11 +1,10 @@
 //! Threads that run one service each: exclusive services (G1), and services with an event descriptor (G2).
 
-use super::lifecycle;
 use super::message::{Message, SYSTEM, kind};
 use super::progress::Progress;
 use super::service::{ServiceVm, System};
 use super::sync::lock;
-use super::{thread_clock, threads};
+use super::{lifecycle, thread_clock, threads};
 use crate::event::clock::monotonic_nanos;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};

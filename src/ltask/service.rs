@@ -280,7 +280,7 @@ impl Service {
     /// Blocks until its event is signalled, if it has one.
     pub(crate) fn wait(&self) {
         if let Some(event) = &self.event {
-            event.wait(None);
+            event.wait();
         }
     }
 

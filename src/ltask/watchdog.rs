@@ -8,8 +8,7 @@ use super::progress::Progress;
 use super::service::System;
 use super::statistics::Statistics;
 use super::sync::lock;
-use super::worker_queue;
-use super::{thread_clock, worker};
+use super::{thread_clock, worker, worker_queue};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

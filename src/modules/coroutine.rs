@@ -207,9 +207,7 @@ const CALL_WRAPPED: Function = Function::new(call_wrapped);
 const FUNCTIONS: FunctionTable = functions! { resume: RESUME, wrap, status, close };
 
 /// Replaces Lua's own functions by these, if the VM has the coroutine library.
-pub(crate) const INSTALL: Function = Function::new(install);
-
-fn install(call: &mut Call<'_>) -> Result<(), Fault> {
+pub(crate) const INSTALL: Function = Function::new(|call: &mut Call<'_>| {
     let upvalue = push_tasks(call)?;
     let libraries = call.loaded_libraries()?;
     let library = call.raw_field(libraries, "coroutine")?;
@@ -219,10 +217,7 @@ fn install(call: &mut Call<'_>) -> Result<(), Fault> {
         call.create(crate::lua::StoredInTable::new(libraries, name, Argument(library)))?;
     }
     Ok(())
-}
-
-/// Opens `lio.coroutine`: a table with all functions of the library.
-pub(crate) const OPEN: Function = Function::new(open);
+});
 
 /// Pushes the handle of the VM's tasks. Lets waits yield across `resume`.
 fn push_tasks(call: &mut Call<'_>) -> Result<i32, Fault> {
@@ -232,11 +227,12 @@ fn push_tasks(call: &mut Call<'_>) -> Result<i32, Fault> {
     push_handle(call)
 }
 
-fn open(call: &mut Call<'_>) -> Result<Argument, Fault> {
+/// Opens `lio.coroutine`: a table with all functions of the library.
+pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let upvalue = push_tasks(call)?;
     let library = call.loaded("coroutine")?;
     if call.kind(library) != Kind::Table {
         return Err(Fault::message("lio.coroutine: the coroutine library is not open"));
     }
     Ok(Argument(call.create(BoundFunctions { list: FUNCTIONS, upvalue, table: None, copied: Some(library) })?))
-}
+});

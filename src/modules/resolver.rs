@@ -3,9 +3,8 @@
 use crate::lua::{
     Call, Either, Failure, Fault, Function, FunctionTable, Maybe, Module, New, Nil, Object, Value, failed, functions,
 };
-use crate::socket::address;
 use crate::socket::resolve::Resolver;
-use crate::socket::stale_file;
+use crate::socket::{address, stale_file};
 use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;

@@ -294,10 +294,8 @@ fn watch_end(call: &mut Call<'_>) -> Result<(), Fault> {
 /// `task.current()`: returns the running task's own coroutine; nil outside tasks.
 fn current(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
     let tasks = tasks(call)?;
-    match tasks.current() {
-        Some(id) => Ok(Some(Argument(tasks.push_own(call, id)?))),
-        None => Ok(None),
-    }
+    let Some(id) = tasks.current() else { return Ok(None) };
+    Ok(Some(Argument(tasks.push_own(call, id)?)))
 }
 
 /// `task.is_idle(co)`: returns whether the coroutine is the own one of a task that has not ended, and that is neither
@@ -357,24 +355,20 @@ const FUNCTIONS: FunctionTable = functions! {
 };
 
 /// Opens `lio.task.core`.
-pub(crate) const OPEN: Function = Function::new(open);
-
-fn open(call: &mut Call<'_>) -> Result<Argument, Fault> {
+pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let upvalue = push_handle(call)?;
     let module = call.create(BoundFunctions { list: FUNCTIONS, upvalue, table: None, copied: None })?;
     Tasks::of(call)?.set_module(call, module)?;
     Ok(Argument(module))
-}
+});
 
 /// Opens `lio.task` in a VM of which there are many: each function is added to the table at its first use.
-pub(crate) const OPEN_LAZY: Function = Function::new(open_lazy);
-
-fn open_lazy(call: &mut Call<'_>) -> Result<Argument, Fault> {
+pub(crate) const OPEN_LAZY: Function = Function::new(|call: &mut Call<'_>| {
     let upvalue = push_handle(call)?;
     let module = call.create(LazyTable(Function::new(index), Some(upvalue)))?;
     Tasks::of(call)?.set_module(call, module)?;
     Ok(Argument(module))
-}
+});
 
 /// A function with the handle as its upvalue.
 type BoundFunction = Closure<(Argument,)>;

@@ -118,10 +118,7 @@ impl Socket {
         let (left, right) = socket2::Socket::pair(Domain::UNIX, Type::STREAM, None)?;
         left.set_nonblocking(true)?;
         right.set_nonblocking(true)?;
-        let connected = |end| {
-            let (fd, protocol) = (Fd::Own(end), Protocol::UnixStream);
-            Self::of(fd, protocol, Phase::Connected, table)
-        };
+        let connected = |end| Self::of(Fd::Own(end), Protocol::UnixStream, Phase::Connected, table);
         Ok((connected(left), connected(right)))
     }
 
@@ -171,9 +168,7 @@ impl Socket {
     pub(crate) fn connect(&mut self, address: &SockAddr) -> io::Result<Attempt<()>> {
         let source = self.open()?;
         let phase = loop {
-            let Err(error) = source.connect(address) else {
-                break Phase::Connected;
-            };
+            let Err(error) = source.connect(address) else { break Phase::Connected };
             match Errno::from_io_error(&error) {
                 Some(Errno::INTR) => {}
                 Some(Errno::INPROGRESS | Errno::ALREADY) => break Phase::Connecting,
@@ -214,8 +209,7 @@ impl Socket {
         loop {
             match accept_quick(listener) {
                 Ok(inner) => {
-                    let (fd, table) = (Fd::Own(inner), &self.table);
-                    let socket = Self::of(fd, self.protocol, Phase::Connected, table);
+                    let socket = Self::of(Fd::Own(inner), self.protocol, Phase::Connected, &self.table);
                     return Ok(Attempt::Done(socket));
                 }
                 Err(Errno::AGAIN) => {

@@ -125,10 +125,7 @@ impl Task {
     /// Returns its coroutines, from its own inwards.
     #[inline]
     pub(super) fn members(&self) -> &[Coroutine] {
-        match self.chain.is_empty() {
-            true => std::slice::from_ref(&self.own),
-            false => &self.chain,
-        }
+        if self.chain.is_empty() { std::slice::from_ref(&self.own) } else { &self.chain }
     }
 
     pub(super) fn is_running(&self) -> bool {

@@ -58,40 +58,31 @@ impl Tasks {
         if token {
             self.abandon(call, last + 1);
         }
-        call.drop_to(last);
         let reported = (errors == ErrorSink::Caller).then_some(own);
-        // The innermost coroutine was pushed last.
-        let raised = self.close_members(call, height + 1, last, reported);
+        let raised = self.close_members(call, height, last, reported);
         if watched {
             self.call_on_end(call, index);
         }
-        match raised {
-            true => {
-                call.replace_with_top(height + 1);
-                Ok(KillResult::Raised)
-            }
-            false => {
-                call.drop_to(height);
-                Ok(KillResult::Killed)
-            }
-        }
+        Ok(if raised { KillResult::Raised } else { KillResult::Killed })
     }
 
-    /// Closes the coroutines at `first` to `last`, the last one first. Returns whether the coroutine `reported` raised
-    /// an error, which is on top then. Other errors are written to standard error.
-    fn close_members(self: &Rc<Self>, call: &mut Call<'_>, first: i32, last: i32, reported: Option<Identity>) -> bool {
-        for member in (first..=last).rev() {
-            let height = call.count();
+    /// Closes and drops the coroutines above `height` up to `last`. The innermost one was pushed last and is closed
+    /// first. Returns whether the coroutine `reported` raised an error, which is on top then. Other errors are written
+    /// to standard error.
+    fn close_members(self: &Rc<Self>, call: &mut Call<'_>, height: i32, last: i32, reported: Option<Identity>) -> bool {
+        for member in (height + 1..=last).rev() {
+            call.drop_to(last);
             // If memory is short, the collector frees the coroutine.
             if let Ok(false) = self.close_any(call, member) {
                 if reported.is_some() && call.coroutine(member) == reported {
+                    call.replace_with_top(height + 1);
                     return true;
                 }
                 let error = call.count();
                 self.log_error(call, "error while closing a task: ", error);
             }
-            call.drop_to(height);
         }
+        call.drop_to(height);
         false
     }
 
@@ -128,13 +119,7 @@ impl Tasks {
         if token {
             self.abandon(call, last + 1);
         }
-        call.drop_to(last);
-        if self.close_members(call, height + 1, last, thread) {
-            call.replace_with_top(height + 1);
-            return Ok(false);
-        }
-        call.drop_to(height);
-        Ok(true)
+        Ok(!self.close_members(call, height, last, thread))
     }
 
     /// Pushes the coroutines of a task from number `first` inwards. Returns the index of the last.

@@ -80,10 +80,10 @@ pub(crate) struct Tasks {
 
 impl Default for Tasks {
     fn default() -> Self {
-        let threads: Rc<Threads> = Rc::default();
+        let table = TaskTable::default();
         Tasks {
-            table: RefCell::new(TaskTable::new(threads.clone())),
-            threads,
+            threads: table.threads.clone(),
+            table: RefCell::new(table),
             current: Cell::new(None),
             now: Cell::new(crate::event::clock::monotonic_nanos()),
             depth: Cell::new(0),
@@ -106,10 +106,7 @@ impl Tasks {
     /// Fails if the VM is closing.
     #[inline]
     pub(crate) fn check_open(&self) -> Result<(), Fault> {
-        match self.threads.are_open() {
-            true => Ok(()),
-            false => Err(closed()),
-        }
+        if self.threads.are_open() { Ok(()) } else { Err(closed()) }
     }
 
     /// Lets waits yield across this function, which calls or resumes by a step.

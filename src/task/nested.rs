@@ -14,7 +14,7 @@
 //! that member continues with an error.
 
 use super::Tasks;
-use super::entry::TaskId;
+use super::entry::{Phase, TaskId};
 use super::table::TaskTable;
 use crate::lua::{Coroutine, Light, Resumed, Stack};
 
@@ -139,13 +139,8 @@ impl TaskTable {
     /// Removes the member at `position` of a task that does not run from its chain, with those inside it. The caller is
     /// about to close them.
     pub(super) fn sever(&mut self, id: TaskId, position: usize) {
-        use super::entry::Phase;
         self.truncate_chain(id, position);
-        let was_queued = self.task(id).phase.is_queued();
-        self.task_mut(id).phase = Phase::Severed;
-        if !was_queued {
-            self.ready_queue.push_back(id);
-        }
+        self.enqueue_once(id, Phase::Severed);
     }
 }
 

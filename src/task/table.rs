@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// The task table of a VM.
+#[derive(Default)]
 pub(super) struct TaskTable {
     pub(super) threads: Rc<Threads>,
     pub(super) tasks: Vec<Task>,
@@ -33,22 +34,6 @@ pub(super) struct TaskTable {
 }
 
 impl TaskTable {
-    pub(super) fn new(threads: Rc<Threads>) -> Self {
-        TaskTable {
-            threads,
-            tasks: Vec::new(),
-            by_thread: FxHashMap::default(),
-            pool: Pool::default(),
-            ready_queue: VecDeque::new(),
-            waiting: Waiters::default(),
-            keys: TextKeys::default(),
-            unreported: Vec::new(),
-            cycle: 0,
-            count: 0,
-            requests: 0,
-        }
-    }
-
     #[inline]
     pub(super) fn task(&self, id: TaskId) -> &Task {
         &self.tasks[id as usize]
@@ -135,12 +120,9 @@ impl TaskTable {
     /// Lets a task whose wait was removed wait again, unless it has lost its coroutines.
     #[cold]
     pub(super) fn restore_wait(&mut self, id: TaskId) {
-        match self.is_suspended(id) {
-            true => {
-                self.keep_strong(id);
-                self.wait_again(id);
-            }
-            false => self.invalidate(id),
+        if self.still_waits(id) {
+            self.keep_strong(id);
+            self.wait_again(id);
         }
     }
 
@@ -207,10 +189,7 @@ impl TaskTable {
     /// Otherwise it restores the wait of `other`. Returns whether `id` waits.
     #[cold]
     pub(super) fn replace_waiter(&mut self, token: Token, id: TaskId, other: TaskId) -> bool {
-        let free = !self.is_suspended(other);
-        if free {
-            self.invalidate(other);
-        }
+        let free = !self.still_waits(other);
         self.waiting.insert(token, if free { id } else { other });
         free
     }
@@ -222,12 +201,17 @@ impl TaskTable {
         let kept = self.count_intact(id);
         self.truncate_chain(id, kept);
         let phase = match kept {
-            0 => Phase::Stale,
+            0 => {
+                self.count_end(id);
+                Phase::Stale
+            }
             _ => Phase::Severed,
         };
-        if kept == 0 {
-            self.count_end(id);
-        }
+        self.enqueue_once(id, phase);
+    }
+
+    /// Like `enqueue`, for a task that may be in the queue already.
+    pub(super) fn enqueue_once(&mut self, id: TaskId, phase: Phase) {
         let was_queued = self.task(id).phase.is_queued();
         self.task_mut(id).phase = phase;
         if !was_queued {

@@ -42,7 +42,7 @@ pub(super) struct Child {
     pub(super) replaced: bool,
     /// Whether it has listened.
     pub(super) listens: bool,
-    process: Process,
+    pub(super) process: Process,
     socket: UnixStream,
 }
 
@@ -116,11 +116,6 @@ impl Child {
     /// Whether the process was asked to end.
     pub(super) fn is_ending(&self) -> bool {
         matches!(self.phase, Phase::Ending(_))
-    }
-
-    /// Reaps the process and returns its status.
-    pub(super) fn reap(&mut self) -> io::Result<ExitStatus> {
-        self.process.wait()
     }
 }
 

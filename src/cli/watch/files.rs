@@ -170,9 +170,7 @@ fn folders_of(path: &Path, folders: &mut Vec<PathBuf>, links: usize) {
         add(parent);
     }
     for part in path.ancestors() {
-        let (Ok(target), Some(parent)) = (fs::read_link(part), part.parent()) else {
-            continue;
-        };
+        let (Ok(target), Some(parent)) = (fs::read_link(part), part.parent()) else { continue };
         add(parent);
         if links > 0 {
             let rest = path.strip_prefix(part).unwrap_or(Path::new(""));

@@ -109,9 +109,7 @@ impl Sockets {
     /// Handles that a process has closed one of its sockets. With `forget`, no other process gets it.
     pub(super) fn closed(&mut self, process: u32, key: &[u8], forget: bool) {
         let is_mine = |socket: &KeptSocket| socket.key == key && socket.owner == Some(process);
-        let Some(index) = self.list.iter().position(is_mine) else {
-            return;
-        };
+        let Some(index) = self.list.iter().position(is_mine) else { return };
         if forget { self.list.swap_remove(index).remove(false) } else { self.list[index].owner = None }
     }
 

@@ -251,9 +251,7 @@ impl Supervisor {
     /// Handles that a process has started to listen.
     fn mark_listening(&mut self, number: u32) {
         let newest = number == self.newest;
-        let Some(child) = self.child(number) else {
-            return;
-        };
+        let Some(child) = self.child(number) else { return };
         child.listens = true;
         match child.phase {
             Phase::Ending(_) => {}
@@ -295,9 +293,7 @@ impl Supervisor {
     /// Answers a process that wants a socket of an earlier process.
     fn handle_wants(&mut self, number: u32, key: &[u8]) {
         let mut children = self.children.iter();
-        let Some(child) = children.find(|child| child.number == number) else {
-            return;
-        };
+        let Some(child) = children.find(|child| child.number == number) else { return };
         let wanted = number == self.newest && !child.is_ending();
         match wanted.then(|| self.sockets.take(number, key)).flatten() {
             Some(socket) => {
@@ -337,11 +333,9 @@ impl Supervisor {
     /// Handles the end of a process.
     fn handle_ended(&mut self, number: u32) -> io::Result<()> {
         let mut ended = self.children.extract_if(.., |child| child.number == number);
-        let Some(mut child) = ended.next() else {
-            return Ok(());
-        };
+        let Some(mut child) = ended.next() else { return Ok(()) };
         drop(ended);
-        let status = child.reap()?;
+        let status = child.process.wait()?;
         if self.ending {
             if number == self.exit_code_of {
                 self.exit_code = child::exit_code(status);

@@ -126,17 +126,6 @@ impl Head {
     }
 }
 
-/// Calls [`Parser::parse`] of a new parser, which has the same result as that of a used one.
-#[cfg(test)]
-pub(crate) fn parse(
-    buf: &[u8], limits: &Limits, progress: &mut Progress, fields: &mut Fields,
-) -> Result<Option<Head>, Reject> {
-    let mut parser = Parser::new();
-    let head = parser.parse(buf, limits, progress)?.copied();
-    fields.clone_from(&parser.fields);
-    Ok(head)
-}
-
 /// The longest header section that a parser caches, in bytes.
 const MAX_CACHED_SECTION: usize = 2048;
 
@@ -190,9 +179,7 @@ impl Parser {
     pub(crate) fn parse(
         &mut self, buf: &[u8], limits: &Limits, progress: &mut Progress,
     ) -> Result<Option<&Head>, Reject> {
-        let Some((line, target)) = parse_line(buf, limits, progress)? else {
-            return Ok(None);
-        };
+        let Some((line, target)) = parse_line(buf, limits, progress)? else { return Ok(None) };
         let is_known = line.version == self.head.version
             && *limits == self.limits
             && !self.section.is_empty()

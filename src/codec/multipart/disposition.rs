@@ -108,9 +108,7 @@ fn take_parameter(text: &[u8]) -> Result<Option<(Parameter<'_>, &[u8])>, Reject>
         return Ok(None);
     }
     let (name, behind) = take_token(text);
-    let [b'=', behind @ ..] = behind else {
-        return Err(MALFORMED);
-    };
+    let [b'=', behind @ ..] = behind else { return Err(MALFORMED) };
     let quoted = behind.first() == Some(&b'"');
     let (value, rest) = if quoted { take_quoted(&behind[1..])? } else { take_token(behind) };
     if name.is_empty() || value.is_empty() && !quoted {

@@ -81,9 +81,7 @@ impl Cache {
         while self.size > self.most
             && let Some(path) = self.queue.pop_front()
         {
-            let Some(entry) = self.entries.get_mut(&path) else {
-                continue;
-            };
+            let Some(entry) = self.entries.get_mut(&path) else { continue };
             if std::mem::take(&mut entry.is_used) {
                 self.queue.push_back(path);
                 continue;

@@ -188,9 +188,7 @@ impl Site {
         }
         for coding in accepted.into_iter().flatten() {
             let name = path_of(path, coding);
-            let Ok((metadata, Some(content))) = self.get(folder, &name) else {
-                continue;
-            };
+            let Ok((metadata, Some(content))) = self.get(folder, &name) else { continue };
             if is_copy(&metadata, original) {
                 // This way the file need not be opened to compare it with its copy.
                 if self.cache.accepts(original, clock.unix) && self.cache.metadata(path).is_none() {

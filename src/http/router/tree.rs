@@ -78,9 +78,7 @@ impl Tree {
     /// the least specific, until it returns true. Returns whether it did.
     #[inline]
     pub(super) fn walk<'p>(&self, path: &'p [u8], found: &mut impl FnMut(usize, &[&'p [u8]]) -> bool) -> bool {
-        let [b'/', rest @ ..] = path else {
-            return false;
-        };
+        let [b'/', rest @ ..] = path else { return false };
         self.follow(0, Some(rest), &mut Values { values: [&[]; MAX_PARAMETERS], count: 0 }, found)
     }
 

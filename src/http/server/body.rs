@@ -137,9 +137,7 @@ impl<T: Transport> Server<T> {
     fn send_continue(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         let is_empty = self.read_buffer.bytes(slot, &connection.input).is_empty();
-        let Some(handling) = connection.handling() else {
-            return;
-        };
+        let Some(handling) = connection.handling() else { return };
         let expects = std::mem::replace(&mut handling.expects, Expects::Nothing);
         if expects == Expects::Continue && is_empty && handling.response_state.is_open() {
             self.queue(slot).append(|out| out.extend_from_slice(write::CONTINUE));

@@ -33,9 +33,7 @@ impl<T: Transport> Server<T> {
         }
         let slot = id.slot();
         let connection = &mut self.connections[slot];
-        let State::Handling(handling) = &mut connection.state else {
-            return;
-        };
+        let State::Handling(handling) = &mut connection.state else { return };
         if handling.head_left > 0 {
             self.read_buffer.consume(slot, &mut connection.input, handling.head_left as usize);
         }
@@ -62,9 +60,7 @@ impl<T: Transport> Server<T> {
     pub(super) fn close(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         let id = connection.request(slot);
-        let State::Handling(handling) = &mut connection.state else {
-            return self.remove(slot);
-        };
+        let State::Handling(handling) = &mut connection.state else { return self.remove(slot) };
         let waits = handling.waits();
         if waits.read.is_some() || waits.write.is_some() || waits.end {
             handling.extras().waits = Waits::default();
@@ -158,9 +154,7 @@ impl<T: Transport> Server<T> {
     pub(super) fn announce_end(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         let available = self.read_buffer.bytes(slot, &connection.input).len();
-        let State::Handling(handling) = &mut connection.state else {
-            return;
-        };
+        let State::Handling(handling) = &mut connection.state else { return };
         if handling.body.is_done() && available <= handling.head_left as usize && !connection.transport.has_unread() {
             handling.next = NextRequest::None;
         }

@@ -59,9 +59,7 @@ impl<T: Transport> Server<T> {
     pub(crate) fn expire(&mut self, clock: Clock) {
         while let Some((timer, _)) = self.deadlines.expire(clock.now) {
             let slot = self.timed[Queue::slot(timer)];
-            let Some(connection) = self.connections.get_mut(slot) else {
-                continue;
-            };
+            let Some(connection) = self.connections.get_mut(slot) else { continue };
             connection.deadline.timer_at = Time::MAX;
             let at = connection.deadline.at;
             match at <= clock.now {
@@ -131,9 +129,7 @@ impl<T: Transport> Server<T> {
     /// the time spent waiting counts.
     fn body_deadline(&self, slot: usize) -> Option<Time> {
         let connection = &self.connections[slot];
-        let State::Handling(handling) = &connection.state else {
-            return None;
-        };
+        let State::Handling(handling) = &connection.state else { return None };
         let extras = handling.extras_ref()?;
         let since = extras.waits.read?;
         let available = self.read_buffer.bytes(slot, &connection.input).len();

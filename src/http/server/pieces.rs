@@ -35,9 +35,7 @@ impl<T: Transport> Server<T> {
     /// length is right.
     pub(crate) fn queue_chunk(&mut self, id: RequestId, data: &[u8]) -> Option<Queued> {
         let handling = self.handling(id)?;
-        let ResponseState::Pieces(pieces) = handling.response_state else {
-            return None;
-        };
+        let ResponseState::Pieces(pieces) = handling.response_state else { return None };
         match pieces {
             Framing::None => {}
             Framing::Chunked => self.append(id.slot(), |out| write::chunk(out, data)),
@@ -59,9 +57,7 @@ impl<T: Transport> Server<T> {
     /// Completes the body that was started. `trailers`: field lines after it, if it is chunked.
     pub(crate) fn end_body(&mut self, id: RequestId, trailers: &[u8]) -> Option<Queued> {
         let handling = self.handling(id)?;
-        let ResponseState::Pieces(pieces) = handling.response_state else {
-            return None;
-        };
+        let ResponseState::Pieces(pieces) = handling.response_state else { return None };
         handling.response_state = ResponseState::Whole;
         if pieces == Framing::Chunked {
             self.append(id.slot(), |out| {

@@ -120,9 +120,7 @@ impl<T: Transport> Server<T> {
     #[cold]
     fn discard_body(&mut self, slot: usize) -> Option<Parsed> {
         let connection = &mut self.connections[slot];
-        let State::Discarding { body, .. } = &mut connection.state else {
-            return None;
-        };
+        let State::Discarding { body, .. } = &mut connection.state else { return None };
         loop {
             let bytes = self.read_buffer.bytes(slot, &connection.input);
             if body.received() > MAX_DISCARDED && !body.is_done() {

@@ -191,9 +191,7 @@ impl<T: Transport> Connection<T> {
     #[inline]
     fn mark_whole(&mut self) -> bool {
         self.body_from = Some(self.sent + self.queued() as u64);
-        let State::Handling(handling) = &mut self.state else {
-            return false;
-        };
+        let State::Handling(handling) = &mut self.state else { return false };
         handling.response_state = ResponseState::Whole;
         handling.method != Method::Head
     }

@@ -48,14 +48,6 @@ pub(crate) struct Queued {
     pub(crate) failed: bool,
 }
 
-#[cfg(test)]
-impl<'a> Response<'a> {
-    /// A response 200 with a text.
-    pub(crate) const fn text(body: &'a [u8]) -> Self {
-        Response { status: 200, media_type: MediaType::Text, body: Body::Bytes(body) }
-    }
-}
-
 impl Body<'_> {
     pub(super) fn length(&self) -> usize {
         match self {

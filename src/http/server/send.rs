@@ -24,9 +24,7 @@ impl<T: Transport> Server<T> {
             self.queue(slot);
         }
         let connection = &mut self.connections[slot];
-        let Some(queue) = &mut connection.output else {
-            return Ok(Sent::All);
-        };
+        let Some(queue) = &mut connection.output else { return Ok(Sent::All) };
         if connection.peer == Peer::Failed {
             return Err(io::ErrorKind::NotConnected.into());
         }
@@ -61,9 +59,7 @@ impl<T: Transport> Server<T> {
     /// Sends the queues of connections whose requests are being handled. Must be called before the loop waits.
     pub(crate) fn flush(&mut self) {
         while let Some(slot) = self.unflushed.pop() {
-            let Some(connection) = self.connections.get_mut(slot) else {
-                continue;
-            };
+            let Some(connection) = self.connections.get_mut(slot) else { continue };
             connection.flush = FlushMark::Unmarked;
             if matches!(connection.state, State::Handling(_)) {
                 self.flush_handled(slot);
@@ -110,9 +106,7 @@ impl<T: Transport> Server<T> {
     /// [`super::Work::Resume`] will follow; false if the connection has failed.
     pub(crate) fn wait(&mut self, id: RequestId, what: Interest, clock: Clock) -> bool {
         let write_time = self.settings.write_time;
-        let Some(connection) = self.handling_connection(id) else {
-            return false;
-        };
+        let Some(connection) = self.handling_connection(id) else { return false };
         if connection.peer == Peer::Failed
             || connection.peer == Peer::Ended && what == Interest::End
             || !connection.transport.is_registered()

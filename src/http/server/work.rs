@@ -68,9 +68,7 @@ impl<T: Transport> Server<T> {
             return work;
         }
         while let Some(slot) = self.current.take().or_else(|| self.ready_queue.pop_front()) {
-            let Some(connection) = self.connections.get_mut(slot) else {
-                continue;
-            };
+            let Some(connection) = self.connections.get_mut(slot) else { continue };
             connection.queue_state = QueueState::Outside;
             if let Some(work) = self.advance(slot, clock) {
                 return work;
@@ -93,9 +91,7 @@ impl<T: Transport> Server<T> {
     #[inline]
     pub(crate) fn ready(&mut self, id: ConnectionId, events: Readiness, clock: Clock) {
         let slot = id.slot();
-        let Some(connection) = self.connections.get_mut(slot) else {
-            return;
-        };
+        let Some(connection) = self.connections.get_mut(slot) else { return };
         if connection.stamp != id.stamp() {
             return;
         }

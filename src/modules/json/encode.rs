@@ -98,9 +98,7 @@ impl Encoder<'_> {
         }
         let metatable = values.metatable(index);
         let marked = metatable != 0 && metatable == self.mark;
-        let Some(mut pairs) = values.pairs(index) else {
-            return fail("the Lua stack is full");
-        };
+        let Some(mut pairs) = values.pairs(index) else { return fail("the Lua stack is full") };
         if !pairs.next() {
             return self.literal(if marked { b"[]" } else { b"{}" });
         }
@@ -124,9 +122,7 @@ impl Encoder<'_> {
         loop {
             let from = self.text.len();
             let values = pairs.walk();
-            let Some(name) = values.string(key) else {
-                return bad_key(&mut pairs);
-            };
+            let Some(name) = values.string(key) else { return bad_key(&mut pairs) };
             let written = self.string(name).and_then(|()| {
                 self.text.push(b':');
                 self.value(values, value, depth + 1)
@@ -204,10 +200,7 @@ fn bad_key(pairs: &mut Pairs<'_>) -> EncodeResult {
     match pairs.walk().read(key) {
         Read::String(_) | Read::Integer(_) => fail("cannot encode a table with both integer and string keys"),
         Read::Table => fail("cannot encode a table with a table as key"),
-        Read::Other(kind) => {
-            let name = type_name(kind);
-            fail(format!("cannot encode a table with a {name} as key"))
-        }
+        Read::Other(kind) => fail(format!("cannot encode a table with a {} as key", type_name(kind))),
     }
 }
 

@@ -82,9 +82,7 @@ impl Decoder for Reader {
     const CALL: &'static str = "json";
 
     fn next(&mut self, _: u32) -> Event<'_> {
-        let Some(node) = self.nodes.nodes.get(self.at) else {
-            return Event::End;
-        };
+        let Some(node) = self.nodes.nodes.get(self.at) else { return Event::End };
         self.at += 1;
         match *node {
             Node::Null => Event::Argument(self.null),

@@ -8,10 +8,7 @@ use crate::lua::{Call, Extended, Fault, Function, Light, Maybe, Returns, Stack};
 /// The calling service; an error outside a service.
 #[inline]
 pub(super) fn service<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Service, Fault> {
-    match call.data() {
-        Some(service) => Ok(service),
-        None => Err(outside()),
-    }
+    call.data().ok_or_else(outside)
 }
 
 #[cold]

@@ -79,10 +79,9 @@ impl CurrentSystem {
 
 /// The system of `init`, unless `deinit` has closed it, and whether it runs.
 fn owned_system(call: &mut Call<'_>) -> Result<(Arc<System>, bool), Fault> {
-    match &*call.shared::<CurrentSystem>()?.0.borrow() {
-        Some(owner) => Ok((owner.system.clone(), owner.running)),
-        None => Err(Fault::message("no system: call bootstrap.init first")),
-    }
+    let current = call.shared::<CurrentSystem>()?;
+    let found = current.0.borrow().as_ref().map(|owner| (owner.system.clone(), owner.running));
+    found.ok_or_else(|| Fault::message("no system: call bootstrap.init first"))
 }
 
 fn system(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {

@@ -28,10 +28,7 @@ pub(super) static TIMEOUTS: RegistryName = RegistryName::new();
 
 /// The tasks of a service with our library; in other services an error that names the function `name`.
 pub(super) fn library_tasks(call: &mut Call<'_>, name: &str) -> Result<Rc<Tasks>, Fault> {
-    match service(call)?.library.tasks() {
-        Some(tasks) => Ok(tasks.clone()),
-        None => Err(not_set_up(name)),
-    }
+    service(call)?.library.tasks().cloned().ok_or_else(|| not_set_up(name))
 }
 
 #[cold]
@@ -161,10 +158,7 @@ fn is_interrupted(call: &mut Call<'_>) -> bool {
 
 /// After the wait: returns the values of the response, or raises its error.
 fn resumed(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
-    match is_interrupted(call) {
-        true => raise(call),
-        false => Ok(Next::rest(1)),
-    }
+    if is_interrupted(call) { raise(call) } else { Ok(Next::rest(1)) }
 }
 
 #[cold]

@@ -1,11 +1,9 @@
 //! Module `ltask.core`: functions for our service library.
 
 use super::arguments::{block, labelled_entry, on_service, service, service_id};
-use super::calls;
 use super::dispatch::{LOOP_FUNCTION, SCHEDULE_FUNCTION};
 use super::recover::{RECOVER, loop_ended};
-use super::{find_function, library};
-use super::{handlers, hooks, system};
+use super::{calls, find_function, handlers, hooks, library, system};
 use crate::ltask::log::Repetition;
 use crate::ltask::message::BorrowedPayload;
 use crate::ltask::service::OVERLOAD_THRESHOLD;
@@ -108,10 +106,8 @@ fn main_chunk(_: &mut Call<'_>) -> Result<&'static [u8], Fault> {
 
 /// `core.chunk(module)`: loads an embedded Lua file anew and returns it as a function.
 fn chunk(call: &mut Call<'_>) -> Result<Chunk<'static>, Fault> {
-    match files::compiled(call.utf8(1)?) {
-        Some(code) => Ok(Chunk::Text(code, c"=lio")),
-        None => Err(Fault::message("the module is not built in")),
-    }
+    let code = files::compiled(call.utf8(1)?).ok_or_else(|| Fault::message("the module is not built in"))?;
+    Ok(Chunk::Text(code, c"=lio"))
 }
 
 type Text = &'static [u8];

@@ -33,10 +33,7 @@ pub(super) fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>)
         return Err(Fault::message("eventinit: this service has its descriptor already"));
     }
     let exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
-    let event = match exclusive {
-        true => service.event.clone(),
-        false => Some(open(service)?),
-    };
+    let event = if exclusive { service.event.clone() } else { Some(open(service)?) };
     service.has_descriptor = true;
     service.needs_own_thread = !exclusive;
     let Some(event) = event else { return Ok((WAIT, None)) };

@@ -13,16 +13,14 @@ const FUNCTIONS: FunctionTable = functions! {
 };
 
 /// Opens `ltask.exclusive`.
-pub(crate) const OPEN: Function = Function::new(open);
-
-fn open(call: &mut Call<'_>) -> Result<Module, Fault> {
+pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let service = service(call)?;
     // A VM of `preinit` may become such a service.
     if service.id != SYSTEM && !service.statistics.exclusive.load(Ordering::Relaxed) {
         return Err(Fault::message("ltask.exclusive: this service has no thread of its own by configuration"));
     }
     Ok(Module(FUNCTIONS))
-}
+});
 
 /// `exclusive.send(to, session, type, pointer, size)`: posts a message and returns true. A message to a full mailbox
 /// waits in the sending queue until there is room. Returns nothing if that queue is full; then the block still belongs
@@ -37,10 +35,7 @@ fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let (to, session) = (message.to, message.session);
     let is_response = matches!(message.kind, kind::RESPONSE | kind::ERROR);
     let must_queue = service.send_queue.iter().any(|other| other.to == to);
-    let delivered = match must_queue {
-        true => Err(message),
-        false => service.deliver(message),
-    };
+    let delivered = if must_queue { Err(message) } else { service.deliver(message) };
     if let Err(message) = delivered {
         if service.send_queue.len() >= service.system().config.queue_sending {
             message.payload.into_raw();

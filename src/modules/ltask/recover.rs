@@ -15,8 +15,7 @@ pub(super) fn loop_ended(call: &mut Call<'_>) -> Result<bool, Fault> {
     }
     if !matches!(call.without_memory_limit(call_hook), Ok(true)) {
         let service = service(call)?;
-        let text = "error while an error was handled";
-        service.system().log_text(service.id, text);
+        service.system().log_text(service.id, "error while an error was handled");
     }
     Ok(false)
 }

@@ -34,13 +34,11 @@ pub(crate) fn pack(call: &mut Call<'_>) -> Result<Next<(Light, i64)>, Fault> {
 /// light userdata or functions.
 pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     if let Some(bytes) = call.string(1) {
-        return match Unpacked::short(bytes, Origin::Text) {
-            Some(short) => Ok(short),
-            None => match Payload::copy(bytes) {
-                Some(payload) => Ok(Unpacked::owned(payload, Origin::Text)),
-                None => Err(fault(&Failure::Memory)),
-            },
-        };
+        if let Some(short) = Unpacked::short(bytes, Origin::Text) {
+            return Ok(short);
+        }
+        let payload = Payload::copy(bytes).ok_or_else(|| fault(&Failure::Memory))?;
+        return Ok(Unpacked::owned(payload, Origin::Text));
     }
     Ok(match block_argument(call)? {
         Some((address, size)) => Unpacked::Borrowed(borrowed(BorrowedPayload::new(address, size))),
@@ -75,10 +73,7 @@ fn into_lua(payload: Payload) -> (Light, i64) {
 /// Returns the block at arguments 1 and 2. Nil, or a null pointer of size 0, is no block.
 fn block_argument(call: &Call<'_>) -> Result<Option<(usize, usize)>, Fault> {
     let Some(Light(address)) = call.light(1) else {
-        return match call.is_none(1) {
-            true => Ok(None),
-            false => Err(Fault::expected(1, "pointer")),
-        };
+        return if call.is_none(1) { Ok(None) } else { Err(Fault::expected(1, "pointer")) };
     };
     let size = call.integer(2)?;
     if size < 0 || (address == 0 && size != 0) {

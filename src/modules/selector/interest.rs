@@ -52,10 +52,7 @@ fn store_udata(call: &mut Call<'_>, index: i32, registration: &Registration, uda
 /// Converts an error of a registration to a failure of `event_add`.
 fn refused(error: io::Error) -> Fault {
     let (message, code) = match Errno::from_io_error(&error) {
-        Some(Errno::PERM) => {
-            let message = "a regular file or directory cannot be waited for, it is always ready";
-            (message, "denied")
-        }
+        Some(Errno::PERM) => ("a regular file or directory cannot be waited for, it is always ready", "denied"),
         Some(Errno::EXIST) => ("already registered", "exists"),
         _ => return failed("event_add")(error),
     };
@@ -126,18 +123,14 @@ fn change(
     Ok(true)
 }
 
-/// Returns the index of the udata, argument 4, if it is given.
-fn udata_argument(call: &Call<'_>) -> Option<i32> {
-    (!call.is_none(4)).then_some(4)
-}
-
 /// `sel:event_mod(fd, events [, udata])`, `sel:epoll_mod(fd, mask [, udata])`: changes the interest, and the udata if
 /// one is given. Returns `true`, or `nil, message, code` if the descriptor is not registered.
 pub(super) fn modify<const EPOLL: bool>(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     mask::<EPOLL>(call)?;
     open(call)?;
     with(call, 4, |call: &mut Call<'_>, descriptor| {
-        let ((interest, mode), udata) = (mask::<EPOLL>(call)?, udata_argument(call));
+        let (interest, mode) = mask::<EPOLL>(call)?;
+        let udata = (!call.is_none(4)).then_some(4);
         change(call, descriptor, interest, mode, udata)
     })
 }

@@ -96,8 +96,7 @@ pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<WaitResult, Fault>
     let mut was_left = selector.was_left.get();
     if selector.iterating.get() != Loop::None {
         if is_inside_loop(call)? {
-            let message = "wait: called inside the loop over an earlier wait of the same selector";
-            return Err(Fault::message(message));
+            return Err(Fault::message("wait: called inside the loop over an earlier wait of the same selector"));
         }
         let selector = call.object::<Selector>(1)?;
         selector.iterating.set(Loop::None);

@@ -15,8 +15,7 @@ pub(crate) mod state;
 use super::waker;
 use crate::event;
 use crate::lua::{Call, Fault, FunctionTable, New, Object, failed, functions};
-use state::Selector;
-use state::{DEFAULT_EVENTS, close, open};
+use state::{DEFAULT_EVENTS, Selector, close, open};
 
 const MAX_EVENTS: i64 = 65536;
 

@@ -47,10 +47,8 @@ pub(super) const DEFAULT_EVENTS: usize = 1024;
 /// Returns the open selector at argument 1.
 pub(crate) fn open<'c>(call: &'c Call<'_>) -> Result<(&'c Selector, &'c Rc<event::Selector>), Fault> {
     let selector = call.object::<Selector>(1)?;
-    match &selector.inner {
-        Some(inner) => Ok((selector, inner)),
-        None => Err(Fault::message("selector is already closed")),
-    }
+    let inner = selector.inner.as_ref().ok_or_else(|| Fault::message("selector is already closed"))?;
+    Ok((selector, inner))
 }
 
 /// Opens the selector at argument 1 again, without registrations, if it is closed.

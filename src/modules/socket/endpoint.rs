@@ -58,10 +58,7 @@ pub(super) fn endpoint(call: &mut Call<'_>) -> Result<New<Endpoint>, Fault> {
                 _ => address::look_up(name, port, family),
             }
         }
-        _ => {
-            let message = "'inet', 'inet6', 'hostname' or 'unix' expected";
-            return Err(Fault::argument(1, message));
-        }
+        _ => return Err(Fault::argument(1, "'inet', 'inet6', 'hostname' or 'unix' expected")),
     };
     Ok(New::of(Endpoint(formed.map_err(refused)?)))
 }

@@ -34,10 +34,7 @@ fn create(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
         b"tcp6" => Protocol::Tcp6,
         b"udp6" => Protocol::Udp6,
         b"unix" => Protocol::UnixStream,
-        _ => {
-            let message = "'tcp', 'udp', 'tcp6', 'udp6' or 'unix' expected";
-            return Err(Fault::argument(1, message));
-        }
+        _ => return Err(Fault::argument(1, "'tcp', 'udp', 'tcp6', 'udp6' or 'unix' expected")),
     };
     let table = call.shared::<Table>()?;
     made("socket", Socket::create(protocol, &table))
@@ -121,7 +118,7 @@ fn chmod(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// `lio.systemd()`: returns a list of the sockets that the process was started with; its field `names` is a list of
 /// their names. The list is empty if there are none. Returns `nil, message, code` if a socket cannot be duplicated.
 /// Each call returns new sockets.
-fn systemd(call: &mut Call<'_>) -> Result<List<New<Socket>>, Fault> {
+pub(crate) const SYSTEMD: Function = Function::new(|call: &mut Call<'_>| {
     let table = call.shared::<Table>()?;
     let mut items = Vec::new();
     let mut names = Vec::new();
@@ -132,10 +129,7 @@ fn systemd(call: &mut Call<'_>) -> Result<List<New<Socket>>, Fault> {
     }
     let named = vec![("names", Value::List(names))];
     Ok(List { items, named })
-}
-
-/// `lio.systemd`.
-pub(crate) const SYSTEMD: Function = Function::new(systemd);
+});
 
 const FUNCTIONS: FunctionTable = functions! {
     create, pair, fd, _fd_of_any = fd_of_any, _identity = identity, _twin = open_twin, endpoint::endpoint,

@@ -92,9 +92,7 @@ pub(super) fn parse(buf: &[u8], start: usize, limit: usize) -> Result<Option<Lin
     }
 
     let version = target_end + 1;
-    let Some(digits) = version_digits(&line[version..])? else {
-        return unfinished(is_cut);
-    };
+    let Some(digits) = version_digits(&line[version..])? else { return unfinished(is_cut) };
     let line_end = version + VERSION.len();
     match &buf[line_end..] {
         [] | [b'\r'] => return Ok(None),

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::super::fields::NO_FIELDS;
-use super::super::head::{Head, Limits, Parser, Progress, parse};
+use super::super::head::{Head, Limits, Parser, Progress};
+use super::parse_with_new;
 
 /// Small limits, so that random text reaches them.
 const LIMITS: Limits = Limits { request_line: 60, headers: 90, fields: 4 };
@@ -18,7 +19,7 @@ fn feed(buf: &[u8], cuts: impl IntoIterator<Item = usize>) -> Outcome {
     let mut progress = Progress::default();
     let mut fields = NO_FIELDS;
     for cut in cuts.into_iter().chain([buf.len()]) {
-        let found = parse(&buf[..cut], &LIMITS, &mut progress, &mut fields);
+        let found = parse_with_new(&buf[..cut], &LIMITS, &mut progress, &mut fields);
         let Some(head) = found.map_err(|r| r.status)? else {
             continue;
         };
@@ -133,7 +134,7 @@ fn a_head_that_arrives_byte_by_byte_costs_linear_time() {
     let mut fields = NO_FIELDS;
     let begun = Instant::now();
     for length in 0..text.len() {
-        let found = parse(&text[..length], &limits, &mut progress, &mut fields);
+        let found = parse_with_new(&text[..length], &limits, &mut progress, &mut fields);
         assert_eq!(found, Ok(None));
     }
     // Examining the whole buffer for each byte would be 5e11 bytes, which takes minutes at least.
@@ -166,10 +167,10 @@ fn a_bare_line_feed_is_refused_as_soon_as_it_arrives() {
     let mut fields = NO_FIELDS;
     let fault = text.windows(2).position(|w| w == b"a\n").unwrap() + 2;
     for length in 0..fault {
-        let found = parse(&text[..length], &LIMITS, &mut progress, &mut fields);
+        let found = parse_with_new(&text[..length], &LIMITS, &mut progress, &mut fields);
         assert_eq!(found, Ok(None));
     }
-    let found = parse(&text[..fault], &LIMITS, &mut progress, &mut fields);
+    let found = parse_with_new(&text[..fault], &LIMITS, &mut progress, &mut fields);
     assert_eq!(found.unwrap_err().status, 400);
 }
 
@@ -205,7 +206,7 @@ proptest! {
             let text = format!("{line}{version}{section}GET /behind");
             let bytes = text.as_bytes();
             let mut fields = NO_FIELDS;
-            let plain = parse(bytes, &limits, &mut Progress::default(), &mut fields);
+            let plain = parse_with_new(bytes, &limits, &mut Progress::default(), &mut fields);
             let remembered = parser.parse(bytes, &limits, &mut Progress::default()).map(Option::<&_>::copied);
             prop_assert_eq!(&plain, &remembered, "{}", text);
             if let Ok(Some(head)) = plain {

@@ -12,7 +12,7 @@ mod response_head;
 mod write;
 
 use super::fields::{Fields, NO_FIELDS};
-use super::head::{self, Head, Limits, Progress};
+use super::head::{Head, Limits, Parser, Progress};
 use super::reject::Reject;
 
 /// A parsed head with what its spans refer to.
@@ -48,10 +48,23 @@ impl Parsed {
     }
 }
 
+/// Calls [`Parser::parse`] of a new parser, which has the same result as that of a used one. Copies the fields of a
+/// complete head to `fields`.
+fn parse_with_new(
+    buf: &[u8], limits: &Limits, progress: &mut Progress, fields: &mut Fields,
+) -> Result<Option<Head>, Reject> {
+    let mut parser = Parser::new();
+    let head = parser.parse(buf, limits, progress)?.copied();
+    if let Some(head) = &head {
+        fields[..head.field_count].copy_from_slice(parser.fields());
+    }
+    Ok(head)
+}
+
 /// Parses `buf` in one call.
 fn parse_within(buf: &[u8], limits: &Limits) -> Result<Option<Parsed>, Reject> {
     let mut fields = Box::new(NO_FIELDS);
-    let head = head::parse(buf, limits, &mut Progress::default(), &mut fields)?;
+    let head = parse_with_new(buf, limits, &mut Progress::default(), &mut fields)?;
     Ok(head.map(|head| Parsed { buf: buf.to_vec(), head, fields }))
 }
 

@@ -145,7 +145,7 @@ fn an_outdated_identifier_changes_nothing() {
     assert_ne!(old, current);
     let server = &mut pair.server;
     let mut out = Vec::new();
-    assert_eq!(server.respond(old, Response::text(b"y"), pair.clock), Responded::Late);
+    assert_eq!(server.respond(old, text_response(b"y"), pair.clock), Responded::Late);
     assert_eq!(server.begin_body(old, 200, MediaType::Text, pair.clock), None);
     assert_eq!(server.queue_chunk(old, b"y"), None);
     assert_eq!(server.end_body(old, b""), None);

@@ -17,6 +17,11 @@ use crate::codec::http1::response_head::{self, RequestKind};
 use crate::stream::queue::Sent;
 use wire::{Pipe, Wire};
 
+/// A response 200 with a text.
+fn text_response(body: &[u8]) -> Response<'_> {
+    Response { status: 200, media_type: MediaType::Text, body: Body::Bytes(body) }
+}
+
 const SECOND: u64 = 1_000_000_000;
 
 /// A server, its connections, and what has happened.
@@ -174,7 +179,7 @@ impl Pair {
 
     /// Responds to a request and ends it.
     fn answer(&mut self, id: RequestId, text: &[u8]) {
-        let responded = self.server.respond(id, Response::text(text), self.clock);
+        let responded = self.server.respond(id, text_response(text), self.clock);
         if let Responded::Rest(mut taken) = responded {
             while matches!(self.server.send(id, text, &mut taken), Some(Sent::Blocked | Sent::BudgetSpent)) {
                 let number = self.wires.iter().position(|(one, _)| one.slot() == id.slot());
