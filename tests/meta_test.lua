@@ -18,7 +18,7 @@ local http_client = require "lio.http.client"
 local INTERNAL <const> = {}
 for name in ([[ lio.serve
   lio.stream lio.http lio.outlet lio.resolver lio.task.core lio.tasks lio.service ltask.core
-  lio.defer lio.watch_hooks lio.watched lio.misuse lio.options lio.debug lio.panics bee.object
+  lio.defer lio.watch_hooks lio.supervisor lio.misuse lio.options lio.debug lio.panics bee.object
   ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.hooks ltask.log ltask.log_output ltask.main
   ltask.main_thread ltask.quit_handler ltask.require ltask.root_client ltask.sessions
   skynet.boot skynet.clock skynet.debug skynet.hooks skynet.inspect skynet.lifecycle skynet.manager skynet.message

@@ -13,12 +13,12 @@ pub(crate) mod outlet;
 pub(crate) mod pack;
 #[cfg(feature = "panics")]
 mod panics;
-pub(crate) mod reload;
 pub(crate) mod resolver;
 pub(crate) mod selector;
 pub(crate) mod signal;
 pub(crate) mod socket;
 pub(crate) mod stream;
+pub(crate) mod supervisor;
 pub(crate) mod task;
 pub(crate) mod timer;
 pub(crate) mod waker;
@@ -47,9 +47,9 @@ impl Library for Builtin {
         ("lio.signal", signal::OPEN),
         ("lio.socket", socket::OPEN),
         ("lio.stream", stream::OPEN),
+        ("lio.supervisor", supervisor::OPEN),
         ("lio.task.core", task::OPEN),
         ("lio.timer", timer::OPEN),
-        ("lio.watched", reload::OPEN),
         ("ltask", ltask::OPEN),
         ("ltask.bootstrap", Bootstrap::<Builtin>::OPEN),
         ("ltask.core", ltask::core::OPEN),
@@ -93,11 +93,11 @@ impl Library for Builtin {
 
 /// The functions that prepare the VM of a program, in the order of their calls.
 pub(crate) const PROGRAM: &[Function] =
-    &[OPEN_LIBRARIES, library::install_in_program::<Builtin>(), coroutine::INSTALL, reload::INSTALL];
+    &[OPEN_LIBRARIES, library::install_in_program::<Builtin>(), coroutine::INSTALL, supervisor::INSTALL];
 
 impl Environment for Builtin {
     const PREPARATION: Preparation = Preparation {
-        functions: &[OPEN_LIBRARIES, library::install_in_service::<Builtin>(), reload::INSTALL],
+        functions: &[OPEN_LIBRARIES, library::install_in_service::<Builtin>(), supervisor::INSTALL],
         is_built_in: library::is_for_services::<Builtin>,
     };
 }

@@ -4,8 +4,8 @@ local connection = require "lio.net.connection"
 local misuse = require "lio.misuse"
 local option = require "lio.net.option"
 local stream = require "lio.stream"
--- Under `lio --watch` the functions for sockets that outlive the program; else false.
-local watched <const> = require "lio.watched"
+-- Under `lio --watch`, the functions that keep sockets open from one program to the next; else false.
+local supervisor <const> = require "lio.supervisor"
 
 local now <const> = require("lio").now
 local accept_stream <const> = stream.accept
@@ -137,8 +137,8 @@ function Listener:close()
   if self.closed then return true end
   self.closed = true
   -- If the supervisor or another worker has the socket open too, the system would continue to report events.
-  if watched or self.is_twin then self.driver.selector:event_del(self.socket) end
-  if self.key then watched.closed(self.key) end
+  if supervisor or self.is_twin then self.driver.selector:event_del(self.socket) end
+  if self.key then supervisor.report_closed(self.key) end
   self.socket:close()
   self.driver:forget(self.socket)
   if self.file then os.remove(self.file) end

@@ -8,7 +8,7 @@
 -- Invariant: a socket belongs to this VM until a worker takes it.
 
 -- Under `lio --watch`: the sockets of the previous program. `--watch` also removes the file of a unix socket.
-local watched <const> = require "lio.watched"
+local supervisor <const> = require "lio.supervisor"
 
 local misuse = require "lio.misuse"
 
@@ -90,12 +90,12 @@ local function open_sockets(addr, port, opts, count)
   if type(addr) == "userdata" then return { addr } end
   local net, is_unix = require("lio.net").instance, addr:match "^unix:"
   local shared = setmetatable({ reuseport = true }, { __index = opts })
-  local first, message = net.bind(addr, port, watched and not is_unix and shared or opts)
+  local first, message = net.bind(addr, port, supervisor and not is_unix and shared or opts)
   if not first then return nil, message end
   if is_unix then return { first } end
   local _, chosen = first:info("socket"):value()
   local sockets = { first }
-  if not watched then
+  if not supervisor then
     -- As the port could be opened without `reuseport`, no other process uses it, not even with `reuseport`.
     first:close()
     sockets[1] = nil
@@ -109,7 +109,7 @@ local function open_sockets(addr, port, opts, count)
     end
   end
   while key do
-    local kept = watched.wants(key)
+    local kept = supervisor.request_socket(key)
     if not kept then break end
     sockets[#sockets + 1] = kept
   end
@@ -159,7 +159,7 @@ end
 local function close_shared(socket, addr)
   socket:close()
   local path = type(addr) == "string" and addr:match "^unix:(.+)$"
-  if path and path:sub(1, 1) ~= "@" and not watched then os.remove(path) end
+  if path and path:sub(1, 1) ~= "@" and not supervisor then os.remove(path) end
 end
 
 -- `start(options)`: serves with `count` workers until they have ended. Returns true; or nil and a message if it cannot
