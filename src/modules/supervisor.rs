@@ -56,8 +56,8 @@ fn report_closed(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(supervisor_link::report_closed(call.bytes(1)?))
 }
 
-/// `supervisor.may_become_free(key)`: returns whether to try again, because the previous program has the address and is about to
-/// be stopped. Blocks briefly.
+/// `supervisor.may_become_free(key)`: returns whether to try again, because the previous program has the address and is
+/// about to be stopped. Blocks briefly.
 fn may_become_free(call: &mut Call<'_>) -> Result<bool, Fault> {
     let again = supervisor_link::may_become_free(call.bytes(1)?);
     if again {
@@ -66,7 +66,8 @@ fn may_become_free(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(again)
 }
 
-/// `supervisor.is_replaced()`: returns whether another process has taken over, so that this one can take its time to end.
+/// `supervisor.is_replaced()`: returns whether another process has taken over, so that this one can take its time to
+/// end.
 fn is_replaced(_: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(supervisor_link::is_replaced())
 }

@@ -13,9 +13,10 @@ use crate::task::Tasks;
 
 type Waiting = Closure<(Argument, Argument, Argument, Argument)>;
 
-/// `stream.waiting(timers, calls)` returns `recv` and `send`. `timers`: a `lio.timer` queue, see `stream.limit`. `calls`
-/// has Lua functions: `recv_queued` and `send_queued` are called with the arguments of a call while another task has the
-/// turn, `send_rest` with the number of bytes that are sent as the second argument; `release(c)` ends a turn to read.
+/// `stream.waiting(timers, calls)` returns `recv` and `send`. `timers`: a `lio.timer` queue, see `stream.limit`.
+/// `calls` has Lua functions: `recv_queued` and `send_queued` are called with the arguments of a call while another
+/// task has the turn, `send_rest` with the number of bytes that are sent as the second argument; `release(c)` ends a
+/// turn to read.
 pub(super) fn waiting(call: &mut Call<'_>) -> Result<(Waiting, Waiting), Fault> {
     let tasks = Tasks::of(call)?;
     tasks.allow_yield_across(RECV);
