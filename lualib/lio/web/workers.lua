@@ -130,7 +130,7 @@ end
 
 -- Returns the definitions of the worker services for `ltask.start`.
 local function worker_services(sockets, count, program)
-  local source, chunkname = require("ltask.core").embedded "lio.web.worker"
+  local source, chunkname = require("ltask.core").embedded_source "lio.web.worker"
   local services, sockets_of = {}, {}
   for index = 1, count do
     sockets_of[index] = {}
@@ -152,7 +152,7 @@ local function worker_services(sockets, count, program)
 end
 
 local function supervisor_service(count)
-  local source, chunkname = require("ltask.core").embedded "lio.web.worker_supervisor"
+  local source, chunkname = require("ltask.core").embedded_source "lio.web.worker_supervisor"
   return { name = "worker_supervisor", source = source, chunkname = chunkname, args = { count } }
 end
 
