@@ -238,9 +238,9 @@ const HTTP: &str = r#"
       else
         request.piece(head)
         request.add_field(head, "x-a", "b")
-        request.start(head, 200, "text/plain")
-        request.chunk(head, "data")
-        request.finish(head)
+        request.begin_body(head, 200, "text/plain")
+        request.queue_chunk(head, "data")
+        request.end_body(head)
       end
     end
     server:set_callbacks {
@@ -256,8 +256,8 @@ const HTTP: &str = r#"
     http.serve(server:dispatcher())
     server:flush()
     server:close()
-    http.pairs "a=b&a=c&%20=+"
-    http.escape "a b"
+    http.parse_urlencoded "a=b&a=c&%20=+"
+    http.percent_encode "a b"
 "#;
 
 const TASK: &str = r#"

@@ -378,7 +378,7 @@ local function form()
       .. "\r\nContent-Type: text/" .. name .. "\r\nX-" .. name .. ": " .. value .. "\r\n\r\n" .. value .. "\r\n"
   end
   m:feed(part("one", ("1"):rep(1000)) .. part("two", ("2"):rep(3000)) .. "--b--\r\n")
-  m:finish()
+  m:end_body()
   return m
 end
 
@@ -392,7 +392,7 @@ t.test("multipart:next returns a whole part, also if a finalizer reads the next 
     text = { {}, { 1, ones }, ones },
     peek = { {}, { 1, true }, ones },
     feed = { { "x" }, { 0 }, ones },
-    finish = { {}, { 3, nil, 400 }, ones },
+    end_body = { {}, { 3, nil, 400 }, ones },
   } do
     local arguments, want, rest = table.unpack(case)
     local m, said = form()
@@ -449,8 +449,8 @@ end)
 t.test("a second answer to a request, by a finalizer, is refused", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. pattern(5000)
   for name, inner in pairs {
-    answer = function(req) http.request.respond(req, 500, nil, "inner") end,
-    start = function(req) http.request.start(req, 500) end,
+    respond = function(req) http.request.respond(req, 500, nil, "inner") end,
+    begin_body = function(req) http.request.begin_body(req, 500) end,
   } do
     local server, close_all, far = reentry.server(http.routes(), request)
     local said

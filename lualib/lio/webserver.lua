@@ -137,7 +137,7 @@ function App:add_entry(method, pattern, handler, call, origin)
   check_constraints(self.routes, id, pattern, "app:" .. call)
   self.handlers[id] = handler
   local info = debug.getinfo(handler, "u")
-  if info.nparams < 2 and not info.isvararg then self.routes:takes(id, info.nparams) end
+  if info.nparams < 2 and not info.isvararg then self.routes:set_argument_count(id, info.nparams) end
   local entry = { method = method, pattern = pattern, handler = handler, origin = origin }
   self.entries[id] = entry
   self.listed[#self.listed + 1] = entry
@@ -159,7 +159,7 @@ function App:use(prefix, middleware)
   misuse.check("use", 1, prefix, "string")
   if prefix:sub(1, 1) ~= "/" then misuse.bad("use", 1, "prefix must begin with '/'") end
   misuse.check_function("use", 2, middleware)
-  self.routes:wrapped()
+  self.routes:add_middleware()
   table.insert(self.wrappers, { prefix = prefix:gsub("/$", ""), run = middleware })
   return self
 end

@@ -51,7 +51,7 @@ M.makers = {
   ["lio.endpoint"] = function() return socket.endpoint("inet", "127.0.0.1", 80) end,
   ["lio.file"] = function() return assert(file.open(folder() .. "/a")) end,
   ["lio.folder"] = function() return assert(file.folder(folder())) end,
-  ["lio.http.answer"] = function()
+  ["lio.http.response_head"] = function()
     local a, close = answers()
     return select(2, a:head()), close
   end,
@@ -72,7 +72,7 @@ M.makers = {
       m:feed("--b\r\nContent-Disposition: form-data; name=" .. name .. "\r\nX: y\r\n\r\n" .. ("z"):rep(1000) .. "\r\n")
     end
     m:feed "--b--\r\n"
-    m:finish()
+    m:end_body()
     return m
   end,
   ["lio.http.routes"] = function()
@@ -80,7 +80,9 @@ M.makers = {
     routes:add("GET", "/:a<%d+>/:b")
     return routes
   end,
-  ["lio.http.site"] = function() return http.site(file.folder(folder()), false, true, "max-age=1") end,
+  ["lio.http.site"] = function()
+    return http.site(file.folder(folder()), { precompressed = true, cache_control = "max-age=1" })
+  end,
   ["lio.http.spool"] = function()
     local spool = http.spool(folder())
     spool:write(("x"):rep(1000))

@@ -146,7 +146,7 @@ function AppServer.release() end
 
 -- Closes a few connections that have had a response and are idle, as the process is out of descriptors: they make room
 -- for peers that wait.
-function AppServer:shed() self.server:shed() end
+function AppServer:close_some_idle() self.server:close_some_idle() end
 
 -- Stopping ---------------------------------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ function M.respond(exchange, req, res, err)
   if not refusal then M.log(req, err) end
   res.error = err.value
   if exchange.taken_over then return end
-  if native.touch(exchange.request, true) then
+  if native.record_effect(exchange.request, true) then
     -- What was written before is sent.
     if not exchange.peer_closed then exchange:send() end
     exchange.aborted = true

@@ -36,7 +36,7 @@ function M.next_of(res, role, f, inner, scope)
     called = true
     -- If `inner` raises, the fields that are set by now stay.
     local req = res.request
-    native.keep_fields(req)
+    native.save_fields(req)
     local ok, err = xpcall(run, catch, req, res, role, f, inner)
     if ok then return end
     handler_error.respond(exchanges.of(res), req, res, err)

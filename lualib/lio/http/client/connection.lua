@@ -70,8 +70,8 @@ function Connection:close()
   leave_pool(self)
 end
 
--- `hand_over()` returns the stream, which another owner uses from now on.
-function Connection:hand_over()
+-- `detach()` returns the stream, which another owner uses from now on.
+function Connection:detach()
   self.closed, self.is_unusable = true, true
   self.driver:set_event_handler(self.c)
   self.net.timeout(self.c)
