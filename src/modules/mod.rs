@@ -9,12 +9,12 @@ pub(crate) mod http;
 pub(crate) mod json;
 pub(crate) mod lio;
 pub(crate) mod ltask;
-pub(crate) mod outlet;
 pub(crate) mod pack;
 #[cfg(feature = "panics")]
 mod panics;
 pub(crate) mod resolver;
 pub(crate) mod selector;
+pub(crate) mod shared_writer;
 pub(crate) mod signal;
 pub(crate) mod socket;
 pub(crate) mod stream;
@@ -40,7 +40,7 @@ impl Library for Builtin {
         ("lio.file", file::OPEN),
         ("lio.http", http::OPEN),
         ("lio.json", json::OPEN),
-        ("lio.outlet", outlet::OPEN),
+        ("lio.shared_writer", shared_writer::OPEN),
         #[cfg(feature = "panics")]
         ("lio.panics", panics::open::<Builtin>()),
         ("lio.resolver", resolver::OPEN),

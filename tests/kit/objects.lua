@@ -7,7 +7,7 @@ local compress = require "lio.compress"
 local file = require "lio.file"
 local http = require "lio.http"
 local lio = require "lio"
-local outlet = require "lio.outlet"
+local shared_writer = require "lio.shared_writer"
 local resolver = require "lio.resolver"
 local signal = require "lio.signal"
 local socket = require "lio.socket"
@@ -88,9 +88,9 @@ M.makers = {
     spool:write(("x"):rep(1000))
     return spool
   end,
-  ["lio.outlet"] = function()
+  ["lio.shared_writer"] = function()
     local s, far, sel = reentry.connection()
-    return outlet.find(s:outlet()), function() reentry.close(s, far, sel) end
+    return shared_writer.find(s:shared_writer()), function() reentry.close(s, far, sel) end
   end,
   ["lio.resolver"] = function()
     local sel = lio.create()

@@ -18,8 +18,8 @@ local EXHAUSTED <const> = { EMFILE = true, ENFILE = true, ENOBUFS = true, ENOMEM
 
 local M = {}
 
--- `on_exhausted`, which the code that accepts may set, is called when accepting pauses. `is_twin` is set if another
--- worker has the same socket open.
+-- `on_exhausted`, which the code that accepts may set, is called when accepting pauses. `is_duplicate` is set if
+-- another worker has the same socket open.
 local Listener = {}
 Listener.__index = Listener
 Listener.__name = "lio.listener"
@@ -137,7 +137,7 @@ function Listener:close()
   if self.closed then return true end
   self.closed = true
   -- If the supervisor or another worker has the socket open too, the system would continue to report events.
-  if supervisor or self.is_twin then self.driver.selector:event_del(self.socket) end
+  if supervisor or self.is_duplicate then self.driver.selector:event_del(self.socket) end
   if self.key then supervisor.report_closed(self.key) end
   self.socket:close()
   self.driver:forget(self.socket)

@@ -49,15 +49,15 @@ function M.serve_with(app_server)
 end
 
 -- Returns a listener on a copy of another worker's socket; nil if that is closed.
-local function open_twin(socket)
-  local twin = require("lio.socket")._twin(socket.descriptor, socket.identity)
-  if not twin then return nil end
-  local listener = require("lio.net").instance.listen(twin)
+local function open_duplicate(socket)
+  local duplicate = require("lio.socket")._duplicate(socket.descriptor, socket.identity)
+  if not duplicate then return nil end
+  local listener = require("lio.net").instance.listen(duplicate)
   if not listener then
-    twin:close()
+    duplicate:close()
     return nil
   end
-  listener.is_twin = true
+  listener.is_duplicate = true
   return listener
 end
 
@@ -73,7 +73,7 @@ function M.accept_for(index, is_blocked)
   if listeners or not (M.assignment and server) or server.stopping then return end
   listeners = {}
   for _, socket in ipairs(M.assignment.sockets[index] or {}) do
-    local listener = socket.identity and open_twin(socket)
+    local listener = socket.identity and open_duplicate(socket)
     if listener then
       listeners[#listeners + 1] = listener
       server:accept_from(listener)

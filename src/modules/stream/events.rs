@@ -11,11 +11,11 @@ use crate::task::{Tasks, Token};
 /// The selector, an upvalue of the iterator after the tasks.
 const SELECTOR_AT: i32 = upvalue(2);
 
-type Pumping = (Closure<(Argument, Argument)>, NewWith<LoopGuard, 1>);
+type Events = (Closure<(Argument, Argument)>, NewWith<LoopGuard, 1>);
 
-/// `stream.pump(selector, wakes)`: returns an iterator, which replaces that of `selector:wait`, and the closing value
+/// `stream.events(selector, wakes)`: returns an iterator, which replaces that of `selector:wait`, and the closing value
 /// of the `for` over it. `wakes`: whether tasks of `lio.task` wait on the registered userdata.
-pub(super) fn pump(call: &mut Call<'_>) -> Result<Pumping, Fault> {
+pub(super) fn events(call: &mut Call<'_>) -> Result<Events, Fault> {
     call.object::<Selector>(1)?;
     let handle = if call.is_true(2) { push_handle(call)? } else { call.push(false)? };
     let guard = NewWith::new(LoopGuard, [(SELECTOR, 1)]);
