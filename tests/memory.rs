@@ -156,7 +156,7 @@ const STREAM: &str = r#"
     local server = socket.create "tcp"
     server:bind("127.0.0.1", 0)
     server:listen()
-    stream.watch(sel, server)
+    stream.register_socket(sel, server)
     assert(stream.accept(sel, server) == false)
     local client = socket.create "tcp"
     client:connect(server:info "socket")

@@ -71,8 +71,8 @@ local function check_constraints(routes, id, pattern, call)
   end
 end
 
--- Adds a route for `app:get` and the others. `from` describes the call: its name, `call`, and `index`, the number of its
--- argument `pattern`.
+-- Adds a route for `app:get` and the others. `from` describes the call: its name, `call`, and `index`, the number of
+-- its argument `pattern`.
 local function add_route(app, from, method, pattern, ...)
   local call, index = from.call, from.index
   misuse.check(call, index, pattern, "string")

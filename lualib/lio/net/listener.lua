@@ -28,7 +28,7 @@ Listener.__name = "lio.listener"
 -- is closed, if the selector refuses it. `file` is removed at its close; `key` is that of the supervisor of `lio
 -- --watch`.
 function M.new(driver, socket, file, key)
-  local ok, message, code = stream.watch(driver.selector, socket)
+  local ok, message, code = stream.register_socket(driver.selector, socket)
   if not ok then
     socket:close()
     return false, message, code

@@ -45,7 +45,7 @@ local function open(driver, addr, port)
   local s, message, code = open_socket(ip, family, port, key)
   if not s then return false, message, code end
   local ok
-  ok, message, code = stream.watch(driver.selector, s)
+  ok, message, code = stream.register_socket(driver.selector, s)
   if not ok then
     s:close()
     return false, message, code

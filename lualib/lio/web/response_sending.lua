@@ -4,7 +4,7 @@
 local classes = require "lio.web.response_class"
 local exchanges = require "lio.web.exchange"
 local misuse = require "lio.misuse"
-local take <const> = require("lio.web.handler_result").take
+local set_result <const> = require("lio.web.handler_result").set_result
 local native <const> = require("lio.http").request
 
 local exchange_of <const>, existing_exchange <const> = exchanges.of, exchanges.existing
@@ -152,8 +152,8 @@ function Response:finish(...)
   if self.framing then return finish_pieces(self) end
   -- A folder of static files has sent the response.
   if rawequal((...), self) and native.response_has_begun(self.request) then return end
-  take(self, "handler", nil, ...)
-  self:take_refusal()
+  set_result(self, "handler", nil, ...)
+  self:set_refusal()
   local body = self.body
   if self.trailers and type(body) == "string" then body = single_piece(body) end
   if type(body) == "function" then return send_pieces(self, body) end

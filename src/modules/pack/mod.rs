@@ -16,7 +16,7 @@ mod unpacking;
 use crate::codec::pack::Origin;
 use crate::ltask::message::{BorrowedPayload, Payload};
 use crate::lua::{Call, Fault, FunctionTable, Light, Next, functions};
-use packing::{Failure, fault};
+use packing::{PackError, fault};
 use unpacking::borrowed;
 
 pub(crate) use packing::{block, block_of, copied, copy, packed};
@@ -38,7 +38,7 @@ pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
             Some(short) => Ok(short),
             None => match Payload::copy(bytes) {
                 Some(payload) => Ok(Unpacked::owned(payload, Origin::Text)),
-                None => Err(fault(&Failure::Memory)),
+                None => Err(fault(&PackError::Memory)),
             },
         };
     }

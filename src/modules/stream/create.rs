@@ -32,9 +32,9 @@ type CreateArguments = (Function, Argument, New<Connection>, i64);
 /// The next step for a new connection; false if no peer waits to be accepted.
 type Creation = Either<Pushing<CreateArguments>, bool>;
 
-/// `stream.watch(selector, socket)`: registers a listener, a datagram socket or a connecting socket, without events.
-/// `selector:arm` and `accept` request one event at a time. Returns `true`, or `nil, message, code`.
-pub(super) fn watch(call: &mut Call<'_>) -> Result<bool, Fault> {
+/// `stream.register_socket(selector, socket)`: registers a listener, a datagram socket or a connecting socket, without
+/// events. `selector:arm` and `accept` request one event at a time. Returns `true`, or `nil, message, code`.
+pub(super) fn register_socket(call: &mut Call<'_>) -> Result<bool, Fault> {
     check_open(call)?;
     let source = call.object::<Socket>(2)?.source().cloned();
     register(call, 2, source)?;

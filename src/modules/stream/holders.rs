@@ -6,7 +6,7 @@ use super::connection::Connection;
 use super::recv::RECV;
 use super::send::SEND;
 use crate::lua::{Argument, Call, Closure, Fault};
-use crate::modules::task::push_handle;
+use crate::modules::task::push_tasks_object;
 use crate::modules::timer::nanos;
 use crate::stream::holders::{Holders, ReadTimeout, Reader};
 use crate::task::Tasks;
@@ -25,7 +25,7 @@ pub(super) fn native_calls(call: &mut Call<'_>) -> Result<(NativeCall, NativeCal
     let release = call.raw_field(2, "release")?;
     let send_queued = call.raw_field(2, "send_queued")?;
     let send_rest = call.raw_field(2, "send_rest")?;
-    let tasks = Argument(push_handle(call)?);
+    let tasks = Argument(push_tasks_object(call)?);
     let with = |function, one, two| {
         let (one, two) = (Argument(one), Argument(two));
         Closure(function, (tasks, one, two, Argument(1)))

@@ -133,7 +133,7 @@ fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
 }
 
 const FUNCTIONS: FunctionTable = functions! {
-    create::new, create::accept, create::watch, register: create::REGISTER, create::from_parcel, create::take_back, events::events,
+    create::new, create::accept, create::register_socket, register: create::REGISTER, create::from_parcel, create::take_back, events::events,
     broadcast::broadcast, holders::native_calls, holders::set_holder, holders::has_native_reader, holders::set_reader_queued, holders::set_recv_timeout,
 };
 
