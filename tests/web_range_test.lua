@@ -1,5 +1,5 @@
 -- Ranges of files and conditional requests, as a client sends them. The grammar of the fields is tested with the
--- parsers, in src/http/tests.
+-- parsers, in src/codec/tests.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"

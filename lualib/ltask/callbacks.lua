@@ -71,7 +71,7 @@ end
 
 -- `ltask.call(addr, "tasks")`: returns the list of `lio.tasks` without the coroutines, which cannot be packed.
 function M.tasks()
-  local list = require "lio.tasks"()
+  local list = require "lio.task_list"()
   for _, one in ipairs(list) do one.thread = nil end
   return list
 end

@@ -345,9 +345,9 @@ fn inspect(call: &mut Call<'_>) -> Result<Inspection, Fault> {
     })
 }
 
-/// `lio.tasks()`: describes each task of this VM; see lualib/lio/tasks.lua.
+/// `lio.tasks()`: describes each task of this VM; see lualib/lio/task_list.lua.
 pub(crate) const TASKS: Function = Function::new(|_: &mut Call<'_>| {
-    let code = Chunk::Text(b"return require 'lio.tasks'()", c"=lio");
+    let code = Chunk::Text(b"return require 'lio.task_list'()", c"=lio");
     Ok(Next::call(0, then(|_, outcome| Ok(Argument(outcome.first))), 0).pushing(code))
 });
 

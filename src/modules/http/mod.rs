@@ -63,11 +63,11 @@ const REQUEST: FunctionTable = functions! {
     remove_field: respond::REMOVE_FIELD, get_field: respond::GET_FIELD, save_fields: respond::SAVE_FIELDS,
     restore_fields: respond::RESTORE_FIELDS, clear_fields: respond::CLEAR_FIELDS,
     drop_body_fields: respond::DROP_BODY_FIELDS, respond: respond::RESPOND, begin_body: respond::BEGIN_BODY,
-    queue_chunk: respond::QUEUE_CHUNK, end_body: respond::END_BODY, send: respond::SEND, queue_file: respond::QUEUE_FILE,
-    queued: respond::QUEUED, sent: respond::SENT, response_has_begun: respond::RESPONSE_HAS_BEGUN,
-    is_head: respond::IS_HEAD, is_open: respond::IS_OPEN, close_after: respond::CLOSE_AFTER,
-    detach: respond::DETACH, address: respond::ADDRESS, body: read::BODY, piece: read::PIECE,
-    trailers: read::TRAILERS, wait: read::WAIT,
+    queue_chunk: respond::QUEUE_CHUNK, end_body: respond::END_BODY, send: respond::SEND,
+    queue_file: respond::QUEUE_FILE, queued: respond::QUEUED, sent: respond::SENT,
+    response_has_begun: respond::RESPONSE_HAS_BEGUN, is_head: respond::IS_HEAD, is_open: respond::IS_OPEN,
+    close_after: respond::CLOSE_AFTER, detach: respond::DETACH, address: respond::ADDRESS, body: read::BODY,
+    piece: read::PIECE, trailers: read::TRAILERS, wait: read::WAIT,
 };
 
 /// Opens `lio.http`. `http.head` contains the functions that read the head of a request, and `http.request` those for

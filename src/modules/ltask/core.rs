@@ -20,9 +20,11 @@ use std::sync::atomic::Ordering::Relaxed;
 const FUNCTIONS: FunctionTable = functions! {
     library::setup, loop: LOOP_FUNCTION, schedule: SCHEDULE_FUNCTION, loop_ended, library::is_request,
     library::requests, recover: RECOVER, system::system_calls, library::require_now, generation: library::GENERATION,
-    end_service: END_SERVICE, fail_boot, log, set_log_reader: SET_LOG_READER, set_blocked_listener: SET_BLOCKED_LISTENER, poplog: POPLOG, stat,
-    idle_wait: IDLE_WAIT, is_idle: IS_IDLE, handlers::poll_handler, library::add_end_waits, callbacks::use_callbacks,
-    services: SERVICES, main_chunk, embedded_source, load_embedded, bytes, report_overload: REPORT_OVERLOAD, take_long_slice_report: TAKE_LONG_SLICE_REPORT,
+    end_service: END_SERVICE, fail_boot, log, set_log_reader: SET_LOG_READER,
+    set_blocked_listener: SET_BLOCKED_LISTENER, poplog: POPLOG, stat, idle_wait: IDLE_WAIT, is_idle: IS_IDLE,
+    handlers::poll_handler, library::add_end_waits, callbacks::use_callbacks, services: SERVICES, main_chunk,
+    embedded_source, load_embedded, bytes, report_overload: REPORT_OVERLOAD,
+    take_long_slice_report: TAKE_LONG_SLICE_REPORT,
 };
 
 /// Opens `ltask.core`. Each function is added to the table at its first use.

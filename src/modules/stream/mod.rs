@@ -42,9 +42,9 @@ use crate::socket::address::Side;
 impl Object for Connection {
     const NAME: &'static str = "lio.connection";
     const METHODS: FunctionTable = functions! {
-        try_recv: recv::TRY_RECV, try_send: send::TRY_SEND, file::try_sendfile, arm, close_now, shutdown_now, buffered: BUFFERED,
-        is_closed: IS_CLOSED, is_over: IS_OVER, address, set_option, handle: HANDLE, to_parcel: TO_PARCEL, unread,
-        outlet: SHARED_WRITER,
+        try_recv: recv::TRY_RECV, try_send: send::TRY_SEND, file::try_sendfile, arm, close_now, shutdown_now,
+        buffered: BUFFERED, is_closed: IS_CLOSED, is_over: IS_OVER, address, set_option, handle: HANDLE,
+        to_parcel: TO_PARCEL, unread, shared_writer: SHARED_WRITER,
     };
     const META: FunctionTable = functions! { __tostring = to_string };
 }
@@ -133,8 +133,9 @@ fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
 }
 
 const FUNCTIONS: FunctionTable = functions! {
-    create::new, create::accept, create::register_socket, register: create::REGISTER, create::from_parcel, create::take_back, events::events,
-    broadcast::broadcast, holders::native_calls, holders::set_holder, holders::has_native_reader, holders::set_reader_queued, holders::set_recv_timeout,
+    create::new, create::accept, create::register_socket, register: create::REGISTER, create::from_parcel,
+    create::take_back, events::events, broadcast::broadcast, holders::native_calls, holders::set_holder,
+    holders::has_native_reader, holders::set_reader_queued, holders::set_recv_timeout,
 };
 
 /// Opens `lio.stream`. `net.lua` adds the methods that wait, and `__close`, which wakes waiting tasks.
