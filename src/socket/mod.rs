@@ -91,14 +91,14 @@ impl Socket {
     /// Creates a socket object for the descriptor `number` of other code. The descriptor becomes non-blocking and
     /// close-on-exec. If `owns`, it is closed with the socket.
     pub(crate) fn from_number(number: RawFd, owns: bool, table: &Rc<Table>) -> io::Result<Socket> {
-        let (protocol, phase) = adopt::borrowed(number, |fd| examine(&SockRef::from(&fd)))??;
+        let (protocol, phase) = adopt::borrowed(number, |fd| prepare_foreign(&SockRef::from(&fd)))??;
         Self::of_number(number, owns, protocol, phase, table)
     }
 
     /// Creates a socket object for a descriptor of the caller, which is closed if it is not a socket.
     pub(crate) fn from_own(descriptor: OwnedFd, table: &Rc<Table>) -> io::Result<Socket> {
         let inner = socket2::Socket::from(descriptor);
-        let (protocol, phase) = examine(&inner)?;
+        let (protocol, phase) = prepare_foreign(&inner)?;
         Ok(Self::of(Fd::Own(inner), protocol, phase, table))
     }
 
@@ -335,7 +335,7 @@ impl Drop for Socket {
 }
 
 /// Prepares a socket of other code: non-blocking and close-on-exec. Returns its protocol and phase.
-fn examine(socket: &socket2::Socket) -> io::Result<(Protocol, Phase)> {
+fn prepare_foreign(socket: &socket2::Socket) -> io::Result<(Protocol, Phase)> {
     let kind = socket.r#type()?;
     let protocol = Protocol::of(socket.local_addr()?.domain(), kind);
     socket.set_nonblocking(true)?;
