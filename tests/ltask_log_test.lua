@@ -302,7 +302,7 @@ kit.test("the log continues after the logger's mailbox was full", {
     function S.add() end
     function S.written() return written end
     function S.quit() flush() end
-    core.log_reader()
+    core.set_log_reader()
     flush()
     return S
   ]] },

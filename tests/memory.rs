@@ -143,20 +143,20 @@ const STREAM: &str = r#"
     local sel = lio.create(16)
     local a, b = socket.pair()
     local one, two = stream.new(sel, a), stream.new(sel, b)
-    one:put(0, "one\n", 2, "\n", ("x"):rep(50), 4, 5, 6, 7, 8, 9, 10)
+    one:try_send(0, "one\n", 2, "\n", ("x"):rep(50), 4, 5, 6, 7, 8, 9, 10)
     two:take "line"
-    two:take("until", "x")
-    two:take(10)
-    two:take()
-    two:take()
+    two:try_recv("until", "x")
+    two:try_recv(10)
+    two:try_recv()
+    two:try_recv()
     one:address "peer"
-    one:release()
-    two:take()
-    two:take(5)
+    one:close_now()
+    two:try_recv()
+    two:try_recv(5)
     local server = socket.create "tcp"
     server:bind("127.0.0.1", 0)
     server:listen()
-    stream.watch(sel, server)
+    stream.register_socket(sel, server)
     assert(stream.accept(sel, server) == false)
     local client = socket.create "tcp"
     client:connect(server:info "socket")
@@ -174,17 +174,17 @@ const WAITING: &str = r#"
     local a, b = socket.pair()
     local one, two = stream.new(sel, a), stream.new(sel, b)
     local timers = require "lio.timer".new()
-    stream.limit(one, 5, timers:create(one))
-    local recv, send = stream.waiting(timers, {
+    stream.set_recv_timeout(one, 5, timers:create(one))
+    local recv, send = stream.native_calls(timers, {
       recv_queued = task.wait, release = type, send_queued = task.wait, send_rest = task.wait,
     })
-    local pump = stream.pump(sel, true)
+    local pump = stream.events(sel, true)
     local got, ended
     task.fork(function() got = recv(two, "line") .. recv(two, 50) .. recv(two) end)
     task.fork(function() ended = pcall(recv, one, "all") end)
     task.fork(function() pcall(recv, one, "all") pcall(recv, one, "nonsense") pcall(send, one, {}) end)
     task.run_ready()
-    stream.queue_up(one)
+    stream.set_reader_queued(one)
     send(one, "li")
     for _, piece in ipairs { "ne\r\n", ("x"):rep(50), ("y"):rep(50) } do
       send(one, piece, 5)
@@ -200,7 +200,7 @@ const WAITING: &str = r#"
     while task.run_ready() do end
     task.fork(function() recv(one) end)
     task.run_ready()
-    one:release()
+    one:close_now()
     task.wakeup(one, "closed")
     task.run_ready()
 "#;
@@ -238,9 +238,9 @@ const HTTP: &str = r#"
       else
         request.piece(head)
         request.add_field(head, "x-a", "b")
-        request.start(head, 200, "text/plain")
-        request.chunk(head, "data")
-        request.finish(head)
+        request.begin_body(head, 200, "text/plain")
+        request.queue_chunk(head, "data")
+        request.end_body(head)
       end
     end
     server:set_callbacks {
@@ -256,8 +256,8 @@ const HTTP: &str = r#"
     http.serve(server:dispatcher())
     server:flush()
     server:close()
-    http.pairs "a=b&a=c&%20=+"
-    http.escape "a b"
+    http.parse_urlencoded "a=b&a=c&%20=+"
+    http.percent_encode "a b"
 "#;
 
 const TASK: &str = r#"

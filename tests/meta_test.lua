@@ -17,11 +17,11 @@ local http_client = require "lio.http.client"
 -- What the library's own files call; no module for programs. The services' files are none either.
 local INTERNAL <const> = {}
 for name in ([[ lio.serve
-  lio.stream lio.http lio.outlet lio.resolver lio.task.core lio.tasks lio.service ltask.core
-  lio.defer lio.watch_hooks lio.watched lio.misuse lio.options lio.debug lio.panics bee.object
-  ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.hooks ltask.log ltask.log_output ltask.main
-  ltask.main_thread ltask.quit_handler ltask.require ltask.root_client ltask.sessions
-  skynet.boot skynet.clock skynet.debug skynet.hooks skynet.inspect skynet.lifecycle skynet.manager skynet.message
+  lio.stream lio.http lio.shared_writer lio.resolver lio.task.core lio.task_list lio.service ltask.core
+  lio.defer lio.watch_hooks lio.supervisor lio.misuse lio.options lio.debug lio.panics bee.object
+  ltask.callbacks ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.log ltask.log_output
+  ltask.main ltask.main_thread ltask.quit_handler ltask.require ltask.root_client ltask.sessions
+  skynet.boot skynet.callbacks skynet.clock skynet.debug skynet.inspect skynet.lifecycle skynet.manager skynet.message
   skynet.names skynet.packed_message skynet.protocol skynet.registry_service skynet.request skynet.response
   skynet.select skynet.task skynet.trace skynet.unhandled ]]):gmatch "%S+" do
   INTERNAL[name] = true

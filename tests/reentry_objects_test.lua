@@ -8,7 +8,7 @@ local compress = require "lio.compress"
 local file = require "lio.file"
 local http = require "lio.http"
 local lio = require "lio"
-local outlet = require "lio.outlet"
+local shared_writer = require "lio.shared_writer"
 local resolver = require "lio.resolver"
 local socket = require "lio.socket"
 local stream = require "lio.stream"
@@ -49,45 +49,45 @@ local function refusal(f, ...)
   return done or message
 end
 
-t.test("stream:take(100) with take and unread inside hands out each byte once", function()
+t.test("stream:try_recv(100) with try_recv and unread inside hands out each byte once", function()
   local s, far, sel = connection()
   local sent = pattern(5000)
   far:send(sent)
   local inner
   local data = with_finalizer(once(function()
-    inner = s:take()
+    inner = s:try_recv()
     s:unread(inner)
-  end), s.take, s, 100)
+  end), s.try_recv, s, 100)
   t.eq(data, sent:sub(1, 100))
   t.eq(inner, sent:sub(101))
   t.eq(s:buffered(), 4900)
-  t.eq(s:take(4900), sent:sub(101))
-  t.eq(s:take(), false)
+  t.eq(s:try_recv(4900), sent:sub(101))
+  t.eq(s:try_recv(), false)
   close(s, far, sel)
 end)
 
-t.test("stream:take(500) with release inside returns the bytes, and the stream is closed", function()
+t.test("stream:try_recv(500) with close_now inside returns the bytes, and the stream is closed", function()
   local s, far, sel = connection()
   local sent = pattern(5000)
   far:send(sent)
-  local data = with_finalizer(function() s:release() end, s.take, s, 500)
+  local data = with_finalizer(function() s:close_now() end, s.try_recv, s, 500)
   t.eq(data, sent:sub(1, 500))
   t.eq(s:buffered(), 0)
-  t.eq(select(4, s:take()), "closed")
+  t.eq(select(4, s:try_recv()), "closed")
   close(far, sel)
 end)
 
-t.test("stream:take(500) with __gc of the stream inside returns the bytes, and the stream is refused", function()
+t.test("stream:try_recv(500) with __gc of the stream inside returns the bytes, and the stream is refused", function()
   local s, far, sel = connection()
   local sent = pattern(5000)
   far:send(sent)
-  local data = with_finalizer(once(function() drop(s) end), s.take, s, 500)
+  local data = with_finalizer(once(function() drop(s) end), s.try_recv, s, 500)
   t.eq(data, sent:sub(1, 500))
-  t.raises("lio.connection expected", s.take, s)
+  t.raises("lio.connection expected", s.try_recv, s)
   close(far, sel)
 end)
 
-t.test("stream:take() of all bytes with a take of the next bytes inside", function()
+t.test("stream:try_recv() of all bytes with a try_recv of the next bytes inside", function()
   local s, far, sel = connection()
   local sent = pattern(5000)
   far:send(sent)
@@ -98,26 +98,26 @@ t.test("stream:take() of all bytes with a take of the next bytes inside", functi
     s:arm(1)
     for _ in sel:wait(5) do -- luacheck: ignore 542
     end
-    inner = s:take(4)
-  end), s.take, s)
+    inner = s:try_recv(4)
+  end), s.try_recv, s)
   t.eq(data, sent)
   t.eq(inner, "next")
   t.eq(s:buffered(), 0)
   close(s, far, sel)
 end)
 
-t.test("the bytes that a failed stream:take returns are not returned to a finalizer as well", function()
+t.test("the bytes that a failed stream:try_recv returns are not returned to a finalizer as well", function()
   local s, far, sel = connection()
   local rest = pattern(5000)
   far:send(rest)
-  s:unread(s:take(#rest))
+  s:unread(s:try_recv(#rest))
   far:close()
   s:arm(1)
   t.ok(sel:wait(5)())
   local inner = {}
   local data = table.pack(with_finalizer(once(function()
-    inner = table.pack(s:take(3))
-  end), s.take, s, 10000))
+    inner = table.pack(s:try_recv(3))
+  end), s.try_recv, s, 10000))
   t.eq(data, { nil, "closed", rest, "closed", n = 4 })
   t.eq(inner, { nil, "closed", "", "closed", n = 4 })
   close(s, sel)
@@ -133,20 +133,20 @@ ltask.test("bytes for which a service has no memory stay in the stream", {
     local sent = ("0123456789"):rep(20000)
     far:send(sent)
     do
-      local data = s:take(#sent)
+      local data = s:try_recv(#sent)
       while not data do
         for _ in sel:wait(5) do end
-        data = s:take(#sent)
+        data = s:try_recv(#sent)
       end
       s:unread(data)
     end
     collectgarbage()
     ltask.mem_limit(ltask.mem_count().memory + 50000)
-    local done, message = pcall(s.take, s, 150000)
+    local done, message = pcall(s.try_recv, s, 150000)
     ltask.mem_limit(0)
     say(done, tostring(message):match "not enough memory")
-    say(s:take(200000) == sent, s:buffered())
-    s:release()
+    say(s:try_recv(200000) == sent, s:buffered())
+    s:close_now()
   ]],
   out = function(out)
     t.ok(out:find("false\tnot enough memory\ntrue\t0", 1, true), out)
@@ -157,7 +157,7 @@ t.test("a stream whose __gc is called while a number becomes a string is refused
   for name, call in pairs {
     unread = function(s) s:unread(12345) end,
     put = function(s) s:put(0, 12345) end,
-    take = function(s) s:take("until", 51377) end,
+    take = function(s) s:try_recv("until", 51377) end,
     option = function(s) s:set_option(61377) end,
     address = function(s) s:address(71377) end,
     cut = function(s) s:cut(81377) end,
@@ -286,12 +286,12 @@ t.test("answers:body with body and take inside returns the body once", function(
     local inner, taken
     local data = with_finalizer(once(function()
       inner = a:body()
-      taken = s:take(1)
+      taken = s:try_recv(1)
     end), a.body, a)
     t.eq(data, body)
     t.eq(inner, "")
     t.eq(taken, "H")
-    t.eq(s:take(1), "T")
+    t.eq(s:try_recv(1), "T")
     close(s, far, sel)
   end
 end)
@@ -378,7 +378,7 @@ local function form()
       .. "\r\nContent-Type: text/" .. name .. "\r\nX-" .. name .. ": " .. value .. "\r\n\r\n" .. value .. "\r\n"
   end
   m:feed(part("one", ("1"):rep(1000)) .. part("two", ("2"):rep(3000)) .. "--b--\r\n")
-  m:finish()
+  m:end_body()
   return m
 end
 
@@ -392,7 +392,7 @@ t.test("multipart:next returns a whole part, also if a finalizer reads the next 
     text = { {}, { 1, ones }, ones },
     peek = { {}, { 1, true }, ones },
     feed = { { "x" }, { 0 }, ones },
-    finish = { {}, { 3, nil, 400 }, ones },
+    end_body = { {}, { 3, nil, 400 }, ones },
   } do
     local arguments, want, rest = table.unpack(case)
     local m, said = form()
@@ -449,8 +449,8 @@ end)
 t.test("a second answer to a request, by a finalizer, is refused", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. pattern(5000)
   for name, inner in pairs {
-    answer = function(req) http.request.respond(req, 500, nil, "inner") end,
-    start = function(req) http.request.start(req, 500) end,
+    respond = function(req) http.request.respond(req, 500, nil, "inner") end,
+    begin_body = function(req) http.request.begin_body(req, 500) end,
   } do
     local server, close_all, far = reentry.server(http.routes(), request)
     local said
@@ -574,11 +574,11 @@ t.test("a call on a listener or a socket that is dropped inside it works or retu
   close(made, b, sel)
 end)
 
-t.test("an outlet with __gc inside send is refused", function()
+t.test("a shared writer with __gc inside send is refused", function()
   local s, far, sel = connection()
-  local o = outlet.find(s:outlet())
+  local o = shared_writer.find(s:shared_writer())
   local message = with_finalizer(once(function() drop(o) end), refusal, o.send, o, 12345.5)
-  t.ok(tostring(message):find "lio.outlet expected", tostring(message))
+  t.ok(tostring(message):find "lio.shared_writer expected", tostring(message))
   close(s, far, sel)
 end)
 

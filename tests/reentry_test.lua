@@ -181,7 +181,7 @@ t.test("a finalizer that ends the request while its trailers are listed does not
   local found, after = reentry.handle(http.routes(), request, function(req)
     t.eq(http.body_of(req), "x")
     local trailers <const> = http.request.trailers
-    return with_finalizer(function() http.request.hand_over(req) end, trailers, req), trailers(req)
+    return with_finalizer(function() http.request.detach(req) end, trailers, req), trailers(req)
   end)
   t.eq(found, { a = value, b = value })
   t.eq(after, {})

@@ -71,8 +71,10 @@ local function check_constraints(routes, id, pattern, call)
   end
 end
 
--- Adds a route for `app:get` and the others. `index` is the number of the argument `pattern`.
-local function add_route(app, call, index, method, pattern, ...)
+-- Adds a route for `app:get` and the others. `from` describes the call: its name, `call`, and `index`, the number of
+-- its argument `pattern`.
+local function add_route(app, from, method, pattern, ...)
+  local call, index = from.call, from.index
   misuse.check(call, index, pattern, "string")
   if not utf8.len(pattern) then misuse.bad(call, index, "pattern must be UTF-8") end
   local handlers = table.pack(...)
@@ -88,7 +90,7 @@ end
 function App:route(method, pattern, ...)
   check_app(self, "route")
   misuse.check("route", 1, method, "string")
-  return add_route(self, "route", 2, method, pattern, ...)
+  return add_route(self, { call = "route", index = 2 }, method, pattern, ...)
 end
 
 -- `app:get(pattern, handler, …)` and so on return app.
@@ -96,14 +98,14 @@ for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "opti
   local name = method:upper()
   App[method] = function(self, pattern, ...)
     check_app(self, method)
-    return add_route(self, method, 1, name, pattern, ...)
+    return add_route(self, { call = method, index = 1 }, name, pattern, ...)
   end
 end
 
 -- `app:any(pattern, handler, …)` returns app. For every method.
 function App:any(pattern, ...)
   check_app(self, "any")
-  return add_route(self, "any", 1, "", pattern, ...)
+  return add_route(self, { call = "any", index = 1 }, "", pattern, ...)
 end
 
 -- `app:static(prefix, dir [, opts])` returns app. Serves the files of a folder below a path. `opts`: `list` (pages for
@@ -137,7 +139,7 @@ function App:add_entry(method, pattern, handler, call, origin)
   check_constraints(self.routes, id, pattern, "app:" .. call)
   self.handlers[id] = handler
   local info = debug.getinfo(handler, "u")
-  if info.nparams < 2 and not info.isvararg then self.routes:takes(id, info.nparams) end
+  if info.nparams < 2 and not info.isvararg then self.routes:set_argument_count(id, info.nparams) end
   local entry = { method = method, pattern = pattern, handler = handler, origin = origin }
   self.entries[id] = entry
   self.listed[#self.listed + 1] = entry
@@ -159,7 +161,7 @@ function App:use(prefix, middleware)
   misuse.check("use", 1, prefix, "string")
   if prefix:sub(1, 1) ~= "/" then misuse.bad("use", 1, "prefix must begin with '/'") end
   misuse.check_function("use", 2, middleware)
-  self.routes:wrapped()
+  self.routes:add_middleware()
   table.insert(self.wrappers, { prefix = prefix:gsub("/$", ""), run = middleware })
   return self
 end

@@ -1,4 +1,4 @@
--- Error objects: an error and a traceback of each service that it has passed through. Used by ltask.hooks; programs
+-- Error objects: an error and a traceback of each service that it has passed through. Used by ltask.callbacks; programs
 -- call `ltask.raise_error` and `ltask.error`.
 --
 -- An object is `{ message = text, err = value, traceback, … }`; `err` is the value that was raised, unless that is a

@@ -4,7 +4,7 @@
 local core = require "ltask.core"
 
 if core.setup() then
-  core.chunk "ltask.exclusive_loop"()
+  core.load_embedded "ltask.exclusive_loop"()
 else
   while not core.loop_ended(pcall(core.loop)) do end
 end

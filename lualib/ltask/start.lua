@@ -22,7 +22,7 @@ end
 
 -- Posts root's first message, with the configuration.
 local function init_root(config)
-  local source, chunkname = core.embedded "ltask.service.root"
+  local source, chunkname = core.embedded_source "ltask.service.root"
   local message, size = bootstrap.pack("init", {
     name = "root",
     source = source,

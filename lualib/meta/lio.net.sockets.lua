@@ -116,11 +116,11 @@ function Connection:handle() end
 
 ---For `transfer`.
 ---@private
-function Connection:send_off() end
+function Connection:to_parcel() end
 
 ---For sending by `net.remote`.
 ---@private
-function Connection:outlet() end
+function Connection:shared_writer() end
 
 ---Puts bytes before the buffered ones. The next `recv` returns them.
 ---@param bytes string
@@ -128,19 +128,15 @@ function Connection:unread(bytes) end
 
 ---For `recv`.
 ---@private
-function Connection:take(...) end
+function Connection:try_recv(...) end
 
 ---For `send`.
 ---@private
-function Connection:put(sent, ...) end
+function Connection:try_send(sent, ...) end
 
 ---For `sendfile`.
 ---@private
-function Connection:put_file(sent, source, offset, length) end
-
----Reads a part of a file and appends it to the send queue.
----@private
-function Connection:queue_file(source, offset, length) end
+function Connection:try_sendfile(sent, source, offset, length) end
 
 ---For waiting. Returns true, or nil, a message and a code if no event will come.
 ---@private
@@ -148,11 +144,11 @@ function Connection:arm(events) end
 
 ---For `close`.
 ---@private
-function Connection:release() end
+function Connection:close_now() end
 
 ---For `shutdown`.
 ---@private
-function Connection:cut(how) end
+function Connection:shutdown_now(how) end
 
 ---For `peer` and `sock`.
 ---@private

@@ -137,17 +137,17 @@ function Response:sent() end
 ---@private
 function Response:reset() end
 
----Keeps the answer that a function of the library gives.
+---Sets the results of a function of the library as the response.
 ---@private
-function Response:take(...) end
+function Response:set_result(...) end
 
----Keeps the values that a function of the program returned.
+---Sets the results of a function of the program as the response.
 ---@private
-function Response:take_from(what, f, ...) end
+function Response:set_result_of(what, f, ...) end
 
----If there is no answer, sets the answer for a refused body.
+---If there is no response and the body was refused, sets the response to that.
 ---@private
-function Response:take_refusal() end
+function Response:set_refusal() end
 
 ---Sends the response.
 ---@private

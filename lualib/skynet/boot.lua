@@ -47,7 +47,7 @@ local function run_main(name, main, ...)
   rawset(_G, "SERVICE_NAME", name)
   -- The embedded module is precompiled. A file on `package.path` and a module of the preload script take its place.
   if not package.loaded.skynet and not package.searchpath("skynet", package.path) then
-    package.loaded.skynet = core.chunk "skynet"()
+    package.loaded.skynet = core.load_embedded "skynet"()
   end
   begin()
   M.starter = running()
@@ -113,7 +113,7 @@ function M.start(f)
   -- Skynet's mailboxes are not bounded.
   ltask.on_full "wait"
   core.report_overload()
-  core.use_hooks "skynet.hooks"
+  core.use_callbacks "skynet.callbacks"
   ltask.dispatch {
     debug = function(...) return require "skynet.debug".command(...) end,
     ["skynet.trace"] = function(tag) require "skynet.trace".expect(core.current(), tag) end,

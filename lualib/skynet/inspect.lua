@@ -138,7 +138,7 @@ local STATISTICS <const> = {
   end,
   cpu = ltask.cpucost,
   time = function() return ltask.cpucost() - own_stat().cpu end,
-  endless = function() return core.was_endless() and 1 or 0 end,
+  endless = function() return core.take_long_slice_report() and 1 or 0 end,
 }
 
 -- `stat(name)`: returns a number of this service: "mqlen" unread messages, "message" read messages, "cpu" seconds that
@@ -152,7 +152,7 @@ end
 M.mqlen = STATISTICS.mqlen
 
 -- `endless()`: returns whether the watchdog has reported this service since the last call.
-M.endless = core.was_endless
+M.endless = core.take_long_slice_report
 
 -- `memlimit(bytes)`: limits the memory of this VM.
 function M.memlimit(bytes)

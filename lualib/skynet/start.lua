@@ -3,6 +3,7 @@
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
+local options = require "lio.options"
 
 local M = {}
 
@@ -11,9 +12,10 @@ local SCHEDULER_FIELDS <const> = {
   luaservice = "service_path", lua_path = "lua_path", lua_cpath = "lua_cpath", thread = "worker", logger = "logger",
 }
 
-local TYPES <const> = {
-  start = "string", luaservice = "string", lua_path = "string", lua_cpath = "string", preload = "string",
-  thread = "number", args = "table", ltask = "table",
+-- The fields that this file reads. The others are for `getenv`.
+local FIELDS <const> = {
+  start = options.string, luaservice = options.string, lua_path = options.string, lua_cpath = options.string,
+  preload = options.string, thread = options.any_number, args = options.table, ltask = options.table,
 }
 
 local function fail(...)
@@ -22,11 +24,12 @@ end
 
 local function check(config)
   if type(config) ~= "table" then fail("a table or a service's name expected, got %s", type(config)) end
+  local known = {}
   for name, value in pairs(config) do
-    local wanted = TYPES[name]
     if type(name) ~= "string" then fail("a field's name is no string: %s", tostring(name)) end
-    if wanted and type(value) ~= wanted then fail("%s: %s expected, got %s", name, wanted, type(value)) end
+    if FIELDS[name] then known[name] = value end
   end
+  options.check("skynet.start", 1, known, FIELDS, "field")
 end
 
 -- Returns Lua code that stores the configuration in a service, for `getenv`.

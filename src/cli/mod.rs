@@ -16,7 +16,7 @@ mod script;
 mod watch;
 
 use crate::event::signals;
-use crate::file::reload;
+use crate::file::supervisor_link;
 use arguments::{Command, RunMode, USAGE};
 use report::{print, report};
 use std::io::IsTerminal;
@@ -60,13 +60,13 @@ fn run(command: Command) -> Result<ExitCode, String> {
         return Err("no script given".into());
     }
     if let Some((socket, supervisor)) = command.supervisor
-        && let Err(error) = reload::join(socket, supervisor)
+        && let Err(error) = supervisor_link::join(socket, supervisor)
     {
         report(format_args!("cannot reach the supervisor: {error}"));
         return Ok(ExitCode::FAILURE);
     }
     if let Some(script) = script {
-        reload::report_load(script.to_bytes());
+        supervisor_link::report_load(script.to_bytes());
     }
     Ok(script::run(command.into_script()))
 }

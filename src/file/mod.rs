@@ -6,7 +6,7 @@
 //! | [`beneath`] | paths that must not leave a folder |
 //! | [`folder`] | a served folder: its files and listings |
 //! | [`spool`] | temporary files for uploads |
-//! | [`reload`] | the program's side of `lio --watch` |
+//! | [`supervisor_link`] | the program's side of `lio --watch` |
 //!
 //! Invariant: an [`OpenFile`] is a regular file or a directory, never a pipe or a device that could block the loop.
 
@@ -14,8 +14,8 @@ pub(crate) mod beneath;
 pub(crate) mod folder;
 // Only the executable has the supervisor, which uses a part of it.
 #[cfg_attr(not(feature = "vendored"), allow(dead_code))]
-pub(crate) mod reload;
 pub(crate) mod spool;
+pub(crate) mod supervisor_link;
 #[cfg(test)]
 mod tests;
 

@@ -28,7 +28,7 @@ impl Vm<Service> {
     /// Sets the main function. The error is a message.
     pub(crate) fn set_main(&mut self, chunk: Chunk<'_>) -> Result<(), String> {
         if let Chunk::File(Some(path)) = chunk {
-            crate::file::reload::report_load(path.to_bytes());
+            crate::file::supervisor_link::report_load(path.to_bytes());
         }
         self.load(chunk)?;
         self.start_collector();

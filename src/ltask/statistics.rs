@@ -21,7 +21,7 @@ pub(crate) struct Statistics {
     pub(crate) exclusive: AtomicBool,
     /// Whether it must end after its present slice.
     pub(crate) must_end: AtomicBool,
-    /// Whether the watchdog has reported a slice of it since `core.was_endless` was called.
+    /// Whether the watchdog has reported a slice of it since `core.take_long_slice_report` was called.
     pub(crate) long_slice_reported: AtomicBool,
     /// Requests that died with it: from, session.
     pub(crate) unanswered: Mutex<Vec<(ServiceId, i64)>>,

@@ -269,7 +269,7 @@ impl<V> System<V> {
             return;
         }
         let id = Value::Integer(i64::from(service));
-        let values = [Value::String(b"held"), id, Value::Boolean(is_blocked)];
+        let values = [Value::String(b"blocked"), id, Value::Boolean(is_blocked)];
         // A service that has died does not need it.
         let _ = self.post(Message::with_values(SYSTEM, reader, 0, kind::SYSTEM, &values), 0);
     }

@@ -1,7 +1,7 @@
 //! `lio.compress`: encoders and decoders of content codings. Each call does its work immediately; no call waits.
 
 use crate::codec::compression::Coding;
-use crate::codec::compression::decode::{self, Decoder};
+use crate::codec::compression::decode::{DecodeError, Decoder};
 use crate::codec::compression::encode::Encoder;
 use crate::lua::{Call, Failure, Fault, Function, FunctionTable, Module, New, Object, Stack, functions};
 use std::io;
@@ -89,7 +89,7 @@ fn encoder_finish(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 /// Calls `act` with the decoder at argument 1, and returns the decoder's output.
 fn decode(
     call: &mut Call<'_>, name: &'static str,
-    act: impl FnOnce(&mut Decoder, &Stack) -> Result<Result<(), decode::Failure>, Fault>,
+    act: impl FnOnce(&mut Decoder, &Stack) -> Result<Result<(), DecodeError>, Fault>,
 ) -> Result<Vec<u8>, Fault> {
     let (decoder, stack) = call.object_and_stack::<Decoder>(1)?;
     if decoder.is_done() {
@@ -97,9 +97,9 @@ fn decode(
     }
     let (message, code) = match act(decoder, stack)? {
         Ok(()) => return Ok(std::mem::take(decoder.output())),
-        Err(decode::Failure::Corrupt) => ("the data is not what its coding allows", "corrupt"),
-        Err(decode::Failure::Truncated) => ("the data ends too early", "truncated"),
-        Err(decode::Failure::TooLong) => ("the decoded data exceeds the limit", "too long"),
+        Err(DecodeError::Corrupt) => ("the data is not what its coding allows", "corrupt"),
+        Err(DecodeError::Truncated) => ("the data ends too early", "truncated"),
+        Err(DecodeError::TooLong) => ("the decoded data exceeds the limit", "too long"),
     };
     Err(Failure::new(name, message, code).into())
 }

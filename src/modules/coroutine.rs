@@ -19,7 +19,7 @@
 //! values. The second pays for each level at every wait. The third misses the target too, and cannot resume at all
 //! below a C function that cannot yield. The last one, which is used here, has none of these costs.
 
-use super::task::{HANDLE, push_handle, tasks};
+use super::task::{TASKS_OBJECT, push_tasks_object, tasks};
 use crate::lua::{
     Argument, BoundFunctions, Call, Closure, Fault, Function, FunctionTable, Identity, Kind, NewThread, Next, Outcome,
     ResumeResult, Stack, Status, functions, then, upvalue,
@@ -85,7 +85,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<(bool, &'static
 /// `wrap(f)`: returns a function that resumes the coroutine of `f`, and raises its errors. (Lua manual 6.2)
 fn wrap(call: &mut Call<'_>) -> Result<Closure<(Argument, NewThread)>, Fault> {
     match call.kind(1) {
-        Kind::Function => Ok(Closure(CALL_WRAPPED, (Argument(HANDLE), NewThread::new(call, Some(1))))),
+        Kind::Function => Ok(Closure(CALL_WRAPPED, (Argument(TASKS_OBJECT), NewThread::new(call, Some(1))))),
         _ => Err(Fault::expected(1, "function")),
     }
 }
@@ -219,12 +219,12 @@ pub(crate) const INSTALL: Function = Function::new(|call: &mut Call<'_>| {
     Ok(())
 });
 
-/// Pushes the handle of the VM's tasks. Lets waits yield across `resume`.
+/// Pushes the object of the VM's tasks. Lets waits yield across `resume`.
 fn push_tasks(call: &mut Call<'_>) -> Result<i32, Fault> {
     let tasks = Tasks::of(call)?;
     tasks.allow_yield_across(RESUME);
     tasks.allow_yield_across(CALL_WRAPPED);
-    push_handle(call)
+    push_tasks_object(call)
 }
 
 /// Opens `lio.coroutine`: a table with all functions of the library.

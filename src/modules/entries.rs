@@ -14,7 +14,7 @@ entry_points! {
     luaopen_lio_file => super::file::OPEN,
     luaopen_lio_http => super::http::OPEN,
     luaopen_lio_json => super::json::OPEN,
-    luaopen_lio_outlet => super::outlet::OPEN,
+    luaopen_lio_shared_writer => super::shared_writer::OPEN,
     luaopen_lio_resolver => super::resolver::OPEN,
     luaopen_lio_signal => super::signal::OPEN,
     luaopen_lio_socket => super::socket::OPEN,

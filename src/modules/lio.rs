@@ -1,6 +1,6 @@
 //! `lio`: selectors, clocks, and functions of other modules that it offers as well.
 
-use super::{reload, selector, socket, task, waker};
+use super::{selector, socket, supervisor, task, waker};
 use crate::event::{READ, WRITE, clock};
 use crate::lua::{Call, Fault, Function, FunctionTable, ModuleWith, Value, functions};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ fn wall(_: &mut Call<'_>) -> Result<f64, Fault> {
 
 const FUNCTIONS: FunctionTable = functions! {
     selector::create, waker: waker::OF_HANDLE, now, wall, tasks: task::TASKS, systemd: socket::SYSTEMD,
-    watch: reload::WATCH,
+    watch: supervisor::WATCH,
 };
 
 /// Opens `lio`.

@@ -9,16 +9,16 @@ pub(crate) mod http;
 pub(crate) mod json;
 pub(crate) mod lio;
 pub(crate) mod ltask;
-pub(crate) mod outlet;
 pub(crate) mod pack;
 #[cfg(feature = "panics")]
 mod panics;
-pub(crate) mod reload;
 pub(crate) mod resolver;
 pub(crate) mod selector;
+pub(crate) mod shared_writer;
 pub(crate) mod signal;
 pub(crate) mod socket;
 pub(crate) mod stream;
+pub(crate) mod supervisor;
 pub(crate) mod task;
 pub(crate) mod timer;
 pub(crate) mod waker;
@@ -40,16 +40,16 @@ impl Library for Builtin {
         ("lio.file", file::OPEN),
         ("lio.http", http::OPEN),
         ("lio.json", json::OPEN),
-        ("lio.outlet", outlet::OPEN),
+        ("lio.shared_writer", shared_writer::OPEN),
         #[cfg(feature = "panics")]
         ("lio.panics", panics::open::<Builtin>()),
         ("lio.resolver", resolver::OPEN),
         ("lio.signal", signal::OPEN),
         ("lio.socket", socket::OPEN),
         ("lio.stream", stream::OPEN),
+        ("lio.supervisor", supervisor::OPEN),
         ("lio.task.core", task::OPEN),
         ("lio.timer", timer::OPEN),
-        ("lio.watched", reload::OPEN),
         ("ltask", ltask::OPEN),
         ("ltask.bootstrap", Bootstrap::<Builtin>::OPEN),
         ("ltask.core", ltask::core::OPEN),
@@ -62,10 +62,10 @@ impl Library for Builtin {
         ("ltask.root", ltask::root::OPEN),
         ("ltask.exclusive", ltask::exclusive::OPEN),
         ("lio.task", task::OPEN_LAZY),
+        ("ltask.callbacks", OPEN_COMPILED),
         ("ltask.concurrent", OPEN_COMPILED),
         ("ltask.coroutines", OPEN_COMPILED),
         ("ltask.errors", OPEN_COMPILED),
-        ("ltask.hooks", OPEN_COMPILED),
         ("ltask.log", OPEN_COMPILED),
         ("ltask.main_thread", OPEN_COMPILED),
         ("ltask.require", OPEN_COMPILED),
@@ -74,9 +74,9 @@ impl Library for Builtin {
         ("ltask.root_client", OPEN_COMPILED),
         ("ltask.sessions", OPEN_COMPILED),
         ("skynet.boot", OPEN_COMPILED),
+        ("skynet.callbacks", OPEN_COMPILED),
         ("skynet.clock", OPEN_COMPILED),
         ("skynet.debug", OPEN_COMPILED),
-        ("skynet.hooks", OPEN_COMPILED),
         ("skynet.inspect", OPEN_COMPILED),
         ("skynet.lifecycle", OPEN_COMPILED),
         ("skynet.message", OPEN_COMPILED),
@@ -93,11 +93,11 @@ impl Library for Builtin {
 
 /// The functions that prepare the VM of a program, in the order of their calls.
 pub(crate) const PROGRAM: &[Function] =
-    &[OPEN_LIBRARIES, library::install_in_program::<Builtin>(), coroutine::INSTALL, reload::INSTALL];
+    &[OPEN_LIBRARIES, library::install_in_program::<Builtin>(), coroutine::INSTALL, supervisor::INSTALL];
 
 impl Environment for Builtin {
     const PREPARATION: Preparation = Preparation {
-        functions: &[OPEN_LIBRARIES, library::install_in_service::<Builtin>(), reload::INSTALL],
+        functions: &[OPEN_LIBRARIES, library::install_in_service::<Builtin>(), supervisor::INSTALL],
         is_built_in: library::is_for_services::<Builtin>,
     };
 }

@@ -11,17 +11,17 @@ use crate::task::{Ending, KillResult, ON_ERROR, Reason, Tag, TaskId, Tasks, Wait
 use std::rc::Rc;
 
 /// The VM's tasks, for the functions that have this object as an upvalue.
-pub(crate) struct Handle(Rc<Tasks>);
+pub(crate) struct TasksObject(Rc<Tasks>);
 
-impl Object for Handle {
+impl Object for TasksObject {
     const NAME: &'static str = "lio.task.core";
 }
 
-/// The number under which the handle is kept, so that there is only one.
-const STORED_HANDLE: u8 = 3;
+/// The number under which the object is kept, so that there is only one.
+const STORED_OBJECT: u8 = 3;
 
-/// The index of the handle, the first upvalue of the functions here and in `lio.coroutine`.
-pub(crate) const HANDLE: i32 = upvalue(1);
+/// The index of the object, the first upvalue of the functions here and in `lio.coroutine`.
+pub(crate) const TASKS_OBJECT: i32 = upvalue(1);
 
 /// Returns the tasks in the running function's upvalue. Fails if the VM is closing.
 pub(crate) fn tasks(call: &Call<'_>) -> Result<Rc<Tasks>, Fault> {
@@ -32,21 +32,21 @@ pub(crate) fn tasks(call: &Call<'_>) -> Result<Rc<Tasks>, Fault> {
 #[inline]
 pub(crate) fn own_tasks<'c>(call: &'c Call<'_>) -> Result<&'c Rc<Tasks>, Fault> {
     // If it is not an object, it was finalized, or a program has changed the upvalue.
-    let Handle(tasks) = call.as_object(HANDLE).ok_or_else(closed)?;
+    let TasksObject(tasks) = call.as_object(TASKS_OBJECT).ok_or_else(closed)?;
     tasks.check_open()?;
     Ok(tasks)
 }
 
-/// Pushes a handle of the VM's tasks, to be an upvalue. Returns its index.
-pub(crate) fn push_handle(call: &mut Call<'_>) -> Result<i32, Fault> {
+/// Pushes the object of the VM's tasks, to be an upvalue. Returns its index.
+pub(crate) fn push_tasks_object(call: &mut Call<'_>) -> Result<i32, Fault> {
     let tasks = Tasks::of(call)?;
-    let known = tasks.threads.push_stored(call, STORED_HANDLE)?;
-    if call.as_object::<Handle>(known).is_some() {
+    let known = tasks.threads.push_stored(call, STORED_OBJECT)?;
+    if call.as_object::<TasksObject>(known).is_some() {
         return Ok(known);
     }
-    let handle = call.create(New::of(Handle(tasks.clone())))?;
-    tasks.threads.store(call, STORED_HANDLE, handle)?;
-    Ok(handle)
+    let object = call.create(New::of(TasksObject(tasks.clone())))?;
+    tasks.threads.store(call, STORED_OBJECT, object)?;
+    Ok(object)
 }
 
 /// The error of a wait on a token that another task waits on.
@@ -343,9 +343,9 @@ fn inspect(call: &mut Call<'_>) -> Result<Inspection, Fault> {
     })
 }
 
-/// `lio.tasks()`: describes each task of this VM; see lualib/lio/tasks.lua.
+/// `lio.tasks()`: describes each task of this VM; see lualib/lio/task_list.lua.
 pub(crate) const TASKS: Function = Function::new(|_: &mut Call<'_>| {
-    let code = Chunk::Text(b"return require 'lio.tasks'()", c"=lio");
+    let code = Chunk::Text(b"return require 'lio.task_list'()", c"=lio");
     Ok(Next::call(0, then(|_, outcome| Ok(Argument(outcome.first))), 0).pushing(code))
 });
 
@@ -356,7 +356,7 @@ const FUNCTIONS: FunctionTable = functions! {
 
 /// Opens `lio.task.core`.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
-    let upvalue = push_handle(call)?;
+    let upvalue = push_tasks_object(call)?;
     let module = call.create(BoundFunctions { list: FUNCTIONS, upvalue, table: None, copied: None })?;
     Tasks::of(call)?.set_module(call, module)?;
     Ok(Argument(module))
@@ -364,18 +364,18 @@ pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
 
 /// Opens `lio.task` in a VM of which there are many: each function is added to the table at its first use.
 pub(crate) const OPEN_LAZY: Function = Function::new(|call: &mut Call<'_>| {
-    let upvalue = push_handle(call)?;
+    let upvalue = push_tasks_object(call)?;
     let module = call.create(LazyTable(Function::new(index), Some(upvalue)))?;
     Tasks::of(call)?.set_module(call, module)?;
     Ok(Argument(module))
 });
 
-/// A function with the handle as its upvalue.
+/// A function with that object as its upvalue.
 type BoundFunction = Closure<(Argument,)>;
 
 /// The `__index` of that table.
 fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, BoundFunction>>, Fault> {
     let Some(name) = call.string(2) else { return Ok(None) };
     let entry = FUNCTIONS.iter().find(|(known, _)| known.to_bytes() == name);
-    Ok(entry.map(|&(_, function)| StoredInTable::new(1, 2, Closure(function, (Argument(HANDLE),)))))
+    Ok(entry.map(|&(_, function)| StoredInTable::new(1, 2, Closure(function, (Argument(TASKS_OBJECT),)))))
 }

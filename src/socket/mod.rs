@@ -9,23 +9,23 @@
 //! | [`address`] | addresses |
 //! | [`option`] | options by name |
 //! | [`inherit`] | the sockets that the process was started with |
-//! | [`twin`] | a second descriptor of a listener |
+//! | [`duplicate`] | a second descriptor of a listener |
 //! | `sendfile` | files sent by the kernel |
-//! | [`outlet`] | connections to which other VMs write |
+//! | [`shared_writer`] | connections to which other VMs write |
 //! | [`resolve`] | names resolved on other threads |
 //! | [`stale_file`] | files of unix sockets that no socket uses |
 
 pub(crate) mod address;
+pub(crate) mod duplicate;
 pub(crate) mod inherit;
 pub(crate) mod option;
-pub(crate) mod outlet;
 mod protocol;
 pub(crate) mod resolve;
 mod send_receive;
 mod sendfile;
+pub(crate) mod shared_writer;
 pub(crate) mod stale_file;
 mod table;
-pub(crate) mod twin;
 
 pub(crate) use protocol::{Phase, Protocol};
 pub(crate) use table::Table;
@@ -64,7 +64,7 @@ pub(crate) struct Socket {
     protocol: Protocol,
     pub(crate) phase: Phase,
     table: Rc<Table>,
-    outlet: Option<Box<outlet::OwnedOutlet>>,
+    shared_writer: Option<Box<shared_writer::OwnedWriter>>,
 }
 
 /// A socket without the parts that belong to a VM, while it is sent from one VM to another. Dropping it closes the
@@ -91,14 +91,14 @@ impl Socket {
     /// Creates a socket object for the descriptor `number` of other code. The descriptor becomes non-blocking and
     /// close-on-exec. If `owns`, it is closed with the socket.
     pub(crate) fn from_number(number: RawFd, owns: bool, table: &Rc<Table>) -> io::Result<Socket> {
-        let (protocol, phase) = adopt::borrowed(number, |fd| examine(&SockRef::from(&fd)))??;
+        let (protocol, phase) = adopt::borrowed(number, |fd| prepare_foreign(&SockRef::from(&fd)))??;
         Self::of_number(number, owns, protocol, phase, table)
     }
 
     /// Creates a socket object for a descriptor of the caller, which is closed if it is not a socket.
     pub(crate) fn from_own(descriptor: OwnedFd, table: &Rc<Table>) -> io::Result<Socket> {
         let inner = socket2::Socket::from(descriptor);
-        let (protocol, phase) = examine(&inner)?;
+        let (protocol, phase) = prepare_foreign(&inner)?;
         Ok(Self::of(Fd::Own(inner), protocol, phase, table))
     }
 
@@ -110,7 +110,13 @@ impl Socket {
 
     /// Returns a closed socket of the same protocol.
     pub(crate) fn closed_copy(&self) -> Socket {
-        Socket { source: None, protocol: self.protocol, phase: Phase::Open, table: self.table.clone(), outlet: None }
+        Socket {
+            source: None,
+            protocol: self.protocol,
+            phase: Phase::Open,
+            table: self.table.clone(),
+            shared_writer: None,
+        }
     }
 
     /// Creates two connected unix stream sockets (socketpair(2)).
@@ -230,17 +236,17 @@ impl Socket {
         }
     }
 
-    /// Returns the number of its outlet, which is created at the first use; `None` if it is not a connection or its
-    /// descriptor is lent.
-    pub(crate) fn outlet(&mut self) -> Option<u64> {
-        if self.outlet.is_none() {
+    /// Returns the number of its shared writer, which is created at the first use; `None` if it is not a connection or
+    /// its descriptor is lent.
+    pub(crate) fn shared_writer(&mut self) -> Option<u64> {
+        if self.shared_writer.is_none() {
             let is_connection = self.protocol.is_stream() && self.phase == Phase::Connected;
             if !is_connection || self.source().is_none_or(|source| source.is_lent()) {
                 return None;
             }
-            self.outlet = Some(Box::new(outlet::OwnedOutlet::new(self.number())));
+            self.shared_writer = Some(Box::new(shared_writer::OwnedWriter::new(self.number())));
         }
-        self.outlet.as_ref().map(|outlet| outlet.number())
+        self.shared_writer.as_ref().map(|writer| writer.number())
     }
 
     /// Closes the socket: its registrations are removed, and its descriptor is closed unless it is lent. Idempotent.
@@ -295,7 +301,7 @@ impl Socket {
             Protocol::None => Kind::Foreign,
             _ => Kind::Other,
         };
-        Socket { source: Some(Source::new(fd, kind)), protocol, phase, table: table.clone(), outlet: None }
+        Socket { source: Some(Source::new(fd, kind)), protocol, phase, table: table.clone(), shared_writer: None }
     }
 
     fn enter_table(&mut self) {
@@ -309,7 +315,7 @@ impl Socket {
     }
 
     fn take_source(&mut self) -> Option<Rc<Source>> {
-        self.outlet = None;
+        self.shared_writer = None;
         let source = self.source.take()?;
         self.table.remove(&source);
         Some(source)
@@ -323,7 +329,7 @@ impl Drop for Socket {
 }
 
 /// Prepares a socket of other code: non-blocking and close-on-exec. Returns its protocol and phase.
-fn examine(socket: &socket2::Socket) -> io::Result<(Protocol, Phase)> {
+fn prepare_foreign(socket: &socket2::Socket) -> io::Result<(Protocol, Phase)> {
     let kind = socket.r#type()?;
     let protocol = Protocol::of(socket.local_addr()?.domain(), kind);
     socket.set_nonblocking(true)?;

@@ -28,7 +28,7 @@ impl Stream {
         }
         let queued = self.queued();
         let weight = self.output.as_ref().map_or(0, |queue| queue.weight());
-        if self.turns.is_writing || queued > 0 && weight.saturating_add(data.len()) > most {
+        if self.holders.has_writer || queued > 0 && weight.saturating_add(data.len()) > most {
             return Delivery::Full;
         }
         let mut sent = 0;

@@ -85,23 +85,23 @@ impl Buffer {
 
     /// The lent bytes.
     #[inline]
-    pub(super) fn lent(&self) -> &[u8] {
+    pub(super) fn lent_bytes(&self) -> &[u8] {
         let from = self.start - self.lent;
         &self.memory.data[from..from + self.lent_length.min(self.lent)]
     }
 
     /// Whether lent bytes are still in memory, and the loan was not ended.
-    pub(super) fn has_lent(&self) -> bool {
+    pub(super) fn has_lent_bytes(&self) -> bool {
         self.lent > 0
     }
 
     /// Ends the loan: the lent bytes are no longer needed.
-    pub(super) fn end_loan(&mut self) {
+    pub(super) fn release_lent_bytes(&mut self) {
         self.consume(0);
     }
 
     /// Puts the lent bytes back; they are unread again.
-    pub(super) fn take_lent_back(&mut self) {
+    pub(super) fn restore_lent_bytes(&mut self) {
         self.move_front(self.start - self.lent);
     }
 
@@ -263,17 +263,17 @@ mod tests {
         write(&mut buffer, b"abcdef");
         buffer.lend(4, 4);
         assert_eq!(buffer.bytes(), b"ef");
-        buffer.take_lent_back();
+        buffer.restore_lent_bytes();
         assert_eq!(buffer.bytes(), b"abcdef");
         buffer.lend(10, 10);
-        assert!(buffer.is_empty() && buffer.has_lent());
+        assert!(buffer.is_empty() && buffer.has_lent_bytes());
         write(&mut buffer, b"gh");
-        buffer.take_lent_back();
+        buffer.restore_lent_bytes();
         assert_eq!(buffer.bytes(), b"abcdefgh");
         buffer.lend(2, 2);
         buffer.consume(1);
-        assert!(!buffer.has_lent(), "the buffer was used meanwhile");
-        buffer.take_lent_back();
+        assert!(!buffer.has_lent_bytes(), "the buffer was used meanwhile");
+        buffer.restore_lent_bytes();
         assert_eq!(buffer.bytes(), b"defgh");
     }
 

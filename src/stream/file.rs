@@ -1,8 +1,7 @@
 //! Files on a stream: the queue is sent first, then the kernel sends the file, one turn at a time.
 
+use super::Stream;
 use super::queue::{FILE_BUDGET, Sent};
-use super::{Stream, next_read};
-use crate::file::read_at;
 use crate::socket::Attempt;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -44,25 +43,6 @@ impl Stream {
                 return self.continue_later();
             }
         }
-    }
-
-    /// Appends `length` bytes of the file from `offset` to the queue. Returns false, with nothing appended, if the file
-    /// has fewer.
-    pub(crate) fn queue_file(&mut self, file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<bool> {
-        self.queue().append(|out| {
-            let begin = out.len();
-            let mut got = 0;
-            while got < length {
-                match read_at(file, out, next_read(length, got), offset + got as u64) {
-                    Ok(count @ 1..) => got += count,
-                    ended => {
-                        out.truncate(begin);
-                        return ended.map(|_| false);
-                    }
-                }
-            }
-            Ok(true)
-        })
     }
 
     fn continue_later(&mut self) -> io::Result<Sent> {

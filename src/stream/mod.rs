@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `buffer` | the read buffer, and the pool of free buffers |
 //! | `receive` | the forms of `recv` |
-//! | [`turns`] | the turns of tasks to read and to write |
+//! | [`holders`] | which tasks hold the stream for reading and for writing |
 //! | `parcel` | streams that are sent to another VM |
 //! | [`mod@file`] | files, sent by the kernel |
 //! | [`broadcast`] | messages to many streams |
@@ -16,16 +16,16 @@
 pub(crate) mod broadcast;
 mod buffer;
 pub(crate) mod file;
+pub(crate) mod holders;
 mod parcel;
 pub(crate) mod queue;
 mod receive;
 #[cfg(test)]
 mod tests;
-pub(crate) mod turns;
 
 pub(crate) use buffer::{Buffer, Pool, next_read};
+pub(crate) use holders::Holders;
 pub(crate) use receive::{Received, RecvForm};
-pub(crate) use turns::Turns;
 
 use self::queue::{Queue, Sent};
 use crate::event::{READ, WRITE};
@@ -72,7 +72,7 @@ pub(crate) struct Stream {
     parcel: u64,
     /// Whether the last send failed, so that the peer receives nothing from now on.
     send_failed: bool,
-    pub(crate) turns: Turns,
+    pub(crate) holders: Holders,
     /// The total number of bytes that the system has accepted.
     pub(crate) written: u64,
 }
@@ -92,7 +92,7 @@ impl Stream {
             messages: 0,
             parcel: 0,
             send_failed: false,
-            turns: Turns::default(),
+            holders: Holders::default(),
             written: 0,
         }
     }
@@ -112,9 +112,9 @@ impl Stream {
         self.socket.handle()
     }
 
-    /// Returns the number of its outlet; `None` while bytes are queued, or if the stream is closed.
-    pub(crate) fn outlet(&mut self) -> Option<u64> {
-        self.socket.outlet().filter(|_| self.queued() == 0)
+    /// Returns the number of its shared writer; `None` while bytes are queued, or if the stream is closed.
+    pub(crate) fn shared_writer(&mut self) -> Option<u64> {
+        self.socket.shared_writer().filter(|_| self.queued() == 0)
     }
 
     /// Whether the peer has closed its sending side or the connection has failed, according to the selector.
@@ -151,7 +151,7 @@ impl Stream {
     }
 
     /// Removes the first `consume` buffered bytes and lends the first `length` of them: they stay in memory until
-    /// [`Stream::end_loan`], or until the stream is used for anything else.
+    /// [`Stream::release_lent_bytes`], or until the stream is used for anything else.
     #[inline]
     pub(crate) fn lend(&mut self, length: usize, consume: usize) {
         self.searched = 0;
@@ -159,23 +159,23 @@ impl Stream {
     }
 
     /// The lent bytes.
-    pub(crate) fn lent(&self) -> &[u8] {
-        self.input.lent()
+    pub(crate) fn lent_bytes(&self) -> &[u8] {
+        self.input.lent_bytes()
     }
 
-    /// Whether bytes are lent, and [`Stream::end_loan`] was not called.
-    pub(crate) fn has_lent(&self) -> bool {
-        self.input.has_lent()
+    /// Whether bytes are lent, and [`Stream::release_lent_bytes`] was not called.
+    pub(crate) fn has_lent_bytes(&self) -> bool {
+        self.input.has_lent_bytes()
     }
 
     /// Puts the lent bytes back into the buffer.
-    pub(crate) fn take_lent_back(&mut self) {
-        self.input.take_lent_back();
+    pub(crate) fn restore_lent_bytes(&mut self) {
+        self.input.restore_lent_bytes();
     }
 
     /// Ends the loan: the lent bytes are no longer needed.
-    pub(crate) fn end_loan(&mut self) {
-        self.input.end_loan();
+    pub(crate) fn release_lent_bytes(&mut self) {
+        self.input.release_lent_bytes();
         if self.input.is_empty() {
             self.pool.put(self.input.release());
         }

@@ -35,7 +35,7 @@ static PARCELS: LazyLock<Mutex<Parcels>> = LazyLock::new(Mutex::default);
 impl Stream {
     /// Detaches socket and bytes, so that any VM can take them by the returned number; this stream is closed then.
     /// `None` if it was closed before. `number`: that of the parcel it came from, to put it back; 0 for a new one.
-    pub(crate) fn pack(&mut self, number: u64) -> Option<u64> {
+    pub(crate) fn to_parcel(&mut self, number: u64) -> Option<u64> {
         self.leave_wide_buffer();
         let parcel = Parcel {
             socket: self.socket.take_parts()?,
@@ -73,7 +73,7 @@ impl Stream {
         let number = std::mem::take(&mut self.parcel);
         let Some(parcel) = take(number) else { return false };
         self.socket.restore(parcel.socket);
-        self.unpack(parcel.data);
+        self.restore_data(parcel.data);
         true
     }
 
@@ -82,11 +82,11 @@ impl Stream {
         let parcel = take(number)?;
         let socket = Socket::from_parts(parcel.socket, table);
         let mut stream = Stream::new(socket, pool);
-        stream.unpack(parcel.data);
+        stream.restore_data(parcel.data);
         Some(stream)
     }
 
-    fn unpack(&mut self, data: Data) {
+    fn restore_data(&mut self, data: Data) {
         self.input.adopt(data.input.into());
         if !data.output.is_empty() {
             self.queue().append(|out| *out = data.output);
@@ -147,7 +147,7 @@ mod tests {
         stream.consume(2);
         stream.unread(b"B");
         stream.queue().append(|out| out.extend_from_slice(b"queued"));
-        let number = stream.pack(0).unwrap();
+        let number = stream.to_parcel(0).unwrap();
         assert!(stream.is_closed() && stream.buffered().is_empty());
         let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));
         let mut other = Stream::from_parcel(number, &pool, &table).unwrap();
@@ -162,18 +162,18 @@ mod tests {
     fn a_parcel_that_was_not_taken_is_taken_back_or_closed_with_the_stream() {
         let (mut stream, far) = pair();
         stream.unread(b"kept");
-        stream.pack(0).unwrap();
+        stream.to_parcel(0).unwrap();
         assert!(stream.take_back());
         assert_eq!(stream.buffered(), b"kept");
-        stream.pack(0).unwrap();
+        stream.to_parcel(0).unwrap();
         drop(stream);
         assert_eq!(received(&far), b"");
     }
 
     #[test]
-    fn a_closed_stream_cannot_be_sent_off() {
+    fn a_closed_stream_cannot_become_a_parcel() {
         let (mut stream, _far) = pair();
         stream.close();
-        assert!(stream.pack(0).is_none());
+        assert!(stream.to_parcel(0).is_none());
     }
 }

@@ -51,22 +51,22 @@ const SHARE_FROM: usize = 4096;
 pub(super) const FILE_BUDGET: u64 = 512 * 1024;
 /// The most bytes of capacity that an empty queue keeps.
 const MAX_SPARE_CAPACITY: usize = 64 * 1024;
-/// The bytes that a chunk counts in addition to its data, so that the number of short chunks is limited as well.
-const CHUNK_COST: usize = 64;
+/// The bytes that an item counts in addition to its data, so that the number of short items is limited as well.
+const ITEM_COST: usize = 64;
 
 /// One connection's queue.
 pub(crate) struct Queue<F> {
-    /// The chunks, which are sent before the tail.
-    chunks: VecDeque<Chunk<F>>,
+    /// The items, which are sent before the tail.
+    items: VecDeque<Item<F>>,
     /// The bytes appended last.
     tail: Vec<u8>,
-    /// The number of sent bytes of the first chunk, or of the tail if there is none.
+    /// The number of sent bytes of the first item, or of the tail if there is none.
     done: usize,
     /// The number of unsent bytes in memory.
     queued: usize,
 }
 
-enum Chunk<F> {
+enum Item<F> {
     Copied(Vec<u8>),
     Shared(Bytes),
     File { file: F, offset: u64, left: u64 },
@@ -87,16 +87,16 @@ pub(crate) enum Sent {
 
 impl<F> Default for Queue<F> {
     fn default() -> Self {
-        Queue { chunks: VecDeque::new(), tail: Vec::new(), done: 0, queued: 0 }
+        Queue { items: VecDeque::new(), tail: Vec::new(), done: 0, queued: 0 }
     }
 }
 
-impl<F> Chunk<F> {
+impl<F> Item<F> {
     fn bytes(&self) -> Option<&[u8]> {
         match self {
-            Chunk::Copied(data) => Some(data),
-            Chunk::Shared(data) => Some(data),
-            Chunk::File { .. } => None,
+            Item::Copied(data) => Some(data),
+            Item::Shared(data) => Some(data),
+            Item::File { .. } => None,
         }
     }
 }
@@ -123,7 +123,7 @@ impl<F: Clone> Queue<F> {
     pub(super) fn share(&mut self, bytes: Bytes) {
         self.queued += bytes.len();
         self.close_tail();
-        self.chunks.push_back(Chunk::Shared(bytes));
+        self.items.push_back(Item::Shared(bytes));
     }
 
     /// Appends `length` bytes of a file from `offset` on.
@@ -131,7 +131,7 @@ impl<F: Clone> Queue<F> {
         if length > 0 {
             self.close_tail();
             let left = length;
-            self.chunks.push_back(Chunk::File { file, offset, left });
+            self.items.push_back(Item::File { file, offset, left });
         }
     }
 
@@ -140,21 +140,21 @@ impl<F: Clone> Queue<F> {
         self.queued
     }
 
-    /// Like [`Queue::queued`], plus the cost of the chunks.
+    /// Like [`Queue::queued`], plus the cost of the items.
     pub(super) fn weight(&self) -> usize {
-        self.queued + CHUNK_COST * self.chunks.len()
+        self.queued + ITEM_COST * self.items.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.queued == 0 && self.chunks.is_empty()
+        self.queued == 0 && self.items.is_empty()
     }
 
     /// Copies all unsent bytes in memory, in order; `None` if there are files in the queue.
     pub(crate) fn copy(&self) -> Option<Vec<u8>> {
         let mut all = Vec::with_capacity(self.queued);
         let mut skip = self.done;
-        for chunk in &self.chunks {
-            all.extend_from_slice(&chunk.bytes()?[skip..]);
+        for item in &self.items {
+            all.extend_from_slice(&item.bytes()?[skip..]);
             skip = 0;
         }
         all.extend_from_slice(&self.tail[skip..]);
@@ -163,7 +163,7 @@ impl<F: Clone> Queue<F> {
 
     /// Discards the content of the queue.
     pub(crate) fn clear(&mut self) {
-        self.chunks.clear();
+        self.items.clear();
         self.clear_tail();
         (self.done, self.queued) = (0, 0);
     }
@@ -177,7 +177,7 @@ impl<F: Clone> Queue<F> {
     pub(crate) fn send<S: Sink<File = F>>(
         &mut self, to: &mut S, borrowed: &[&[u8]], sent: &mut usize, total: &mut u64,
     ) -> io::Result<Sent> {
-        if self.chunks.is_empty() && borrowed.is_empty() {
+        if self.items.is_empty() && borrowed.is_empty() {
             let data = &self.tail[self.done..];
             if data.is_empty() {
                 return Ok(Sent::All);
@@ -204,7 +204,7 @@ impl<F: Clone> Queue<F> {
         let borrowed_length: usize = borrowed.iter().map(|piece| piece.len()).sum();
         let mut budget = FILE_BUDGET;
         loop {
-            if let Some(Chunk::File { file, offset, left }) = self.chunks.front_mut() {
+            if let Some(Item::File { file, offset, left }) = self.items.front_mut() {
                 if budget == 0 {
                     return Ok(Sent::BudgetSpent);
                 }
@@ -220,14 +220,14 @@ impl<F: Clone> Queue<F> {
                 budget -= moved;
                 (*offset, *left) = (*offset + moved, *left - moved);
                 if *left == 0 {
-                    self.chunks.pop_front();
+                    self.items.pop_front();
                 }
                 if moved < want {
                     return Ok(Sent::Blocked);
                 }
                 continue;
             }
-            if self.chunks.is_empty() && self.queued == 0 && *sent >= borrowed_length {
+            if self.items.is_empty() && self.queued == 0 && *sent >= borrowed_length {
                 self.clear_tail();
                 self.done = 0;
                 return Ok(Sent::All);
@@ -244,13 +244,13 @@ impl<F: Clone> Queue<F> {
         }
     }
 
-    /// Moves the tail into a chunk, so that later bytes follow it.
+    /// Moves the tail into an item, so that later bytes follow it.
     fn close_tail(&mut self) {
-        let is_first = self.chunks.is_empty();
+        let is_first = self.items.is_empty();
         let sent = if is_first { self.done } else { 0 };
         if self.tail.len() > sent {
             let tail = std::mem::take(&mut self.tail);
-            self.chunks.push_back(Chunk::Copied(tail));
+            self.items.push_back(Item::Copied(tail));
         } else if is_first {
             self.clear_tail();
             self.done = 0;
@@ -269,7 +269,7 @@ impl<F: Clone> Queue<F> {
         let (mut used, mut length) = (0, 0);
         // The numbers of sent bytes: of the queue, and of `borrowed`.
         let (mut done, mut sent) = (self.done, sent);
-        let queued = self.chunks.iter().map(Chunk::bytes).chain([Some(&self.tail[..])]);
+        let queued = self.items.iter().map(Item::bytes).chain([Some(&self.tail[..])]);
         let queued = queued.map(|piece| piece.map(|piece| &piece[std::mem::take(&mut done).min(piece.len())..]));
         let borrowed = borrowed.iter().map(|piece| {
             let skipped = sent.min(piece.len());
@@ -301,7 +301,7 @@ impl<F: Clone> Queue<F> {
     /// Removes the first `count` bytes in memory, which were sent.
     fn remove_sent(&mut self, mut count: usize) {
         self.queued -= count;
-        while let Some(bytes) = self.chunks.front().and_then(Chunk::bytes) {
+        while let Some(bytes) = self.items.front().and_then(Item::bytes) {
             let left = bytes.len() - self.done;
             if count < left {
                 self.done += count;
@@ -309,9 +309,9 @@ impl<F: Clone> Queue<F> {
             }
             count -= left;
             self.done = 0;
-            self.chunks.pop_front();
+            self.items.pop_front();
         }
-        // If the first chunk is a file, no byte of the tail was sent and `count` is 0 here.
+        // If the first item is a file, no byte of the tail was sent and `count` is 0 here.
         self.done += count;
     }
 }

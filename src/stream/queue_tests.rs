@@ -152,7 +152,7 @@ fn shared_bytes_are_not_copied() {
     let shared = Bytes::from(vec![1; SHARE_FROM]);
     let mut queue: Queue<()> = Queue::default();
     queue.push_shared(shared.clone());
-    assert!(matches!(&queue.chunks[0], Chunk::Shared(queued) if queued.as_ptr() == shared.as_ptr()));
+    assert!(matches!(&queue.items[0], Item::Shared(queued) if queued.as_ptr() == shared.as_ptr()));
     queue.append(|out| out.extend_from_slice(b"tail"));
     assert_eq!(queue.copy().map(|all| all.len()), Some(SHARE_FROM + 4));
     queue.clear();

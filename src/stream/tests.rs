@@ -152,9 +152,9 @@ fn a_stream_with_a_full_queue_accepts_no_broadcast_message() {
     let short = (0..100).map(|_| stream.broadcast(b"x", &mut None, most));
     let taken = short.filter(|delivery| *delivery == Delivery::Queued).count();
     assert!((1..20).contains(&taken), "{taken}");
-    stream.turns.is_writing = true;
+    stream.holders.has_writer = true;
     assert_eq!(stream.broadcast(b"x", &mut None, usize::MAX), Delivery::Full);
-    stream.turns.is_writing = false;
+    stream.holders.has_writer = false;
     drop(far);
     assert!(stream.send(&[], &mut 0).is_err());
     assert_eq!(stream.broadcast(b"x", &mut None, usize::MAX), Delivery::Closed);
@@ -168,7 +168,7 @@ fn shared_bytes_are_transferred_to_another_vm_and_sent_before_files() {
     let big = vec![b'y'; 4 << 20];
     assert_eq!(stream.broadcast(&big, &mut None, 0), Delivery::Queued);
     assert_eq!(stream.broadcast(b"z", &mut None, usize::MAX), Delivery::Queued);
-    let number = stream.pack(0).expect("open");
+    let number = stream.to_parcel(0).expect("open");
     let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));
     let mut other = Stream::from_parcel(number, &pool, &table).expect("a parcel");
     let mut got = Vec::new();

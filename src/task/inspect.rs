@@ -67,12 +67,12 @@ impl Tasks {
     pub(crate) fn cpu_seconds(&self) -> Option<f64> {
         let id = self.current()?;
         self.metering.set(true);
-        self.meter(id);
+        self.add_running_time(id);
         Some(self.table.borrow().task(id).cpu_nanos as f64 / 1e9)
     }
 
     /// Adds the time of the present resume of a task up to now.
-    pub(super) fn meter(&self, id: TaskId) {
+    pub(super) fn add_running_time(&self, id: TaskId) {
         let now = thread_nanos();
         let task = &mut self.table.borrow_mut().tasks[id as usize];
         // 0: the task was resumed before the measurement began.

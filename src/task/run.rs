@@ -203,7 +203,7 @@ impl Tasks {
         let resumed = resume();
         self.current.set(outer);
         if self.metering.get() {
-            self.meter(id);
+            self.add_running_time(id);
         }
         resumed
     }

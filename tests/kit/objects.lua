@@ -7,7 +7,7 @@ local compress = require "lio.compress"
 local file = require "lio.file"
 local http = require "lio.http"
 local lio = require "lio"
-local outlet = require "lio.outlet"
+local shared_writer = require "lio.shared_writer"
 local resolver = require "lio.resolver"
 local signal = require "lio.signal"
 local socket = require "lio.socket"
@@ -51,7 +51,7 @@ M.makers = {
   ["lio.endpoint"] = function() return socket.endpoint("inet", "127.0.0.1", 80) end,
   ["lio.file"] = function() return assert(file.open(folder() .. "/a")) end,
   ["lio.folder"] = function() return assert(file.folder(folder())) end,
-  ["lio.http.answer"] = function()
+  ["lio.http.response_head"] = function()
     local a, close = answers()
     return select(2, a:head()), close
   end,
@@ -72,7 +72,7 @@ M.makers = {
       m:feed("--b\r\nContent-Disposition: form-data; name=" .. name .. "\r\nX: y\r\n\r\n" .. ("z"):rep(1000) .. "\r\n")
     end
     m:feed "--b--\r\n"
-    m:finish()
+    m:end_body()
     return m
   end,
   ["lio.http.routes"] = function()
@@ -80,15 +80,17 @@ M.makers = {
     routes:add("GET", "/:a<%d+>/:b")
     return routes
   end,
-  ["lio.http.site"] = function() return http.site(file.folder(folder()), false, true, "max-age=1") end,
+  ["lio.http.site"] = function()
+    return http.site(file.folder(folder()), { precompressed = true, cache_control = "max-age=1" })
+  end,
   ["lio.http.spool"] = function()
     local spool = http.spool(folder())
     spool:write(("x"):rep(1000))
     return spool
   end,
-  ["lio.outlet"] = function()
+  ["lio.shared_writer"] = function()
     local s, far, sel = reentry.connection()
-    return outlet.find(s:outlet()), function() reentry.close(s, far, sel) end
+    return shared_writer.find(s:shared_writer()), function() reentry.close(s, far, sel) end
   end,
   ["lio.resolver"] = function()
     local sel = lio.create()

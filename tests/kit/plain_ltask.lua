@@ -8,8 +8,8 @@ local lio = require "lio"
 local socket = require "lio.socket"
 
 local REFUSED <const> = {
-  "ltask", "ltask.core", "ltask.bootstrap", "ltask.root", "ltask.exclusive", "ltask.hooks", "ltask.start", "lio.task",
-  "lio.task.core", "lio.coroutine", "lio.thread", "lio.loop",
+  "ltask", "ltask.core", "ltask.bootstrap", "ltask.root", "ltask.exclusive", "ltask.callbacks", "ltask.start",
+  "lio.task", "lio.task.core", "lio.coroutine", "lio.thread", "lio.loop",
 }
 for _, name in ipairs(REFUSED) do
   package.preload[name] = function() error(name .. " is not for a service of another ltask", 0) end

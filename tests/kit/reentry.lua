@@ -136,7 +136,7 @@ end
 --- Closes or releases each of them.
 function kit.close(...)
   for _, object in ipairs { ... } do
-    local f = object.close or object.release
+    local f = object.close or object.close_now
     f(object)
   end
 end

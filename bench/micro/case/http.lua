@@ -119,7 +119,7 @@ local function bare(request, add, fields)
   end
   for id = 1, 201 do
     handlers[id] = handle
-    if not fields then pcall(routes.takes, routes, id, 0) end
+    if not fields then pcall(routes.set_argument_count, routes, id, 0) end
   end
   local function nothing() end
   server:set_callbacks {

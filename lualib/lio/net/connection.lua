@@ -11,7 +11,7 @@ local READ <const>, END <const> = 1, 4
 
 local Connection <const> = stream.methods
 -- Named as the calls whose arguments they check.
-local recv <const>, send <const>, release <const> = Connection.take, Connection.put, Connection.release
+local recv <const>, send <const>, close_now <const> = Connection.try_recv, Connection.try_send, Connection.close_now
 local is_closed <const> = Connection.is_closed
 
 local M = {}
@@ -166,7 +166,7 @@ end
 -- The native `recv` and `send`, with the functions that they call when a task has to queue or to wait for more room.
 local function native_calls(driver)
   local reads <const>, writes <const> = driver.read_queue, driver.write_queue
-  return stream.waiting(driver.timers, {
+  return stream.native_calls(driver.timers, {
     recv_queued = function(c, ...) return recv_queued(reads, c, ...) end,
     release = function(c) reads:release(c) end,
     send_queued = function(c, ...) return send_queued(writes, c, ...) end,
@@ -227,7 +227,7 @@ function M.install(driver)
   function net.close(x)
     misuse.check_kind("close", x, "connection, listener, datagram socket or attempt")
     if type(x) == "table" then return x:close() end
-    if release(x) then driver:forget(x) end
+    if close_now(x) then driver:forget(x) end
     return true
   end
 

@@ -23,7 +23,7 @@ local wait_queue = require "lio.net.wait_queue"
 local READ <const>, WRITE <const>, END <const> = 1, 2, 4
 
 local now <const> = require("lio").now
-local send <const>, is_closed <const>, mark <const> = stream.methods.put, stream.methods.is_closed, stream.book
+local send <const>, is_closed <const> = stream.methods.try_send, stream.methods.is_closed
 local holder_of <const>, next <const>, type <const> = wait_queue.holder_of, next, type
 
 local M = {}
@@ -56,7 +56,7 @@ end
 local function make_step(driver)
   local selector <const>, timers <const>, hooks <const> = driver.selector, driver.timers, driver.hooks
   local unflushed <const>, deferred <const> = driver.unflushed, driver.deferred
-  local next_event <const>, guard <const> = stream.pump(selector, driver.is_native)
+  local next_event <const>, guard <const> = stream.events(selector, driver.is_native)
   return function(seconds)
     for index = #hooks, 1, -1 do hooks[index]:before_wait() end
     local due = timers:next()
@@ -228,7 +228,6 @@ end
 -- `driver:flush_later(c [, before])`: sends what is queued on a connection before the loop waits next, so that small
 -- writes share a system call. `before()` is called just before that, to queue more.
 function Driver:flush_later(c, before)
-  mark(c)
   self.unflushed[c] = before or self.unflushed[c] or true
 end
 

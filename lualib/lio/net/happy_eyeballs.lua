@@ -80,7 +80,7 @@ function Race:start(protocol, endpoint)
   done, message, code = s:connect(endpoint)
   if done then return s end
   local ok = done ~= nil
-  if ok then ok, message, code = stream.watch(self.driver.selector, s) end
+  if ok then ok, message, code = stream.register_socket(self.driver.selector, s) end
   if ok then ok, message, code = self.driver.selector:arm(s, WRITE) end
   if not ok then
     s:close()

@@ -6,8 +6,8 @@ local lio_socket = require "lio.socket"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 local resolver = require "lio.resolver"
--- Under `lio --watch` the functions for sockets that outlive the program; else false.
-local watched <const> = require "lio.watched"
+-- Under `lio --watch`, the functions that keep sockets open from one program to the next; else false.
+local supervisor <const> = require "lio.supervisor"
 
 -- How many bytes the system takes for a peer beyond those that can leave for it. Without a bound, a thousand peers that
 -- read slowly fill all memory that the system has for TCP, and the packets of all other connections are dropped.
@@ -68,7 +68,7 @@ local function new_unix_socket(path)
   local socket
   socket, message, code = lio_socket.create("unix")
   if not socket then return nil, message, code end
-  return { socket = socket, endpoint = endpoint, path = path, key = watched and "unix " .. path }
+  return { socket = socket, endpoint = endpoint, path = path, key = supervisor and "unix " .. path }
 end
 
 local function new_tcp_socket(ip, family, port, opts)
@@ -83,7 +83,7 @@ local function new_tcp_socket(ip, family, port, opts)
   socket:option("notsent_lowat", MAX_UNSENT)
   if opts.reuseport then socket:option("reuseport", true) end
   if family == "inet6" then socket:option("v6only", opts.v6only or false) end
-  local key = watched
+  local key = supervisor
     and ("%s %s %d %s %s"):format(family, ip, port, opts.reuseport or false, opts.v6only or false)
   return { socket = socket, endpoint = endpoint, key = key }
 end
@@ -92,7 +92,7 @@ end
 local function bind_when_free(opening)
   local socket, key = opening.socket, opening.key
   local ok, message, code = socket:bind(opening.endpoint)
-  while not ok and code == "in use" and key and watched.is_taken(key) do
+  while not ok and code == "in use" and key and supervisor.may_become_free(key) do
     ok, message, code = socket:bind(opening.endpoint)
   end
   return ok, message, code
@@ -141,7 +141,7 @@ local function open_socket(driver, addr, port, opts)
   end
   if not opening then return nil, message, code end
   local key = opening.key
-  local kept = key and watched.wants(key)
+  local kept = key and supervisor.request_socket(key)
   local ok
   if kept then
     opening.socket:close()
@@ -149,7 +149,7 @@ local function open_socket(driver, addr, port, opts)
     ok, message, code = resume(kept, path, opts)
   else
     ok, message, code = bind_and_listen(opening, opts)
-    if ok and key then watched.made(key, opening.socket) end
+    if ok and key then supervisor.report_socket(key, opening.socket) end
   end
   if not ok then return nil, message, code end
   -- The supervisor removes the file when no program listens any longer.

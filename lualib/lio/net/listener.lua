@@ -5,8 +5,8 @@ local connection = require "lio.net.connection"
 local misuse = require "lio.misuse"
 local option = require "lio.net.option"
 local stream = require "lio.stream"
--- Under `lio --watch` the functions for sockets that outlive the program; else false.
-local watched <const> = require "lio.watched"
+-- Under `lio --watch`, the functions that keep sockets open from one program to the next; else false.
+local supervisor <const> = require "lio.supervisor"
 
 local now <const> = require("lio").now
 local accept_stream <const> = stream.accept
@@ -19,8 +19,8 @@ local EXHAUSTED <const> = { EMFILE = true, ENFILE = true, ENOBUFS = true, ENOMEM
 
 local M = {}
 
--- `on_exhausted`, which the code that accepts may set, is called when accepting pauses. `is_twin` is set if another
--- worker has the same socket open.
+-- `on_exhausted`, which the code that accepts may set, is called when accepting pauses. `is_duplicate` is set if
+-- another worker has the same socket open.
 local Listener = {}
 Listener.__index = Listener
 Listener.__name = "lio.listener"
@@ -29,7 +29,7 @@ Listener.__name = "lio.listener"
 -- is closed, if the selector refuses it. `file` is removed at its close; `key` is that of the supervisor of `lio
 -- --watch`.
 function M.new(driver, socket, file, key)
-  local ok, message, code = stream.watch(driver.selector, socket)
+  local ok, message, code = stream.register_socket(driver.selector, socket)
   if not ok then
     socket:close()
     return false, message, code
@@ -138,8 +138,8 @@ function Listener:close()
   if self.closed then return true end
   self.closed = true
   -- If the supervisor or another worker has the socket open too, the system would continue to report events.
-  if watched or self.is_twin then self.driver.selector:event_del(self.socket) end
-  if self.key then watched.closed(self.key) end
+  if supervisor or self.is_duplicate then self.driver.selector:event_del(self.socket) end
+  if self.key then supervisor.report_closed(self.key) end
   self.socket:close()
   self.driver:forget(self.socket)
   if self.file then os.remove(self.file) end

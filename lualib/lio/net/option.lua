@@ -7,7 +7,7 @@ local stream = require "lio.stream"
 
 local methods <const> = stream.methods
 -- Named as the call whose argument it checks.
-local is_closed <const>, shutdown <const> = methods.is_closed, methods.cut
+local is_closed <const>, shutdown <const> = methods.is_closed, methods.shutdown_now
 
 local SIDES <const> = { r = true, w = true, rw = true }
 

@@ -7,7 +7,7 @@ local file = require "lio.file"
 local misuse = require "lio.misuse"
 local stream = require "lio.stream"
 
-local put_file <const> = stream.methods.put_file
+local try_sendfile <const> = stream.methods.try_sendfile
 
 local M = {}
 
@@ -41,7 +41,7 @@ end
 local function send_part(queue, c, is_held, source, offset, length)
   local sent = 0
   while true do
-    local done, message, partial, code = put_file(c, sent, source, offset, length)
+    local done, message, partial, code = try_sendfile(c, sent, source, offset, length)
     if done == true or not done then
       if is_held then queue:release(c) end
       if done then return true end

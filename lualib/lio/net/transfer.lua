@@ -28,8 +28,8 @@ function M.enable(driver, call)
   driver.call_service = call
 end
 
--- `send_off(driver, service, owner, c, …)`: what `transfer` does, on behalf of the service `owner`; nil: of this one.
-function M.send_off(driver, service, owner, c, ...)
+-- `transfer_as(driver, service, owner, c, …)`: `transfer`, on behalf of the service `owner`; nil: of this one.
+function M.transfer_as(driver, service, owner, c, ...)
   if is_closed(c) then return nil, "closed", "closed" end
   local state = {
     owner = owner,
@@ -37,7 +37,7 @@ function M.send_off(driver, service, owner, c, ...)
     write_limit = driver.write_queue.limits[c],
   }
   driver:forget(c)
-  local number = c:send_off()
+  local number = c:to_parcel()
   local result = table.pack(pcall(driver.call_service, service, "adopt", number, state, ...))
   if result[1] and result[2] then
     driver.net.close(c)
@@ -50,9 +50,9 @@ function M.send_off(driver, service, owner, c, ...)
   return nil, message, code
 end
 
--- `adopt(driver, number)`: the connection that was sent off under that number, or `nil, message, code`.
+-- `adopt(driver, number)`: the connection that was sent under that number, or `nil, message, code`.
 function M.adopt(driver, number)
-  local c, message, code = stream.adopt(driver.selector, number)
+  local c, message, code = stream.from_parcel(driver.selector, number)
   if not c then return nil, message, code end
   return connection.adopt(driver, c)
 end
@@ -94,7 +94,7 @@ function M.install(driver)
     if math.type(service) ~= "integer" then misuse.argument("transfer", 2, "service", service) end
     if is_closed(c) then return nil, "closed", "closed" end
     if not driver.call_service then misuse.raise "transfer: the loop belongs to no service" end
-    return M.send_off(driver, service, nil, c, ...)
+    return M.transfer_as(driver, service, nil, c, ...)
   end
 end
 

@@ -5,8 +5,8 @@ local misuse = require "lio.misuse"
 local option = require "lio.net.option"
 local resolver = require "lio.resolver"
 local stream = require "lio.stream"
--- Under `lio --watch` the functions for sockets that outlive the program; else false.
-local watched <const> = require "lio.watched"
+-- Under `lio --watch`, the functions that keep sockets open from one program to the next; else false.
+local supervisor <const> = require "lio.supervisor"
 
 local READ <const>, WRITE <const> = 1, 2
 -- A task that receives this many datagrams without a wait lets other tasks run.
@@ -22,30 +22,30 @@ Udp.__name = "lio.udp"
 
 -- A socket that is bound, under `lio --watch` that of the previous program if there is one; nil, message, code.
 local function open_socket(ip, family, port, key)
-  local kept = key and watched.wants(key)
+  local kept = key and supervisor.request_socket(key)
   if kept then return kept end
   local s, message, code = lio_socket.create(family == "inet6" and "udp6" or "udp")
   if not s then return nil, message, code end
   local ok
   repeat
     ok, message, code = s:bind(ip, port)
-  until ok or not key or code ~= "in use" or not watched.is_taken(key)
+  until ok or not key or code ~= "in use" or not supervisor.may_become_free(key)
   if not ok then
     s:close()
     return nil, message, code
   end
-  if key then watched.made(key, s) end
+  if key then supervisor.report_socket(key, s) end
   return s
 end
 
 local function open(driver, addr, port)
   local ip, family = resolver.is_numeric(addr)
   if not ip then return false, "udp: not an address: " .. addr, "EINVAL" end
-  local key = watched and port ~= 0 and ("udp %s %d"):format(ip, port)
+  local key = supervisor and port ~= 0 and ("udp %s %d"):format(ip, port)
   local s, message, code = open_socket(ip, family, port, key)
   if not s then return false, message, code end
   local ok
-  ok, message, code = stream.watch(driver.selector, s)
+  ok, message, code = stream.register_socket(driver.selector, s)
   if not ok then
     s:close()
     return false, message, code
@@ -179,7 +179,7 @@ function Udp:close()
   if self.key then
     -- The supervisor has it open too, so the system would continue to report events.
     self.driver.selector:event_del(self.socket)
-    watched.closed(self.key)
+    supervisor.report_closed(self.key)
   end
   self.socket:close()
   self.driver:forget(self.socket)

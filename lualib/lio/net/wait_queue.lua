@@ -6,14 +6,14 @@
 -- socket `x` waits or has waited; tasks queue only for a socket that is held. If a task is killed or interrupted while
 -- it waits, the next one gets the lock (`abandon`).
 --
--- If the tasks are those of `lio.task`, `recv` is native (src/modules/stream/recv.rs). A native `recv` that waits
--- has an entry in the connection only, and this file marks in the connection what the queues have of it. `forget` must
--- be called when a marked connection closes.
+-- If the tasks are those of `lio.task`, `recv` is native (src/modules/stream/recv.rs). A native `recv` that waits is
+-- recorded in the connection only, and this file records in the connection which other tasks hold it. `forget` must be
+-- called when a connection with such a record closes.
 
 local stream = require "lio.stream"
 
-local mark <const>, set_native_limit <const> = stream.book, stream.limit
-local set_turn <const>, has_turn <const>, queue_behind <const> = stream.set_turn, stream.has_turn, stream.queue_up
+local record_holder <const>, set_native_limit <const> = stream.set_holder, stream.set_recv_timeout
+local has_native_reader <const>, set_reader_queued <const> = stream.has_native_reader, stream.set_reader_queued
 local setmetatable <const>, getmetatable <const> = setmetatable, getmetatable
 
 local M = {}
@@ -45,7 +45,7 @@ function M.new(driver, direction)
     is_reading = is_reading,
     is_writing = direction == "writing",
     has_native_holders = driver.is_native and is_reading,
-    marks_holders = driver.is_native and direction ~= "the end",
+    records_holders = driver.is_native and direction ~= "the end",
     -- By socket:
     holders = {}, -- the token of the task that holds it
     waiting = {}, -- the tokens of the tasks that queue for it, from `first` to `last`
@@ -57,16 +57,12 @@ end
 
 local function set_holder(self, x, token)
   self.holders[x] = token
-  if self.marks_holders then
-    set_turn(x, self.is_writing, token ~= nil)
-  elseif token then
-    mark(x)
-  end
+  if self.records_holders then record_holder(x, self.is_writing, token ~= nil) end
 end
 
 -- `holder_of(queue, x)`: the token of the task that holds the socket; nil or false when it is free.
 local function holder_of(queue, x)
-  return queue.holders[x] or queue.has_native_holders and has_turn(x) and x
+  return queue.holders[x] or queue.has_native_holders and has_native_reader(x) and x
 end
 
 M.holder_of = holder_of
@@ -110,7 +106,7 @@ function WaitQueue:acquire(x, seconds)
     waiting = { first = 1, last = 0 }
     self.waiting[x] = waiting
   end
-  if self.has_native_holders then queue_behind(x) end
+  if self.has_native_holders then set_reader_queued(x) end
   local token = new_token(self, x)
   waiting.last = waiting.last + 1
   waiting[waiting.last] = token
@@ -154,7 +150,6 @@ end
 -- `queue:set_limit(x, seconds)`: how long a wait for the socket may last from now on; nil: no limit. A native `recv`
 -- finds the limit and its timer in the connection.
 function WaitQueue:set_limit(x, seconds)
-  mark(x)
   self.limits[x] = seconds
   if not self.has_native_holders or getmetatable(x) ~= stream.metatable then return end
   local alarm = self.alarms[x]

@@ -5,7 +5,7 @@ local core = require "ltask.core"
 local start = require "ltask.start"
 
 local script = ...
-local source, chunkname = core.embedded "lio.service"
+local source, chunkname = core.embedded_source "lio.service"
 local folder = script:match "^(.*/)[^/]*$" or "./"
 
 local code = start.start {

@@ -9,7 +9,7 @@ local dispatch = require "lio.web.dispatch"
 local exchanges = require "lio.web.exchange"
 local handler_error = require "lio.web.handler_error"
 local http = require "lio.http"
-local watched <const> = require "lio.watched"
+local supervisor <const> = require "lio.supervisor"
 require "lio.web.request"
 local Response <const> = require("lio.web.response").Response
 
@@ -146,7 +146,7 @@ function AppServer.release() end
 
 -- Closes a few connections that have had a response and are idle, as the process is out of descriptors: they make room
 -- for peers that wait.
-function AppServer:shed() self.server:shed() end
+function AppServer:close_some_idle() self.server:close_some_idle() end
 
 -- Stopping ---------------------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ function AppServer:stop()
   self.server:stop()
   -- The loop receives what the system has. If another process listens already, clients have the time to learn from a
   -- response that the connection ends.
-  self.driver:sleep(watched and watched.is_replaced() and 1 or 0.05)
+  self.driver:sleep(supervisor and supervisor.is_replaced() and 1 or 0.05)
   self.server:drain()
   for _, exchange in pairs(self.exchanges) do
     -- A stream of events does not end by itself.

@@ -39,7 +39,7 @@ end
 local function row(entry)
   local slash = entry.kind == "directory" and "/" or ""
   -- "./", so that a name with a colon is not a scheme.
-  local link = "./" .. http.escape(entry.name) .. slash
+  local link = "./" .. http.percent_encode(entry.name) .. slash
   local size = slash == "" and shown_size(entry.size) or "–"
   return ('<tr><td><a href="%s">%s%s</a><td class="n">%s<td class="n d">%s\n'):format(
     link, shown_text(entry.name), slash, size, os.date("!%Y-%m-%d %H:%M", entry.mtime))

@@ -66,20 +66,18 @@ local function add_missing(res, name, value)
   if not native.get_field(res.request, name) then add(res, name, value) end
 end
 
--- Returns the parts of a body with several ranges, its length, and its content type. A part has a `head` and the range
--- in the file, `first` and `length`; `parts.tail` follows the last part.
-local function parts_of(ranges, kind, size)
+-- Makes a list of ranges, `first` and `length`, the parts of a multipart body: each gets a `head`, which is sent before
+-- it, and `parts.tail` is sent after the last one. Returns the length of the body, and its content type.
+local function make_parts(parts, kind, size)
   local boundary = http.boundary()
-  local parts, total = {}, 0
-  for index = 1, #ranges, 2 do
-    local first, length = ranges[index], ranges[index + 1]
-    local head = ("%s--%s\r\nContent-Type: %s\r\nContent-Range: bytes %d-%d/%d\r\n\r\n"):format(
-      index > 1 and "\r\n" or "", boundary, kind, first, first + length - 1, size)
-    parts[#parts + 1] = { head = head, first = first, length = length }
-    total = total + #head + length
+  local total = 0
+  for index, part in ipairs(parts) do
+    part.head = ("%s--%s\r\nContent-Type: %s\r\nContent-Range: bytes %d-%d/%d\r\n\r\n"):format(
+      index > 1 and "\r\n" or "", boundary, kind, part.first, part.first + part.length - 1, size)
+    total = total + #part.head + part.length
   end
   parts.tail = "\r\n--" .. boundary .. "--\r\n"
-  return parts, total + #parts.tail, "multipart/byteranges; boundary=" .. boundary
+  return total + #parts.tail, "multipart/byteranges; boundary=" .. boundary
 end
 
 local function respond_without_file(res, status, text)
@@ -95,13 +93,13 @@ function M.add_vary(res) add(res, "Vary", "Accept-Encoding") end
 function M.respond_with(res, f, kind, coding, cache)
   local exchange = exchange_of(res)
   exchange:keep_file(f)
-  native.touch(res.request, true)
+  native.record_effect(res.request, true)
   if cache then add_missing(res, "Cache-Control", cache) end
   local size = f:size()
   local first, length -- the range, or a list of ranges
   if not res.code or res.code == 200 then
     local status, tag, date
-    status, tag, date, first, length = http.select(res.request, f, coding)
+    status, tag, date, first, length = http.choose_response(res.request, f, coding)
     add_missing(res, "ETag", tag)
     add_missing(res, "Last-Modified", date)
     if status == 304 then return respond_without_file(res, 304, nil) end
@@ -116,7 +114,8 @@ function M.respond_with(res, f, kind, coding, cache)
   if coding then add(res, "Content-Encoding", coding) end
   local shown, total, parts = kind, size, nil
   if type(first) == "table" then
-    parts, total, shown = parts_of(first, kind, size)
+    parts = first
+    total, shown = make_parts(parts, kind, size)
     res:header("Content-Type", nil)
   elseif first then
     total = length
@@ -168,18 +167,18 @@ function M.send(res)
   if res.framing ~= "length" or res.encoder then return send_pieces(res, f, parts) end
   res.unwritten = nil
   for _, part in ipairs(parts) do
-    if part.head then native.chunk(req, part.head) end
+    if part.head then native.queue_chunk(req, part.head) end
     if part.length <= MAX_PIECE and native.queued(req) <= MAX_PIECE then
       local piece, message = f:read(part.first, part.length)
       if not piece or #piece < part.length then return fail(res, message or SHORTER) end
-      native.chunk(req, piece)
+      native.queue_chunk(req, piece)
     else
-      local queued = native.push_file(req, f, part.first, part.length)
+      local queued = native.queue_file(req, f, part.first, part.length)
       local ok, code = exchange_of(res):send()
       if not ok or not queued then return fail(res, SHORTER, code) end
     end
   end
-  if parts.tail then native.chunk(req, parts.tail) end
+  if parts.tail then native.queue_chunk(req, parts.tail) end
   return finish_pieces(res)
 end
 
@@ -187,7 +186,7 @@ end
 local function disposition(name)
   local plain = name:gsub('[^\32-\126]', "_"):gsub('["\\%%]', "_")
   if plain == name then return ('attachment; filename="%s"'):format(name) end
-  return ("attachment; filename=\"%s\"; filename*=UTF-8''%s"):format(plain, http.escape(name))
+  return ("attachment; filename=\"%s\"; filename*=UTF-8''%s"):format(plain, http.percent_encode(name))
 end
 
 -- Opens the folder that a path is below, if one is given.
@@ -214,7 +213,7 @@ end
 local function refuse(res, message, code)
   local status = STATUS[code]
   if not status then misuse.raise("res:file: " .. message) end
-  native.touch(res.request, true)
+  native.record_effect(res.request, true)
   if status == 503 then M.report_exhausted(res.request, res, message) end
   res.code, res.content_type = status, nil
   res.body = http.reason(status) .. "\n"
@@ -234,7 +233,7 @@ function M.respond(res, path, opts)
   local coding
   if varies then
     local copy
-    copy, coding = http.compressed(folder, path, f, res.request)
+    copy, coding = http.open_compressed_copy(folder, path, f, res.request)
     if copy then
       f:close()
       f = copy

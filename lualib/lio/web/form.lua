@@ -148,7 +148,7 @@ local function feeder(parser, body)
   end
   local fed = false
   return function(_, limit)
-    if fed then return parser:finish() end
+    if fed then return parser:end_body() end
     if #body > limit then return nil, 413, "the body is larger than allowed" end
     fed = true
     parser:feed(body)
@@ -188,7 +188,7 @@ end
 local function urlencoded(req, exchange, chosen)
   local body, reason, status = req:body(math.min(chosen.body, chosen.fields))
   if not body then return nil, reason, status end
-  local values = http.pairs(body, chosen.parts)
+  local values = http.parse_urlencoded(body, chosen.parts)
   if values then return values, {} end
   exchange.refusal = { status = 413, reason = "the form has too many fields" }
   return nil, "the form has too many fields", 413
@@ -203,7 +203,7 @@ end
 -- `kind`: the Content-Type; `body`: the body if it was read before, else nil. Raises the errors of `on_file`.
 function M.read(req, exchange, opts, kind, body)
   local chosen = read_options(opts, exchange.app.settings.body)
-  native.touch(req, true)
+  native.record_effect(req, true)
   local media = kind:match("^%s*([^;%s]*)"):lower()
   if media == "application/x-www-form-urlencoded" then return urlencoded(req, exchange, chosen) end
   if media == "multipart/form-data" then return multipart(exchange, chosen, kind, body) end

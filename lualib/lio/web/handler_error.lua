@@ -51,7 +51,7 @@ end
 -- `respond_plainly(exchange, req, res, err)`: sets the library's own response to an error.
 function M.respond_plainly(exchange, req, res, err)
   start_anew(res)
-  res:take(require("lio.web.error_page").for_error(req, err, exchange.app.settings.debug))
+  res:set_result(require("lio.web.error_page").for_error(req, err, exchange.app.settings.debug))
 end
 
 -- Calls the app's `on_error`. Returns whether it has set the response.
@@ -61,7 +61,7 @@ local function call_on_error(exchange, req, res, err)
   if not on_error then return false end
   res.code = 500
   local ok, second = xpcall(function()
-    res:take_from("on_error", on_error, on_error(err.value, req, res, err.text))
+    res:set_result_of("on_error", on_error, on_error(err.value, req, res, err.text))
   end, M.catch)
   mount_scopes.restore(req, place)
   if ok then return res.body ~= nil or res.framing or res.code ~= 500 end
@@ -83,7 +83,7 @@ function M.respond(exchange, req, res, err)
   if not refusal then M.log(req, err) end
   res.error = err.value
   if exchange.taken_over then return end
-  if native.touch(exchange.request, true) then
+  if native.record_effect(exchange.request, true) then
     -- What was written before is sent.
     if not exchange.peer_closed then exchange:send() end
     exchange.aborted = true

@@ -49,7 +49,7 @@ local function location_of(f)
   return info.what == "C" and "" or (" (%s:%d)"):format(info.short_src, info.linedefined)
 end
 
--- Raises for values that have none of the FORMS. Arguments as for `take`.
+-- Raises for values that have none of the FORMS. Arguments as for `set_result`.
 local function refuse(res, role, f, ...)
   local req = res.request
   local entry = exchanges.app_server_of(res).app.entries[http.head.route(req)]
@@ -75,7 +75,7 @@ end
 
 -- Sets what `f` returned: nothing, `res` itself, or one of the FORMS. `role` is what `f` is, such as "middleware"; `f`
 -- is nil for the handler of the route.
-local function take(res, role, f, a, b, c, ...)
+local function set_result(res, role, f, a, b, c, ...)
   local exchange = existing_exchange(res)
   if res.framing or exchange and exchange.taken_over then return end
   if a == nil then
@@ -101,16 +101,16 @@ local function take(res, role, f, a, b, c, ...)
   end
 end
 
--- `res:take(…)`: sets what a function of the library returned.
-function Response:take(...)
-  return take(self, "handler", nil, ...)
+-- `res:set_result(…)`: sets what a function of the library returned.
+function Response:set_result(...)
+  return set_result(self, "handler", nil, ...)
 end
 
--- `res:take_from(role, f, …)`: sets what `f` returned.
-Response.take_from = take
+-- `res:set_result_of(role, f, …)`: sets what `f` returned.
+Response.set_result_of = set_result
 
 -- If the request's body was refused and the handler has set no response, the refusal is the response.
-function Response:take_refusal()
+function Response:set_refusal()
   local exchange = existing_exchange(self)
   local refusal = exchange and exchange.refusal
   if refusal and self.body == nil and self.code == nil and not self.framing then
@@ -119,4 +119,4 @@ function Response:take_refusal()
   end
 end
 
-return { take = take }
+return { set_result = set_result }

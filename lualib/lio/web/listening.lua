@@ -110,7 +110,7 @@ local function listen(app, call, where, opts)
   local listener, message = driver.net.listen(addr, port, net_options(opts))
   if not listener then return nil, cannot_listen(addr, port, message) end
   local server, app_server = serve(app, driver, listener)
-  listener.on_exhausted = function() app_server:shed() end
+  listener.on_exhausted = function() app_server:close_some_idle() end
   server.url = url_of(listener)
   -- Of several workers, the VM that started them has warned.
   if not M.worker() then warn_of_debug(app, listener) end

@@ -22,8 +22,8 @@ local function is_below(path, prefix)
 end
 
 local function run(req, res, role, f, inner)
-  res:take_from(role, f, inner(req, res))
-  res:take_refusal()
+  res:set_result_of(role, f, inner(req, res))
+  res:set_refusal()
 end
 
 -- `next_of(res, role, f, inner [, scope])` returns the `next` of one middleware. It calls `inner` once and sets
@@ -36,7 +36,7 @@ function M.next_of(res, role, f, inner, scope)
     called = true
     -- If `inner` raises, the fields that are set by now stay.
     local req = res.request
-    native.keep_fields(req)
+    native.save_fields(req)
     local ok, err = xpcall(run, catch, req, res, role, f, inner)
     if ok then return end
     handler_error.respond(exchanges.of(res), req, res, err)
@@ -61,7 +61,7 @@ function M.wrap(app, req, res, handler, scope)
     end
   end
   if wrapped == handler then return handler end
-  return function() res:take_from(role, f, wrapped()) end
+  return function() res:set_result_of(role, f, wrapped()) end
 end
 
 return M

@@ -125,7 +125,7 @@ function Request:json(limit)
   end
   if value == nil then
     local exchange = exchange_of(self)
-    native.touch(self, true)
+    native.record_effect(self, true)
     exchange.refusal = { status = 400, reason = message }
     return nil, message, 400
   end
@@ -151,10 +151,10 @@ function Request:take_over()
   if native.response_has_begun(self) then misuse.raise "req:take_over: the request is answered already" end
   exchange:send()
   exchange.taken_over = true
-  return exchange.driver:register(native.hand_over(self))
+  return exchange.driver:register(native.detach(self))
 end
 
-http.kind(getters, Request)
+http.define_request_fields(getters, Request)
 
 -- The methods of requests, and the functions that make their fields.
 return { Request = Request, getters = getters }

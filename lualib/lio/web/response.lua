@@ -95,7 +95,7 @@ end
 function Response:trailer(name, value)
   check_self(self, "trailer")
   misuse.check("trailer", 1, name, "string")
-  native.touch(self.request, true)
+  native.record_effect(self.request, true)
   local line = require("lio.web.trailer")(name, value)
   self.trailers = self.trailers or {}
   table.insert(self.trailers, line)
@@ -191,7 +191,7 @@ end
 -- final by then. It must not wait. The latest `f` is called first.
 function Response:on_end(f)
   check_self(self, "on_end")
-  native.touch(self.request, true)
+  native.record_effect(self.request, true)
   misuse.check_function("on_end", 1, f)
   local exchange = exchange_of(self)
   exchange.end_hooks = exchange.end_hooks or { res = self }

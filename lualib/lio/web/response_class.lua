@@ -25,10 +25,10 @@ local function check_self(res, call)
 end
 M.check_self = check_self
 
--- Raises if the response has begun. `special`: after this call only `Response:finish` can complete the response.
-function M.check_open(res, call, special)
+-- Raises if the response has begun. `needs_lua`: after this call only `Response:finish` can complete the response.
+function M.check_open(res, call, needs_lua)
   check_self(res, call)
-  if native.touch(res.request, special) or res.framing then
+  if native.record_effect(res.request, needs_lua) or res.framing then
     misuse.raise(("res:%s: the response has begun already"):format(call))
   end
 end

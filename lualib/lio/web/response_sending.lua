@@ -4,7 +4,7 @@
 local classes = require "lio.web.response_class"
 local exchanges = require "lio.web.exchange"
 local misuse = require "lio.misuse"
-local take <const> = require("lio.web.handler_result").take
+local set_result <const> = require("lio.web.handler_result").set_result
 local native <const> = require("lio.http").request
 
 local exchange_of <const>, existing_exchange <const> = exchanges.of, exchanges.existing
@@ -34,11 +34,11 @@ end
 
 -- Sends the head of a response whose body follows in pieces.
 local function begin(res)
-  native.touch(res.request, true)
+  native.record_effect(res.request, true)
   if res.head_hooks then run_head_hooks(res) end
   local code = res.code or 200
   res.sent_code = code
-  res.framing, res.unwritten = native.start(res.request, code, content_type_of(res))
+  res.framing, res.unwritten = native.begin_body(res.request, code, content_type_of(res))
 end
 M.begin = begin
 
@@ -46,7 +46,7 @@ M.begin = begin
 
 -- Queues bytes from an encoder. Returns how many bytes are queued, and whether the last send failed.
 local function queue_encoded(res, bytes)
-  return native.chunk(res.request, bytes)
+  return native.queue_chunk(res.request, bytes)
 end
 
 -- Writes a piece of a body that is compressed. All pieces of a round of the loop go into one block.
@@ -86,7 +86,7 @@ function Response:write(piece)
       misuse.raise "res:write: more than the Content-Length that was set"
     end
   end
-  local queued, failed = native.chunk(self.request, piece)
+  local queued, failed = native.queue_chunk(self.request, piece)
   -- Sending what was queued before may have failed meanwhile: `flush` finds out.
   if queued < FLUSH_AT and not failed then return true end
   return self:flush()
@@ -119,7 +119,7 @@ local function finish_pieces(res)
     exchange_of(res).aborted = true
     error("the handler wrote less than the Content-Length that it set", 0)
   end
-  native.finish(res.request, res.trailers and table.concat(res.trailers))
+  native.end_body(res.request, res.trailers and table.concat(res.trailers))
 end
 M.finish_pieces = finish_pieces
 
@@ -152,8 +152,8 @@ function Response:finish(...)
   if self.framing then return finish_pieces(self) end
   -- A folder of static files has sent the response.
   if rawequal((...), self) and native.response_has_begun(self.request) then return end
-  take(self, "handler", nil, ...)
-  self:take_refusal()
+  set_result(self, "handler", nil, ...)
+  self:set_refusal()
   local body = self.body
   if self.trailers and type(body) == "string" then body = single_piece(body) end
   if type(body) == "function" then return send_pieces(self, body) end

@@ -32,7 +32,7 @@ local function not_allowed_handler(allowed, custom)
   return function(req, res)
     if not custom then return status_page(req, res, 405, { Allow = value }) end
     res:status(405):header("Allow", value)
-    res:take_from("not_found", custom, custom(req, res))
+    res:set_result_of("not_found", custom, custom(req, res))
     if res.code == 404 then res:status(405) end
   end
 end

@@ -58,7 +58,7 @@ function Site:send(res, path, f)
   local kind, compressible = http.media_type(path)
   local varies = compressible and self.precompressed and not res.code
   if varies then
-    local copy, coding = self.native_site:compressed(path, f, res.request)
+    local copy, coding = self.native_site:open_compressed_copy(path, f, res.request)
     if copy then
       f:close()
       files.add_vary(res)
@@ -142,9 +142,9 @@ return function(app, prefix, dir, opts)
     cache = cache,
   }, Site)
   prefix = prefix:gsub("/+$", "")
-  local answer <const> = native_site.answer
+  local respond <const> = native_site.respond
   local function handle(req, res)
-    local done, why, code = answer(native_site, req)
+    local done, why, code = respond(native_site, req)
     if done == true then return res end
     return site:handle(req, res, done, why, code)
   end

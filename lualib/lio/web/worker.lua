@@ -9,7 +9,7 @@ local assignment = ...
 -- The mode of the executable's own VM: a program runs in the same mode with one worker and with several.
 collectgarbage "generational"
 
-local S = core.chunk "lio.service"()
+local S = core.load_embedded "lio.service"()
 
 -- No task wakes this token. A task that waits on a token that nothing refers to is killed: this file refers to it.
 local end_of_worker <const> = {}
@@ -26,7 +26,7 @@ end
 
 local function load_program()
   local program = assignment.program
-  if program.module then return core.chunk(program.module) end
+  if program.module then return core.load_embedded(program.module) end
   return loadfile(program.script)
 end
 

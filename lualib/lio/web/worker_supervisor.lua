@@ -9,14 +9,14 @@ local count = ...
 local ROOT <const> = 1
 
 -- The scheduler calls this when a worker has not returned to its loop for a while, and when it has returned.
-core.system_calls().held = function(id, is_blocked)
+core.system_calls().blocked = function(id, is_blocked)
   local index = id - ROOT
   if index < 1 or index > count then return end
   for i = 1, count do
     if i ~= index then ltask.send(ROOT + i, "accept_for", index, is_blocked) end
   end
 end
-core.held_reader()
+core.set_blocked_listener()
 
 ltask.fork(function()
   for i = 1, count do pcall(ltask.call, ROOT + i, "ended") end

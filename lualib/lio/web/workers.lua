@@ -8,7 +8,7 @@
 -- Invariant: a socket belongs to this VM until a worker takes it.
 
 -- Under `lio --watch`: the sockets of the previous program. `--watch` also removes the file of a unix socket.
-local watched <const> = require "lio.watched"
+local supervisor <const> = require "lio.supervisor"
 
 local misuse = require "lio.misuse"
 
@@ -49,15 +49,15 @@ function M.serve_with(app_server)
 end
 
 -- Returns a listener on a copy of another worker's socket; nil if that is closed.
-local function open_twin(socket)
-  local twin = require("lio.socket")._twin(socket.descriptor, socket.identity)
-  if not twin then return nil end
-  local listener = require("lio.net").instance.listen(twin)
+local function open_duplicate(socket)
+  local duplicate = require("lio.socket")._duplicate(socket.descriptor, socket.identity)
+  if not duplicate then return nil end
+  local listener = require("lio.net").instance.listen(duplicate)
   if not listener then
-    twin:close()
+    duplicate:close()
     return nil
   end
-  listener.is_twin = true
+  listener.is_duplicate = true
   return listener
 end
 
@@ -73,7 +73,7 @@ function M.accept_for(index, is_blocked)
   if listeners or not (M.assignment and server) or server.stopping then return end
   listeners = {}
   for _, socket in ipairs(M.assignment.sockets[index] or {}) do
-    local listener = socket.identity and open_twin(socket)
+    local listener = socket.identity and open_duplicate(socket)
     if listener then
       listeners[#listeners + 1] = listener
       server:accept_from(listener)
@@ -90,12 +90,12 @@ local function open_sockets(addr, port, opts, count)
   if type(addr) == "userdata" then return { addr } end
   local net, is_unix = require("lio.net").instance, addr:match "^unix:"
   local shared = setmetatable({ reuseport = true }, { __index = opts })
-  local first, message = net.bind(addr, port, watched and not is_unix and shared or opts)
+  local first, message = net.bind(addr, port, supervisor and not is_unix and shared or opts)
   if not first then return nil, message end
   if is_unix then return { first } end
   local _, chosen = first:info("socket"):value()
   local sockets = { first }
-  if not watched then
+  if not supervisor then
     -- As the port could be opened without `reuseport`, no other process uses it, not even with `reuseport`.
     first:close()
     sockets[1] = nil
@@ -109,7 +109,7 @@ local function open_sockets(addr, port, opts, count)
     end
   end
   while key do
-    local kept = watched.wants(key)
+    local kept = supervisor.request_socket(key)
     if not kept then break end
     sockets[#sockets + 1] = kept
   end
@@ -130,7 +130,7 @@ end
 
 -- Returns the definitions of the worker services for `ltask.start`.
 local function worker_services(sockets, count, program)
-  local source, chunkname = require("ltask.core").embedded "lio.web.worker"
+  local source, chunkname = require("ltask.core").embedded_source "lio.web.worker"
   local services, sockets_of = {}, {}
   for index = 1, count do
     sockets_of[index] = {}
@@ -152,14 +152,14 @@ local function worker_services(sockets, count, program)
 end
 
 local function supervisor_service(count)
-  local source, chunkname = require("ltask.core").embedded "lio.web.worker_supervisor"
+  local source, chunkname = require("ltask.core").embedded_source "lio.web.worker_supervisor"
   return { name = "worker_supervisor", source = source, chunkname = chunkname, args = { count } }
 end
 
 local function close_shared(socket, addr)
   socket:close()
   local path = type(addr) == "string" and addr:match "^unix:(.+)$"
-  if path and path:sub(1, 1) ~= "@" and not watched then os.remove(path) end
+  if path and path:sub(1, 1) ~= "@" and not supervisor then os.remove(path) end
 end
 
 -- `start(options)`: serves with `count` workers until they have ended. Returns true; or nil and a message if it cannot

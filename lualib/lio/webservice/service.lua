@@ -5,7 +5,7 @@ local ltask = require "ltask"
 local core = require "ltask.core"
 
 -- The loop, without a script.
-core.chunk "lio.service"()
+core.load_embedded "lio.service"()
 
 local webservice = require "lio.webservice"
 

@@ -17,7 +17,7 @@ function S.quit()
   flush()
 end
 
-core.log_reader()
+core.set_log_reader()
 flush()
 
 return S

@@ -6,24 +6,29 @@ local options = require "lio.options"
 
 local M = {}
 
--- The fields of `core`, which are accepted beside it as well.
+-- The fields of `core`, which are accepted beside it as well. `bootstrap.init` checks their values.
 local CORE_FIELDS <const> = {}
 for name in ([[
   worker queue queue_sending max_service external_queue log_queue crashlog debuglog full watchdog
 ]]):gmatch "%S+" do
-  CORE_FIELDS[name] = "any"
+  CORE_FIELDS[name] = options.any
 end
 
-local FIELDS <const> = {
-  core = "table", service_path = "string", lua_path = "string", lua_cpath = "string", bootstrap = "table",
-  logger = "table", exclusive = "table", preload = "string", mainthread = "any", root_initfunc = "string",
-  generation = "number", grace = "number", root = "table", init_service = "string", timer = "any",
-}
-for name, kind in pairs(CORE_FIELDS) do FIELDS[name] = kind end
+local service <const> = options.either(options.string, options.table)
 
-local ENTRY_FIELDS <const> = {
-  name = "any", args = "any", unique = "any", worker_id = "any", label = "any", source = "any", initfunc = "any",
-  chunkname = "any",
+local FIELDS <const> = {
+  core = options.table, service_path = options.string, lua_path = options.string, lua_cpath = options.string,
+  bootstrap = service, logger = options.either(service, options.is_false), exclusive = options.table,
+  preload = options.string, mainthread = options.any, root_initfunc = options.string,
+  generation = options.rule("1 or 2", function(value) return value == 1 or value == 2 end),
+  grace = options.any_number, root = options.table, init_service = options.string, timer = options.any,
+}
+for name, rule in pairs(CORE_FIELDS) do FIELDS[name] = rule end
+
+-- The fields of a service; root checks their values.
+local SERVICE_FIELDS <const> = {
+  name = options.any, args = options.any, unique = options.any, worker_id = options.any, label = options.any,
+  source = options.any, initfunc = options.any, chunkname = options.any,
 }
 
 -- `fail(format, …)`: raises an error of `ltask.start` at the program's line.
@@ -38,8 +43,8 @@ local fail <const> = M.fail
 -- the configuration.
 local function describe(where, name, t, list)
   for field in pairs(t) do
-    if type(field) == "string" and not ENTRY_FIELDS[field] then
-      options.unknown("ltask.start: " .. where, field, ENTRY_FIELDS, "field")
+    if type(field) == "string" and not SERVICE_FIELDS[field] then
+      options.unknown("ltask.start: " .. where, field, SERVICE_FIELDS, "field")
     end
   end
   local args = t.args
@@ -109,18 +114,7 @@ end
 
 local function check_fields(config)
   if type(config) ~= "table" then fail("a table expected, got %s", type(config)) end
-  for name, value in pairs(config) do
-    local kind = FIELDS[name]
-    if not kind then options.unknown("ltask.start", name, FIELDS, "field") end
-    local is_name = type(value) == "string" and (name == "logger" or name == "bootstrap")
-    local is_none = name == "logger" and value == false
-    if kind ~= "any" and type(value) ~= kind and not is_name and not is_none then
-      fail("%s: %s expected, got %s", name, kind, type(value))
-    end
-  end
-  if config.generation and config.generation ~= 1 and config.generation ~= 2 then
-    fail("generation: 1 or 2 expected, got %s", tostring(config.generation))
-  end
+  return options.check("ltask.start", 1, config, FIELDS, "field")
 end
 
 -- Fields of the configuration override those of `core`.
@@ -130,16 +124,13 @@ local function read_core(config)
   for name in pairs(CORE_FIELDS) do
     if config[name] ~= nil then t[name] = config[name] end
   end
-  for name in pairs(t) do
-    if not CORE_FIELDS[name] then options.unknown("ltask.start", name, CORE_FIELDS, "field of core") end
-  end
-  return t
+  return options.check("ltask.start", 1, t, CORE_FIELDS, "field of core")
 end
 
 -- `read(config)`: returns the configuration in one form: `core` has all fields for `bootstrap.init`, `bootstrap` and
 -- `exclusive` are lists of services, `logger` is a service or false. The other fields are the same.
 function M.read(config)
-  check_fields(config)
+  config = check_fields(config)
   return {
     bootstrap = read_bootstrap(config.bootstrap),
     exclusive = read_exclusive(config.exclusive),

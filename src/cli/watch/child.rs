@@ -3,7 +3,7 @@
 
 use super::event::Event;
 use crate::cli::arguments::supervised;
-use crate::file::reload::wire;
+use crate::file::supervisor_link::wire;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, retry_on_intr};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::ffi::OsString;

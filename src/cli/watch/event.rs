@@ -1,7 +1,7 @@
 //! The events that the supervisor handles, and the thread that sends signals as events.
 
 use crate::event::signals::{Purpose, Set, Signals};
-use crate::file::reload::wire::Frame;
+use crate::file::supervisor_link::wire::Frame;
 use rustix::process::Signal;
 use std::io::{self, IsTerminal};
 use std::sync::mpsc::Sender;

@@ -3,7 +3,7 @@
 
 use super::event::Event;
 use crate::cli::report::report;
-use crate::file::reload::Fingerprint;
+use crate::file::supervisor_link::Fingerprint;
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::collections::HashMap;
 use std::fs;

@@ -9,8 +9,8 @@ use super::event::{Event, forward_signals};
 use super::files::Files;
 use super::sockets::Sockets;
 use crate::cli::report::report;
-use crate::file::reload::Fingerprint;
-use crate::file::reload::wire::{self, Frame};
+use crate::file::supervisor_link::Fingerprint;
+use crate::file::supervisor_link::wire::{self, Frame};
 use rustix::process::Signal;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -264,7 +264,7 @@ impl Supervisor {
 
     fn handle_message(&mut self, number: u32, frame: Frame) {
         match frame.kind {
-            wire::LOADS if number == self.newest => {
+            wire::FILE_LOAD if number == self.newest => {
                 if let Some((fingerprint, path)) = Fingerprint::decode(&frame.text) {
                     let path = PathBuf::from(OsStr::from_bytes(path));
                     self.files.add(path, fingerprint);
@@ -272,16 +272,16 @@ impl Supervisor {
                     self.schedule_check();
                 }
             }
-            wire::WANTS => self.handle_wants(number, &frame.text),
-            wire::MADE => {
+            wire::SOCKET_REQUEST => self.handle_socket_request(number, &frame.text),
+            wire::NEW_SOCKET => {
                 if let Some(socket) = frame.descriptor {
                     self.sockets.add(number, frame.text, socket);
                     self.mark_listening(number);
                 }
             }
-            wire::CLOSED => self.handle_closed(number, &frame.text),
-            wire::TAKEN => self.handle_taken(number, &frame.text),
-            wire::REPLACED => {
+            wire::CLOSED_SOCKET => self.handle_closed(number, &frame.text),
+            wire::ADDRESS_IN_USE => self.handle_address_in_use(number, &frame.text),
+            wire::IS_REPLACED => {
                 if let Some(child) = self.child(number) {
                     child.reply_yes_or_no(child.replaced);
                 }
@@ -290,14 +290,14 @@ impl Supervisor {
         }
     }
 
-    /// Answers a process that wants a socket of an earlier process.
-    fn handle_wants(&mut self, number: u32, key: &[u8]) {
+    /// Answers a process that requests a socket of an earlier process.
+    fn handle_socket_request(&mut self, number: u32, key: &[u8]) {
         let mut children = self.children.iter();
         let Some(child) = children.find(|child| child.number == number) else { return };
         let wanted = number == self.newest && !child.is_ending();
         match wanted.then(|| self.sockets.take(number, key)).flatten() {
             Some(socket) => {
-                child.reply(wire::HERE, Some(socket));
+                child.reply(wire::REQUESTED_SOCKET, Some(socket));
                 self.mark_listening(number);
             }
             None => child.reply_yes_or_no(false),
@@ -316,14 +316,14 @@ impl Supervisor {
 
     /// Handles that a new process cannot bind an address. If the previous process has the address, that one has to end
     /// first.
-    fn handle_taken(&mut self, number: u32, key: &[u8]) {
+    fn handle_address_in_use(&mut self, number: u32, key: &[u8]) {
         let now = Instant::now();
         if number == self.newest && self.sockets.is_address_blocked(number, key) {
             self.sockets.close_blocking(number, key);
             self.retire_others(number);
             self.bind_retry = Some((number, now + BIND_RETRY_TIME));
         }
-        let retry = self.bind_retry.filter(|(wants, _)| *wants == number);
+        let retry = self.bind_retry.filter(|(process, _)| *process == number);
         let again = retry.is_some_and(|(_, due)| now < due);
         if let Some(child) = self.child(number) {
             child.reply_yes_or_no(again);

@@ -13,7 +13,7 @@ const GZIP_MAGIC: u8 = 0x1f;
 
 /// The reason why a body cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Failure {
+pub(crate) enum DecodeError {
     /// The data violates the coding's format, or bytes follow its end.
     Corrupt,
     /// The data ends too early.
@@ -36,8 +36,8 @@ impl Sink {
     }
 
     /// Returns what an error of the decoder that writes here means.
-    fn failure(&self) -> Failure {
-        if self.is_over { Failure::TooLong } else { Failure::Corrupt }
+    fn failure(&self) -> DecodeError {
+        if self.is_over { DecodeError::TooLong } else { DecodeError::Corrupt }
     }
 }
 
@@ -86,7 +86,7 @@ enum State {
     /// The first bytes, until they determine the decoder.
     First(Vec<u8>),
     Decoding(Box<dyn StreamDecoder>),
-    Failed(Failure),
+    Failed(DecodeError),
 }
 
 /// The decoder of one body.
@@ -117,7 +117,7 @@ impl Decoder {
     ///
     /// # Errors
     /// After a failure every call fails with the same failure.
-    pub(crate) fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, data: &[u8]) -> Result<(), DecodeError> {
         if data.is_empty() {
             return Ok(());
         }
@@ -128,21 +128,21 @@ impl Decoder {
     }
 
     /// Ends the body. An empty body is valid, because responses without a body may name codings, too.
-    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
+    pub(crate) fn finish(&mut self) -> Result<(), DecodeError> {
         self.is_finished = true;
         match &mut self.state {
             State::Failed(failure) => Err(*failure),
             State::First(bytes) if bytes.is_empty() => Ok(()),
-            State::First(_) => Err(Failure::Truncated),
+            State::First(_) => Err(DecodeError::Truncated),
             // A finished decoder consumes no byte.
             State::Decoding(decoder) => match decoder.write(&[0]) {
                 Ok(0) => decoder.check().map_err(|_| decoder.sink().failure()),
-                _ => Err(Failure::Truncated),
+                _ => Err(DecodeError::Truncated),
             },
         }
     }
 
-    fn decode(&mut self, piece: &[u8]) -> Result<(), Failure> {
+    fn decode(&mut self, piece: &[u8]) -> Result<(), DecodeError> {
         let (first, mut data);
         data = piece;
         if let State::First(bytes) = &mut self.state {
@@ -167,10 +167,10 @@ impl Decoder {
 }
 
 /// Creates the decoder for a body that begins with the bytes `first`, at least one; `None` if more bytes are needed.
-fn begin(coding: Coding, first: &[u8], sink: Sink) -> Result<Option<Box<dyn StreamDecoder>>, Failure> {
+fn begin(coding: Coding, first: &[u8], sink: Sink) -> Result<Option<Box<dyn StreamDecoder>>, DecodeError> {
     Ok(Some(match (coding, first) {
         (Coding::Gzip, [GZIP_MAGIC, ..]) => Box::new(GzDecoder::new(sink)),
-        (Coding::Gzip, _) => return Err(Failure::Corrupt),
+        (Coding::Gzip, _) => return Err(DecodeError::Corrupt),
         (Coding::Brotli, _) => Box::new(DecompressorWriter::new(sink, BROTLI_BUFFER)),
         // The first two bytes distinguish zlib's format from raw deflate, which some servers send (RFC 9110 section
         // 8.4.1.2).

@@ -1,7 +1,7 @@
 //! Encoders and decoders tested against each other, in pieces of any size.
 
 use super::Coding;
-use super::decode::{Decoder, Failure};
+use super::decode::{DecodeError, Decoder};
 use super::encode::Encoder;
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn encoded(coding: Coding, data: &[u8]) -> Vec<u8> {
     std::mem::take(encoder.output())
 }
 
-fn decoded(coding: Coding, data: &[u8], piece: usize, limit: usize) -> Result<Vec<u8>, Failure> {
+fn decoded(coding: Coding, data: &[u8], piece: usize, limit: usize) -> Result<Vec<u8>, DecodeError> {
     let mut decoder = Decoder::new(coding, limit);
     let mut all = Vec::new();
     for part in data.chunks(piece) {
@@ -33,7 +33,7 @@ fn a_write_outputs_at_most_its_limit() {
         let data = encoded(coding, &zeros);
         assert_eq!(decoded(coding, &data, data.len(), 100_000), Ok(zeros.clone()));
         let over = decoded(coding, &data, data.len(), 99_999);
-        assert_eq!(over, Err(Failure::TooLong), "{coding:?}");
+        assert_eq!(over, Err(DecodeError::TooLong), "{coding:?}");
     }
 }
 
@@ -43,7 +43,7 @@ fn every_truncated_body_is_refused() {
         let data = encoded(coding, b"hello hello hello hello");
         for end in 1..data.len() {
             let got = decoded(coding, &data[..end], 3, 1000);
-            assert_eq!(got, Err(Failure::Truncated), "{coding:?} at {end}");
+            assert_eq!(got, Err(DecodeError::Truncated), "{coding:?} at {end}");
         }
     }
 }
@@ -73,7 +73,7 @@ fn a_header_with_a_name_may_be_split_and_its_length_is_limited() {
     }
     for piece in [1000, 20_000] {
         let got = decoded(Coding::Gzip, &named(100_000), piece, 100);
-        assert_eq!(got, Err(Failure::Corrupt), "in pieces of {piece}");
+        assert_eq!(got, Err(DecodeError::Corrupt), "in pieces of {piece}");
     }
 }
 
@@ -82,8 +82,8 @@ fn bytes_after_the_end_are_refused_except_gzip_members() {
     for coding in ALL {
         let mut data = encoded(coding, b"one");
         data.push(7);
-        assert_eq!(decoded(coding, &data, 100, 100), Err(Failure::Corrupt), "{coding:?}");
-        assert_eq!(decoded(coding, &data, 1, 100), Err(Failure::Corrupt), "{coding:?}");
+        assert_eq!(decoded(coding, &data, 100, 100), Err(DecodeError::Corrupt), "{coding:?}");
+        assert_eq!(decoded(coding, &data, 1, 100), Err(DecodeError::Corrupt), "{coding:?}");
     }
     let two = [encoded(Coding::Gzip, b"one "), encoded(Coding::Gzip, b"two")].concat();
     for piece in 1..two.len() {
@@ -108,7 +108,7 @@ fn gzip_headers_may_have_all_optional_fields() {
     for (place, bit) in [(3, 0x20), (at, 1)] {
         let mut data = data.clone();
         data[place] ^= bit;
-        assert_eq!(decoded(Coding::Gzip, &data, 100, 100), Err(Failure::Corrupt));
+        assert_eq!(decoded(Coding::Gzip, &data, 100, 100), Err(DecodeError::Corrupt));
     }
 }
 
@@ -116,7 +116,7 @@ fn gzip_headers_may_have_all_optional_fields() {
 fn data_that_does_not_begin_as_gzip_is_refused_at_any_length() {
     for piece in [1, 100] {
         let got = decoded(Coding::Gzip, b"nonsense", piece, 100);
-        assert_eq!(got, Err(Failure::Corrupt), "in pieces of {piece}");
+        assert_eq!(got, Err(DecodeError::Corrupt), "in pieces of {piece}");
     }
 }
 
@@ -126,7 +126,7 @@ fn a_wrong_checksum_or_length_of_gzip_is_refused() {
     for place in good.len() - 8..good.len() {
         let mut data = good.clone();
         data[place] ^= 1;
-        assert_eq!(decoded(Coding::Gzip, &data, 5, 100), Err(Failure::Corrupt));
+        assert_eq!(decoded(Coding::Gzip, &data, 5, 100), Err(DecodeError::Corrupt));
     }
 }
 
@@ -134,7 +134,7 @@ fn a_wrong_checksum_or_length_of_gzip_is_refused() {
 fn an_endless_gzip_header_is_refused() {
     let mut data = vec![0x1f, 0x8b, 8, 8, 0, 0, 0, 0, 0, 3];
     data.resize(100_000, b'x');
-    assert_eq!(decoded(Coding::Gzip, &data, 1000, 100), Err(Failure::Corrupt));
+    assert_eq!(decoded(Coding::Gzip, &data, 1000, 100), Err(DecodeError::Corrupt));
 }
 
 #[test]

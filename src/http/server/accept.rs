@@ -36,7 +36,7 @@ impl<T: Transport> Server<T> {
     }
 
     /// Closes a few connections that have had a response and have been idle for a while. Returns their number.
-    pub(crate) fn shed(&mut self, clock: Clock) -> usize {
+    pub(crate) fn close_some_idle(&mut self, clock: Clock) -> usize {
         let idle_by = clock.now.saturating_sub(SHED_AFTER);
         let is_spare = |connection: &Connection<T>| {
             let since = connection.deadline.at.checked_sub(self.settings.keep_alive_time);

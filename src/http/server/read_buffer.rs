@@ -63,7 +63,7 @@ impl ReadBuffer {
 
     /// Moves the bytes to `input`, which belongs to their owner.
     #[cold]
-    pub(super) fn spill(&mut self, input: &mut BytesMut) {
+    pub(super) fn move_to_owner(&mut self, input: &mut BytesMut) {
         input.extend_from_slice(&self.memory[self.start..self.end]);
         self.clear();
     }
@@ -89,7 +89,7 @@ impl ReadBuffer {
             self.end += count;
             self.owner = slot;
             if !input.is_empty() {
-                self.spill(input);
+                self.move_to_owner(input);
             }
         }
         Ok(moved)
@@ -101,7 +101,7 @@ impl ReadBuffer {
             self.memory = vec![0; SIZE].into();
         }
         if self.owner != NO_OWNER {
-            self.spill(input);
+            self.move_to_owner(input);
         }
     }
 }

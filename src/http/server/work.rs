@@ -212,7 +212,7 @@ impl<T: Transport> Server<T> {
             connection.reads_in_turn += 1;
             if let Some(other) = self.read_buffer.other_owner(slot) {
                 if let Some(owner) = self.connections.get_mut(other) {
-                    self.read_buffer.spill(&mut owner.input);
+                    self.read_buffer.move_to_owner(&mut owner.input);
                 }
                 connection = &mut self.connections[slot];
             }

@@ -2,7 +2,7 @@
 //! keys of responses. A server keeps them in fields; `serve` pushes them once, at fixed stack indices, and not
 //! once for each request.
 
-use super::machine::Handle;
+use super::machine::ServerObject;
 use crate::lua::{Call, Fault, Field, Function};
 
 /// The stack indices of the values of `serve`. Those from `APP_SERVER` to `NOTIFY` are the fields of the argument of
@@ -40,7 +40,7 @@ pub(super) mod at {
 }
 
 /// The fields of the argument of `S:set_callbacks`, in the order of their stack indices.
-const CALLBACKS: [(&str, Field<Handle>); 8] = [
+const CALLBACKS: [(&str, Field<ServerObject>); 8] = [
     ("app_server", Field::new(2)),
     ("catch", Field::new(3)),
     ("handlers", Field::new(4)),
@@ -52,13 +52,13 @@ const CALLBACKS: [(&str, Field<Handle>); 8] = [
 ];
 
 /// The keys of responses, in the order of their stack indices.
-const KEYS: [(&str, Field<Handle>); 3] =
+const KEYS: [(&str, Field<ServerObject>); 3] =
     [("request", Field::new(10)), ("code", Field::new(11)), ("content_type", Field::new(12))];
 
 /// `S:set_callbacks(callbacks)`: sets the values that `http.serve` works with, the fields of a table. They are
 /// described at [`at`].
 pub(super) const SET_CALLBACKS: Function = Function::new(|call: &mut Call<'_>| {
-    call.object::<Handle>(1)?;
+    call.object::<ServerObject>(1)?;
     for (name, field) in CALLBACKS {
         let value = call.raw_field(2, name)?;
         if call.is_none(value) {

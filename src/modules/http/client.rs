@@ -44,8 +44,8 @@ pub(crate) struct HeadObject {
 }
 
 impl Object for HeadObject {
-    const NAME: &'static str = "lio.http.answer";
-    const METHODS: FunctionTable = functions! { reason, version, field, field_all, fields, list };
+    const NAME: &'static str = "lio.http.response_head";
+    const METHODS: FunctionTable = functions! { reason, version, field, field_all, fields, field_list };
 }
 
 impl TailedSource for ResponseHead {
@@ -202,8 +202,8 @@ fn fields(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(joined_table(reason_and_section(call)?.1))
 }
 
-/// `head:list()`: returns a flat list of names and values, as sent and in order.
-fn list(call: &mut Call<'_>) -> Result<Value, Fault> {
+/// `head:field_list()`: returns a flat list of names and values, as sent and in order.
+fn field_list(call: &mut Call<'_>) -> Result<Value, Fault> {
     let fields = section::fields(reason_and_section(call)?.1);
     Ok(strings(fields.flat_map(|(name, value)| [name, value])))
 }

@@ -1,5 +1,5 @@
-//! Files as responses, for `res:file` and `app:static` of lualib/lio/web/: `http.select`, `http.compressed`,
-//! `http.media_type`, `http.boundary`.
+//! Files as responses, for `res:file` and `app:static` of lualib/lio/web/: `http.choose_response`,
+//! `http.open_compressed_copy`, `http.media_type`, `http.boundary`.
 
 use super::request;
 use crate::codec::media_type;
@@ -10,10 +10,10 @@ use crate::http::files::{Choice, Validators, accepted, find_copy};
 use crate::lua::{Call, Either, Fault, Function, Maybe, New, Value};
 use std::hash::{BuildHasher, RandomState};
 
-/// `http.select(req, file, coding)`: decides about the response with a file. Returns the status (200, 206, 304, 412 or
-/// 416), the value of `ETag`, which includes the coding, and the value of `Last-Modified`. For 206 also the first byte
-/// and the length, or a flat list of them for several ranges.
-pub(crate) const SELECT: Function = Function::new(|call: &mut Call<'_>| {
+/// `http.choose_response(req, file, coding)`: decides about the response with a file. Returns the status (200, 206,
+/// 304, 412 or 416), the value of `ETag`, which includes the coding, and the value of `Last-Modified`. For 206 also the
+/// first byte and the length, or a list of `{ first =, length = }` for several ranges.
+pub(crate) const CHOOSE_RESPONSE: Function = Function::new(|call: &mut Call<'_>| {
     let head = request::head(call, 1)?;
     let metadata = call.object::<OpenFile>(2)?.metadata();
     let coding = if call.is_none(3) { None } else { Some(call.utf8(3)?) };
@@ -26,9 +26,11 @@ pub(crate) const SELECT: Function = Function::new(|call: &mut Call<'_>| {
     if let [part] = parts[..] {
         return Ok(Either::One((status, tag, date, part.first as i64, part.length as i64)));
     }
-    let numbers = parts.iter().flat_map(|part| [part.first, part.length]);
-    let numbers = numbers.map(|number| Value::Integer(number as i64));
-    Ok(Either::Other((status, tag, date, Some(Value::List(numbers.collect())))))
+    let ranges = parts.iter().map(|part| {
+        let [first, length] = [part.first, part.length].map(|number| Value::Integer(number as i64));
+        Value::Record(vec![("first", first), ("length", length)])
+    });
+    Ok(Either::Other((status, tag, date, Some(Value::List(ranges.collect())))))
 });
 
 /// A compressed copy and its coding, or nothing.
@@ -39,9 +41,9 @@ pub(super) fn copied(found: Option<(OpenFile, &'static str)>) -> Copied {
     Maybe(found.map(|(copy, coding)| (New::of(copy), coding)))
 }
 
-/// `http.compressed(folder, path, file, req)`: returns the copy beside `file`, whose path in the folder is `path`, and
-/// its coding; nothing if there is none. Without a folder, the path is one of the program.
-pub(crate) const COMPRESSED: Function = Function::new(|call: &mut Call<'_>| {
+/// `http.open_compressed_copy(folder, path, file, req)`: returns the copy beside `file`, whose path in the folder is
+/// `path`, and its coding; nothing if there is none. Without a folder, the path is one of the program.
+pub(crate) const OPEN_COMPRESSED_COPY: Function = Function::new(|call: &mut Call<'_>| {
     let path = call.bytes(2)?.to_vec();
     let metadata = *call.object::<OpenFile>(3)?.metadata();
     let accepted = accepted(request::head(call, 4)?);

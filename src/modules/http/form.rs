@@ -3,7 +3,7 @@
 
 use super::fields::last_value_table;
 use super::limit::{NO_LIMIT, limit};
-use super::machine::Handle;
+use super::machine::ServerObject;
 use super::request::{SERVER, number};
 use crate::codec::http1::reject::Reject;
 use crate::codec::multipart::Limits;
@@ -40,7 +40,7 @@ impl ByteSource for Parser {
 
 impl Object for Parser {
     const NAME: &'static str = "lio.http.multipart";
-    const METHODS: FunctionTable = functions! { feed, finish: FINISH, pull, next, peek, piece, text, store };
+    const METHODS: FunctionTable = functions! { feed, end_body: END_BODY, pull, next, peek, piece, text, store };
 }
 
 /// `"part"`, name, file name, headers.
@@ -115,8 +115,8 @@ fn end_form(form: &mut Form) -> Reply {
     }
 }
 
-/// `m:finish()`: ends the body. Returns true; or nil, status, reason if the form is incomplete.
-const FINISH: Function = Function::method_mut(|parser: &mut Parser| end_form(&mut parser.form));
+/// `m:end_body()`: ends the body. Returns true; or nil, status, reason if the form is incomplete.
+const END_BODY: Function = Function::method_mut(|parser: &mut Parser| end_form(&mut parser.form));
 
 /// `m:pull(req [, limit])`: gets the next piece of the body of a request. Returns true; `false` if it would
 /// block; or nil, status, reason if the body or the form is refused or ends early.
@@ -124,7 +124,7 @@ fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 3, NO_LIMIT)?;
     let id = number(call, 2)?;
     let server = call.field(2, SERVER)?;
-    let (parser, handle) = call.object_pair::<Parser, Handle>(1, server)?;
+    let (parser, handle) = call.object_pair::<Parser, ServerObject>(1, server)?;
     let mut server = handle.machine.server.borrow_mut();
     server.record_effect(id, HandlerEffect::NeedsLua);
     let body = &mut handle.body;

@@ -30,13 +30,13 @@ pub(super) struct Machine {
 }
 
 /// The Lua object of the server.
-pub(crate) struct Handle {
+pub(crate) struct ServerObject {
     pub(super) machine: Rc<Machine>,
     /// The bytes of a body that are being returned to Lua.
     pub(super) body: Vec<u8>,
 }
 
-impl ByteSource for Handle {
+impl ByteSource for ServerObject {
     fn bytes_to_push(&self) -> &[u8] {
         &self.body
     }
@@ -79,5 +79,5 @@ impl Machine {
 
 /// Returns the machine of the server at argument 1.
 pub(super) fn machine<'c>(call: &'c Call<'_>) -> Result<&'c Machine, Fault> {
-    Ok(&call.object::<Handle>(1)?.machine)
+    Ok(&call.object::<ServerObject>(1)?.machine)
 }

@@ -36,8 +36,8 @@ use crate::codec::http1::status;
 use crate::codec::uri;
 use crate::lua::{Call, Function, FunctionTable, Module, ModuleWith, Object, Value, functions};
 
-/// `http.escape(text)`: returns `text` percent-encoded, except unreserved characters (RFC 3986 section 2.3).
-const ESCAPE: Function = Function::new(|call: &mut Call<'_>| {
+/// `http.percent_encode(text)`: returns `text` percent-encoded, except unreserved characters (RFC 3986 section 2.3).
+const PERCENT_ENCODE: Function = Function::new(|call: &mut Call<'_>| {
     let mut escaped = Vec::new();
     uri::percent_encode(call.bytes(1)?, &mut escaped);
     Ok(escaped)
@@ -51,22 +51,23 @@ const REASON: Function = Function::new(|call: &mut Call<'_>| {
 
 const FUNCTIONS: FunctionTable = functions! {
     body_of: read::BODY_OF, boundary: files::BOUNDARY, check_field: respond::CHECK_FIELD,
-    compressed: files::COMPRESSED, escape: ESCAPE, kind: request::KIND, media_type: files::MEDIA_TYPE,
-    multipart: form::NEW, pairs: pairs::PAIRS, reason: REASON, responses: client::NEW, routes: routes::NEW,
-    select: files::SELECT, serve: serve::SERVE, server: server::NEW, site: site::NEW, spool: spool::NEW,
+    choose_response: files::CHOOSE_RESPONSE, define_request_fields: request::DEFINE_REQUEST_FIELDS,
+    media_type: files::MEDIA_TYPE, multipart: form::NEW, open_compressed_copy: files::OPEN_COMPRESSED_COPY,
+    parse_urlencoded: pairs::PARSE_URLENCODED, percent_encode: PERCENT_ENCODE, reason: REASON, responses: client::NEW,
+    routes: routes::NEW, serve: serve::SERVE, server: server::NEW, site: site::NEW, spool: spool::NEW,
 };
 
 /// Functions for a request that a server handles, which is their first argument.
 const REQUEST: FunctionTable = functions! {
-    touch: respond::TOUCH, set_field: respond::SET_FIELD, add_field: respond::ADD_FIELD,
-    remove_field: respond::REMOVE_FIELD, get_field: respond::GET_FIELD, keep_fields: respond::KEEP_FIELDS,
+    record_effect: respond::RECORD_EFFECT, set_field: respond::SET_FIELD, add_field: respond::ADD_FIELD,
+    remove_field: respond::REMOVE_FIELD, get_field: respond::GET_FIELD, save_fields: respond::SAVE_FIELDS,
     restore_fields: respond::RESTORE_FIELDS, clear_fields: respond::CLEAR_FIELDS,
-    drop_body_fields: respond::DROP_BODY_FIELDS, respond: respond::RESPOND, start: respond::START,
-    chunk: respond::CHUNK, finish: respond::FINISH, send: respond::SEND, push_file: respond::PUSH_FILE,
-    queued: respond::QUEUED, sent: respond::SENT, response_has_begun: respond::RESPONSE_HAS_BEGUN,
-    is_head: respond::IS_HEAD, is_open: respond::IS_OPEN, close_after: respond::CLOSE_AFTER,
-    hand_over: respond::HAND_OVER, address: respond::ADDRESS, body: read::BODY, piece: read::PIECE,
-    trailers: read::TRAILERS, wait: read::WAIT,
+    drop_body_fields: respond::DROP_BODY_FIELDS, respond: respond::RESPOND, begin_body: respond::BEGIN_BODY,
+    queue_chunk: respond::QUEUE_CHUNK, end_body: respond::END_BODY, send: respond::SEND,
+    queue_file: respond::QUEUE_FILE, queued: respond::QUEUED, sent: respond::SENT,
+    response_has_begun: respond::RESPONSE_HAS_BEGUN, is_head: respond::IS_HEAD, is_open: respond::IS_OPEN,
+    close_after: respond::CLOSE_AFTER, detach: respond::DETACH, address: respond::ADDRESS, body: read::BODY,
+    piece: read::PIECE, trailers: read::TRAILERS, wait: read::WAIT,
 };
 
 /// Opens `lio.http`. `http.head` contains the functions that read the head of a request, and `http.request` those for

@@ -1,4 +1,4 @@
-//! Lua tables of names and values: queries, forms, route parameters. `http.pairs`.
+//! Lua tables of names and values: queries, forms, route parameters. `http.parse_urlencoded`.
 
 use crate::codec::pairs::{InlinePairs, PairList, Pairs};
 use crate::codec::uri;
@@ -45,7 +45,7 @@ impl<T: PairList> Named<T> {
 }
 
 impl<T: PairList> Decoder for Named<T> {
-    const CALL: &'static str = "http.pairs";
+    const CALL: &'static str = "http.parse_urlencoded";
     #[inline]
     fn next(&mut self, _: u32) -> Event<'_> {
         match self.position {
@@ -81,9 +81,9 @@ impl<T: PairList> Decoder for Named<T> {
     }
 }
 
-/// `http.pairs(text [, most])`: returns the table of a urlencoded form, in the form of `req.query`; nil if it has more
-/// than `most` pairs.
-pub(crate) const PAIRS: Function = Function::new(|call: &mut Call<'_>| {
+/// `http.parse_urlencoded(text [, most])`: returns the table of a urlencoded form, in the form of `req.query`; nil if
+/// it has more than `most` pairs.
+pub(crate) const PARSE_URLENCODED: Function = Function::new(|call: &mut Call<'_>| {
     let text = call.bytes(1)?;
     if !call.is_none(2) {
         let most = call.integer_in(2, 0..=i64::MAX, "number of pairs")? as usize;

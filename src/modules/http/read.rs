@@ -3,7 +3,7 @@
 
 use super::fields::last_value_table;
 use super::limit::{NO_LIMIT, limit};
-use super::machine::Handle;
+use super::machine::ServerObject;
 use super::request::{BODY as STORED_BODY, Request, SERVER, number, served};
 use crate::codec::http1::section;
 use crate::http::server::{BodyRead, HandlerEffect, Interest, ReadMode, RequestId};
@@ -15,8 +15,8 @@ results! {
         /// The body that the request stores already.
         Known(Argument),
         /// The whole body, which the request stores from now on.
-        ToStore(StoredInField<BytesOf<Handle>, Request>),
-        Data(BytesOf<Handle>),
+        ToStore(StoredInField<BytesOf<ServerObject>, Request>),
+        Data(BytesOf<ServerObject>),
         Pending(bool),
         End(Nil),
         Refused((Nil, i64, &'static str)),
@@ -25,7 +25,7 @@ results! {
 
 /// Reads the body of a request into the memory of the server at `index`.
 fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, mode: ReadMode) -> Result<Reply, Fault> {
-    let handle = call.object_mut::<Handle>(index)?;
+    let handle = call.object_mut::<ServerObject>(index)?;
     let mut server = handle.machine.server.borrow_mut();
     let read = server.read_body(id, limit, mode, &mut handle.body);
     // Lua code has to complete the request after a wait or a refusal.
@@ -54,7 +54,7 @@ pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
         return Ok(Reply::Known(Argument(known)));
     }
     let server = call.field(1, SERVER)?;
-    let usual = call.object::<Handle>(server)?.machine.body_limit;
+    let usual = call.object::<ServerObject>(server)?.machine.body_limit;
     let limit = limit(call, 2, usual)?;
     Ok(match read(call, server, id, limit, ReadMode::Whole)? {
         Reply::Data(value) => Reply::ToStore(StoredInField { value, object: 1, field: STORED_BODY }),

@@ -5,7 +5,7 @@
 //! reads under that name, whatever else has that name.
 
 use super::fields::{joined_table, strings};
-use super::machine::{Handle, Machine};
+use super::machine::{Machine, ServerObject};
 use super::pairs::{Named, Parameters, named, no_parameters};
 use super::routes::AppRoutes;
 use crate::codec::http1::head::Head;
@@ -84,7 +84,7 @@ pub(super) fn number(call: &Call<'_>, index: i32) -> Result<RequestId, Fault> {
 pub(super) fn served(call: &mut Call<'_>, index: i32) -> Result<(Rc<Machine>, RequestId), Fault> {
     let id = number(call, index)?;
     let server = call.field(index, SERVER)?;
-    let machine = call.object::<Handle>(server)?.machine.clone();
+    let machine = call.object::<ServerObject>(server)?.machine.clone();
     // Otherwise an absent argument would be found at its index.
     call.drop_to(server - 1);
     Ok((machine, id))
@@ -208,7 +208,7 @@ fn params(call: &mut Call<'_>) -> Result<Parameters, Fault> {
         let id = request.route;
         let server = call.field(1, SERVER)?;
         let path = head(call, 1)?.route_path();
-        return Ok(match call.as_object::<Handle>(server) {
+        return Ok(match call.as_object::<ServerObject>(server) {
             Some(handle) => parameters(&handle.machine.server.borrow().routes(), path, id),
             None => no_parameters(),
         });
@@ -272,9 +272,10 @@ fn whole_body(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(call.field(1, BODY)?))
 }
 
-/// `http.kind(getters, methods)`: defines the fields of the requests of this VM. A field is the value stored under its
-/// name; otherwise the result of `getters[name](req)`, which is stored unless it is nil; otherwise `methods[name]`.
-pub(crate) const KIND: Function = Function::new(|call: &mut Call<'_>| {
+/// `http.define_request_fields(getters, methods)`: defines the fields of the requests of this VM. A field is the value
+/// stored under its name; otherwise the result of `getters[name](req)`, which is stored unless it is nil; otherwise
+/// `methods[name]`.
+pub(crate) const DEFINE_REQUEST_FIELDS: Function = Function::new(|call: &mut Call<'_>| {
     for index in [1, 2] {
         if call.kind(index) != Kind::Table {
             return Err(Fault::expected(index, "table"));
@@ -288,7 +289,7 @@ pub(crate) const KIND: Function = Function::new(|call: &mut Call<'_>| {
     Ok(())
 });
 
-/// `req[key]`; upvalues 1 and 2 are `KIND`'s arguments.
+/// `req[key]`; upvalues 1 and 2 are the arguments of `DEFINE_REQUEST_FIELDS`.
 const INDEX: Function = Function::new(|call: &mut Call<'_>| {
     let stored = call.field(1, STORED)?;
     let value = call.get(stored, 2)?;

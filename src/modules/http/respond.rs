@@ -31,9 +31,9 @@ fn already_answered() -> Fault {
     Fault::message("the request is answered already")
 }
 
-/// `request.touch(req [, special])`: records that the handler changes the response. `special`: it does something that
-/// only Lua code can complete. Returns whether the response has begun.
-pub(super) const TOUCH: Function = Function::new(|call: &mut Call<'_>| {
+/// `request.record_effect(req [, needs_lua])`: records that the handler changes the response. `needs_lua`: it does
+/// something that only Lua code can complete. Returns whether the response has begun.
+pub(super) const RECORD_EFFECT: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let effect = if call.is_true(2) { HandlerEffect::NeedsLua } else { HandlerEffect::Fields };
     let mut server = machine.server.borrow_mut();
@@ -116,8 +116,8 @@ pub(super) const GET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     Ok(server.existing_draft(id).and_then(|draft| draft.get(name).map(<[u8]>::to_vec)))
 });
 
-/// `request.keep_fields(req)`: saves the current fields, which stay if the handler fails.
-pub(super) const KEEP_FIELDS: Function = changing(Draft::save);
+/// `request.save_fields(req)`: saves the current fields, which stay if the handler fails.
+pub(super) const SAVE_FIELDS: Function = changing(Draft::save);
 
 /// `request.restore_fields(req)`: restores the saved fields.
 pub(super) const RESTORE_FIELDS: Function = changing(Draft::restore);
@@ -152,10 +152,10 @@ pub(super) const RESPOND: Function = Function::new(|call: &mut Call<'_>| {
     }
 });
 
-/// `request.start(req, status, media_type)`: queues the head of a response whose body follows in pieces. Returns
+/// `request.begin_body(req, status, media_type)`: queues the head of a response whose body follows in pieces. Returns
 /// `"length"` and the number if a field has set Content-Length, `"chunked"`, `"close"` (HTTP/1.0: the body ends with
 /// the connection), or `"none"` if there is no body. Raises if the response has begun.
-pub(super) const START: Function = Function::new(|call: &mut Call<'_>| {
+pub(super) const BEGIN_BODY: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let (status, media_type) = (status(call)?, media_type(call)?);
     let mut server = machine.server.borrow_mut();
@@ -172,25 +172,25 @@ fn queue_length(queued: Option<Queued>) -> (i64, bool) {
     queued.map_or((0, true), |queued| (queued.bytes as i64, queued.failed))
 }
 
-/// `request.chunk(req, data)`: queues a piece of a body that was started. Returns the number of queued bytes, and
+/// `request.queue_chunk(req, data)`: queues a piece of a body that was started. Returns the number of queued bytes, and
 /// whether the peer receives nothing from now on.
-pub(super) const CHUNK: Function = Function::new(|call: &mut Call<'_>| {
+pub(super) const QUEUE_CHUNK: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let data = call.bytes(2)?;
     let mut server = machine.server.borrow_mut();
     Ok(queue_length(server.queue_chunk(id, data)))
 });
 
-/// `request.finish(req [, trailers])`: completes the body that was started. `trailers`: field lines after it. Returns
-/// the same as `chunk`.
-pub(super) const FINISH: Function = Function::new(|call: &mut Call<'_>| {
+/// `request.end_body(req [, trailers])`: completes the body that was started. `trailers`: field lines after it. Returns
+/// the same as `queue_chunk`.
+pub(super) const END_BODY: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let trailers = if call.is_none(2) { &[] } else { call.bytes(2)? };
     let mut server = machine.server.borrow_mut();
     Ok(queue_length(server.end_body(id, trailers)))
 });
 
-/// `request.queued(req)`: returns the same as `chunk`.
+/// `request.queued(req)`: returns the same as `queue_chunk`.
 pub(super) const QUEUED: Function = of_request(|server, id| queue_length(server.queued(id)));
 
 results! {
@@ -217,9 +217,9 @@ pub(super) const SEND: Function = Function::new(|call: &mut Call<'_>| {
     })
 });
 
-/// `request.push_file(req, file, offset, length)`: queues a range of a file. Returns false if the file is closed or no
+/// `request.queue_file(req, file, offset, length)`: queues a range of a file. Returns false if the file is closed or no
 /// body was started.
-pub(super) const PUSH_FILE: Function = Function::new(|call: &mut Call<'_>| {
+pub(super) const QUEUE_FILE: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let offset = call.integer_in(3, 0..=i64::MAX, "offset")? as u64;
     let length = call.integer_in(4, 0..=i64::MAX, "length")? as u64;
@@ -250,9 +250,9 @@ pub(super) const IS_OPEN: Function = of_request(|server, id| server.queued(id).i
 /// `request.close_after(req)`: closes the connection after the response.
 pub(super) const CLOSE_AFTER: Function = of_request(Server::close_after);
 
-/// `request.hand_over(req)`: detaches the connection from the server and returns it, unregistered; nil if the request
+/// `request.detach(req)`: detaches the connection from the server and returns it, unregistered; nil if the request
 /// has ended.
-pub(super) const HAND_OVER: Function = Function::new(|call: &mut Call<'_>| {
+pub(super) const DETACH: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let pool = call.shared::<Pool>()?;
     let mut server = machine.server.borrow_mut();

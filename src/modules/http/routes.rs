@@ -12,7 +12,8 @@ pub(crate) struct AppRoutes(pub(crate) Rc<RefCell<Routes>>);
 
 impl Object for AppRoutes {
     const NAME: &'static str = "lio.http.routes";
-    const METHODS: FunctionTable = functions! { add, method, constraints, takes, wrapped: WRAPPED };
+    const METHODS: FunctionTable =
+        functions! { add, method, constraints, set_argument_count, add_middleware: ADD_MIDDLEWARE };
 }
 
 /// `http.routes()`: returns an empty table of routes.
@@ -58,9 +59,9 @@ fn constraints(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     Ok((!found.is_empty()).then_some(Value::Map(found)))
 }
 
-/// `routes:takes(id, count)`: sets how many arguments the handler of this route takes, out of request and response.
-/// Objects that it does not take are not created.
-fn takes(call: &mut Call<'_>) -> Result<(), Fault> {
+/// `routes:set_argument_count(id, count)`: sets how many arguments the handler of this route takes, out of request and
+/// response. Objects that it does not take are not created.
+fn set_argument_count(call: &mut Call<'_>) -> Result<(), Fault> {
     let arguments = match call.integer_in(3, 0..=2, "count")? {
         0 => HandlerArguments::Nothing,
         1 => HandlerArguments::Request,
@@ -71,5 +72,5 @@ fn takes(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `routes:wrapped()`: records that there is middleware, so that Lua code chooses handlers.
-const WRAPPED: Function = Function::method(|routes: &AppRoutes| routes.0.borrow_mut().add_middleware());
+/// `routes:add_middleware()`: records that there is middleware, so that Lua code chooses handlers.
+const ADD_MIDDLEWARE: Function = Function::method(|routes: &AppRoutes| routes.0.borrow_mut().add_middleware());

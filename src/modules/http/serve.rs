@@ -3,7 +3,7 @@
 //! lualib/lio/web/dispatch.lua completes it.
 
 use super::callbacks::{self, at};
-use super::machine::{Handle, Machine};
+use super::machine::{Machine, ServerObject};
 use super::request::{self, Request};
 use crate::http::router::routes::{HandlerArguments, RouteId};
 use crate::http::server::{
@@ -89,7 +89,7 @@ results! {
 
 /// `S:dispatcher()`: returns a dispatcher, for one task.
 pub(super) const DISPATCHER: Function = Function::new(|call: &mut Call<'_>| {
-    let machine = call.object::<Handle>(1)?.machine.clone();
+    let machine = call.object::<ServerObject>(1)?.machine.clone();
     Ok(NewWith::new(Dispatcher { machine, id: None, text: Vec::new() }, [(SERVER, 1)]))
 });
 

@@ -3,7 +3,7 @@
 //!
 //! The sockets of its connections have an inbox for their events, so that they need no Lua values.
 
-use super::machine::{Handle, Machine, machine};
+use super::machine::{Machine, ServerObject, machine};
 use super::routes::AppRoutes;
 use super::transport::Plain;
 use super::{callbacks, serve};
@@ -26,16 +26,16 @@ const BATCH: usize = 64;
 const LISTENING: u64 = 0;
 
 /// The listening socket.
-const LISTENER: Field<Handle> = Field::new(1);
+const LISTENER: Field<ServerObject> = Field::new(1);
 
-impl Object for Handle {
+impl Object for ServerObject {
     const NAME: &'static str = "lio.http.server";
     /// The listening socket, and the values of `callbacks`.
     const USER_VALUES: i32 = 12;
     const METHODS: FunctionTable = functions! {
         listen, accept, admit, take_events, flush, expire, work_count: WORK_COUNT,
         set_callbacks: callbacks::SET_CALLBACKS, dispatcher: serve::DISPATCHER, count: COUNT, is_full: IS_FULL,
-        notify_next_close: NOTIFY_NEXT_CLOSE, shed, stop: STOP, drain: DRAIN, close: CLOSE,
+        notify_next_close: NOTIFY_NEXT_CLOSE, close_some_idle, stop: STOP, drain: DRAIN, close: CLOSE,
     };
 }
 
@@ -124,7 +124,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
         timer: Cell::new(u64::MAX),
         body_limit,
     };
-    Ok(New::of(Handle { machine: Rc::new(machine), body: Vec::new() }))
+    Ok(New::of(ServerObject { machine: Rc::new(machine), body: Vec::new() }))
 });
 
 /// `S:listen(socket)`: accepts connections from this socket, which is registered with the loop.
@@ -152,9 +152,9 @@ fn accept(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// `S:admit(c)`: serves a connection of the loop; the object `c` is closed then.
 fn admit(call: &mut Call<'_>) -> Result<(), Fault> {
-    call.object::<Handle>(1)?;
+    call.object::<ServerObject>(1)?;
     let number = call.object::<Connection>(2)?.socket().number();
-    let machine = call.object::<Handle>(1)?.machine.clone();
+    let machine = call.object::<ServerObject>(1)?.machine.clone();
     let registration = machine.selector.find(number);
     let stream = call.object_mut::<Connection>(2)?;
     let (Some(registration), false) = (registration, stream.is_closed()) else {
@@ -240,32 +240,33 @@ fn expire(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// `S:work_count()`: returns the number of connections with work, or a larger number.
-const WORK_COUNT: Function = Function::method(|handle: &Handle| handle.machine.server.borrow().work_count() as i64);
+const WORK_COUNT: Function =
+    Function::method(|object: &ServerObject| object.machine.server.borrow().work_count() as i64);
 
 /// `S:count()`: returns the number of connections.
-const COUNT: Function = Function::method(|handle: &Handle| handle.machine.server.borrow().count() as i64);
+const COUNT: Function = Function::method(|object: &ServerObject| object.machine.server.borrow().count() as i64);
 
 /// `S:is_full()`: returns whether the limit of connections is reached.
-const IS_FULL: Function = Function::method(|handle: &Handle| handle.machine.server.borrow().is_full());
+const IS_FULL: Function = Function::method(|object: &ServerObject| object.machine.server.borrow().is_full());
 
 /// `S:notify_next_close()`: requests a report of the next connection that closes.
 const NOTIFY_NEXT_CLOSE: Function =
-    Function::method(|handle: &Handle| handle.machine.server.borrow_mut().notify_next_close());
+    Function::method(|object: &ServerObject| object.machine.server.borrow_mut().notify_next_close());
 
-/// `S:shed()`: closes a few connections that have had a response and have been idle for a while.
-fn shed(call: &mut Call<'_>) -> Result<(), Fault> {
+/// `S:close_some_idle()`: closes a few connections that have had a response and have been idle for a while.
+fn close_some_idle(call: &mut Call<'_>) -> Result<(), Fault> {
     let machine = machine(call)?;
     let clock = machine.clock();
-    machine.server.borrow_mut().shed(clock);
+    machine.server.borrow_mut().close_some_idle(clock);
     Ok(())
 }
 
 /// `S:stop()`: begins to stop. Requests that have arrived are handled, and the last response of each connection
 /// announces its end.
-const STOP: Function = Function::method(|handle: &Handle| handle.machine.server.borrow_mut().stop());
+const STOP: Function = Function::method(|object: &ServerObject| object.machine.server.borrow_mut().stop());
 
 /// `S:drain()`: closes idle connections, and others as soon as they would become idle.
-const DRAIN: Function = Function::method(|handle: &Handle| handle.machine.server.borrow_mut().drain());
+const DRAIN: Function = Function::method(|object: &ServerObject| object.machine.server.borrow_mut().drain());
 
 /// `S:close()`: closes all connections. Tasks that wait on them are resumed.
-const CLOSE: Function = Function::method(|handle: &Handle| handle.machine.server.borrow_mut().close_all());
+const CLOSE: Function = Function::method(|object: &ServerObject| object.machine.server.borrow_mut().close_all());

@@ -2,7 +2,7 @@
 //! missing files, several ranges, long files, and requests with middleware.
 
 use super::files::{Copied, copied};
-use super::machine::{Handle, Machine};
+use super::machine::{Machine, ServerObject};
 use super::request::{self, Request, SERVER};
 use crate::codec::uri;
 use crate::event::clock::monotonic_nanos;
@@ -20,7 +20,7 @@ const REST: &str = "rest";
 impl Object for Site {
     const NAME: &'static str = "lio.http.site";
     const USER_VALUES: i32 = 1;
-    const METHODS: FunctionTable = functions! { answer, compressed };
+    const METHODS: FunctionTable = functions! { respond, open_compressed_copy };
 }
 
 const FOLDER: Field<Site> = Field::new(1);
@@ -56,10 +56,10 @@ fn opened(file: OpenFile) -> Answered {
     Maybe(Some(Either::Other(New::of(file))))
 }
 
-/// `site:answer(req)`: responds to a request. Returns true if the response is queued; an opened file or directory,
+/// `site:respond(req)`: responds to a request. Returns true if the response is queued; an opened file or directory,
 /// with which the caller responds; `nil, message, code` if it cannot be opened; or nil if the caller has to begin
 /// again.
-fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
+fn respond(call: &mut Call<'_>) -> Result<Answered, Fault> {
     let Some((machine, id, path)) = site_request(call)? else {
         return Ok(Maybe(None));
     };
@@ -106,7 +106,7 @@ fn site_request(call: &mut Call<'_>) -> Result<Option<SiteRequest>, Fault> {
     let server = call.field(2, SERVER)?;
     let site = call.object::<Site>(1)?;
     let (request, bytes) = call.tail::<Request>(2)?;
-    let machine = match call.as_object::<Handle>(server) {
+    let machine = match call.as_object::<ServerObject>(server) {
         Some(handle) if !has_stored => handle.machine.clone(),
         _ => return Ok(None),
     };
@@ -124,8 +124,9 @@ fn site_request(call: &mut Call<'_>) -> Result<Option<SiteRequest>, Fault> {
     Ok(path.map(|(id, path)| (machine, id, path)))
 }
 
-/// `site:compressed(path, file, req)`: as `http.compressed`. A missing copy is cached as missing for a short time.
-fn compressed(call: &mut Call<'_>) -> Result<Copied, Fault> {
+/// `site:open_compressed_copy(path, file, req)`: as `http.open_compressed_copy`. A missing copy is cached as missing
+/// for a short time.
+fn open_compressed_copy(call: &mut Call<'_>) -> Result<Copied, Fault> {
     let path = call.bytes(2)?.to_vec();
     let metadata = *call.object::<OpenFile>(3)?.metadata();
     let accepted = accepted(request::head(call, 4)?);

@@ -205,7 +205,7 @@ fn bad_key(pairs: &mut Pairs<'_>) -> EncodeResult {
 }
 
 /// Returns the number of keys of the table. Other keys than integers are a failure.
-fn count_integer_keys(values: &mut Walk, table: i32) -> Result<i64, Box<Failure>> {
+fn count_integer_keys(values: &mut Walk, table: i32) -> Result<i64, Box<EncodeError>> {
     let mut count = 0;
     if let Some(mut pairs) = values.pairs(table) {
         while pairs.next() {
@@ -231,10 +231,10 @@ fn type_name(kind: Kind) -> &'static str {
 }
 
 /// The failure is boxed, so that each result, which is nearly always `Ok`, is one word.
-type EncodeResult = Result<(), Box<Failure>>;
+type EncodeResult = Result<(), Box<EncodeError>>;
 
 /// Why a value cannot be encoded, and the path to it, innermost step first.
-struct Failure {
+struct EncodeError {
     what: String,
     path: Vec<PathStep>,
 }
@@ -247,10 +247,10 @@ enum PathStep {
 
 /// Returns the failure `what`, of the value that is being written.
 fn fail(what: impl Into<String>) -> EncodeResult {
-    Err(Box::new(Failure { what: what.into(), path: Vec::new() }))
+    Err(Box::new(EncodeError { what: what.into(), path: Vec::new() }))
 }
 
-impl Failure {
+impl EncodeError {
     /// Adds the step to the value in which the failure is.
     fn inside(mut self: Box<Self>, step: PathStep) -> Box<Self> {
         self.path.push(step);
@@ -258,7 +258,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for EncodeError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(&self.what)?;
         if !self.path.is_empty() {

@@ -2,7 +2,7 @@
 //! dispatcher resumes the waiting coroutine.
 
 use super::arguments::{kind, on_service, service, service_id, ticks};
-use super::hooks;
+use super::callbacks;
 use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId, kind};
 use crate::ltask::service::{Posted, Receipt, Service};
 use crate::lua::{
@@ -164,7 +164,7 @@ fn resumed(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
 #[cold]
 fn raise(call: &mut Call<'_>) -> Result<Next, Fault> {
     let error = call.count();
-    hooks::push(call, "call_failed")?;
+    callbacks::push(call, "call_failed")?;
     call.push(Argument(error))?;
     Ok(Next::call(2, then(raised), 0))
 }

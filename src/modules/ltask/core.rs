@@ -3,7 +3,7 @@
 use super::arguments::{block, labelled_entry, on_service, service, service_id};
 use super::dispatch::{LOOP_FUNCTION, SCHEDULE_FUNCTION};
 use super::recover::{RECOVER, loop_ended};
-use super::{calls, find_function, handlers, hooks, library, system};
+use super::{callbacks, calls, find_function, handlers, library, system};
 use crate::ltask::log::Repetition;
 use crate::ltask::message::BorrowedPayload;
 use crate::ltask::service::OVERLOAD_THRESHOLD;
@@ -18,9 +18,11 @@ use std::sync::atomic::Ordering::Relaxed;
 const FUNCTIONS: FunctionTable = functions! {
     library::setup, loop: LOOP_FUNCTION, schedule: SCHEDULE_FUNCTION, loop_ended, library::is_request,
     library::requests, recover: RECOVER, system::system_calls, library::require_now, generation: library::GENERATION,
-    end_service: END_SERVICE, fail_boot, log, log_reader: LOG_READER, held_reader: HELD_READER, poplog: POPLOG, stat,
-    idle_wait: IDLE_WAIT, is_idle: IS_IDLE, handlers::poll_handler, library::add_end_waits, hooks::use_hooks,
-    services: SERVICES, main_chunk, embedded, chunk, bytes, report_overload: REPORT_OVERLOAD, was_endless: WAS_ENDLESS,
+    end_service: END_SERVICE, fail_boot, log, set_log_reader: SET_LOG_READER,
+    set_blocked_listener: SET_BLOCKED_LISTENER, poplog: POPLOG, stat, idle_wait: IDLE_WAIT, is_idle: IS_IDLE,
+    handlers::poll_handler, library::add_end_waits, callbacks::use_callbacks, services: SERVICES, main_chunk,
+    embedded_source, load_embedded, bytes, report_overload: REPORT_OVERLOAD,
+    take_long_slice_report: TAKE_LONG_SLICE_REPORT,
 };
 
 /// Opens `ltask.core`. Each function is added to the table at its first use.
@@ -51,12 +53,14 @@ fn log(call: &mut Call<'_>) -> Result<Next, Fault> {
     })
 }
 
-/// `core.log_reader()`: from now on this service gets the system message `log_ready` when the log is no longer empty.
-const LOG_READER: Function = on_service(|service| service.system().log.set_reader(service.id));
+/// `core.set_log_reader()`: from now on this service gets the system message `log_ready` when the log is no longer
+/// empty.
+const SET_LOG_READER: Function = on_service(|service| service.system().log.set_reader(service.id));
 
-/// `core.held_reader()`: from now on this service gets the system message `held(id, true)` when a service with a thread
-/// of its own has not waited for 0.2 s, and `held(id, false)` when that service waits again or has ended.
-const HELD_READER: Function = on_service(|service| service.system().set_blocked_listener(service.id));
+/// `core.set_blocked_listener()`: from now on this service gets the system message `blocked(id, true)` when a service
+/// with a thread of its own has not waited for 0.2 s, and `blocked(id, false)` when that service waits again or has
+/// ended.
+const SET_BLOCKED_LISTENER: Function = on_service(|service| service.system().set_blocked_listener(service.id));
 
 /// `core.poplog()`: as `ltask.poplog`, with the label of the entry's service after its id.
 const POPLOG: Function = on_service(|service| labelled_entry(service.system().log.pop()));
@@ -89,8 +93,10 @@ fn stat(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
 /// unread.
 const REPORT_OVERLOAD: Function = on_service(|service| service.overload_threshold = OVERLOAD_THRESHOLD);
 
-/// `core.was_endless()`: returns whether the watchdog has reported a slice of this service since the last call.
-const WAS_ENDLESS: Function = on_service(|service| service.statistics.long_slice_reported.swap(false, Relaxed));
+/// `core.take_long_slice_report()`: returns whether the watchdog has reported a slice of this service since the last
+/// call.
+const TAKE_LONG_SLICE_REPORT: Function =
+    on_service(|service| service.statistics.long_slice_reported.swap(false, Relaxed));
 
 /// `core.services()`: returns a list of the ids of all services that are not dead.
 const SERVICES: Function = on_service(|service| {
@@ -104,16 +110,16 @@ fn main_chunk(_: &mut Call<'_>) -> Result<&'static [u8], Fault> {
     chunk.ok_or_else(|| Fault::message("the service library cannot be compiled"))
 }
 
-/// `core.chunk(module)`: loads an embedded Lua file anew and returns it as a function.
-fn chunk(call: &mut Call<'_>) -> Result<Chunk<'static>, Fault> {
+/// `core.load_embedded(module)`: loads an embedded Lua file anew and returns it as a function.
+fn load_embedded(call: &mut Call<'_>) -> Result<Chunk<'static>, Fault> {
     let code = files::compiled(call.utf8(1)?).ok_or_else(|| Fault::message("the module is not built in"))?;
     Ok(Chunk::Text(code, c"=lio"))
 }
 
 type Text = &'static [u8];
 
-/// `core.embedded(module)`: returns text and chunk name of an embedded Lua file; nothing if there is none.
-fn embedded(call: &mut Call<'_>) -> Result<Maybe<(Text, Text)>, Fault> {
+/// `core.embedded_source(module)`: returns text and chunk name of an embedded Lua file; nothing if there is none.
+fn embedded_source(call: &mut Call<'_>) -> Result<Maybe<(Text, Text)>, Fault> {
     let file = files::embedded(call.bytes(1)?);
     Ok(Maybe(file.map(|file| (file.text, file.chunk.to_bytes()))))
 }

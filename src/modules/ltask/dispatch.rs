@@ -5,9 +5,9 @@
 //! The stack frame of the loop is empty between two messages.
 
 use super::arguments::service;
+use super::callbacks;
 use super::calls::library_tasks;
 use super::handlers::{IDLE, POLL, REQUESTS};
-use super::hooks;
 use super::system::push_system_call;
 use super::unused::{end_if_unused, has_finished};
 use super::wake::{handle_signal, run_timeout, wake_waiter};
@@ -301,7 +301,7 @@ fn handle_without_handler(
         return start_request(call, tasks, count, handler, tag, runner);
     }
     // The service has no handler of that name. The sender gets an error; without a sender it is logged.
-    hooks::push(call, "unknown_request")?;
+    callbacks::push(call, "unknown_request")?;
     call.push(Argument(1))?;
     call.push(tag.from)?;
     call.push(tag.session)?;
@@ -341,7 +341,7 @@ fn handle_response(
         run_timeout(call, tasks, header.session)?;
         return continue_batch(call, tasks, runner);
     }
-    hooks::push(call, "unknown_answer")?;
+    callbacks::push(call, "unknown_response")?;
     call.push(header.from)?;
     call.push(header.session)?;
     call.push_copies(1..=count)?;
@@ -352,7 +352,7 @@ fn handle_response(
 #[cold]
 fn handle_error(call: &mut Call<'_>, header: MessageHeader, runner: u32) -> Result<LoopStep, Fault> {
     let count = call.count();
-    hooks::push(call, "error_answer")?;
+    callbacks::push(call, "error_response")?;
     call.push(header.from)?;
     call.push_copies(1..=count)?;
     LoopStep::next(Next::call(count + 2, then(error_described), runner))

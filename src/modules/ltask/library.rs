@@ -2,10 +2,10 @@
 //! the table `ltask`, to which functions are added at their first use.
 
 use super::arguments::{on_service, service};
+use super::callbacks::{self, REQUIRE};
 use super::calls::{self, TIMEOUTS, library_tasks};
 use super::dispatch::SCHEDULE_FUNCTION;
 use super::handlers::{self, REQUESTS, empty_table};
-use super::hooks::{self, REQUIRE};
 use super::respond::Responder;
 use super::{event, find_function, messages, time};
 use crate::codec::pack::Value as Packed;
@@ -75,7 +75,7 @@ fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
         return known(function);
     }
     match module {
-        Some((module, _)) => Ok(Either::Other(hooks::require(call, module, then(module_field), 0)?)),
+        Some((module, _)) => Ok(Either::Other(callbacks::require(call, module, then(module_field), 0)?)),
         None => Ok(Either::One(None)),
     }
 }
@@ -106,7 +106,7 @@ pub(super) fn setup(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     let require = call.raw_field(globals, "require")?;
     call.create(Register(&REQUIRE, Argument(require)))?;
     call.drop_to(0);
-    hooks::require(call, "lio.task", then(replace_globals), 0)
+    callbacks::require(call, "lio.task", then(replace_globals), 0)
 }
 
 fn replace_globals(call: &mut Call<'_>, _: Outcome) -> Result<Next<bool>, Fault> {
@@ -161,7 +161,7 @@ pub(super) fn require_now(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
     call.registered(&REQUIRE)?;
     call.push_copies(1..=count)?;
-    Ok(Next::call_unyieldable(count, then(hooks::results), 0))
+    Ok(Next::call_unyieldable(count, then(callbacks::results), 0))
 }
 
 /// `require` of a service: a coroutine, which may wait, loads a new module.
@@ -180,7 +180,7 @@ fn require(call: &mut Call<'_>) -> Result<Next, Fault> {
     if is_built_in || service.library.tasks().is_none() || !call.is_yieldable() {
         return require_now(call);
     }
-    hooks::require(call, "ltask.require", then(load_module), 0)
+    callbacks::require(call, "ltask.require", then(load_module), 0)
 }
 
 fn load_module(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {

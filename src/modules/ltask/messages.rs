@@ -1,8 +1,8 @@
 //! Module `ltask`: the functions on which a service library is built. A message is a pointer and a size here.
 
 use super::arguments::{WithPayload, block, log_entry, message, on_service, service, service_id, with_payload};
+use super::callbacks;
 use super::handlers::empty_table;
-use super::hooks;
 use crate::ltask::c_functions;
 use crate::ltask::log::Repetition;
 use crate::ltask::mailbox::Affinity;
@@ -192,5 +192,5 @@ fn mainthread_yield(call: &mut Call<'_>) -> Result<Next, Fault> {
         return Err(Fault::message("mainthread_yield: this context cannot yield"));
     }
     service(call)?.wants_slice = true;
-    Ok(Next::yields(0, then(hooks::results), 0))
+    Ok(Next::yields(0, then(callbacks::results), 0))
 }

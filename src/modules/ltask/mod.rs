@@ -15,11 +15,12 @@
 //! | `handlers`, `system` | the handlers of requests and system messages |
 //! | `respond` | how requests end |
 //! | `recover` | errors in the main loop |
-//! | `hooks` | rarely used functions, which are Lua code |
+//! | `callbacks` | Lua functions that are called in rare cases |
 //! | `arguments` | how these files read arguments and return results |
 
 mod arguments;
 pub(crate) mod bootstrap;
+mod callbacks;
 mod calls;
 mod config;
 pub(crate) mod core;
@@ -27,7 +28,6 @@ mod dispatch;
 mod event;
 pub(crate) mod exclusive;
 mod handlers;
-mod hooks;
 mod library;
 mod messages;
 mod recover;

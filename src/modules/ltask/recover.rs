@@ -1,8 +1,8 @@
 //! Errors in the main loop, caused by a lack of memory or by corrupt bytes.
 
 use super::arguments::service;
+use super::callbacks;
 use super::calls::library_tasks;
-use super::hooks;
 use crate::ltask::message::{ServiceId, kind};
 use crate::lua::{Argument, Call, Either, Fault, Function, Maybe, Next, Outcome, TO_TEXT, then};
 use crate::task::{Ending, Token};
@@ -13,7 +13,7 @@ pub(super) fn loop_ended(call: &mut Call<'_>) -> Result<bool, Fault> {
     if call.is_true(1) {
         return Ok(call.is_true(2));
     }
-    if !matches!(call.without_memory_limit(call_hook), Ok(true)) {
+    if !matches!(call.without_memory_limit(call_loop_failed), Ok(true)) {
         let service = service(call)?;
         service.system().log_text(service.id, "error while an error was handled");
     }
@@ -21,8 +21,8 @@ pub(super) fn loop_ended(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// Makes the library answer or log the error at 2.
-fn call_hook(call: &mut Call<'_>) -> Result<bool, Fault> {
-    hooks::push(call, "loop_failed")?;
+fn call_loop_failed(call: &mut Call<'_>) -> Result<bool, Fault> {
+    callbacks::push(call, "loop_failed")?;
     call.push(Argument(2))?;
     library_tasks(call, "loop_ended")?.threads.call(call, 2)
 }

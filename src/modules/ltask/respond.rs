@@ -1,7 +1,7 @@
 //! How the tasks of requests end: their results and errors become responses, or lines of the log.
 
 use super::arguments::service;
-use super::hooks;
+use super::callbacks;
 use crate::codec::pack::Value;
 use crate::ltask::message::{Message, Payload, ROOT, ServiceId, kind};
 use crate::ltask::service::Service;
@@ -61,7 +61,7 @@ impl Host for Responder {
         let text = b"the request's coroutine was closed before it answered";
         respond(call, tag, kind::ERROR, pack_text(text));
         let height = call.count();
-        // An error of the hook is ignored: there is no better place to report it.
+        // An error of the callback is ignored: there is no better place to report it.
         let _ = report_unanswered(call, name.bytes(), tag.from);
         call.drop_to(height);
     }
@@ -142,9 +142,9 @@ fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option
     Ok(Some(pack_all(call, result).unwrap_or_else(|text| pack_text(text.as_bytes()))))
 }
 
-/// Calls the hook. Returns the index of its result or error, and whether it returned.
+/// Calls the callback. Returns the index of its result or error, and whether it returned.
 fn run_failed(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<(i32, bool), Fault> {
-    let result = hooks::push(call, "task_failed")?;
+    let result = callbacks::push(call, "task_failed")?;
     call.push(Argument(co))?;
     call.push(Argument(error))?;
     call.push(tag.from)?;
@@ -153,7 +153,7 @@ fn run_failed(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<(i32
 }
 
 fn report_unanswered(call: &mut Call<'_>, name: &[u8], from: ServiceId) -> Result<bool, Fault> {
-    hooks::push(call, "unanswered_request")?;
+    callbacks::push(call, "unanswered_request")?;
     call.create(name.to_vec())?;
     call.push(from)?;
     tasks(call)?.threads.call(call, 3)

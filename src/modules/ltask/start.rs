@@ -3,7 +3,7 @@
 
 use super::arguments::service;
 use super::handlers::add_handlers;
-use crate::file::reload;
+use crate::file::supervisor_link;
 use crate::lua::library::embedded;
 use crate::lua::{Argument, Call, Chunk, Fault, Kind, Next, Outcome, Stack, StoredInTable, then};
 use std::ffi::{CString, OsStr};
@@ -132,8 +132,8 @@ fn search_path(call: &mut Call<'_>, name: &[u8], path: i32) -> Result<Option<i32
         let parts: Vec<_> = template.split(|&byte| byte == b'?').collect();
         let file = CString::new(parts.join(&name[..])).unwrap_or_default();
         let is_there = || Path::new(OsStr::from_bytes(file.to_bytes())).exists();
-        if reload::is_watched() && is_there() {
-            reload::report_load(file.to_bytes());
+        if supervisor_link::is_watched() && is_there() {
+            supervisor_link::report_load(file.to_bytes());
         }
         // The file is opened once: loading it shows whether it exists.
         let height = call.count();

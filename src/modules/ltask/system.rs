@@ -1,7 +1,7 @@
 //! System messages, which go to the service library itself: `ltask.syscall`.
 
 use super::handlers::{empty_table, quit};
-use super::{hooks, start};
+use super::{callbacks, start};
 use crate::lua::{Argument, Call, Fault, Function, Kind, Register, RegistryName};
 
 /// The handlers of system messages that are not built in, if there are any.
@@ -28,9 +28,9 @@ pub(super) fn push_system_call(call: &mut Call<'_>) -> Result<bool, Fault> {
     let handler = match call.string(1) {
         Some(b"init") => Function::new(start::init),
         Some(b"quit") => Function::new(quit),
-        Some(b"inspect") => Function::new(|call: &mut Call<'_>| hooks::call_named(call, "inspect")),
-        Some(b"tasks") => Function::new(|call: &mut Call<'_>| hooks::call_named(call, "tasks")),
-        Some(b"watch") => Function::new(|call: &mut Call<'_>| hooks::call_named(call, "watch")),
+        Some(b"inspect") => Function::new(|call: &mut Call<'_>| callbacks::call_named(call, "inspect")),
+        Some(b"tasks") => Function::new(|call: &mut Call<'_>| callbacks::call_named(call, "tasks")),
+        Some(b"watch") => Function::new(|call: &mut Call<'_>| callbacks::call_named(call, "watch")),
         _ => return Ok(false),
     };
     call.push(handler)?;

@@ -16,7 +16,7 @@ mod unpacking;
 use crate::codec::pack::Origin;
 use crate::ltask::message::{BorrowedPayload, Payload};
 use crate::lua::{Call, Fault, FunctionTable, Light, Next, functions};
-use packing::{Failure, fault};
+use packing::{PackError, fault};
 use unpacking::borrowed;
 
 pub(crate) use packing::{block, block_of, copied, copy, packed};
@@ -37,7 +37,7 @@ pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
         if let Some(short) = Unpacked::short(bytes, Origin::Text) {
             return Ok(short);
         }
-        let payload = Payload::copy(bytes).ok_or_else(|| fault(&Failure::Memory))?;
+        let payload = Payload::copy(bytes).ok_or_else(|| fault(&PackError::Memory))?;
         return Ok(Unpacked::owned(payload, Origin::Text));
     }
     Ok(match block_argument(call)? {

@@ -25,8 +25,8 @@ pub(crate) fn block(call: &mut Call<'_>, first: i32) -> Result<Option<Payload>, 
     let mut later = 0;
     let packed = loop {
         match write_block(|writer| call.walk(|values| Packer { writer, later }.message(values, first, last))) {
-            Err(Failure::Name) => drop(call.create(Register(&PAIRS, "__pairs"))?),
-            Err(Failure::Deep) if later == 0 => later = call.create(List(Vec::new()))?,
+            Err(PackError::Name) => drop(call.create(Register(&PAIRS, "__pairs"))?),
+            Err(PackError::Deep) if later == 0 => later = call.create(List(Vec::new()))?,
             packed => break packed,
         }
     };
@@ -35,7 +35,7 @@ pub(crate) fn block(call: &mut Call<'_>, first: i32) -> Result<Option<Payload>, 
     }
     match packed {
         Ok(payload) => Ok(Some(payload)),
-        Err(Failure::Pairs) => Ok(None),
+        Err(PackError::Pairs) => Ok(None),
         Err(failure) => Err(fault(&failure)),
     }
 }
@@ -47,7 +47,7 @@ pub(crate) fn block_of(call: &mut Call<'_>, threads: &Threads, co: Coroutine, co
         let packed = threads.walk(call, co, count, |values, first| {
             Packer { writer, later: 0 }.message(values, first, first + count - 1)
         });
-        packed.unwrap_or(Err(Failure::Stack))
+        packed.unwrap_or(Err(PackError::Stack))
     });
     packed.ok()
 }
@@ -74,7 +74,7 @@ pub(crate) fn copied(call: &mut Call<'_>, outcome: Outcome) -> Result<Payload, F
     if let Some(message) = call.string(outcome.first) {
         return Err(Fault::message(String::from_utf8_lossy(message)));
     }
-    block(call, outcome.first + 1)?.ok_or_else(|| fault(&Failure::Pairs))
+    block(call, outcome.first + 1)?.ok_or_else(|| fault(&PackError::Pairs))
 }
 
 /// Packs the values from `first` on, then runs `step` with the block.
@@ -95,7 +95,7 @@ where
 }
 
 /// Why values cannot be packed.
-pub(super) enum Failure {
+pub(super) enum PackError {
     /// A value has this type.
     Unsupported(Kind),
     Memory,
@@ -109,30 +109,30 @@ pub(super) enum Failure {
     Deep,
 }
 
-impl From<Exhausted> for Failure {
+impl From<Exhausted> for PackError {
     fn from(_: Exhausted) -> Self {
-        Failure::Memory
+        PackError::Memory
     }
 }
 
 /// Converts a failure to an error.
 #[cold]
-pub(super) fn fault(failure: &Failure) -> Fault {
+pub(super) fn fault(failure: &PackError) -> Fault {
     Fault::message(message(failure))
 }
 
 /// Returns the message of a failure. Those for types are ltask's own words.
-fn message(failure: &Failure) -> &'static str {
+fn message(failure: &PackError) -> &'static str {
     match failure {
-        Failure::Unsupported(Kind::Function) => "Unsupport type function to serialize",
-        Failure::Unsupported(Kind::Thread) => "Unsupport type thread to serialize",
-        Failure::Unsupported(_) => "Unsupport type userdata to serialize",
-        Failure::Stack => "stack overflow",
-        Failure::Memory | Failure::Pairs | Failure::Name | Failure::Deep => "no memory for a message",
+        PackError::Unsupported(Kind::Function) => "Unsupport type function to serialize",
+        PackError::Unsupported(Kind::Thread) => "Unsupport type thread to serialize",
+        PackError::Unsupported(_) => "Unsupport type userdata to serialize",
+        PackError::Stack => "stack overflow",
+        PackError::Memory | PackError::Pairs | PackError::Name | PackError::Deep => "no memory for a message",
     }
 }
 
-type Packed<T = ()> = Result<T, Failure>;
+type Packed<T = ()> = Result<T, PackError>;
 
 thread_local! {
     /// A writer, whose memory is reused for the next message.
@@ -144,7 +144,7 @@ thread_local! {
 fn write_block(pack: impl FnOnce(&mut Writer) -> Packed) -> Packed<Payload> {
     let kept = WRITER.try_with(Cell::take).ok().flatten();
     let mut writer = kept.unwrap_or_default();
-    let packed = pack(&mut writer).and_then(|()| Payload::copy(writer.bytes()).ok_or(Failure::Memory));
+    let packed = pack(&mut writer).and_then(|()| Payload::copy(writer.bytes()).ok_or(PackError::Memory));
     writer.clear();
     // The thread-local exists unless the thread is ending.
     let _ = WRITER.try_with(|place| place.set(Some(writer)));
@@ -167,7 +167,7 @@ impl Packer<'_> {
         let mut done = 0;
         while let Some(number) = self.writer.begin_content(done)? {
             done = number;
-            let mut later = values.elements(self.later).ok_or(Failure::Stack)?;
+            let mut later = values.elements(self.later).ok_or(PackError::Stack)?;
             let table = later.get(number);
             self.content(later.walk(), table, 1)?;
         }
@@ -202,10 +202,10 @@ impl Packer<'_> {
         match self.writer.table(values.identity(index), depth)? {
             TableState::New => self.content(values, index, depth + 1),
             TableState::Written => Ok(()),
-            TableState::Postponed(_) if self.later == 0 => Err(Failure::Deep),
+            TableState::Postponed(_) if self.later == 0 => Err(PackError::Deep),
             TableState::Postponed(number) => {
                 let entered = values.enter(self.later, number, index);
-                entered.map_err(|_| Failure::Memory)
+                entered.map_err(|_| PackError::Memory)
             }
         }
     }
@@ -213,11 +213,11 @@ impl Packer<'_> {
     /// Packs the contents of the table at `index`: first the items, while the keys are 1, 2, …, as those of an array
     /// part are; then keys and values.
     fn content(&mut self, values: &mut Walk, index: i32, depth: u32) -> Packed {
-        let mut pairs = values.pairs(index).ok_or(Failure::Stack)?;
+        let mut pairs = values.pairs(index).ok_or(PackError::Stack)?;
         match pairs.has_metafield(index, &PAIRS) {
             Some(false) => {}
-            Some(true) => return Err(Failure::Pairs),
-            None => return Err(Failure::Name),
+            Some(true) => return Err(PackError::Pairs),
+            None => return Err(PackError::Name),
         }
         let (key, value) = (pairs.key(), pairs.value());
         let mut more = pairs.next();
@@ -259,9 +259,9 @@ fn plain_value(values: &mut Walk, index: i32, kind: Kind) -> Packed<Value<'stati
         Kind::LightUserdata => Value::Pointer(values.light(index).map_or(0, |light| light.0)),
         Kind::Function => match values.c_function(index) {
             Some(function) => Value::Function(number_of(function)),
-            None => return Err(Failure::Unsupported(kind)),
+            None => return Err(PackError::Unsupported(kind)),
         },
-        kind => return Err(Failure::Unsupported(kind)),
+        kind => return Err(PackError::Unsupported(kind)),
     })
 }
 

@@ -14,7 +14,7 @@ pub(crate) mod methods;
 mod reply;
 
 use crate::lua::{Call, Fault, Function, FunctionTable, List, ModuleWith, New, Value, failed, functions};
-use crate::socket::{Protocol, Socket, Table, inherit, twin};
+use crate::socket::{Protocol, Socket, Table, duplicate, inherit};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
@@ -88,17 +88,17 @@ fn fd_of_any(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
 /// `socket._identity(handle)`: returns an integer that no other socket has while the system runs; nil if the system has
 /// no such number.
 fn identity(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
-    let identity = twin::identity(number(call)?);
+    let identity = duplicate::identity(number(call)?);
     Ok(identity.ok().map(|identity| identity as i64))
 }
 
-/// `socket._twin(handle, identity)`: returns a socket with its own descriptor for the listening socket of another VM of
-/// this process; `nil, message, code` if the handle no longer belongs to that socket.
-fn open_twin(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
+/// `socket._duplicate(handle, identity)`: returns a socket with its own descriptor for the listening socket of another
+/// VM of this process; `nil, message, code` if the handle no longer belongs to that socket.
+fn open_duplicate(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     let (number, identity) = (number(call)?, call.integer(2)? as u64);
     let table = call.shared::<Table>()?;
-    let copy = twin::open(number, identity);
-    made("twin", copy.and_then(|copy| Socket::from_own(copy, &table)))
+    let copy = duplicate::open(number, identity);
+    made("duplicate", copy.and_then(|copy| Socket::from_own(copy, &table)))
 }
 
 /// `socket.gethostname()`: returns the host's name.
@@ -132,7 +132,7 @@ pub(crate) const SYSTEMD: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 const FUNCTIONS: FunctionTable = functions! {
-    create, pair, fd, _fd_of_any = fd_of_any, _identity = identity, _twin = open_twin, endpoint::endpoint,
+    create, pair, fd, _fd_of_any = fd_of_any, _identity = identity, _duplicate = open_duplicate, endpoint::endpoint,
     gethostname, chmod,
 };
 

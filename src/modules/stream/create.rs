@@ -2,7 +2,7 @@
 //! with a selector.
 //!
 //! A connection is registered without events, and requests one event at a time. The first step of a call returns the
-//! object; then [`REGISTER`] or [`ADOPT`] registers it.
+//! object; then [`REGISTER`] or [`REGISTER_PARCEL`] registers it.
 
 use super::connection::Connection;
 use crate::event::{Mode, READ, Source};
@@ -20,10 +20,10 @@ pub(super) const REGISTER: Function =
 
 /// (selector, stream, number): like `REGISTER`, for a stream that was taken by this number. If that fails, the sender
 /// can take the stream back.
-const ADOPT: Function = Function::new(|call: &mut Call<'_>| {
+const REGISTER_PARCEL: Function = Function::new(|call: &mut Call<'_>| {
     let number = call.integer(3)? as u64;
     register_stream(call, |stream| {
-        stream.pack(number);
+        stream.to_parcel(number);
     })
 });
 
@@ -32,9 +32,9 @@ type CreateArguments = (Function, Argument, New<Connection>, i64);
 /// The next step for a new connection; false if no peer waits to be accepted.
 type Creation = Either<Pushing<CreateArguments>, bool>;
 
-/// `stream.watch(selector, socket)`: registers a listener, a datagram socket or a connecting socket, without events.
-/// `selector:arm` and `accept` request one event at a time. Returns `true`, or `nil, message, code`.
-pub(super) fn watch(call: &mut Call<'_>) -> Result<bool, Fault> {
+/// `stream.register_socket(selector, socket)`: registers a listener, a datagram socket or a connecting socket, without
+/// events. `selector:arm` and `accept` request one event at a time. Returns `true`, or `nil, message, code`.
+pub(super) fn register_socket(call: &mut Call<'_>) -> Result<bool, Fault> {
     check_open(call)?;
     let source = call.object::<Socket>(2)?.source().cloned();
     register(call, 2, source)?;
@@ -72,14 +72,14 @@ pub(super) fn accept(call: &mut Call<'_>) -> Result<Creation, Fault> {
     })
 }
 
-/// `stream.adopt(selector, number)`: returns the stream that was sent under this number. `nil, message, code` if it was
-/// taken before, or if the selector refuses it; in the latter case the sender can take it back.
-pub(super) fn adopt(call: &mut Call<'_>) -> Result<Creation, Fault> {
+/// `stream.from_parcel(selector, number)`: returns the stream that was sent under this number. `nil, message, code` if
+/// it was taken before, or if the selector refuses it; in the latter case the sender can take it back.
+pub(super) fn from_parcel(call: &mut Call<'_>) -> Result<Creation, Fault> {
     let number = call.integer_in(2, 1..=i64::MAX, "number")?;
     let (pool, table) = (call.shared::<Pool>()?, call.shared::<Table>()?);
     let stream = Stream::from_parcel(number as u64, &pool, &table);
     let stream = stream.ok_or_else(|| taken_failure("adopt"))?;
-    Ok(Either::One(register_with(ADOPT, stream, number)))
+    Ok(Either::One(register_with(REGISTER_PARCEL, stream, number)))
 }
 
 /// `stream.take_back(selector, s)`: takes back the connection that `s` has sent to another VM. Returns `true`, or `nil,

@@ -1,5 +1,5 @@
-//! Files on a connection: `put_file` for `net.sendfile`, and `queue_file`, with which the web server sends small files.
-//! Each call gets the file from its argument again, so closing it in between ends the transfer.
+//! Files on a connection: `try_sendfile`, for `net.sendfile`. Each call gets the file from its argument again, so
+//! closing it in between ends the transfer.
 
 use super::connection::Connection;
 use super::failure::{Code, Failed};
@@ -19,10 +19,10 @@ enum FileCall<R> {
     Failed(Failure),
 }
 
-/// `s:put_file(sent, file, offset, length)`: sends the queue and the bytes of the file, of which `sent` were sent
+/// `s:try_sendfile(sent, file, offset, length)`: sends the queue and the bytes of the file, of which `sent` were sent
 /// before. Returns `true` if the system has accepted everything; the new `sent` if it would block or other tasks must
 /// run first, with the stream armed; or `nil, message, sent, code`.
-pub(super) fn put_file(call: &mut Call<'_>) -> Result<SendReply, Fault> {
+pub(super) fn try_sendfile(call: &mut Call<'_>) -> Result<SendReply, Fault> {
     call.object::<Connection>(1)?;
     let mut sent = integer(call, 2, i64::MAX, "sent")?;
     let offset = integer(call, 4, i64::MAX, "offset")?;
@@ -35,21 +35,6 @@ pub(super) fn put_file(call: &mut Call<'_>) -> Result<SendReply, Fault> {
         FileCall::Done(queue::Sent::FileTooShort) => SendReply::Failed(Failed::system(truncated(), part)),
         FileCall::StreamIsClosed => SendReply::Failed(Failed::code(Code::Closed, part)),
         FileCall::Failed(failure) => SendReply::Failed(Failed::system(failure, part)),
-    })
-}
-
-/// `s:queue_file(file, offset, length)`: reads this number of bytes (at most 64 MiB) of the file and appends them to
-/// the queue. Returns `true`, or `nil, message, code` with nothing queued.
-pub(super) fn queue_file(call: &mut Call<'_>) -> Result<bool, Fault> {
-    call.object::<Connection>(1)?;
-    let offset = integer(call, 3, i64::MAX, "offset")?;
-    let length = integer(call, 4, 1 << 26, "length")? as usize;
-    let result = with_file(call, 2, |stream, file| stream.queue_file(file, offset, length))?;
-    Err(match result {
-        FileCall::Done(true) => return Ok(true),
-        FileCall::Done(false) => truncated().into(),
-        FileCall::StreamIsClosed => Failure::new(CALL, "closed", "closed").into(),
-        FileCall::Failed(failure) => failure.into(),
     })
 }
 

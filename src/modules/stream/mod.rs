@@ -11,24 +11,24 @@
 //! | [`connection`] | the object |
 //! | `recv`, `send` | the calls that wait, and those that do not |
 //! | `form` | the form of a `recv`, from its arguments |
-//! | `queued` | the calls while another task has the turn |
+//! | `queued` | the calls while another task holds the connection |
 //! | `failure` | their failures |
 //! | `file` | files |
 //! | `broadcast` | one message to many connections |
-//! | `turns` | the turns of tasks to read and to write |
-//! | `pump` | the events of a wait |
+//! | `holders` | which tasks hold a connection |
+//! | `events` | the events of a wait |
 
 mod broadcast;
 pub(super) mod connection;
 mod create;
+mod events;
 mod failure;
 mod file;
 mod form;
-mod pump;
+mod holders;
 mod queued;
 mod recv;
 mod send;
-mod turns;
 
 use self::connection::Connection;
 use crate::event::{CLOSED, READ, WRITE};
@@ -42,9 +42,9 @@ use crate::socket::address::Side;
 impl Object for Connection {
     const NAME: &'static str = "lio.connection";
     const METHODS: FunctionTable = functions! {
-        take: recv::TAKE, put: send::PUT, file::put_file, file::queue_file, arm, release, cut, buffered: BUFFERED,
-        is_closed: IS_CLOSED, is_over: IS_OVER, address, set_option, handle: HANDLE, send_off: SEND_OFF, unread,
-        outlet: OUTLET,
+        try_recv: recv::TRY_RECV, try_send: send::TRY_SEND, file::try_sendfile, arm, close_now, shutdown_now,
+        buffered: BUFFERED, is_closed: IS_CLOSED, is_over: IS_OVER, address, set_option, handle: HANDLE,
+        to_parcel: TO_PARCEL, unread, shared_writer: SHARED_WRITER,
     };
     const META: FunctionTable = functions! { __tostring = to_string };
 }
@@ -59,16 +59,16 @@ fn arm(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// `s:release()`: closes the descriptor and returns the buffers to the pool. Returns whether the connection was open.
-fn release(call: &mut Call<'_>) -> Result<bool, Fault> {
+/// `s:close_now()`: closes the descriptor and returns the buffers to the pool. Returns whether the connection was open.
+fn close_now(call: &mut Call<'_>) -> Result<bool, Fault> {
     let stream = call.object_mut::<Connection>(1)?;
     let was_open = !stream.is_closed();
     stream.close();
     Ok(was_open)
 }
 
-/// `s:cut(["r"|"w"|"rw"])`: shutdown(2). Returns `true`, or `nil, message, code`.
-fn cut(call: &mut Call<'_>) -> Result<bool, Fault> {
+/// `s:shutdown_now(["r"|"w"|"rw"])`: shutdown(2). Returns `true`, or `nil, message, code`.
+fn shutdown_now(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     shut(stream.socket(), stack)
 }
@@ -104,9 +104,10 @@ fn set_option(call: &mut Call<'_>) -> Result<Setting, Fault> {
 /// `s:handle()`: returns the descriptor as a light userdata.
 const HANDLE: Function = Function::method_mut(|stream: &mut Connection| light(stream.handle()));
 
-/// `s:send_off()`: detaches the connection with its buffers. Returns the number by which any VM of the process can take
-/// it, or nil if it is closed. This connection is closed then.
-const SEND_OFF: Function = Function::method_mut(|stream: &mut Connection| stream.pack(0).map(|number| number as i64));
+/// `s:to_parcel()`: detaches the connection with its buffers. Returns the number by which any VM of the process can
+/// take it, or nil if it is closed. This connection is closed then.
+const TO_PARCEL: Function =
+    Function::method_mut(|stream: &mut Connection| stream.to_parcel(0).map(|number| number as i64));
 
 /// `s:unread(bytes)`: puts bytes before the buffered ones.
 fn unread(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -118,9 +119,10 @@ fn unread(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `s:outlet()`: returns the number by which other VMs of the process can write to the connection; nil while bytes are
-/// queued, or if it is closed.
-const OUTLET: Function = Function::method_mut(|stream: &mut Connection| stream.outlet().map(|number| number as i64));
+/// `s:shared_writer()`: returns the number by which other VMs of the process can write to the connection; nil while
+/// bytes are queued, or if it is closed.
+const SHARED_WRITER: Function =
+    Function::method_mut(|stream: &mut Connection| stream.shared_writer().map(|number| number as i64));
 
 fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
     let stream = call.object::<Connection>(1)?;
@@ -131,9 +133,9 @@ fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
 }
 
 const FUNCTIONS: FunctionTable = functions! {
-    create::new, create::accept, create::watch, register: create::REGISTER, create::adopt, create::take_back, pump::pump,
-    broadcast::broadcast, turns::waiting, turns::set_turn, turns::has_turn, turns::queue_up, turns::limit,
-    turns::book,
+    create::new, create::accept, create::register_socket, register: create::REGISTER, create::from_parcel,
+    create::take_back, events::events, broadcast::broadcast, holders::native_calls, holders::set_holder,
+    holders::has_native_reader, holders::set_reader_queued, holders::set_recv_timeout,
 };
 
 /// Opens `lio.stream`. `net.lua` adds the methods that wait, and `__close`, which wakes waiting tasks.

@@ -1,15 +1,15 @@
-//! Calls of `recv` and `send` while another task has the turn: Lua code queues them.
+//! Calls of `recv` and `send` while another task holds the connection: Lua code queues them.
 
 use crate::lua::{Argument, Call, Fault, Next, Outcome, then, upvalue};
 
 /// The Lua function for such calls, an upvalue of `recv` and of `send` after the tasks.
-const IN_TURN: i32 = upvalue(2);
+const QUEUED_CALL: i32 = upvalue(2);
 
 /// Calls the Lua function with the arguments of this call, and returns its results.
 #[cold]
 pub(super) fn queue<R>(call: &mut Call<'_>) -> Result<Next<R>, Fault> {
     let count = call.count();
-    call.push(Argument(IN_TURN))?;
+    call.push(Argument(QUEUED_CALL))?;
     for index in 1..=count {
         call.push(Argument(index))?;
     }

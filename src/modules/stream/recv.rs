@@ -1,7 +1,7 @@
-//! `recv` of a connection, and `take`, which does not wait.
+//! `recv` of a connection, and `try_recv`, which does not wait.
 //!
-//! Invariant: `Stream::turns` records the owner of each turn. The turn to read is `Native` from the wait of a `recv` of
-//! this file until that call ends; the token of that wait is the stream itself.
+//! Invariant: `Stream::holders` records which tasks hold the stream. Its reader is `Native` from the wait of a `recv`
+//! of this file until that call ends; the token of that wait is the stream itself.
 
 use super::connection::{self, Connection};
 use super::failure::{Cause, Code, Failed};
@@ -14,21 +14,21 @@ use crate::lua::{
 };
 use crate::modules::task::{in_use, own_tasks, tasks};
 use crate::modules::timer::Timers;
-use crate::stream::turns::{ReadTimeout, ReadTurn};
+use crate::stream::holders::{ReadTimeout, Reader};
 use crate::stream::{Received, RecvForm, Stream};
 use crate::task::{Reason, Tasks, Token, WaitError};
 use std::rc::Rc;
 
 // The upvalues after the tasks and the Lua function that queues.
-const PASS_ON: i32 = upvalue(3);
+const RELEASE: i32 = upvalue(3);
 const TIMERS: i32 = upvalue(4);
 
 impl ByteSource for Connection {
     fn bytes_to_push(&self) -> &[u8] {
-        Stream::lent(self)
+        Stream::lent_bytes(self)
     }
     fn bytes_pushed(&mut self) {
-        Stream::end_loan(self);
+        Stream::release_lent_bytes(self);
     }
 }
 
@@ -48,15 +48,15 @@ results! {
     }
 }
 
-pub(crate) const TAKE: Function = Function::new(take);
+pub(crate) const TRY_RECV: Function = Function::new(try_recv);
 
-/// `s:take([form …])`: returns a string; `false` if it would block, with the stream armed; `nil` at the end for the
+/// `s:try_recv([form …])`: returns a string; `false` if it would block, with the stream armed; `nil` at the end for the
 /// form without arguments; otherwise `nil, message, partial, code`. The forms are those of `net.recv`.
-fn take(call: &mut Call<'_>) -> Result<Reply, Fault> {
+fn try_recv(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let form = form::of_arguments(stack)?;
-    if stream.has_lent() {
-        put_back_loan(stream, stack);
+    if stream.has_lent_bytes() {
+        put_back_lent_bytes(stream, stack);
     }
     Ok(received(stream, form))
 }
@@ -66,29 +66,29 @@ pub(crate) const RECV: Function = Function::new(recv);
 /// `c:recv([form …])`, as `net.recv`: returns a string; `nil` at the end; or `nil, message, partial, code`.
 fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
     let (stream, stack) = connection::of_call(call, "recv")?;
-    if stream.turns.read_turn != ReadTurn::Free {
+    if stream.holders.reader != Reader::None {
         return queue(call);
     }
-    if stream.has_lent() {
-        put_back_loan(stream, stack);
+    if stream.has_lent_bytes() {
+        put_back_lent_bytes(stream, stack);
     }
     let form = form::of_call(stack, stack.count()).map_err(|fault| fault.in_call("recv", 0))?;
     // Usually the last read has got all available data.
     if matches!(form, RecvForm::Any) && stream.arm_if_empty() {
-        let turn = take_turn(stream);
-        return wait(call, turn);
+        let hold = begin_hold(stream);
+        return wait(call, hold);
     }
     match received(stream, form) {
         Reply::Blocked(_) => {
-            let turn = take_turn(stream);
-            wait(call, turn)
+            let hold = begin_hold(stream);
+            wait(call, hold)
         }
         reply => Ok(Next::returns(reply)),
     }
 }
 
-/// A turn to read of a `recv` of this file.
-struct Turn {
+/// A `recv` of this file that holds the connection for reading.
+struct Hold {
     /// The tasks, one of which waits; `None` before the first wait on this connection.
     tasks: Option<Rc<Tasks>>,
     /// The token of the wait.
@@ -97,36 +97,36 @@ struct Turn {
     has_timeout: bool,
 }
 
-impl Turn {
-    fn of(connection: &Connection) -> Turn {
-        Turn {
+impl Hold {
+    fn of(connection: &Connection) -> Hold {
+        Hold {
             tasks: connection.tasks.clone(),
             token: Token::of_userdata(identity_of(connection)),
-            has_timeout: connection.turns.recv_timeout.is_some(),
+            has_timeout: connection.holders.recv_timeout.is_some(),
         }
     }
 }
 
-/// Takes the turn to read for this call.
-fn take_turn(connection: &mut Connection) -> Turn {
-    connection.turns.read_turn = ReadTurn::Native;
-    Turn::of(connection)
+/// Makes this call hold the connection for reading.
+fn begin_hold(connection: &mut Connection) -> Hold {
+    connection.holders.reader = Reader::Native;
+    Hold::of(connection)
 }
 
-/// Suspends the running task, which has the turn to read, until the stream is ready.
-fn wait(call: &mut Call<'_>, turn: Turn) -> Result<Next<Reply>, Fault> {
-    let tasks = match turn.tasks {
+/// Suspends the running task, which holds the connection for reading, until the stream is ready.
+fn wait(call: &mut Call<'_>, hold: Hold) -> Result<Next<Reply>, Fault> {
+    let tasks = match hold.tasks {
         Some(tasks) => tasks,
         None => load_tasks(call)?,
     };
     tasks.check_open()?;
-    match tasks.wait(call, turn.token, Reason::Other) {
+    match tasks.wait(call, hold.token, Reason::Other) {
         Ok(()) => {}
-        Err(WaitError::InUse) => return end_turn(call, then(fail_in_use)),
-        Err(WaitError::Unreachable) => return end_turn(call, then(fail_unreachable)),
+        Err(WaitError::InUse) => return release(call, then(fail_in_use)),
+        Err(WaitError::Unreachable) => return release(call, then(fail_unreachable)),
         Err(WaitError::Fault(fault)) => return Err(fault),
     }
-    if turn.has_timeout {
+    if hold.has_timeout {
         set_timer(call, |ReadTimeout { nanos, .. }| Some(monotonic_nanos() + nanos))?;
     }
     Ok(Next::yields(0, then(resumed), 0))
@@ -143,7 +143,7 @@ fn load_tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
 /// Sets the timer of a turn with a time limit to the nanosecond that `until` returns, or clears it.
 #[cold]
 fn set_timer(call: &mut Call<'_>, until: impl FnOnce(ReadTimeout) -> Option<u64>) -> Result<(), Fault> {
-    let limit = call.object::<Connection>(1)?.turns.recv_timeout;
+    let limit = call.object::<Connection>(1)?.holders.recv_timeout;
     if let Some(timeout) = limit
         && let Ok(timers) = call.object_mut::<Timers>(TIMERS)
     {
@@ -162,8 +162,8 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         Some(b"closed") => Some(Code::Closed),
         _ => None,
     };
-    // This holds also if the turn was passed on, as after an interrupt. A program may have replaced the connection,
-    // which stores the tasks, by another value.
+    // The tasks are known also if another task holds the connection by now, as after an interrupt. A program may have
+    // replaced the connection, which stores the tasks, by another value.
     let known = call.as_object::<Connection>(1).and_then(|connection| connection.tasks.as_ref());
     let tasks = known.map_or_else(|| own_tasks(call), Ok)?;
     tasks.check_open()?;
@@ -175,11 +175,11 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     if outcome.first > 2 {
         stack.drop_to(outcome.first - 1);
     }
-    let queued = stream.turns.read_turn == ReadTurn::NativeQueued;
+    let queued = stream.holders.reader == Reader::NativeQueued;
     let reply = match (end, queued) {
         (Some(code), false) => Reply::Failed(Failed::code(code, None)),
         (None, false) => received(stream, form::of_call(stack, outcome.first - 1)?),
-        // The stream is read again after the turn was passed on, because Lua code runs in between.
+        // The stream is read again after the release, because Lua code runs in between.
         (None, true) => {
             let form = form::of_call(stack, outcome.first - 1)?;
             match stream.is_closed() || !matches!(stream.receive(form), Ok(Received::WouldBlock)) {
@@ -190,12 +190,12 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         (Some(_), true) => Reply::End(Nil),
     };
     if let Reply::Blocked(_) = reply {
-        let turn = Turn::of(stream);
+        let hold = Hold::of(stream);
         call.drop_to(outcome.first - 1);
-        return wait(call, turn);
+        return wait(call, hold);
     }
-    let has_timeout = stream.turns.recv_timeout.is_some();
-    stream.turns.read_turn = ReadTurn::Free;
+    let has_timeout = stream.holders.recv_timeout.is_some();
+    stream.holders.reader = Reader::None;
     if has_timeout {
         set_timer(call, |_| None)?;
     }
@@ -204,18 +204,18 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     }
     call.drop_to(outcome.first - 1);
     match end {
-        Some(Code::Timeout) => end_turn(call, then(fail_timeout)),
-        Some(_) => end_turn(call, then(fail_closed)),
-        None => end_turn(call, then(receive_again)),
+        Some(Code::Timeout) => release(call, then(fail_timeout)),
+        Some(_) => release(call, then(fail_closed)),
+        None => release(call, then(receive_again)),
     }
 }
 
-/// Ends the turn to read. Lua code gives it to the next task in the queue; then `next` runs.
+/// Releases the connection. Lua code lets the next task in the queue hold it; then `next` runs.
 #[cold]
-fn end_turn<R>(call: &mut Call<'_>, next: &'static Continuation) -> Result<Next<R>, Fault> {
+fn release<R>(call: &mut Call<'_>, next: &'static Continuation) -> Result<Next<R>, Fault> {
     let (stream, _) = connection::of_call(call, "recv")?;
-    stream.turns.read_turn = ReadTurn::Free;
-    call.push(Argument(PASS_ON))?;
+    stream.holders.reader = Reader::None;
+    call.push(Argument(RELEASE))?;
     call.push(Argument(1))?;
     Ok(Next::call(1, next, 0))
 }
@@ -263,7 +263,7 @@ fn received(stream: &mut Stream, form: RecvForm<'_>) -> Reply {
 /// Returns a failure with the buffered bytes.
 #[cold]
 fn failed(stream: &mut Stream, cause: Cause) -> Reply {
-    if stream.has_lent() {
+    if stream.has_lent_bytes() {
         return Reply::Overtaken(Failed::new(cause, ""));
     }
     let length = stream.buffered().len();
@@ -275,8 +275,8 @@ fn failed(stream: &mut Stream, cause: Cause) -> Reply {
 /// Ends a loan. Bytes that could not be returned because memory was short are put back. But bytes that an outer call is
 /// returning, while this call runs in a finalizer, are not.
 #[cold]
-fn put_back_loan(stream: &mut Stream, stack: &Stack) {
+fn put_back_lent_bytes(stream: &mut Stream, stack: &Stack) {
     if !stack.may_be_finalizer() {
-        stream.take_lent_back();
+        stream.restore_lent_bytes();
     }
 }

@@ -1,4 +1,4 @@
-//! `send` of a connection, and `put`, which does not wait.
+//! `send` of a connection, and `try_send`, which does not wait.
 
 use super::connection::{self, Connection};
 use super::failure::{Code, Failed};
@@ -9,13 +9,13 @@ use crate::stream::Stream;
 /// The Lua function that sends the rest, an upvalue after the tasks and the one that queues.
 const REST: i32 = upvalue(3);
 
-/// The most strings of one `put` that are gathered on the stack.
+/// The most strings of one `try_send` that are gathered on the stack.
 const MAX_GATHERED: usize = 8;
 
-/// `s:put(sent, data, …)`: sends the queue and the strings, of which `sent` bytes were sent before. Returns `true` if
-/// the system has accepted everything; the new `sent` if it would block or other tasks must run first, with the stream
-/// armed; or `nil, message, sent, code`.
-pub(super) const PUT: Function = Function::new(put);
+/// `s:try_send(sent, data, …)`: sends the queue and the strings, of which `sent` bytes were sent before. Returns `true`
+/// if the system has accepted everything; the new `sent` if it would block or other tasks must run first, with the
+/// stream armed; or `nil, message, sent, code`.
+pub(super) const TRY_SEND: Function = Function::new(try_send);
 
 /// `c:send(data, …)`, as `net.send`: returns `true`, or `nil, message, sent, code`.
 pub(super) const SEND: Function = Function::new(send);
@@ -30,18 +30,18 @@ results! {
     }
 }
 
-fn put(call: &mut Call<'_>) -> Result<SendReply, Fault> {
+fn try_send(call: &mut Call<'_>) -> Result<SendReply, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let sent = stack.integer_in(2, 0..=i64::MAX, "sent")? as usize;
-    put_strings(stream, stack, 3, sent).map_err(|fault| fault.shifted(-1))
+    send_strings(stream, stack, 3, sent).map_err(|fault| fault.shifted(-1))
 }
 
 fn send(call: &mut Call<'_>) -> Result<Next<SendReply>, Fault> {
     let (stream, stack) = connection::of_call(call, "send")?;
-    if stream.turns.is_writing {
+    if stream.holders.has_writer {
         return queue(call);
     }
-    match put_strings(stream, stack, 2, 0).map_err(|fault| fault.in_call("send", 0))? {
+    match send_strings(stream, stack, 2, 0).map_err(|fault| fault.in_call("send", 0))? {
         SendReply::Part(sent) => {
             let count = call.count();
             call.push(Argument(REST))?;
@@ -59,7 +59,7 @@ fn send(call: &mut Call<'_>) -> Result<Next<SendReply>, Fault> {
 /// Sends the queue and the strings from argument `first` on, of which `sent` bytes were sent before. Argument numbers
 /// in errors are those of `net.send`, where the first string is argument 2.
 #[inline]
-fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) -> Result<SendReply, Fault> {
+fn send_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) -> Result<SendReply, Fault> {
     let last = stack.count();
     let count = (last + 1 - first).max(0) as usize;
     let one: [&[u8]; 1];

@@ -1,6 +1,6 @@
 //! Replacements for crossbeam's deques, which loom cannot instrument. They have the part of the interface that
-//! src/ltask/ready_queues.rs uses, with the weakest memory order that such a queue may have. As in the original, a stolen
-//! batch is in neither queue for a moment, and a thief may miss an item that was just pushed.
+//! src/ltask/ready_queues.rs uses, with the weakest memory order that such a queue may have. As in the original, a
+//! stolen batch is in neither queue for a moment, and a thief may miss an item that was just pushed.
 
 use loom::sync::atomic::{AtomicU32, Ordering};
 use std::collections::VecDeque;

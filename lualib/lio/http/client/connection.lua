@@ -7,7 +7,7 @@
 local defer = require "lio.defer"
 local http = require "lio.http"
 local now <const> = require("lio").now
-local put <const> = require("lio.stream").methods.put
+local try_send <const> = require("lio.stream").methods.try_send
 
 local READ <const>, WRITE <const> = 1, 2
 -- How many interim responses (1xx) to one request are accepted.
@@ -70,8 +70,8 @@ function Connection:close()
   leave_pool(self)
 end
 
--- `hand_over()` returns the stream, which another owner uses from now on.
-function Connection:hand_over()
+-- `detach()` returns the stream, which another owner uses from now on.
+function Connection:detach()
   self.closed, self.is_unusable = true, true
   self.driver:set_event_handler(self.c)
   self.net.timeout(self.c)
@@ -167,7 +167,7 @@ end
 -- Sends strings, and reads a response that arrives before all is sent. Returns true; or nil, message, code; or, if the
 -- response was first, false, status, head: then `unsent` is the rest of the strings.
 function Connection:send(timeouts, ...)
-  local done, message, _, code = put(self.c, 0, ...)
+  local done, message, _, code = try_send(self.c, 0, ...)
   while done ~= true do
     local status, head, why = self:poll_head()
     if status then
@@ -179,7 +179,7 @@ function Connection:send(timeouts, ...)
     local ok
     ok, message, code = self:wait(timeouts.write, timeouts, true, "sending")
     if not ok then return nil, message, code end
-    done, message, _, code = put(self.c, done, ...)
+    done, message, _, code = try_send(self.c, done, ...)
   end
   return true
 end

@@ -106,7 +106,7 @@ end
 
 -- `res:header_list()` returns a flat list of names and values, as sent, in order.
 function Response:header_list()
-  local list, hidden = self.head:list(), self.headers[HIDDEN]
+  local list, hidden = self.head:field_list(), self.headers[HIDDEN]
   if not hidden then return list end
   local kept = {}
   for at = 1, #list, 2 do
@@ -210,7 +210,7 @@ function Response:take_over()
   local conn = self.conn
   if self.status ~= 101 or not conn then error("take_over: the answer does not switch protocols", 2) end
   self.conn = nil
-  return conn:hand_over()
+  return conn:detach()
 end
 
 -- `summary(res)` returns the entry of `history` for a response that was followed.

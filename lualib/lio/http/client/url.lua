@@ -143,7 +143,7 @@ local function add_pair(parts, key, value)
   if type(value) ~= "string" and type(value) ~= "number" and type(value) ~= "boolean" then
     error("the value of '" .. key .. "' must be a string, number, boolean or a list of them, not " .. type(value), 0)
   end
-  parts[#parts + 1] = http.escape(key) .. "=" .. http.escape(tostring(value))
+  parts[#parts + 1] = http.percent_encode(key) .. "=" .. http.percent_encode(tostring(value))
 end
 
 -- `encode(values)` returns text such as `a=b&c=d`, sorted by key. A list repeats its key. Raises for other values.

@@ -41,7 +41,7 @@ end
 local function close(x)
   if x.closed then return true end
   x.closed = true
-  x.ahead, x.outlet = nil, false
+  x.ahead, x.writer = nil, false
   if x.outbox then
     local messages = x.outbox
     x.outbox = {}

@@ -1,8 +1,8 @@
 -- `recv` of `lio.net.remote`'s connections, without the check of its first argument.
 --
 -- A connection reads ahead: bytes that its service has beyond the result come with the result, so that a burst of small
--- messages costs few requests. Invariant: one `read` request is under way at most (`fetching`), made by a task of its
--- own, so that a task that is killed while it waits loses no received bytes and stops no other task.
+-- messages costs few requests. Invariant: one `remote_recv` request is under way at most (`fetching`), made by a task
+-- of its own, so that a task that is killed while it waits loses no received bytes and stops no other task.
 
 local ltask = require "ltask"
 local failure <const> = require("lio.net.remote.request").failure
@@ -40,7 +40,7 @@ function Reader.__close(reader)
   if reader.is_reading then
     if not c.fetching then return start_next(c) end
     -- Killed: the request ends early, and starts the next reader then.
-    fork(pcall, call, c.io, "stop_read", c.handle)
+    fork(pcall, call, c.io, "stop_remote_recv", c.handle)
     return
   end
   for at, other in ipairs(c.readers) do
@@ -53,7 +53,7 @@ end
 
 -- Makes the request of a reader, which waits for it.
 local function read(c, reader, unread, form, ...)
-  local ok, value, message, partial, code = pcall(call, c.io, "read", c.handle, unread, form, ...)
+  local ok, value, message, partial, code = pcall(call, c.io, "remote_recv", c.handle, unread, form, ...)
   c.fetching = false
   if ok and value then
     -- The second result are the bytes beyond the first.

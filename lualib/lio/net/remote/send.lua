@@ -1,14 +1,14 @@
 -- `send` of `lio.net.remote`'s connections, without the check of its first argument.
 --
--- Messages leave this VM directly, through the connection's outlet, as long as the system takes them. The messages that
--- several tasks send beyond that leave together, by one request. Invariant: one `put` request is under way at most,
--- made by a task of its own (`sending`). `outlet` is nil before the first `put`, and false once another request changes
--- what is sent: from then on the order of the bytes is that of the requests.
+-- Messages leave this VM directly, through the connection's shared writer, as long as the system takes them. The
+-- messages that several tasks send beyond that leave together, by one request. Invariant: one `remote_send` request is
+-- under way at most, made by a task of its own (`sending`). `writer` is nil before the first `remote_send`, and false
+-- once another request changes what is sent: from then on the order of the bytes is that of the requests.
 
 local failure <const> = require("lio.net.remote.request").failure
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
-local outlet = require "lio.outlet"
+local shared_writer = require "lio.shared_writer"
 
 local call <const>, fork <const>, wait <const>, wakeup <const> = ltask.call, ltask.fork, ltask.wait, ltask.wakeup
 local pack <const>, unpack <const>, type <const> = table.pack, table.unpack, type
@@ -20,12 +20,12 @@ local MAX_STRINGS <const> = 100
 local BURST <const> = 32
 
 -- Reports to the senders of a batch how its request ended. If that failed, `sent` bytes of all messages are sent; else
--- `result` is the number of the connection's outlet.
+-- `result` is the number of the connection's shared writer.
 local function report(c, batch, ok, done, result, sent, code)
   if not (ok and done) then
-    c.outlet = c.outlet and nil
-  elseif c.outlet == nil and result then
-    c.outlet = outlet.find(result)
+    c.writer = c.writer and nil
+  elseif c.writer == nil and result then
+    c.writer = shared_writer.find(result)
   end
   for _, message in ipairs(batch) do
     if not ok then
@@ -57,7 +57,7 @@ local function send_outbox(c)
         n = n + message.n
       end
     end
-    report(c, batch, pcall(call, c.io, "put", c.handle, unpack(strings, 1, n)))
+    report(c, batch, pcall(call, c.io, "remote_send", c.handle, unpack(strings, 1, n)))
   end
   c.sending = false
 end
@@ -84,7 +84,7 @@ end
 -- code.
 local function send_directly(c, ...)
   c.burst = c.burst + 1
-  local sent, all, code = c.outlet:send(...)
+  local sent, all, code = c.writer:send(...)
   if all == true then return true end
   if code then return false, all, code end
   return sent or 0
@@ -99,7 +99,7 @@ end
 -- `send(c, …)`: as `send`.
 return function(c, ...)
   local sent_directly = 0
-  if c.outlet and not c.sending and c.burst < BURST then
+  if c.writer and not c.sending and c.burst < BURST then
     local problem, code
     sent_directly, problem, code = send_directly(c, ...)
     if sent_directly == true then return true end

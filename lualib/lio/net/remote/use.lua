@@ -86,7 +86,7 @@ function M.sendfile(c, file, offset, length)
   if type(file) == "string" then
     local ok, message, sent, code = send_waiting(c)
     if not ok then return nil, message, sent, code end
-    c.outlet = false
+    c.writer = false
     return ask(c, "sendfile", file, offset, length)
   end
   local is_object = type(file) == "userdata" or type(file) == "table"
@@ -104,7 +104,7 @@ function M.shutdown(c, how)
     local ok, message, _, code = send_waiting(c)
     if not ok then return nil, message, code end
   end
-  c.outlet = false
+  c.writer = false
   return ask(c, "shutdown", how)
 end
 
@@ -113,7 +113,7 @@ end
 -- Makes a request that gives a connection to another service, with the bytes that were read ahead. A task that reads or
 -- sends at the moment gets "closed" from its own request.
 local function part_with(c, request, service, ...)
-  c.outlet = false
+  c.writer = false
   local unread = c.ahead and sub(c.ahead, c.ahead_at)
   local result, message, code = ask(c, request, service, unread, ...)
   if result or code ~= "denied" then c.ahead = nil end
@@ -132,7 +132,7 @@ end
 function M.transfer(c, service, ...)
   check("transfer", c, Connection, "connection")
   if math.type(service) ~= "integer" then misuse.argument("transfer", 2, "service", service) end
-  local result, message, code = part_with(c, "move", service, ...)
+  local result, message, code = part_with(c, "remote_transfer", service, ...)
   if result == true then return true end
   if not result then return nil, message, code end
   return objects.connection(service, result)

@@ -1,17 +1,17 @@
 -- Requests that accept: `accept`, `put_back`, `take_waiting`. Part of lio/net/requests. Every service may accept from a
 -- listener; the connection belongs to the service that accepted it.
 --
--- A listener's entry has `askers`, the requests that wait, in order, and `accepted`, connections that no request has
+-- A listener's entry has `waiters`, the requests that wait, in order, and `accepted`, connections that no request has
 -- taken. Invariant: while requests wait, one task of this service accepts (`is_accepting`), so that a request that ends
 -- early loses no connection.
 
 local M = {}
 
 -- Gives a result of `net.accept` to the request that has waited longest, unless its service has died.
-local function hand_over(context, entry, c, message, code)
-  while entry.askers[1] do
-    local asker = table.remove(entry.askers, 1)
-    if not asker.owner.dead and context.ltask.wakeup(asker, c, message, code) then return end
+local function give_to_waiter(context, entry, c, message, code)
+  while entry.waiters[1] do
+    local waiter = table.remove(entry.waiters, 1)
+    if not waiter.owner.dead and context.ltask.wakeup(waiter, c, message, code) then return end
   end
   if not c then return end
   if context.handles.entries[entry.handle] == entry then
@@ -22,13 +22,13 @@ local function hand_over(context, entry, c, message, code)
 end
 
 -- Accepts while requests wait.
-local function accept_for_askers(accepting)
+local function accept_for_waiters(accepting)
   local context, entry = accepting.context, accepting.entry
-  while entry.askers[1] do
+  while entry.waiters[1] do
     local c, message, code = context.net.accept(entry.object)
-    if c or code ~= "timeout" then hand_over(context, entry, c, message, code) end
+    if c or code ~= "timeout" then give_to_waiter(context, entry, c, message, code) end
     if code == "closed" then
-      while entry.askers[1] do hand_over(context, entry, c, message, code) end
+      while entry.waiters[1] do give_to_waiter(context, entry, c, message, code) end
     end
   end
 end
@@ -40,28 +40,28 @@ end
 local function start_accepting(context, entry)
   entry.is_accepting = true
   local owners = context.handles.owners
-  context.ltask.fork(owners.run_internal, owners, accept_for_askers, end_accepting,
+  context.ltask.fork(owners.run_internal, owners, accept_for_waiters, end_accepting,
     { context = context, entry = entry })
 end
 
-local function remove_asker(entry, asker)
-  for at, other in ipairs(entry.askers) do
-    if other == asker then return table.remove(entry.askers, at) end
+local function remove_waiter(entry, waiter)
+  for at, other in ipairs(entry.waiters) do
+    if other == waiter then return table.remove(entry.waiters, at) end
   end
 end
 
 local function wait_for_connection(context, entry, owner)
   local ltask, timers = context.ltask, context.driver.timers
-  local asker = { owner = owner }
-  function asker.expired() ltask.wakeup(asker, false, "timeout", "timeout") end
-  table.insert(entry.askers, asker)
-  owner:add(asker, function() ltask.wakeup(asker, false, "closed", "closed") end)
-  local timer = entry.accept_limit and timers:add(entry.accept_limit, asker)
+  local waiter = { owner = owner }
+  function waiter.expired() ltask.wakeup(waiter, false, "timeout", "timeout") end
+  table.insert(entry.waiters, waiter)
+  owner:add(waiter, function() ltask.wakeup(waiter, false, "closed", "closed") end)
+  local timer = entry.accept_limit and timers:add(entry.accept_limit, waiter)
   if not entry.is_accepting then start_accepting(context, entry) end
-  local c, message, code = ltask.wait(asker)
-  owner:remove(asker)
+  local c, message, code = ltask.wait(waiter)
+  owner:remove(waiter)
   if timer then timers:cancel(timer) end
-  if not c then remove_asker(entry, asker) end
+  if not c then remove_waiter(entry, waiter) end
   return c, message, code
 end
 
@@ -74,12 +74,12 @@ function M.install(S, context)
     local owner = handles:owner()
     local entry, message, code = handles:find("accept", handle, "listener")
     if not entry then return false, message, code end
-    entry.askers, entry.accepted = entry.askers or {}, entry.accepted or {}
+    entry.waiters, entry.accepted = entry.waiters or {}, entry.accepted or {}
     local c = table.remove(entry.accepted, 1)
     if not c then c, message, code = wait_for_connection(context, entry, owner) end
     if not c then return false, message, code end
     if owner.dead then
-      hand_over(context, entry, c)
+      give_to_waiter(context, entry, c)
       return false, "closed", "closed"
     end
     return handles:register(owner, c, "connection")
@@ -91,7 +91,7 @@ function M.install(S, context)
     local c = handles:find("accept", handle, "connection", handles.caller())
     if not c then return false end
     handles:unregister(c)
-    if entry then hand_over(context, entry, c.object) else c.object:close() end
+    if entry then give_to_waiter(context, entry, c.object) else c.object:close() end
     return true
   end
 

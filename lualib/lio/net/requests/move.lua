@@ -1,4 +1,5 @@
--- Requests that move a connection to another service: `give`, `transfer`, `move`, `adopt`. Part of lio/net/requests.
+-- Requests that move a connection to another service: `give`, `transfer`, `remote_transfer`, `adopt`. Part of
+-- lio/net/requests.
 
 local bad_argument <const> = require("lio.net.requests.handles").bad_argument
 local transfer = require "lio.net.transfer"
@@ -24,8 +25,9 @@ function M.install(S, context)
     return true
   end
 
-  -- `move(h, service, unread, …)`: `transfer` for `lio.net.remote`, which gives back the bytes that it has read ahead.
-  function S.move(handle, service, unread, ...)
+  -- `remote_transfer(h, service, unread, …)`: `transfer` for `lio.net.remote`, which gives back the bytes that it has
+  -- read ahead.
+  function S.remote_transfer(handle, service, unread, ...)
     local entry, message, code = handles:find("transfer", handle, "connection", handles.caller())
     if not entry then return nil, message, code end
     check_service("transfer", service)
@@ -37,7 +39,7 @@ function M.install(S, context)
       return true
     end
     local moved
-    moved, message, code = transfer.send_off(driver, service, entry.owner.id, c, ...)
+    moved, message, code = transfer.transfer_as(driver, service, entry.owner.id, c, ...)
     if moved or c:is_closed() then handles.close(entry) end
     if moved then return moved end
     return nil, message, code
@@ -45,10 +47,10 @@ function M.install(S, context)
 
   -- `transfer(h, service, …)`: as `net.transfer`; the handle that it becomes there is the caller's.
   function S.transfer(handle, service, ...)
-    return S.move(handle, service, nil, ...)
+    return S.remote_transfer(handle, service, nil, ...)
   end
 
-  -- `adopt(number, state, …)`: takes a connection that another loop's `net.transfer` has sent off. `state` has `owner`
+  -- `adopt(number, state, …)`: takes a connection that another loop's `net.transfer` has sent. `state` has `owner`
   -- and the time limits. Returns true when the function of `on_transfer` has it, else its handle, which is the owner's.
   function S.adopt(number, state, ...)
     local owner = handles.owners:of(state.owner or handles.caller())

@@ -20,9 +20,9 @@ local function install_receiving(S, context)
     return net.recv(entry.object, ...)
   end
 
-  -- `read(h, unread, …)`: as `recv`, for `lio.net.remote`, which reads ahead. `unread` are bytes that it got earlier
-  -- and could not use. The second result are the bytes that are buffered beyond the first.
-  function S.read(handle, unread, ...)
+  -- `remote_recv(h, unread, …)`: as `recv`, for `lio.net.remote`, which reads ahead. `unread` are bytes that it got
+  -- earlier and could not use. The second result are the bytes that are buffered beyond the first.
+  function S.remote_recv(handle, unread, ...)
     local entry, message, code = handles:find("recv", handle, "connection", caller())
     if not entry then return nil, message, unread, code end
     local c = entry.object
@@ -30,11 +30,11 @@ local function install_receiving(S, context)
     local value, partial
     value, message, partial, code = net.recv(c, ...)
     if value == nil then return nil, message, partial, code end
-    return value, not c:is_closed() and c:buffered() > 0 and c:take() or nil
+    return value, not c:is_closed() and c:buffered() > 0 and c:try_recv() or nil
   end
 
-  -- `stop_read(h)`: the caller's `read` that waits ends with "timeout", and received bytes stay buffered.
-  function S.stop_read(handle)
+  -- `stop_remote_recv(h)`: the caller's `remote_recv` that waits ends with "timeout", and received bytes stay buffered.
+  function S.stop_remote_recv(handle)
     local entry = handles:find("recv", handle, "connection", caller())
     return entry ~= nil and driver:wake_reader(entry.object, "timeout")
   end
@@ -62,15 +62,16 @@ local function install_sending(S, context)
     return net.send(entry.object, ...)
   end
 
-  -- `put(h, …)`: as `send`, for `lio.net.remote`. Returns true and the number of the connection's outlet.
-  function S.put(handle, ...)
+  -- `remote_send(h, …)`: as `send`, for `lio.net.remote`. Returns true and the number of the connection's shared
+  -- writer.
+  function S.remote_send(handle, ...)
     local entry, message, code = handles:find("send", handle, "connection", caller())
     if not entry then return nil, message, 0, code end
     local c = entry.object
     local done, sent
     done, message, sent, code = net.send(c, ...)
     if not done then return nil, message, sent, code end
-    return true, c:outlet()
+    return true, c:shared_writer()
   end
 
   -- `sendfile(h, path [, offset [, length]])`: as `net.sendfile`.

@@ -191,9 +191,9 @@ fn idle_connections_are_closed_to_make_room() {
     let (fresh, served, busy) = (pair.connect(), pair.connect(), pair.connect());
     pair.send(served, &get("/"));
     pair.send(busy, &get("/wait"));
-    assert_eq!(pair.server.shed(pair.clock), 0);
+    assert_eq!(pair.server.close_some_idle(pair.clock), 0);
     pair.advance(2 * SECOND);
-    assert_eq!(pair.server.shed(pair.clock), 1);
+    assert_eq!(pair.server.close_some_idle(pair.clock), 1);
     assert!(pair.is_closed(served));
     assert!(!pair.is_closed(fresh) && !pair.is_closed(busy));
     for _ in 0..20 {
@@ -201,7 +201,7 @@ fn idle_connections_are_closed_to_make_room() {
         pair.send(number, &get("/"));
     }
     pair.advance(2 * SECOND);
-    assert_eq!(pair.server.shed(pair.clock), 16, "a few at a time");
+    assert_eq!(pair.server.close_some_idle(pair.clock), 16, "a few at a time");
 }
 
 #[test]

@@ -70,30 +70,30 @@ pub(crate) fn report_missing(path: &[u8]) {
 
 /// Requests the listening socket of this key that the previous process has used. Each key can be requested once.
 pub(crate) fn request_socket(key: &[u8]) -> Option<OwnedFd> {
-    request(wire::WANTS, key)?.descriptor
+    request(wire::SOCKET_REQUEST, key)?.descriptor
 }
 
 /// Whether another process is being ended that uses the address of this key, so that the address may become free.
 pub(crate) fn may_become_free(key: &[u8]) -> bool {
-    request(wire::TAKEN, key).is_some_and(|frame| frame.kind == wire::YES)
+    request(wire::ADDRESS_IN_USE, key).is_some_and(|frame| frame.kind == wire::YES)
 }
 
 /// Whether another process has replaced this one.
 pub(crate) fn is_replaced() -> bool {
-    request(wire::REPLACED, b"").is_some_and(|frame| frame.kind == wire::YES)
+    request(wire::IS_REPLACED, b"").is_some_and(|frame| frame.kind == wire::YES)
 }
 
 /// Sends a new socket to the supervisor, which keeps it open when this process ends.
 pub(crate) fn report_socket(key: &[u8], descriptor: BorrowedFd<'_>) {
     if let Some(link) = link() {
-        let _ = wire::send(&link.socket, wire::MADE, key, Some(descriptor));
+        let _ = wire::send(&link.socket, wire::NEW_SOCKET, key, Some(descriptor));
     }
 }
 
 /// Reports that a socket of this key was closed.
 pub(crate) fn report_closed(key: &[u8]) {
     if let Some(link) = link() {
-        let _ = wire::send(&link.socket, wire::CLOSED, key, None);
+        let _ = wire::send(&link.socket, wire::CLOSED_SOCKET, key, None);
     }
 }
 
@@ -110,7 +110,7 @@ fn report(path: &[u8], fingerprint: impl FnOnce(&Path) -> Fingerprint) {
     }
     let mut text = fingerprint(&path).encode();
     text.extend_from_slice(path.as_os_str().as_bytes());
-    let _ = wire::send(&link.socket, wire::LOADS, &text, None);
+    let _ = wire::send(&link.socket, wire::FILE_LOAD, &text, None);
     link.reported.insert(path);
 }
 

@@ -5,27 +5,27 @@ use crate::event::READ;
 use crate::lua::{Argument, Call, Closure, Fault, Function, Kind, Maybe, NewWith, upvalue};
 use crate::modules::selector::iterator::{Event, LoopGuard, SELECTOR};
 use crate::modules::selector::state::{Loop, Selector, UDATA};
-use crate::modules::task::{HANDLE, push_handle, tasks};
+use crate::modules::task::{TASKS_OBJECT, push_tasks_object, tasks};
 use crate::task::{Tasks, Token};
 
 /// The selector, an upvalue of the iterator after the tasks.
 const SELECTOR_AT: i32 = upvalue(2);
 
-type Pumping = (Closure<(Argument, Argument)>, NewWith<LoopGuard, 1>);
+type Events = (Closure<(Argument, Argument)>, NewWith<LoopGuard, 1>);
 
-/// `stream.pump(selector, wakes)`: returns an iterator, which replaces that of `selector:wait`, and the closing value
+/// `stream.events(selector, wakes)`: returns an iterator, which replaces that of `selector:wait`, and the closing value
 /// of the `for` over it. `wakes`: whether tasks of `lio.task` wait on the registered userdata.
-pub(super) fn pump(call: &mut Call<'_>) -> Result<Pumping, Fault> {
+pub(super) fn events(call: &mut Call<'_>) -> Result<Events, Fault> {
     call.object::<Selector>(1)?;
-    let handle = if call.is_true(2) { push_handle(call)? } else { call.push(false)? };
+    let tasks = if call.is_true(2) { push_tasks_object(call)? } else { call.push(false)? };
     let guard = NewWith::new(LoopGuard, [(SELECTOR, 1)]);
-    Ok((Closure(NEXT, (Argument(handle), Argument(1))), guard))
+    Ok((Closure(NEXT, (Argument(tasks), Argument(1))), guard))
 }
 
-/// The iterator: upvalue 1 is the handle of the tasks, or false.
+/// The iterator: upvalue 1 is the object of the tasks, or false.
 const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     let arguments = call.count();
-    let tasks = match call.kind(HANDLE) {
+    let tasks = match call.kind(TASKS_OBJECT) {
         Kind::Userdata => tasks(call).ok(),
         _ => None,
     };

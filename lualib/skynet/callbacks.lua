@@ -1,9 +1,9 @@
--- The hooks of ltask.hooks for a service of skynet: what they log is as in skynet. skynet.boot passes the name of this
--- module to `core.use_hooks`.
+-- The callbacks of ltask.callbacks for a service of skynet: they log what skynet logs. skynet.boot passes the name of
+-- this module to `core.use_callbacks`.
 
 local ltask = require "ltask"
 local errors = require "ltask.errors"
-local hooks = require "ltask.hooks"
+local callbacks = require "ltask.callbacks"
 local boot = require "skynet.boot"
 local message = require "skynet.message"
 local unhandled = require "skynet.unhandled"
@@ -22,7 +22,7 @@ local function text_to_log(object, suffix)
 end
 
 -- Logs errors of requests that are answered, too: the caller may not log them.
-function hooks.task_failed(co, err, from, session)
+function callbacks.task_failed(co, err, from, session)
   local object = errors.describe(err, co)
   if boot.trace then boot.trace.failed(co) end
   if session == 0 then
@@ -37,20 +37,20 @@ function hooks.task_failed(co, err, from, session)
   return object
 end
 
-local refuse_request <const> = hooks.unknown_request
+local refuse_request <const> = callbacks.unknown_request
 
-function hooks.unknown_request(name, from, session, ...)
+function callbacks.unknown_request(name, from, session, ...)
   if session ~= 0 then return refuse_request(name, from, session) end
   fork(unhandled.handle_request, session, from, name, ...)
 end
 
-function hooks.unknown_answer(from, session, ...)
+function callbacks.unknown_response(from, session, ...)
   fork(unhandled.handle_response, session, from, ...)
 end
 
-local log_unanswered <const> = hooks.unanswered_request
+local log_unanswered <const> = callbacks.unanswered_request
 
-function hooks.unanswered_request(name, from)
+function callbacks.unanswered_request(name, from)
   if boot.exiting then return end
   local p = message.protocols[name]
   if not p or not p.dispatch then return log_unanswered(name, from) end
@@ -58,4 +58,4 @@ function hooks.unanswered_request(name, from)
     unhandled.place_of(p.dispatch))
 end
 
-return hooks
+return callbacks

@@ -1,32 +1,32 @@
-//! `lio.outlet`: writing to connections of other VMs of the process; see `socket/outlet.rs`.
+//! `lio.shared_writer`: writing to connections of other VMs of the process; see `socket/shared_writer.rs`.
 
 use crate::lua::{Call, Either, Fault, Function, FunctionTable, Kind, Module, New, Nil, Object, failed, functions};
-use crate::socket::outlet::Outlet;
+use crate::socket::shared_writer::SharedWriter;
 use std::io::IoSlice;
 use std::sync::Arc;
 
 /// The maximum number of strings in one call. A caller with more sends them in another way.
 const MAX_STRINGS: usize = 16;
 
-/// An outlet of a connection, in another VM.
-struct Handle(Arc<Outlet>);
+/// A shared writer of a connection, in another VM.
+struct WriterObject(Arc<SharedWriter>);
 
-impl Object for Handle {
-    const NAME: &'static str = "lio.outlet";
+impl Object for WriterObject {
+    const NAME: &'static str = "lio.shared_writer";
     const METHODS: FunctionTable = functions! { send };
 }
 
-/// `outlet.find(number)`: returns the outlet; nil if the connection is closed.
-fn find(call: &mut Call<'_>) -> Result<Option<New<Handle>>, Fault> {
+/// `shared_writer.find(number)`: returns the writer; nil if the connection is closed.
+fn find(call: &mut Call<'_>) -> Result<Option<New<WriterObject>>, Fault> {
     let number = call.integer_in(1, 1..=i64::MAX, "number")? as u64;
-    Ok(Outlet::find(number).map(|outlet| New::of(Handle(outlet))))
+    Ok(SharedWriter::find(number).map(|writer| New::of(WriterObject(writer))))
 }
 
 /// `o:send(data, …)`: returns how many bytes the system has accepted, and whether these are all. Returns nil alone if
 /// the connection is closed, or if the arguments are not strings that fit in one call. Returns `nil, message, code` on
 /// failure.
 fn send(call: &mut Call<'_>) -> Result<Either<(i64, bool), Nil>, Fault> {
-    let outlet = call.object::<Handle>(1)?;
+    let writer = call.object::<WriterObject>(1)?;
     let last = call.count();
     let is_text = |index| matches!(call.kind(index), Kind::String | Kind::Number);
     let count = (last - 1) as usize;
@@ -40,12 +40,12 @@ fn send(call: &mut Call<'_>) -> Result<Either<(i64, bool), Nil>, Fault> {
         *piece = IoSlice::new(bytes);
         total += bytes.len();
     }
-    let sent = outlet.0.send(&pieces[..count]).map_err(failed("send"))?;
+    let sent = writer.0.send(&pieces[..count]).map_err(failed("send"))?;
     Ok(match sent {
         Some(sent) => Either::One((sent as i64, sent == total)),
         None => Either::Other(Nil),
     })
 }
 
-/// Opens `lio.outlet`.
+/// Opens `lio.shared_writer`.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(functions! { find })));

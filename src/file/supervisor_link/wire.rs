@@ -14,24 +14,24 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// From the program: it loads a file. Text: a [`Fingerprint`](super::Fingerprint), then the absolute path.
-pub(crate) const LOADS: u8 = b'F';
-/// From the program: it requests a socket. Text: its key. The response is [`HERE`] or [`NO`].
-pub(crate) const WANTS: u8 = b'W';
+/// From the program: it is about to load a file. Text: a [`Fingerprint`](super::Fingerprint), then the absolute path.
+pub(crate) const FILE_LOAD: u8 = b'F';
+/// From the program: it requests a socket. Text: its key. The response is [`REQUESTED_SOCKET`] or [`NO`].
+pub(crate) const SOCKET_REQUEST: u8 = b'W';
 /// From the program: it has created a socket, which the frame carries. Text: its key.
-pub(crate) const MADE: u8 = b'M';
+pub(crate) const NEW_SOCKET: u8 = b'M';
 /// From the program: it has closed a socket that it requested or created. Text: its key.
-pub(crate) const CLOSED: u8 = b'C';
+pub(crate) const CLOSED_SOCKET: u8 = b'C';
 /// From the program: the address of a key is in use. The response is [`YES`] while it may become free.
-pub(crate) const TAKEN: u8 = b'T';
+pub(crate) const ADDRESS_IN_USE: u8 = b'T';
 /// From the program: whether another process replaces it. The response is [`YES`] or [`NO`].
-pub(crate) const REPLACED: u8 = b'R';
+pub(crate) const IS_REPLACED: u8 = b'R';
 /// To the program: yes.
 pub(crate) const YES: u8 = b'y';
 /// To the program: no.
 pub(crate) const NO: u8 = b'n';
 /// To the program: the requested socket, which the frame carries.
-pub(crate) const HERE: u8 = b'h';
+pub(crate) const REQUESTED_SOCKET: u8 = b'h';
 
 const HEAD: usize = 5;
 /// The most bytes of a text; paths and keys are shorter.
@@ -116,14 +116,14 @@ mod tests {
     fn frames_arrive_in_order_each_with_its_descriptor() {
         let (near, far) = UnixStream::pair().unwrap();
         let (passed, mut kept) = UnixStream::pair().unwrap();
-        send(&near, LOADS, b"a path", None).unwrap();
-        send(&near, MADE, b"", Some(passed.as_fd())).unwrap();
+        send(&near, FILE_LOAD, b"a path", None).unwrap();
+        send(&near, NEW_SOCKET, b"", Some(passed.as_fd())).unwrap();
         drop((near, passed));
         let first = receive(&far).unwrap().expect("a frame");
-        assert_eq!((first.kind, &first.text[..]), (LOADS, &b"a path"[..]));
+        assert_eq!((first.kind, &first.text[..]), (FILE_LOAD, &b"a path"[..]));
         assert!(first.descriptor.is_none());
         let second = receive(&far).unwrap().expect("a frame");
-        assert_eq!((second.kind, second.text.len()), (MADE, 0));
+        assert_eq!((second.kind, second.text.len()), (NEW_SOCKET, 0));
         let descriptor = second.descriptor.expect("a descriptor");
         assert_eq!(fcntl_getfd(&descriptor).unwrap(), FdFlags::CLOEXEC);
         UnixStream::from(descriptor).write_all(b"x").unwrap();
@@ -137,9 +137,9 @@ mod tests {
         let (mut near, far) = UnixStream::pair().unwrap();
         let kind = |result: io::Result<()>| result.err().map(|error| error.kind());
         let long = vec![0; MAX_TEXT + 1];
-        let refused = send(&near, LOADS, &long, None);
+        let refused = send(&near, FILE_LOAD, &long, None);
         assert_eq!(kind(refused), Some(io::ErrorKind::InvalidInput));
-        near.write_all(&[LOADS, 1, 0, 1, 0]).unwrap();
+        near.write_all(&[FILE_LOAD, 1, 0, 1, 0]).unwrap();
         let refused = receive(&far).map(|_| ());
         assert_eq!(kind(refused), Some(io::ErrorKind::InvalidData));
     }

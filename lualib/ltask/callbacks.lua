@@ -1,5 +1,5 @@
--- What the Rust part of the service library calls in rare cases (src/modules/ltask/hooks.rs): errors, requests without
--- a handler, and requests to the service library itself. Loaded at the first of them.
+-- The functions that the Rust part of the service library calls in rare cases (src/modules/ltask/callbacks.rs): for
+-- errors, requests without a handler, and requests to the service library itself. Loaded at the first of them.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -23,7 +23,7 @@ function M.task_failed(co, err, from, session)
 end
 
 -- An error has come as an answer. Returns what the call raises.
-function M.error_answer(from, err)
+function M.error_response(from, err)
   if type(err) == "table" then return errors.from_answer(err) end
   if err == nil then return ("{service:%d} answered with an error"):format(from) end
   return err
@@ -57,7 +57,7 @@ function M.unknown_request(name, from, session)
 end
 
 -- An answer has come to a session that this service has never used.
-function M.unknown_answer() end
+function M.unknown_response() end
 
 -- The coroutine of a request was closed before it answered.
 function M.unanswered_request(name, from)
@@ -71,7 +71,7 @@ end
 
 -- `ltask.call(addr, "tasks")`: returns the list of `lio.tasks` without the coroutines, which cannot be packed.
 function M.tasks()
-  local list = require "lio.tasks"()
+  local list = require "lio.task_list"()
   for _, one in ipairs(list) do one.thread = nil end
   return list
 end

@@ -1,8 +1,8 @@
-//! Outlets: connections to which other VMs of the process may write, in addition to the owner. `lio.net.remote` sends
-//! through an outlet, so that no other thread has to be woken.
+//! Shared writers: connections to which other VMs of the process may write, in addition to the owner. `lio.net.remote`
+//! sends through a shared writer, so that no other thread has to be woken.
 //!
-//! Every VM finds an outlet by its number. Invariant: the descriptor is used only under the outlet's lock, and the
-//! socket removes it, under the same lock, before it closes the descriptor or gives it away.
+//! Every VM finds a shared writer by its number. Invariant: the descriptor is used only under the writer's lock, and
+//! the socket removes it, under the same lock, before it closes the descriptor or gives it away.
 
 use crate::event::adopt;
 use rustc_hash::FxHashMap;
@@ -13,42 +13,42 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The descriptor of a connection for other VMs; `None` once closed.
-pub(crate) struct Outlet(Mutex<Option<RawFd>>);
+pub(crate) struct SharedWriter(Mutex<Option<RawFd>>);
 
-/// The outlet of a socket; dropping it closes the outlet.
-pub(super) struct OwnedOutlet {
+/// The writer of a socket; dropping it closes the writer.
+pub(super) struct OwnedWriter {
     number: u64,
-    outlet: Arc<Outlet>,
+    writer: Arc<SharedWriter>,
 }
 
-struct Outlets {
+struct SharedWriters {
     last: u64,
-    open: FxHashMap<u64, Weak<Outlet>>,
+    open: FxHashMap<u64, Weak<SharedWriter>>,
 }
 
-static OUTLETS: LazyLock<Mutex<Outlets>> = LazyLock::new(|| {
+static SHARED_WRITERS: LazyLock<Mutex<SharedWriters>> = LazyLock::new(|| {
     // If a process contains the library twice, each copy has different numbers.
-    let first = (&raw const OUTLETS).addr() as u64;
-    Mutex::new(Outlets { last: first << 16 >> 1, open: FxHashMap::default() })
+    let first = (&raw const SHARED_WRITERS).addr() as u64;
+    Mutex::new(SharedWriters { last: first << 16 >> 1, open: FxHashMap::default() })
 });
 
-impl Drop for OwnedOutlet {
+impl Drop for OwnedWriter {
     fn drop(&mut self) {
-        lock(&OUTLETS).open.remove(&self.number);
-        *lock(&self.outlet.0) = None;
+        lock(&SHARED_WRITERS).open.remove(&self.number);
+        *lock(&self.writer.0) = None;
     }
 }
 
-impl OwnedOutlet {
-    /// Creates an outlet for the connected socket `descriptor`, which must stay open until this value is dropped.
-    pub(super) fn new(descriptor: RawFd) -> OwnedOutlet {
-        let outlet = Arc::new(Outlet(Mutex::new(Some(descriptor))));
-        let mut all = lock(&OUTLETS);
+impl OwnedWriter {
+    /// Creates a shared writer for the connected socket `descriptor`, which must stay open until this value is dropped.
+    pub(super) fn new(descriptor: RawFd) -> OwnedWriter {
+        let writer = Arc::new(SharedWriter(Mutex::new(Some(descriptor))));
+        let mut all = lock(&SHARED_WRITERS);
         all.last += 1;
         let number = all.last;
-        all.open.insert(number, Arc::downgrade(&outlet));
+        all.open.insert(number, Arc::downgrade(&writer));
         drop(all);
-        OwnedOutlet { number, outlet }
+        OwnedWriter { number, writer }
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -56,10 +56,10 @@ impl OwnedOutlet {
     }
 }
 
-impl Outlet {
-    /// Returns the outlet with this number; `None` if the connection is closed.
-    pub(crate) fn find(number: u64) -> Option<Arc<Outlet>> {
-        lock(&OUTLETS).open.get(&number)?.upgrade()
+impl SharedWriter {
+    /// Returns the writer with this number; `None` if the connection is closed.
+    pub(crate) fn find(number: u64) -> Option<Arc<SharedWriter>> {
+        lock(&SHARED_WRITERS).open.get(&number)?.upgrade()
     }
 
     /// Sends `pieces`. Returns the number of bytes that the system has accepted; `None` if the socket is closed.
@@ -108,44 +108,44 @@ mod tests {
     #[test]
     fn bytes_sent_through_an_outlet_arrive() {
         let (mut near, far) = pair();
-        let number = near.outlet().unwrap();
-        assert_eq!(near.outlet(), Some(number));
-        let outlet = Outlet::find(number).unwrap();
+        let number = near.shared_writer().unwrap();
+        assert_eq!(near.shared_writer(), Some(number));
+        let writer = SharedWriter::find(number).unwrap();
         let pieces = [IoSlice::new(b"ab"), IoSlice::new(b"c")];
-        assert_eq!(outlet.send(&pieces).unwrap(), Some(3));
+        assert_eq!(writer.send(&pieces).unwrap(), Some(3));
         assert_eq!(received(&far), 3);
     }
 
     #[test]
     fn an_outlet_is_closed_with_its_socket() {
         let (mut near, _far) = pair();
-        let number = near.outlet().unwrap();
-        let outlet = Outlet::find(number).unwrap();
+        let number = near.shared_writer().unwrap();
+        let writer = SharedWriter::find(number).unwrap();
         let mut moved = near.take();
-        assert!(near.outlet().is_none());
-        assert_eq!(outlet.send(&[IoSlice::new(b"x")]).unwrap(), Some(1));
+        assert!(near.shared_writer().is_none());
+        assert_eq!(writer.send(&[IoSlice::new(b"x")]).unwrap(), Some(1));
         moved.close();
-        assert_eq!(outlet.send(&[IoSlice::new(b"x")]).unwrap(), None);
-        assert!(Outlet::find(number).is_none());
+        assert_eq!(writer.send(&[IoSlice::new(b"x")]).unwrap(), None);
+        assert!(SharedWriter::find(number).is_none());
     }
 
     #[test]
     fn an_outlet_is_closed_when_its_socket_is_given_away() {
         let (mut near, _far) = pair();
-        let outlet = Outlet::find(near.outlet().unwrap()).unwrap();
+        let writer = SharedWriter::find(near.shared_writer().unwrap()).unwrap();
         let parts = near.take_parts().unwrap();
-        assert_eq!(outlet.send(&[IoSlice::new(b"x")]).unwrap(), None);
+        assert_eq!(writer.send(&[IoSlice::new(b"x")]).unwrap(), None);
         drop(parts);
     }
 
     #[test]
     fn a_full_socket_accepts_no_bytes() {
         let (mut near, _far) = pair();
-        let outlet = Outlet::find(near.outlet().unwrap()).unwrap();
+        let writer = SharedWriter::find(near.shared_writer().unwrap()).unwrap();
         let block = vec![0; 1 << 20];
         let mut last = usize::MAX;
         while last != 0 {
-            last = outlet.send(&[IoSlice::new(&block)]).unwrap().unwrap();
+            last = writer.send(&[IoSlice::new(&block)]).unwrap().unwrap();
         }
     }
 }

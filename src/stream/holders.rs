@@ -1,0 +1,40 @@
+//! Which tasks hold a stream, for reading and for writing. While a task waits in `recv` or `send`, it holds the stream,
+//! and other callers of the same call queue; `lualib/lio/net/wait_queue.lua` keeps these queues. A `recv` that waits
+//! without others behind it needs no entry in them.
+
+/// The task that holds the stream for reading.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Reader {
+    #[default]
+    None,
+    /// A task that is recorded in Lua's tables.
+    Lua,
+    /// A task in a `recv` that waits; its token is the stream itself.
+    Native,
+    /// Like `Native`, and other tasks queue behind it, in Lua's tables.
+    NativeQueued,
+}
+
+/// The tasks that hold one stream, and the time limit of its `recv`.
+#[derive(Default)]
+pub(crate) struct Holders {
+    pub(crate) reader: Reader,
+    /// Whether a task holds the stream for writing, according to Lua's tables.
+    pub(crate) has_writer: bool,
+    /// The longest wait of a `recv`.
+    pub(crate) recv_timeout: Option<ReadTimeout>,
+}
+
+/// A time limit, and the timer that ends the wait. Lua owns the timer and frees it.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadTimeout {
+    pub(crate) nanos: u64,
+    pub(crate) timer: u64,
+}
+
+impl Holders {
+    /// Whether a task in a waiting `recv` holds the stream for reading.
+    pub(crate) fn has_native_reader(&self) -> bool {
+        matches!(self.reader, Reader::Native | Reader::NativeQueued)
+    }
+}
