@@ -1,7 +1,7 @@
 -- Every public function of `ltask` with wrong arguments: with none, and with each wrong value in each position. A call
 -- either succeeds or raises an error at the line of the call, which names the function as it was called.
 --
--- A service compiles each call from text, so that Lua knows the names, and runs it in a task of its own.
+-- A service compiles each call from text, so that Lua knows the names, and runs it in a separate task.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"

@@ -162,7 +162,7 @@ kit.test("a service may enter the main thread, which runs it in mainthread_wait,
 -- Exclusive services
 
 -- A program with root and an exclusive service, id 2, of these sources. The exclusive service is resumed after each
--- yield, so it has helpers of its own.
+-- yield, so it has its own helpers.
 local function exclusive(source, root)
   return {
     root = "raw.next()\n" .. root,

@@ -308,7 +308,7 @@ kit.test("thread_info describes a waiting coroutine", {
   out = { "true" },
 })
 
-kit.test("a handler may make and resume coroutines of its own", {
+kit.test("a handler may make and resume its own coroutines", {
   services = { own = [[
     local S = {}
     function S.generate(n)

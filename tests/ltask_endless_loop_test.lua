@@ -109,7 +109,7 @@ kit.test("a service that catches every error in an endless loop is ended with th
 
 -- Hooks belong to one coroutine: a loop in a coroutine that the library does not manage got no error, and start never
 -- returned.
-t.test("a service that loops in a coroutine of its own does not keep start from returning", function()
+t.test("a service that loops in its own coroutine does not keep start from returning", function()
   local out = kit.system({
     services = { looper = looper },
     config = { grace = 0.2, watchdog = 0 },

@@ -1,11 +1,11 @@
--- Services with an event descriptor, which block on threads of their own: the watchdog and the main thread, and a
--- system that cannot start another thread. tests/ltask_event_test.lua is about the event descriptor itself.
+-- Services with an event descriptor, which block on their own threads: the watchdog and the main thread, and a system
+-- that cannot start another thread. tests/ltask_event_test.lua is about the event descriptor itself.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
 -- The function ran on the service's own thread, without an error.
-kit.test("mainthread_run in a service with a thread of its own says that it has one", {
+kit.test("mainthread_run in a service with its own thread says that it has one", {
   services = { own = [[
     local S = {}
     local wait = ltask.eventinit()
@@ -45,7 +45,7 @@ kit.test("a service with an event descriptor and no idle handler uses no CPU whi
 })
 
 -- The watchdog checked only slices that ran on workers.
-t.test("the watchdog reports a loop in a service with a thread of its own, and not one that waits there", function()
+t.test("the watchdog reports a loop in a service with its own thread, and not one that waits there", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({
       services = { own = [[

@@ -365,7 +365,7 @@ both("the end of a request's handler reaps its zombies; a failure that no thread
   end,
 })
 
-both("each service has threads of its own; a handle in a message is not a thread", {
+both("each service has its own threads; a handle in a message is not a thread", {
   services = { peer = peer },
   main = [[
     local p = ltask.spawn "peer"

@@ -17,7 +17,7 @@ t.test("the driver of an instance is that of the module, once the module has the
   t.eq(driver.net, loop.net)
 end)
 
-t.test("each driver has an instance of its own", function()
+t.test("each driver has its own instance", function()
   local selector <close> = lio.create()
   local scheduler = { wait = loop.wait, wakeup = loop.wakeup, fork = loop.fork, running = loop.running }
   local other = drivers.new(selector, scheduler)

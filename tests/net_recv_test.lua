@@ -8,7 +8,7 @@ local net = require "lio.net"
 local socket = require "lio.socket"
 local task = require "lio.task"
 
--- Sends the bytes one at a time, each in a packet of its own that has arrived before the next.
+-- Sends the bytes one at a time, each in a separate packet that has arrived before the next.
 local function drip(c, bytes)
   for i = 1, #bytes do
     t.ok(c:send(bytes:sub(i, i)))

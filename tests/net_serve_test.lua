@@ -7,7 +7,7 @@ local loop = require "lio.loop"
 local net = require "lio.net"
 local socket = require "lio.socket"
 
--- A server on a port of its own, which stops when the variable goes out of scope.
+-- A server on a free port, which stops when the variable goes out of scope.
 local function serving(handler, opts)
   local listener = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()

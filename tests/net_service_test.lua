@@ -1,5 +1,5 @@
 -- `lio.net` by requests with integer handles: the answers of the service `lio` to services without a loop, in both
--- kinds of service that own a loop. Each test boots a system in a process of its own.
+-- kinds of service that own a loop. Each test boots a system in its own process.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"

@@ -4,7 +4,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Each call is on a line of its own; the line numbers are compared with those of the errors.
+-- Each call is on a separate line; the line numbers are compared with those of the errors.
 local calls <const> = {
   { "net.listen", "net.listen('127.0.0.1', 0)", "net.remote(io)" },
   { "net.connect", "net.connect('127.0.0.1', 1)", "net.remote(io)" },

@@ -127,7 +127,7 @@ t.test("the end of a stream that came with its last bytes is reported after a sh
   end
 end)
 
-t.test("an end of stream that follows later is an event of its own", function()
+t.test("an end of stream that follows later is a separate event", function()
   local a, b = loopback.tcp()
   local sel <close> = lio.create()
   sel:event_add(b, READ, "b")

@@ -102,7 +102,7 @@ kit.test("packing into strings keeps no memory", {
   resident = true,
 })
 
-kit.test("messages of a protocol with functions of its own are strings", {
+kit.test("messages of a protocol with its own functions are strings", {
   services = {
     shout = kit.text_protocol .. [[
       skynet.start(function()

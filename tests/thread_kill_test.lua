@@ -87,7 +87,7 @@ netkit.pair_test("killed in recv with a time limit: its timer is cleared", funct
   t.eq(b:recv(), nil)
 end)
 
-netkit.test("killed in recv of a connection of its own, which it closes", function()
+netkit.test("killed in recv of its own connection, which it closes", function()
   local before = counts.now(true)
   local a, b = netkit.pair()
   local h = thread.spawn(function()

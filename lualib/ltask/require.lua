@@ -22,7 +22,7 @@ local function search(name)
   for _, searcher in ipairs(package.searchers) do
     local loader, data = searcher(name)
     if type(loader) == "function" then return loader, data end
-    -- Each message on a line of its own, as the standard `require` shows them.
+    -- Each message is on a separate line, as in the standard `require`.
     if type(loader) == "string" then messages[#messages + 1] = "\n\t" .. loader:gsub("^\n\t", "") end
   end
   raise(("module '%s' not found:%s"):format(name, table.concat(messages)))

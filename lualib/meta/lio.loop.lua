@@ -54,7 +54,7 @@ function loop.fork(f, ...) end
 ---@return any ... the values passed to `wakeup`
 function loop.wait(token) end
 
----Wakes the task that waits on the token. A coroutine is the token of its own `wait()` and `sleep`.
+---Wakes the task that waits on the token. In `wait()` and `sleep` the token is the running coroutine.
 ---@param token any
 ---@param ... any the results of its `wait`
 ---@return true? woken nil if no task waits on the token

@@ -160,7 +160,7 @@ function Driver:serve(listener, backend) end
 ---@field admit fun(self: lio.ServerBackend, c: lio.Connection) serves a connection
 ---@field release fun(self: lio.ServerBackend, c: lio.Connection) forgets a connection that another owner has taken over
 ---@field count fun(self: lio.ServerBackend): integer how many connections it has
----@field is_full fun(self: lio.ServerBackend): boolean whether no connection is to be accepted now
+---@field is_full fun(self: lio.ServerBackend): boolean whether no connection may be accepted now
 ---@field notify_leave fun(self: lio.ServerBackend) requests a call of `on_leave` when the next connection leaves
 ---@field on_leave? fun() set by the server
 ---@field stop fun(self: lio.ServerBackend) a stop begins

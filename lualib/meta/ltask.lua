@@ -289,7 +289,7 @@ function ltask.walltime() end
 ---@return number seconds
 function ltask.counter() end
 
----Returns how long this service has run: the time of its slices on workers, or the CPU time of its own thread.
+---Returns how long this service has run: the time of its slices on workers, or the CPU time of the service's thread.
 ---@return number seconds
 function ltask.cpucost() end
 

@@ -29,7 +29,7 @@ pub(crate) struct Spool {
 
 enum Content {
     Memory(Vec<u8>),
-    /// A file, and its name, if it has one that is to be removed.
+    /// A file, and its name if that must be removed.
     Disk(File, Option<PathBuf>),
     Closed,
 }

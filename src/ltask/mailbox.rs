@@ -158,8 +158,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         Wake::Schedule(affinity)
     }
 
-    /// From Idle or Ready to OwnThread: takes the VM for a thread of its own, which `waker` wakes. If a ready queue has
-    /// an entry of the service, that entry is skipped.
+    /// From Idle or Ready to OwnThread: takes the VM for its own thread, which `waker` wakes. If a ready queue has an
+    /// entry of the service, that entry is skipped.
     pub(crate) fn detach(&self, id: u32, waker: W) -> Option<V> {
         let mut inner = lock(&self.inner);
         if inner.id != id || !matches!(inner.state, State::Idle | State::Ready) {
@@ -179,7 +179,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         }
     }
 
-    /// Sets another waker for a service with a thread of its own.
+    /// Sets another waker for a service with its own thread.
     pub(crate) fn replace_waker(&self, id: u32, waker: W) {
         let mut inner = lock(&self.inner);
         if inner.id == id && inner.state == State::OwnThread {
@@ -387,7 +387,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         inner.waker.clone().filter(|_| inner.id == id)
     }
 
-    /// The waker of the service with a thread of its own that has this mailbox, if any.
+    /// The waker of the service with its own thread that has this mailbox, if any.
     pub(crate) fn any_waker(&self) -> Option<W> {
         lock(&self.inner).waker.clone()
     }

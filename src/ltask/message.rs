@@ -180,7 +180,7 @@ impl Message {
             kind::RESPONSE | kind::ERROR | kind::SIGNAL | kind::IDLE | kind::ROOM => false,
             // Messages of root and of the system are few, and must arrive.
             kind::SYSTEM => self.from > ROOT,
-            // External messages have a limit of their own.
+            // External messages have a separate limit.
             _ => self.from != SYSTEM,
         }
     }

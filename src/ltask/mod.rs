@@ -5,13 +5,13 @@
 //! **Mailbox and state** (`mailbox.rs`). One lock per service guards its message queue and its state, so that "a
 //! message has arrived" and "the service is in a ready queue" always agree: only the thread that holds the lock changes
 //! the state. A slot without a service is Free; it is Building from the assignment of an id until the VM exists. Then
-//! the service is Idle, Ready or Running, or OwnThread if it has a thread of its own. It is Dead until root has removed
-//! it. A push takes the lock once. The service takes whole batches by swapping queues, so that reading a message takes
-//! no lock. Messages of one sender to one receiver keep their order. The capacity counts requests only. Responses,
-//! errors, signals and the messages of timers always have room (the requests that they belong to bound their number),
-//! so they are never lost, delayed or retried. A sender whose message is refused gets the message back. If it wants to
-//! wait, the mailbox records it; when half of the mailbox is free again, the sender gets a ROOM message and delivers
-//! what it has kept, in order. Nothing polls.
+//! the service is Idle, Ready or Running, or OwnThread if it has its own thread. It is Dead until root has removed it.
+//! A push takes the lock once. The service takes whole batches by swapping queues, so that reading a message takes no
+//! lock. Messages of one sender to one receiver keep their order. The capacity counts requests only. Responses, errors,
+//! signals and the messages of timers always have room (the requests that they belong to bound their number), so they
+//! are never lost, delayed or retried. A sender whose message is refused gets the message back. If it wants to wait,
+//! the mailbox records it; when half of the mailbox is free again, the sender gets a ROOM message and delivers what it
+//! has kept, in order. Nothing polls.
 //!
 //! **Service ids** (`registry.rs`). An id is a slot and a generation. Slots are not freed while the system exists, so a
 //! late message finds valid memory and another id there: it fails instead of reaching a new service.
@@ -44,9 +44,8 @@
 //! the service.
 //!
 //! **Threads of services** (`own_thread.rs`, `event.rs`): exclusive services (G1) and services with an event descriptor
-//! (G2) have a thread of their own, since they block in a selector. The first message of a burst writes to the
-//! descriptor; the following ones find it claimed. The wait function drains the descriptor. So a burst costs one system
-//! call.
+//! (G2) have their own threads, since they block in a selector. The first message of a burst writes to the descriptor;
+//! the following ones find it claimed. The wait function drains the descriptor. So a burst costs one system call.
 //!
 //! **Death** (`lifecycle.rs`) has a fixed order of steps: the mailbox closes; unread messages and unanswered requests
 //! are recorded; the timers are removed; the thread that ran the VM closes it; root gets a signal, answers the recorded

@@ -10,7 +10,7 @@ use crate::event::clock::monotonic_nanos;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// Moves a service with a new event descriptor to a thread of its own.
+/// Moves a service with a new event descriptor to its own thread.
 pub(super) fn detach(system: &Arc<System>, mut service: ServiceVm) {
     service.needs_own_thread = false;
     if let (Some(slot), Some(event)) = (system.registry.get(service.id), service.event.clone()) {

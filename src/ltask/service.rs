@@ -65,7 +65,7 @@ pub(crate) struct Service {
     pub(crate) slice_affinity: Affinity,
     /// Wakes the service's own thread, if it has one or is about to get one.
     pub(crate) event: Option<Arc<Event>>,
-    /// Whether the service moves to a thread of its own after this slice.
+    /// Whether the service moves to its own thread after this slice.
     pub(crate) needs_own_thread: bool,
     /// Messages of `exclusive.send` that are not yet delivered.
     pub(crate) send_queue: VecDeque<Message>,
@@ -162,15 +162,15 @@ impl Service {
     }
 
     /// Whether to ask the mailbox for more messages within the slice. It is asked again between slices: a worker takes
-    /// its lock then, and on a thread of its own the next message wakes the service.
+    /// its lock then, and on its own thread the next message wakes the service.
     #[inline(always)]
     fn should_refill(&self) -> bool {
         let has_arrived = self.slot.as_ref().is_some_and(|slot| slot.mailbox.has_arrived());
         has_arrived || self.overload_threshold != 0 || self.event.is_some() && self.may_block_in_slice()
     }
 
-    /// Whether the service may block on its event after the last message of a slice: without our library, or with a
-    /// loop of its own.
+    /// Whether the service may block on its event after the last message of a slice: if it does not use our library, or
+    /// has its own loop.
     fn may_block_in_slice(&self) -> bool {
         self.library.has_own_loop || self.library.tasks().is_none()
     }

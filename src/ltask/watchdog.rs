@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 const MILLI: u64 = 1_000_000;
 /// A longer slice blocks its worker.
 const LONG_SLICE: u64 = 8 * MILLI;
-/// A service with a thread of its own that has not waited for this time is blocked: other services may do its work.
+/// A service with its own thread that has not waited for this time is blocked: other services may do its work.
 const BLOCKED_AFTER: u64 = 200 * MILLI;
 /// How long the watchdog waits for a traceback.
 const TRACEBACK_TIMEOUT: u64 = 200 * MILLI;
@@ -88,8 +88,8 @@ impl Watchdog {
         running > 0 || sleepers.sleeping() < system.config.worker
     }
 
-    /// Samples services with threads of their own. Such a service waits during most of a slice, so what counts is the
-    /// CPU time that it takes between two waits. Returns whether one takes CPU time, or is awake and not reported as
+    /// Samples services with their own threads. Such a service waits during most of a slice, so what counts is the CPU
+    /// time that it takes between two waits. Returns whether one takes CPU time, or is awake and not reported as
     /// blocked.
     fn sample_own(&mut self, system: &System, now: u64) -> bool {
         let all = lock(&system.own_progress).clone();

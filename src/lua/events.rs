@@ -69,7 +69,7 @@ impl<E: Decoder> Values for Decoded<E> {
     }
 }
 
-/// Encoded data, whose decoder is created when its values are to be pushed.
+/// Encoded data. Its decoder is created when its values are pushed.
 pub(crate) trait Encoded: 'static {
     type Decoder: Decoder;
     /// Returns a decoder that begins at the start.

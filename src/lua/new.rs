@@ -24,7 +24,7 @@ impl<T: Object> New<T> {
 pub(crate) trait ByteSource: Object {
     /// Returns the bytes to pass now.
     fn bytes_to_push(&self) -> &[u8];
-    /// Called after Lua has copied the bytes. Not called if the copy failed for want of memory.
+    /// Called after Lua has copied the bytes. Not called if there was no memory for the copy.
     fn bytes_pushed(&mut self);
 }
 

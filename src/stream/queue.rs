@@ -79,7 +79,7 @@ pub(crate) enum Sent {
     All,
     /// The destination cannot accept the rest now.
     Blocked,
-    /// The rest is to be sent in the next turn.
+    /// The rest must be sent in the next turn.
     BudgetSpent,
     /// A file is shorter than its queued range.
     FileTooShort,

@@ -80,7 +80,7 @@ impl Tasks {
         }
     }
 
-    /// Handles an orphan when its turn comes: reports it like an error of its own, and kills it.
+    /// Handles an orphan when its turn comes: reports it like an error in the task, and kills it.
     #[cold]
     pub(super) fn report_orphan(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let height = call.count();

@@ -3,7 +3,7 @@
 use crate::source::{File, Sources};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The folders of `src/`, from the top down. A file may import files of its own folder, and of folders with a lower
+/// The folders of `src/`, from the top down. A file may import files of the same folder, and of folders with a lower
 /// rank.
 const RANKS: &[(&str, u32)] = &[
     ("src/lib.rs", 12),

@@ -5,7 +5,7 @@
 --   `admit(c)`        serves a connection
 --   `release(c)`      forgets a connection that another owner has taken over
 --   `count()`         how many connections it has
---   `is_full()`       whether no connection is to be accepted now
+--   `is_full()`       whether no connection may be accepted now
 --   `notify_leave()`  requests a call of `backend.on_leave`, which the server sets, when the next connection leaves
 --   `stop()`, `close()`  a stop begins; a stop ends: closes the connections that are left
 -- A backend that accepts by itself also has

@@ -1,7 +1,7 @@
 -- Threads of `lio.thread`: handles, the tasks that wait for them, kills, and parents. Used by the files of this folder.
 --
 -- A thread that has ended is a zombie until a task waits for it, or until its parent ends: the task or thread that
--- spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or a table of its own; `parents`
+-- spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or a separate table; `parents`
 -- has it by the task's coroutine. Waiting tasks are woken at the end of a thread also when there is no memory left:
 -- code that may raise comes before the wakeups, which allocate nothing, and `end_after_raise` does the rest if it has
 -- raised. Invariants: `t.co` is set until the thread ends; `t.ended` when the tasks that wait have been woken;

@@ -1,4 +1,4 @@
--- `all`, `race` and `timeout` of `lio.thread`: several threads at a time, in a scope of their own.
+-- `all`, `race` and `timeout` of `lio.thread`: several threads at a time, in a scope of the call.
 
 local task = require "lio.task"
 local core = require "lio.thread.core"

@@ -121,7 +121,7 @@ function M.was_cut_short(problem)
   return is_ending and (problem:find(IS_ENDING, 1, true) or problem:find "{service:%d+} is dead")
 end
 
--- `hold()`, `release()`: between them the system does not end for want of common services.
+-- `hold()`, `release()`: between them the system does not end if there are no common services.
 function M.hold()
   common_count = common_count + 1
 end

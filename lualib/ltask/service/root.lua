@@ -11,7 +11,7 @@ local config = ...
 
 local S = {}
 
--- No message of root's is lost for want of room.
+-- No message of root is lost because a mailbox is full.
 ltask.on_full "wait"
 services.configure(config)
 

@@ -16,13 +16,14 @@ use bytes::BytesMut;
 pub(super) type Spare<T> = Vec<Box<Queue<<T as Sink>::File>>>;
 
 pub(super) struct Connection<T: Transport> {
-    /// The stamp of its own identifier, and that of its latest request's; before the first request, both are equal.
+    /// The stamps of the connection's identifier and of its latest request's identifier; equal before the first
+    /// request.
     pub(super) stamp: u64,
     pub(super) request_stamp: u64,
     pub(super) transport: T,
     /// The bytes that were read and not consumed, unless the read buffer has them.
     pub(super) input: BytesMut,
-    /// The output queue; `None` if nothing is to be sent.
+    /// The output queue; `None` if there is nothing to send.
     pub(super) output: Option<Box<Queue<T::File>>>,
     /// The total number of bytes that the transport has accepted.
     pub(super) sent: u64,

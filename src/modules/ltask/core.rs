@@ -56,8 +56,8 @@ fn log(call: &mut Call<'_>) -> Result<Next, Fault> {
 /// `core.log_reader()`: from now on this service gets the system message `log_ready` when the log is no longer empty.
 const LOG_READER: Function = on_service(|service| service.system().log.set_reader(service.id));
 
-/// `core.held_reader()`: from now on this service gets the system message `held(id, true)` when a service with a thread
-/// of its own has not waited for 0.2 s, and `held(id, false)` when that service waits again or has ended.
+/// `core.held_reader()`: from now on this service gets the system message `held(id, true)` when a service with its own
+/// thread has not waited for 0.2 s, and `held(id, false)` when that service waits again or has ended.
 const HELD_READER: Function = on_service(|service| service.system().set_blocked_listener(service.id));
 
 /// `core.poplog()`: as `ltask.poplog`, with the label of the entry's service after its id.
@@ -136,7 +136,7 @@ fn bytes(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 /// the thread.
 const IS_IDLE: Function = on_service(|service| service.is_idle());
 
-/// `core.idle_wait()`: blocks until a message arrives; for a service with a thread of its own (G1).
+/// `core.idle_wait()`: blocks until a message arrives; for a service with its own thread (G1).
 const IDLE_WAIT: Function = on_service(|service| {
     if service.is_idle() {
         service.wait();

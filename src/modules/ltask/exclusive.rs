@@ -1,4 +1,4 @@
-//! Module `ltask.exclusive` (G1), for services that are configured to have a thread of their own.
+//! Module `ltask.exclusive` (G1), for services that are configured to have their own threads.
 
 use super::arguments::{message, on_service, service};
 use super::event;

@@ -96,7 +96,7 @@ fn store(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<StoredInTable<A
     Ok(found.then_some(StoredInTable::new(1, 2, Argument(outcome.first))))
 }
 
-/// `core.setup()`: sets up our service library in this VM. Returns whether the service has a thread of its own.
+/// `core.setup()`: sets up our service library in this VM. Returns whether the service has its own thread.
 pub(super) fn setup(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     // The collector is stopped until the service's own code begins: what is created here stays.
     call.stop_collector();

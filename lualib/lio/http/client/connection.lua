@@ -184,7 +184,7 @@ function Connection:send(timeouts, ...)
   return true
 end
 
--- Sends strings, in a task of its own while another task reads the response.
+-- Sends strings, in a separate task while another task reads the response.
 local function send_aside(self, _, ...)
   local ok, message, _, code = self.net.send(self.c, ...)
   return ok, message, code

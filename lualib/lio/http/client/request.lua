@@ -246,7 +246,7 @@ end
 local FOLLOWED <const> = { [301] = true, [302] = true, [303] = true, [307] = true, [308] = true }
 
 -- `request:redirect(status, location)` returns true if the request has become the one to send next (RFC 9110 section
--- 15.4); false if the response is not to be followed; or nil and a message if the location is malformed.
+-- 15.4); false if the redirect must not be followed; or nil and a message if the location is malformed.
 function Request:redirect(status, location)
   if not FOLLOWED[status] or not location then return false end
   local method = self.method

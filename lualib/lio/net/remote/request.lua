@@ -31,7 +31,7 @@ function M.finish(io, ok, ...)
   return nil, message, code
 end
 
--- The request of `ask_for_new`, in a task of its own. If the caller was killed meanwhile, the new handle is closed; the
+-- The request of `ask_for_new`, in a separate task. If the caller was killed meanwhile, the new handle is closed; the
 -- next request that accepts gets a connection.
 local function request_new(token, io, name, ...)
   local ok, handle, message, code = pcall(call, io, name, ...)

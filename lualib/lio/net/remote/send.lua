@@ -2,7 +2,7 @@
 --
 -- Messages leave this VM directly, through the connection's outlet, as long as the system takes them. The messages that
 -- several tasks send beyond that leave together, by one request. Invariant: one `put` request is under way at most,
--- made by a task of its own (`sending`). `outlet` is nil before the first `put`, and false once another request changes
+-- made by a separate task (`sending`). `outlet` is nil before the first `put`, and false once another request changes
 -- what is sent: from then on the order of the bytes is that of the requests.
 
 local failure <const> = require("lio.net.remote.request").failure
