@@ -143,7 +143,7 @@ t.test("a signal during a wait does not end the wait", function()
   e:event_add(b, epoll.EPOLLIN, "b")
   local p = io.popen(string.format("for i in 1 2 3; do kill -USR1 %d; sleep 0.04; done", loopback.pid()))
   local begin, got = lio.now(), {}
-  -- Until the three signals and that of the shell's end have come; the first wait begins between them.
+  -- Until the three signals and the SIGCHLD for the shell's end have arrived; the first wait begins between them.
   repeat
     t.eq(events(e, 250), {})
     for _, name in ipairs { watcher:take() } do got[name] = true end

@@ -127,7 +127,7 @@ netkit.test("a task that yielded by a plain yield is waiting, and continues by i
   t.eq(ran, 1)
 end)
 
--- What is left of a chain of depth 3 after the close of member `place`.
+-- The remaining members of a chain of depth 3 after the close of member `place`.
 local function close_at(place, woken)
   local members, log = chain(3)
   if woken then loop.wakeup("innermost", "too late") end

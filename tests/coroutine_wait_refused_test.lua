@@ -136,7 +136,7 @@ netkit.test("a sleep that was refused leaves no timer that wakes a task", functi
   t.eq(loop.wait(), "the one that was meant")
 end)
 
-netkit.test("a wait is refused also if there are no lines of Lua around it", function()
+netkit.test("a wait is refused even if there are no lines of Lua around it", function()
   local ok, problem = pcall(table.sort, { 2, 1 }, loop.wait)
   t.eq(ok, false)
   t.ok(problem:find("cannot wait here: inside '.-sort'"), problem)

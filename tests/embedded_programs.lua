@@ -8,11 +8,11 @@
 -- may use globals in capital letters.
 --
 -- Suites put some strings before others: constants (`local NAME = …`), and strings joined to an unknown operand. All
--- programs of the file may use what they define at their top level. A comment in a suite or in its kit lists other
--- names that programs may use, and that may be unused where they are defined:
+-- programs of the file may use the names that these define at their top level. A comment in a suite or in its kit lists
+-- other names that programs may use, and that may be unused where they are defined:
 --   -- Known to programs: net, loop
 
--- What replaces an unknown part: the first that makes a program compile.
+-- Replacements for an unknown part; the first one that makes a program compile is used.
 local FILLERS <const> = { "PLACEHOLDER() ", "PLACEHOLDER ", "" }
 
 -- The options of luacheck for tests in .luacheckrc; whitespace (6…) is not checked, as suites join lines of programs.
@@ -272,7 +272,7 @@ for _, report in ipairs(lines_of(LUACHECK .. folder)) do
   local one = assert(programs[tonumber(number)], report)
   local name = message:match "'(.-)'" or ""
   local deliberate = code:find "^W1" and not name:find "%l"
-  -- What a shared text defines is for the programs that follow it.
+  -- Names that a shared text defines are for the programs that follow it.
   local used_elsewhere = code:find "^W[23]" and (one.listed[name] or one.shared and one.known[name])
   if not deliberate and not used_elsewhere then
     local text = ("%s:%d: %s (%s)"):format(one.path, one.lines[tonumber(line) - 1], message, code)

@@ -304,7 +304,7 @@ kit.test("HTTP/1.0 with keep-alive keeps the connection", always(
   t.eq(http:counts().idle, 1)
 end)
 
-kit.test("a request with Connection: close is the last of its connection", always(ok "x"), function(http, url)
+kit.test("a request with Connection: close is the last one on its connection", always(ok "x"), function(http, url)
   http:get(url, { headers = { Connection = "close" } })
   t.eq(http:counts().open, 0)
 end)

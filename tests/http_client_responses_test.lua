@@ -57,7 +57,7 @@ kit.test("a body without length ends with the connection, which is not used agai
     t.eq(http:counts().open, 0)
   end)
 
-kit.test("HEAD, 204 and 304 have no body, also if their fields announce one", function(c)
+kit.test("HEAD, 204 and 304 have no body, even if their fields announce one", function(c)
   for _, bytes in ipairs {
     "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n",
     "HTTP/1.1 204 No Content\r\n\r\n",

@@ -1,4 +1,4 @@
--- A failed boot ends the program with exit code 1 and writes to standard error what has failed, also when the program
+-- A failed boot ends the program with exit code 1 and writes to standard error what has failed, even when the program
 -- ignores the result of `start`.
 
 local t = require "tests.kit"

@@ -233,7 +233,7 @@ kit.test("calling a dead service, or an address without one, raises that it is d
   out = { "false\ttrue", "false\ttrue", "false\ttrue", "false", "false" },
 })
 
-kit.test("after no_response a request can be answered when its handler has ended, also with an error", {
+kit.test("after no_response a request can be answered when its handler has ended, even with an error", {
   services = { later = [[
     local S, waiting = {}, {}
     function S.ping() end

@@ -109,7 +109,7 @@ kit.test("a message to a full mailbox comes back with receipt BLOCK, and none is
   out = { "accepted\t7\tthen\t3\ttrue", "again\t3\t99", "true\ttrue" },
 })
 
-kit.test("a second message before the receipt raises, and so does a receipt without a message", {
+kit.test("a second message before the receipt, and a receipt without a message, raise", {
   services = { echo = echo },
   root = [[
     raw.next()

@@ -129,7 +129,7 @@ kit.test("handlers keep a service: a returned table, also an empty one; dispatch
   out = { "true\t1", "true\t2", "true\t3", "1\t1\t1\t1" },
 })
 
-kit.test("a request to a service that has ended fails, and so does a request that it has not answered", {
+kit.test("requests to a service without handlers fail, during its life and after it", {
   services = { brief = "", busy = "ltask.fork(function() ltask.sleep(2) end)" },
   main = watching .. [[
     local id = ltask.spawn "brief"

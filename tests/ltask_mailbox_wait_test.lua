@@ -6,7 +6,7 @@ local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
 -- A send that had waited returned nothing, so `assert(ltask.send(...))` failed under load.
-kit.test('with full = "wait" every send returns true, also one that waited for room', {
+kit.test('with full = "wait" every send returns true, even one that waited for room', {
   services = { slow = [[
     local S, n = {}, 0
     function S.add()

@@ -29,7 +29,7 @@ kit.test("an answer for which the caller has no memory raises an error in the ca
 })
 
 -- An emergency collection started the collector, which was stopped until the end of the call.
-kit.test("no finalizer runs in the middle of a native call, also at a memory limit", {
+kit.test("no finalizer runs in the middle of a native call, even at a memory limit", {
   main = [[
     if _VERSION == "Lua 5.4" then
       collectgarbage("incremental", 1, 400, 40)

@@ -27,7 +27,7 @@ local function test(name, f)
   t.test(name, function() loop.run(f) end)
 end
 
-test("every connection gets the message, also while nothing is read", function()
+test("every connection gets the message, even while nothing is read", function()
   local near, far = pairs_of(20)
   t.eq({ net.broadcast(near, "one\n") }, { 20 })
   t.eq({ net.broadcast(near, "two\n") }, { 20 })

@@ -168,7 +168,7 @@ netkit.test("resolve returns a list that the caller may change, the second time 
   waited = false
 end)
 
-netkit.test("tasks that resolve one name at once share one query, also when one of them is killed", function()
+netkit.test("tasks that resolve one name at once share one query, even when one of them is killed", function()
   local waits = {}
   local killed = loop.fork(function() net.resolve "shared.invalid" end)
   for i = 1, 5 do
@@ -227,7 +227,7 @@ netkit.pair_test("wait_closed ends after its time, and works beside a recv", fun
   t.eq({ over(), got() }, { true, "last words" })
 end)
 
-netkit.pair_test("wait_readable returns when bytes have come, and does not read them", function(a, b)
+netkit.pair_test("wait_readable returns when bytes have arrived, and does not read them", function(a, b)
   t.eq(pack(b:wait_readable(0.02)), { nil, "timeout", "timeout", n = 3 })
   local ready = netkit.promise(function() return b:wait_readable() end)
   netkit.settle()

@@ -100,7 +100,7 @@ netkit.pair_test("a line is too long as soon as no end could come within the lim
   t.eq(got(), "too long")
 end)
 
-netkit.pair_test("until takes any delimiter, also one that comes in pieces", function(a, b)
+netkit.pair_test("until takes any delimiter, even one that comes in pieces", function(a, b)
   local got = netkit.promise(function()
     return { b:recv("until", "--end--"), b:recv("until", ";"), b:recv("until", "\0\0") }
   end)
@@ -143,7 +143,7 @@ netkit.pair_test("after a timeout another delimiter is searched from the start",
   t.eq(b:recv(), "value")
 end)
 
-netkit.pair_test("all returns all bytes up to the end, also none", function(a, b)
+netkit.pair_test("all returns all bytes up to the end, even none", function(a, b)
   local got = netkit.promise(function() return b:recv "all" end)
   drip(a, "abc")
   a:send(("x"):rep(100000))

@@ -295,7 +295,7 @@ t.test("several strings are one sendmsg, and a short read saves the second recv"
   t.ok(calls.recvfrom >= 1000 and calls.recvfrom <= 1100, calls.recvfrom .. " recvfrom")
 end)
 
--- A send that met a full buffer raised: of 10 MB to a slow reader 3.9 MB arrived.
+-- A send raised when the buffer was full: of 10 MB to a slow reader 3.9 MB arrived.
 netkit.pair_test("10 MiB arrive completely at a reader that begins late", function(a, b)
   local data = ("01234567"):rep(1310720)
   local sent = netkit.promise(function() return pack(a:send(data)) end)

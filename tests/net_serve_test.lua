@@ -139,7 +139,7 @@ netkit.test("after the grace the connections that are left are closed, and their
   t.eq(netkit.await(function() return heard end), "closed")
 end)
 
-netkit.test("stop without grace closes at once, also a full server, and wakes the tasks in server:wait", function()
+netkit.test("stop without grace closes at once, even a full server, and wakes the tasks in server:wait", function()
   local server, port = serving(function(c) c:recv() end, { max_connections = 1 })
   local a <close> = connect(port)
   local b <close> = connect(port)

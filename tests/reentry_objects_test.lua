@@ -384,7 +384,7 @@ end
 
 local function content_type(...) return select("#", ...), (...), select(2, ...), select(4, ...)["content-type"] end
 
-t.test("multipart:next returns a whole part, also if a finalizer reads the next parts", function()
+t.test("multipart:next returns a whole part, even if a finalizer reads the next parts", function()
   local ones, twos = ("1"):rep(1000), ("2"):rep(3000)
   for name, case in pairs {
     next = { {}, { 4, "part", "two", "text/two" }, twos },
@@ -599,7 +599,7 @@ t.test("resolver:answer with answer inside returns each answer once and complete
   sel:close()
 end)
 
-t.test("a folder with __gc inside open or list returns the result, and raises an error from then on", function()
+t.test("open or list of a folder whose __gc runs during the call returns the result; later calls raise", function()
   local dir = t.tmp()
   t.write(dir .. "/a", "text")
   for _, call in ipairs { "open", "list" } do
@@ -616,7 +616,7 @@ t.test("a folder with __gc inside open or list returns the result, and raises an
   end
 end)
 
-t.test("a temporary file with __gc inside read returns its content, and is refused from then on", function()
+t.test("read of a temporary file whose __gc runs during the call returns the content; later calls raise", function()
   local spool = http.spool(t.tmp())
   spool:write(("x"):rep(1000))
   t.eq(with_finalizer(once(function() drop(spool) end), spool.read, spool, 0, 1000), ("x"):rep(1000))

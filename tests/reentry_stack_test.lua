@@ -104,7 +104,7 @@ t.test("a table that is taken away while it is filled is an error", function()
   boot.remove(pointer, size)
 end)
 
--- What the services below have in common. `collect()` frees what nothing refers to, in a finalizer as well: memory is
+-- The common code of the services below. `collect()` frees all unreferenced objects, even in a finalizer: memory is
 -- short, so Lua collects all.
 local collect <const> = [[
   local function collect()

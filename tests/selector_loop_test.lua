@@ -261,7 +261,7 @@ local CODE <const> = [[
   return before
 ]]
 
-t.test("a loop that was left does not count, also in code without debug information", function()
+t.test("a loop that was left does not count, even in code without debug information", function()
   for _, stripped in ipairs { false, true } do
     local sel <close> = lio.create()
     local ends <close> = ready_pairs(sel, 3)

@@ -38,7 +38,7 @@ kit.test("tostring makes a string of a message, which unpack reads", {
   out = { "string\ttrue\ttrue\tx\tx", "true", "as it is\t12\ttrue" },
 })
 
-kit.test("a value that cannot be packed raises an error, and so does a corrupt string", {
+kit.test("a value that cannot be packed, and a corrupt string, raise an error", {
   main = [[
     for _, pack in ipairs { skynet.pack, skynet.packstring } do
       for _, value in ipairs { function() end, coroutine.create(print) } do say(pcall(pack, value)) end
@@ -61,7 +61,7 @@ kit.test("a value that cannot be packed raises an error, and so does a corrupt s
   end,
 })
 
-kit.test("packed tables may be nested without a limit, shared and cyclic, also in a string", {
+kit.test("packed tables may be nested without a limit, shared and cyclic, even in a string", {
   main = [[
     local loop, deep = {}, {}
     loop.loop = loop

@@ -297,7 +297,7 @@ kit.test("functions are added to the table as they are used, and pairs lists all
   out = { "nil\tnil", "function\t0\ttrue", "nil\tnil\tnil\tnil", "true\ttrue\tmy own" },
 })
 
-kit.test("an error is logged as in skynet, also after use of the scheduler's own log", {
+kit.test("an error is logged as in skynet, even after use of the scheduler's own log", {
   services = { fails = [[
     local early = ...
     if early then say(type(ltask.log)) end

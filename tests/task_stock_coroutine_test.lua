@@ -34,7 +34,7 @@ t.test("a wait in a coroutine that the plain library resumed raises", function()
   t.eq(task.is_waiting "x", false, "nothing is left of the refused wait")
 end)
 
-t.test("so does a wait inside, or outside, of a coroutine that lio.coroutine resumed", function()
+t.test("a wait inside or outside of a coroutine that lio.coroutine resumed also names the obstacle", function()
   local problems = {}
   task.fork(function()
     theirs.wrap(function()

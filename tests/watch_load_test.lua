@@ -36,7 +36,7 @@ t.test("a restart by SIGHUP under load loses nothing either, and slow requests a
     p:write("server.lua", version(2))
     t.eq(slow:response().body, "version 1", "by the process that had it")
     kit.until_counted(count, "version 2", 20)
-    -- It was idle all the while: it has a moment to learn that its connection ends.
+    -- The connection was idle: the server has time to announce its end.
     local r = idle:ask "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
     t.eq({ r.body, r.headers.connection }, { "version 1", "close" })
     p.child:kill "HUP"

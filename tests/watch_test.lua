@@ -203,7 +203,7 @@ t.test("SIGHUP right after a script has begun to serve restarts it, too", functi
   t.ok(kit.get(port) ~= pid)
 end)
 
-t.test("a signal to end is the script's, and so is the exit code", function()
+t.test("the script receives the signal to end, and its exit code is used", function()
   local script = HEAD .. [[
     local loop = require "lio.loop"
     loop.run(function()

@@ -200,7 +200,7 @@ t.test("a body of json over its limit is 413, and the handler may respond otherw
   end)
 end)
 
-t.test("trailers exist when the body was read, also in pieces, and are never among the headers", function()
+t.test("trailers exist when the body was read, even in pieces, and are never among the headers", function()
   local app = web.new()
   app:post("/:how", function(req)
     local before = next(req:trailers())

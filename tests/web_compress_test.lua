@@ -63,7 +63,7 @@ t.test("Accept-Encoding is read with its qualities", function()
   t.is_nil(ask(text).headers["content-encoding"])
 end)
 
-t.test("every value of Accept-Encoding is understood, also after many different ones", function()
+t.test("every value of Accept-Encoding is understood, even after many different ones", function()
   local app = web.new()
   app:use(web.compress())
   app:get("/", text)

@@ -155,7 +155,7 @@ t.test("a form may arrive byte by byte", function()
   end)
 end)
 
-t.test("a form can be read twice, also after the body", function()
+t.test("a form can be read twice, even after the body", function()
   local body = form(part("a", "1"), part("f", "x", "y"))
   local function twice(before)
     return post(function(req)
@@ -202,7 +202,7 @@ t.test("on_file gets each file as it arrives, and nothing is stored", function()
   end)
 end)
 
-t.test("on_file may skip a file, also from the middle on, or keep it", function()
+t.test("on_file may skip a file, even from the middle on, or keep it", function()
   local data = ("0123456789"):rep(50000)
   read(form(part("f", data, "skip"), part("f", data, "half"), part("f", "kept", "keep"), part("f", data, "read")), {
     on_file = function(p)

@@ -24,7 +24,7 @@ local function lasts(f)
   return lio.now() - began
 end
 
--- Whether it took as long as expected; a busy machine may take longer.
+-- Returns whether the time is as long as expected; a busy machine may take longer.
 local function in_time(spent, want)
   return spent > want * 0.95 and spent < want + 2 or error(("took %.3f s, not %.3f"):format(spent, want), 2)
 end

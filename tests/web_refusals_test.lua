@@ -242,7 +242,7 @@ t.test("malformed request lines are refused with 400", function()
 end)
 
 -- All of these were accepted.
-t.test("a malformed or repeated Content-Length is refused, also beside Transfer-Encoding", function()
+t.test("a malformed or repeated Content-Length is refused, even beside Transfer-Encoding", function()
   http.with(http.echo_app(), function(open)
     for _, fields in ipairs {
       "Content-Length: 0x5", "Content-Length: -1", "Content-Length: 5\r\nContent-Length: 6",

@@ -1,5 +1,5 @@
--- What handlers read of a request: its line, its fields, and the values that are decoded from them. Bodies are in
--- web_body_test.lua.
+-- The parts of a request that handlers read: its line, its fields, and the values that are decoded from them. Bodies
+-- are in web_body_test.lua.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -67,7 +67,7 @@ t.test("header names are case-insensitive, and the values of a repeated one are 
   t.eq(seen(look, get("/", "X-One: a", "x-one:b  ", "X-ONE:\t c,d")), { "a, b, c,d", "a, b, c,d", "a, b, c,d" })
 end)
 
-t.test("header_all lists the values, also empty ones, and none if there is no field", function()
+t.test("header_all lists the values, even empty ones, and none if there is no field", function()
   local look = function(req) return { req:header_all "x-one", req:header_all "x-none" } end
   t.eq(seen(look, get("/", "X-One: a", "X-One:", "X-One: b, c")), { { "a", "", "b, c" }, {} })
 end)

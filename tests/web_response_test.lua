@@ -1,4 +1,4 @@
--- What handlers return, and what is sent for it: status, fields, framing. Bodies in pieces are in
+-- The responses to the values that handlers return: status, fields, framing. Bodies in pieces are in
 -- web_write_test.lua.
 
 local t = require "tests.kit"
@@ -161,7 +161,7 @@ t.test("json accepts any value, and a later text is sent as text", function()
   t.eq(facts(answer(function(_, res) res:json { 1 } res:send "text" end)), { 200, TEXT, "4", "text" })
 end)
 
-t.test("205 has no body, also if one is set, and its length is 0", function()
+t.test("205 has no body, even if one is set, and its length is 0", function()
   local app = web.new()
   app:get("/return", function() return 205, "body" end)
   app:get("/table", function() return { 1 }, 205 end)
@@ -286,7 +286,7 @@ t.test("text that could split a response or a cookie raises at the caller's line
   end
 end)
 
-t.test("Content-Length is that of the body, also if the handler sets another", function()
+t.test("Content-Length is that of the body, even if the handler sets another", function()
   local r = answer(function() return 200, "four", { ["Content-Length"] = "9" } end)
   t.eq(r.headers["content-length"], "4")
 end)

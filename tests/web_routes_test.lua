@@ -129,7 +129,7 @@ t.test("a route for the method comes before one for any method", function()
   })
 end)
 
-t.test("each method has a function, and route accepts any other", function()
+t.test("each method has a function, and route accepts any other method", function()
   local app = web.new()
   for _, method in ipairs { "get", "post", "put", "patch", "delete", "options" } do
     app[method](app, "/m", named(method))
@@ -275,7 +275,7 @@ t.test("each of 10,000 routes is found, and a search takes as long as among ten"
 end)
 
 -- A method called the function of that name.
-t.test("a method without a route is refused with 405, also if it is the name of a function", function()
+t.test("a method without a route is refused with 405, even if it is the name of a function", function()
   local app = web.new()
   app:get("/", function() return "x" end)
   http.with(app, function(open)

@@ -81,7 +81,7 @@ t.test("two chunks whose sizes add up to more than an integer are refused", func
   refused(app_of_bodies { body = math.huge }, 400, CHUNKED, "ffffffffffffffff\r\n")
 end)
 
-t.test("a body longer than every integer is refused, also without a limit", function()
+t.test("a body longer than every integer is refused, even without a limit", function()
   refused(app_of_bodies { body = math.huge }, 400,
     "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775808\r\n\r\n")
 end)

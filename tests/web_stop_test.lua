@@ -221,7 +221,7 @@ local function until_busy(child, dir, n)
   t.eq(child:line(), "busy " .. n)
 end
 
-t.test("SIGTERM does not kill a server whose handler is busy, also if it comes several times", function()
+t.test("SIGTERM does not kill a server whose handler is busy, even if it comes several times", function()
   local child <close>, port, dir = start_busy()
   loop.run(function()
     local c <close> = http.open(port)

@@ -332,7 +332,7 @@ t.test("a peer that reads nothing for the write time is closed", function()
   end)
 end)
 
-t.test("trailers follow a chunked body, also one that was set as a string, and the connection stays open", function()
+t.test("trailers follow a chunked body, even one that was set as a string, and the connection stays open", function()
   local app = web.new()
   app:get("/pieces", function(_, res)
     res:header("Trailer", "X-Sum, X-Count")

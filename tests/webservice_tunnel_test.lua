@@ -189,7 +189,7 @@ test("until the tunnel knows that a session has ended, its bytes are refused and
   answered(1, "z")
 ]], { "false\tclosed", "true" })
 
-test("a session ends when the tunnel closes it, also while a handler runs", [[
+test("a session ends when the tunnel closes it, even while a handler runs", [[
   conf.options = { grace = 0.1 }
   start()
   data(1, get "slow?cs=100000")

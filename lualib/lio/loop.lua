@@ -109,7 +109,7 @@ local step <const> = driver.net.step
 
 local unguard <const> = owner.guard(M.net)
 
--- `loop.describe(token)`: what a task waits for that waits on the token, for `lio.tasks`.
+-- `loop.describe(token)`: describes the wait of a task on the token, for `lio.tasks`.
 function M.describe(token)
   if timers.is_sleeping(token) then return "a sleep" end
   return driver:describe(token)
@@ -117,7 +117,7 @@ end
 
 -- Signals --------------------------------------------------------------------------------------------
 
-local signalled_at = false -- when the last signal came that ended a `run`, in seconds of `now`
+local signalled_at = false -- the time of the last signal that ended a `run`, in seconds of `now`
 
 -- A signal that arrives for the process and again for its group, as `timeout` and terminals send it, is one signal.
 local SAME_SIGNAL <const> = 0.2
@@ -199,7 +199,7 @@ local function drive(state)
   end
 end
 
-local service -- what the service knows of its tasks; set by `attach`
+local service -- the service's record of its tasks; set by `attach`
 local waiting_run -- the state of a `run` that waits in a service
 local RUN <const> = {} -- what it waits on
 

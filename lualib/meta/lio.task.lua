@@ -77,7 +77,7 @@ function task.current() end
 
 ---Reports whether a task can be killed now: it is not running and not in the middle of a call.
 ---@param co thread
----@return boolean idle false also if it is not the own coroutine of a task that has not ended
+---@return boolean idle also false for values other than the main coroutine of a task that has not ended
 function task.is_idle(co) end
 
 ---Describes a task, for `lio.tasks`.
@@ -118,8 +118,8 @@ function task.run_ready() end
 ---@param f fun(token: any)
 function task.on_abandon(f) end
 
----Sets the function that is called when a task fails, and when a task ends in which `watch_end` was called. There is
----one such function; the last one set counts.
+---Sets the function that is called when a task fails, and when a task that has called `watch_end` ends. There is one
+---such function; the last one set counts.
 ---@param f fun(co: thread) receives the task's own coroutine; must not wait
 function task.on_end(f) end
 

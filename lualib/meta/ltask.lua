@@ -363,7 +363,7 @@ function ltask.pack(...) end
 ---@return any ...
 function ltask.unpack(pointer, size) end
 
----Unpacks values and frees them, also if it raises.
+---Unpacks values and frees them, even if it raises.
 ---@param pointer lightuserdata?
 ---@param size integer?
 ---@return any ...

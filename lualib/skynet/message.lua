@@ -33,7 +33,7 @@ M.protocols, M.plain = protocols, plain
 -- The module skynet.protocol, once there is a protocol that is not plain.
 M.strings = false
 
--- Tables by task: by its own coroutine, also while the handler runs in another one.
+-- Tables by task: by its own coroutine, even while the handler runs in another one.
 local weak <const> = { __mode = "k" }
 -- Tasks that handle a message without a session, until they answer it.
 local without_session <const> = setmetatable({}, weak)

@@ -1,7 +1,7 @@
 -- Packed messages: pointers with sizes, which `skynet.pack` makes, and strings of the same bytes. Used by
 -- lualib/skynet.lua, skynet.message and skynet.protocol.
 --
--- Invariant: a pointer has one owner. A function that takes a message frees it, also when it raises.
+-- Invariant: a pointer has one owner. A function that takes a message frees it, even when it raises.
 
 local ltask = require "ltask"
 local core = require "ltask.core"

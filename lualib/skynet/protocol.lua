@@ -1,4 +1,4 @@
--- What few services use of skynet's messages: protocols with their own `pack` and `unpack`, whose messages travel as
+-- Rarely used parts of skynet's messages: protocols with their own `pack` and `unpack`, whose messages travel as
 -- strings, and messages that are already packed. Used by lualib/skynet.lua, and by skynet.message for such protocols.
 
 local ltask = require "ltask"

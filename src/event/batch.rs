@@ -111,8 +111,8 @@ impl Selector {
             self.enqueue(registration);
             return;
         }
-        // The event was not requested. A socket owned by lio remembers it; a foreign descriptor will be checked again.
-        // If the kernel would keep reporting an unrequested event, the request is changed.
+        // The event was not requested. A socket owned by lio records it; a foreign descriptor will be checked again. If
+        // the kernel would keep reporting an unrequested event, the request is changed.
         let wanted = match registration.kind {
             Kind::Tcp => return,
             Kind::Other => registration.needed_interest() | READ,

@@ -85,7 +85,7 @@ impl Event {
         woken
     }
 
-    /// Whether the descriptor becomes readable within `limit`. False also if a process signal arrives.
+    /// Whether the descriptor becomes readable within `limit`. Returns false if a process signal arrives first.
     fn poll(&self, limit: Option<Duration>) -> bool {
         let mut entries = [PollFd::new(&self.reader, PollFlags::IN)];
         let limit = limit.map(|limit| Timespec::try_from(limit).unwrap_or(LONGEST));

@@ -1,5 +1,5 @@
-//! What our service library keeps in a service besides its messages: sessions, the message that is being handled, and
-//! messages that wait for room in a full mailbox.
+//! The data that our service library keeps in a service in addition to its messages: sessions, the message that is
+//! being handled, and messages that wait for room in a full mailbox.
 
 use super::message::{Message, Payload, ServiceId};
 use crate::lua::VmOwned;

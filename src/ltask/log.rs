@@ -51,7 +51,7 @@ impl Entry {
     }
 }
 
-/// What happens to a line that equals its service's last one.
+/// The handling of a line that equals the previous line of its service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Repetition {
     /// It is counted.
@@ -60,7 +60,7 @@ pub(crate) enum Repetition {
     Written,
 }
 
-/// What the caller of `push` must do.
+/// The next action of the caller of `push`.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(crate) struct PushResult {
     /// The service to be notified that there are entries, if it was not notified yet.

@@ -44,11 +44,11 @@ enum State {
     Running,
     /// The service's own thread has the VM, until the service ends.
     OwnThread,
-    /// The service takes no messages. What it has left is kept for root.
+    /// The service takes no messages. Its remaining messages are kept for root.
     Dead,
 }
 
-/// What the sender must do after a push.
+/// The next action of the sender after a push.
 #[derive(Debug)]
 pub(crate) enum Wake<W> {
     /// Nothing: the receiver is running or in a ready queue.
@@ -68,7 +68,7 @@ pub(crate) enum Refusal {
     Full,
 }
 
-/// What the lock guards.
+/// The data that the lock guards.
 struct Inner<M, V, W> {
     id: u32,
     state: State,
@@ -392,7 +392,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         lock(&self.inner).waker.clone()
     }
 
-    /// Takes the VM, whatever the state, after every thread has ended.
+    /// Takes the VM in any state, after every thread has ended.
     pub(crate) fn take_vm(&self) -> Option<V> {
         lock(&self.inner).vm.take()
     }

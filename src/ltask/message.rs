@@ -50,7 +50,7 @@ pub(crate) struct BorrowedPayload {
     size: usize,
 }
 
-// SAFETY: this value is the only owner of the block, whichever thread it is on.
+// SAFETY: this value is the only owner of the block, on any thread.
 unsafe impl Send for Payload {}
 
 impl BorrowedPayload {

@@ -49,7 +49,7 @@
 //!
 //! **Death** (`lifecycle.rs`) has a fixed order of steps: the mailbox closes; unread messages and unanswered requests
 //! are recorded; the timers are removed; the thread that ran the VM closes it; root gets a signal, answers the recorded
-//! requests and frees the id. So every request is answered, whatever the service does.
+//! requests and frees the id. So every request is answered, regardless of the service's code.
 //!
 //! **The end of the system** (`run.rs`, `monitor_thread.rs`). Root's main function returns. Threads end after their
 //! slice, and blocked threads are woken. One second after the beginning of the end, slices that still run get an error

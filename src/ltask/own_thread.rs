@@ -51,8 +51,8 @@ fn run_slices(system: &Arc<System>, mut service: ServiceVm, progress: &Progress)
     let is_exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     while !system.is_quitting() {
         let wants_slice = std::mem::take(&mut service.wants_slice);
-        // Refill also if the service wants another slice: it may block in that, and refused senders must be notified of
-        // room.
+        // The queue is also refilled if the service requests another slice: it may block in that slice, and refused
+        // senders must be notified of room.
         let has_messages = !service.batch.is_empty() || service.refill_or_notify();
         if !wants_slice && !has_messages && !is_exclusive {
             let id = service.id;

@@ -32,7 +32,7 @@ pub(crate) enum Receipt {
     Returned(i64, Message),
 }
 
-/// What happened to a message that may wait for room.
+/// The result of posting a message that may wait for room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Posted {
     Done,
@@ -284,8 +284,8 @@ impl Service {
         }
     }
 
-    /// What the next slice has to do: the number of unread messages, plus 1 if the service wants a slice or has an
-    /// unread receipt. Called when that slice is queued.
+    /// Returns the amount of work for the next slice: the number of unread messages, plus 1 if the service requests a
+    /// slice or has an unread receipt. Called when that slice is queued.
     pub(crate) fn take_work_count(&mut self) -> usize {
         let wants_slice = std::mem::take(&mut self.wants_slice) || self.receipt.is_some();
         self.batch.len() + usize::from(wants_slice)

@@ -1,6 +1,6 @@
 //! One system: its services, queues, timers and log, shared by all its threads.
 //!
-//! Messages are posted here; of threads, this file only knows how to wake them. Services start and end in
+//! Messages are posted here. This file only wakes threads; other files run them. Services start and end in
 //! `lifecycle.rs`, threads in `run.rs`.
 
 use super::config::{Config, MAX_SPARE_WORKERS};

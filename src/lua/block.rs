@@ -1,8 +1,8 @@
 //! The layout of userdata blocks that contain Rust values, and how their type is checked.
 //!
 //! Each block begins with the identity of its type, so a check reads the block's kind, size and first word, without a
-//! lookup. No other userdata can begin with it: Lua code cannot write into a block. A finalizer may meet a value that
-//! was dropped before it; such a value is refused like one of a wrong type.
+//! lookup. No other userdata can begin with it: Lua code cannot write into a block. A finalizer may access a value that
+//! was dropped before it; such a value is refused like a value of a wrong type.
 
 use super::state::{Key, State, at};
 use mlua::ffi;

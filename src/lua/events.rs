@@ -102,7 +102,7 @@ struct Builder<'e, E> {
     events: &'e mut E,
 }
 
-/// What an event has produced.
+/// The product of an event.
 enum Built {
     /// A value is on top of the stack, and no Lua code has run.
     Plain,

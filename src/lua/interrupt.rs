@@ -181,7 +181,7 @@ where
             Ok(Err(fault)) => fault,
             Err(panic) => Fault::panic(panic),
         };
-        // Code that catches the error gets it again, and so does a coroutine that has resumed this one.
+        // Code that catches the error gets it again. A coroutine that has resumed this one also gets it.
         let again: Option<ffi::lua_Hook> = Some(hook::<F>);
         to.set_hook(again);
         main.set_hook(again);

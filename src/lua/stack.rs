@@ -23,7 +23,7 @@ pub(crate) struct Stack {
     vm_ref: Cell<VmRef>,
 }
 
-/// What a step leaves room for, so that its results can be pushed.
+/// The number of free slots that a step leaves, so that its results can be pushed.
 const SPARE: c_int = 10;
 
 deref_to_field!(Stack, raw: State);

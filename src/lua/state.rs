@@ -461,7 +461,7 @@ pub(super) fn registry_key(address: *const c_void) -> i64 {
     address.addr().wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64
 }
 
-/// Returns an index that is valid whatever value is there: a positive one, or that of an upvalue. Panics on any other.
+/// Returns an index that is valid for any value there: a positive one, or the index of an upvalue. Panics on any other.
 #[inline(always)]
 pub(super) fn at(index: c_int) -> c_int {
     let upvalues = ffi::lua_upvalueindex(255)..ffi::LUA_REGISTRYINDEX;

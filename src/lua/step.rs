@@ -180,7 +180,7 @@ fn below_function(to: &mut Pusher<'_>, arguments: c_int) -> c_int {
     below
 }
 
-/// What Lua calls after a yield, if the function may yield.
+/// The function that Lua calls after a yield, if the step may yield.
 type Entry = Option<ffi::lua_KFunction>;
 
 impl Pusher<'_> {

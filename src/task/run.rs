@@ -310,11 +310,11 @@ impl Tasks {
     }
 }
 
-/// What follows when a task's front has stopped.
+/// The action after a task's front has stopped.
 enum Stopped {
     /// Nothing: the task waits, or has yielded.
     Waits,
-    /// The task has returned. The number of results on the stack of the task's coroutine.
+    /// The task has returned. The number is that of the results on the stack of the task's coroutine.
     Finished(Coroutine, i32, Tag),
     Failed,
     /// A coroutine inside its own has stopped.

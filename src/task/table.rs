@@ -91,7 +91,7 @@ impl TaskTable {
         self.ready_queue.push_back(id);
     }
 
-    /// Whether the waiting coroutine of a task is suspended by a yield, and so are the others of its chain.
+    /// Whether the waiting coroutine of a task and the others of its chain are suspended by a yield.
     #[inline(always)]
     pub(super) fn is_suspended(&self, id: TaskId) -> bool {
         let task = self.task(id);
@@ -272,8 +272,8 @@ impl TaskTable {
         }
     }
 
-    /// Handles a coroutine that runs although this module has not resumed it. It leaves its task, and so do the
-    /// coroutines inside it.
+    /// Handles a coroutine that runs although this module has not resumed it. It and the coroutines inside it leave
+    /// their task.
     pub(super) fn handle_foreign_resume(&mut self, co: Identity) {
         let Some(&id) = self.by_thread.get(&co) else { return };
         let position = self.position_in_chain(id, co);

@@ -1,4 +1,5 @@
--- What the re-entrancy suites share: a finalizer that runs at each allocation of a call, and connections to call on.
+-- Shared code of the re-entrancy suites: a finalizer that runs at each allocation of a call, and connections to call
+-- on.
 
 local t = require "tests.kit"
 local http = require "lio.http"

@@ -1,5 +1,5 @@
--- What a loop still holds: tasks, timers, sockets in its selector, descriptors. Called by the suites of
--- lio.thread, which compare the counts of before and after. Invariant: reading the counts changes none.
+-- Counts the objects that a loop still holds: tasks, timers, sockets in its selector, descriptors. The suites of
+-- lio.thread call it and compare the counts of before and after. Invariant: reading the counts changes none.
 
 local loop = require "lio.loop"
 local task = require "lio.task"

@@ -8,7 +8,7 @@ local M = {
   is_service = false, -- a service owns the loop
 }
 
--- What the error of a call suggests, besides another service.
+-- The replacement for a call that its error suggests, in addition to another service.
 local INSTEAD <const> = {
   ["loop.sleep"] = "ltask.sleep(centiseconds) waits here; or ",
   ["loop.timeout"] = "ltask.timeout(centiseconds, f) works here; or ",

@@ -184,7 +184,7 @@ local function wait_closed(queue, c, seconds)
     local reason
     if queue.holders[c] then reason = queue:acquire(c, seconds) end
     if not reason then
-      -- The end may have come while another task held the connection.
+      -- The end may have arrived while another task held the connection.
       reason = c:is_over() or queue:wait_ready(c, seconds)
       queue:release(c)
     end

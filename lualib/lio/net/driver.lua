@@ -185,8 +185,8 @@ function Driver:set_timer_handler(f)
   self.on_timer = f
 end
 
--- `driver:describe(token)`: what a task waits for that waits on the token, for `lio.tasks`; nil when it is no token of
--- this driver.
+-- `driver:describe(token)`: describes the wait of a task on the token, for `lio.tasks`; nil if it is no token of this
+-- driver.
 function Driver:describe(token)
   local meta = getmetatable(token)
   return type(meta) == "table" and rawget(meta, "stands_for") or wait_queue.describe(self, token)

@@ -61,7 +61,7 @@ end
 -- Opening --------------------------------------------------------------------------------------------
 
 -- A socket for an address that is not bound yet: `socket`, `endpoint` to bind it to, `path` of a unix socket, and under
--- `lio --watch` the `key` by which the supervisor knows it. Else nil, message, code.
+-- `lio --watch` the `key` by which the supervisor identifies it. Else nil, message, code.
 local function new_unix_socket(path)
   local endpoint, message, code = lio_socket.endpoint("unix", path)
   if not endpoint then return nil, message, code end
@@ -88,7 +88,7 @@ local function new_tcp_socket(ip, family, port, opts)
   return { socket = socket, endpoint = endpoint, key = key }
 end
 
--- Binds, under `lio --watch` also while the previous program is leaving the address.
+-- Binds, under `lio --watch` even while the previous program is leaving the address.
 local function bind_when_free(opening)
   local socket, key = opening.socket, opening.key
   local ok, message, code = socket:bind(opening.endpoint)
@@ -189,7 +189,7 @@ function M.install(driver)
 
   -- `bind(addr, port [, opts])` returns a `lio.socket` that listens, or `nil, message, code`. Its connections wait
   -- until it is given to `listen`, of this VM or, by its descriptor, of another one. Under `lio --watch` the third
-  -- result is the key by which the supervisor knows it.
+  -- result is the key by which the supervisor identifies it.
   function net.bind(addr, port, opts)
     check_address("bind", addr, port)
     opts = options.check("net.bind", 3, opts, OPTIONS)

@@ -15,7 +15,7 @@ local M = {}
 local Resolver = {}
 Resolver.__index = Resolver
 
--- What a task waits on, also the value of the timer that ends the wait.
+-- The token that a task waits on, and the value of the timer that ends the wait.
 local Token = { stands_for = "the address of a name" }
 Token.__index = Token
 

@@ -21,7 +21,7 @@ local M = {}
 local WaitQueue = {}
 WaitQueue.__index = WaitQueue
 
--- What a task waits on, unless it is the socket itself; also the value of the timer that ends the wait.
+-- The token that a task waits on, unless it is the socket itself, and the value of the timer that ends the wait.
 local Token = {}
 Token.__index = Token
 
@@ -211,7 +211,7 @@ function M.abandon(driver, token)
   end
 end
 
--- `describe(driver, token)`: what a task waits for that waits on the token, for `lio.tasks`; nil when it is none of
+-- `describe(driver, token)`: describes the wait of a task on the token, for `lio.tasks`; nil if the token is in none of
 -- these queues.
 function M.describe(driver, token)
   local queue, x = driver.read_queue, token

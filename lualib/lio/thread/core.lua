@@ -2,7 +2,7 @@
 --
 -- A thread that has ended is a zombie until a task waits for it, or until its parent ends: the task or thread that
 -- spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or a separate table; `parents`
--- has it by the task's coroutine. Waiting tasks are woken at the end of a thread also when there is no memory left:
+-- has it by the task's coroutine. Waiting tasks are woken at the end of a thread even when there is no memory left:
 -- code that may raise comes before the wakeups, which allocate nothing, and `end_after_raise` does the rest if it has
 -- raised. Invariants: `t.co` is set until the thread ends; `t.ended` when the tasks that wait have been woken;
 -- `t.result` from its end until it is reaped. The first task that waits, waits on the thread itself; the others have
@@ -130,7 +130,7 @@ local function kill_off(t)
   finish(t, false, "killed")
 end
 
--- The thread's coroutine ends, in whatever way.
+-- The thread's coroutine ends by a return, an error or a kill.
 function Thread.__close(t)
   if not t.done then
     kill_off(t)
@@ -288,8 +288,8 @@ local function kill_soon(t)
   if task.is_idle(t.co) then M.kill(t) else task.fork(kill_soon, t) end
 end
 
--- `thread.status(t)` returns "running"; "waiting", also when it is ready to run; "zombie": it has ended, and no task
--- has waited for it; "dead".
+-- `thread.status(t)` returns "running"; "waiting", also for a thread that is ready to run; "zombie": it has ended, and
+-- no task has waited for it; "dead".
 function M.status(t)
   check(t, 1, "status")
   if t.done then

@@ -51,8 +51,8 @@ local function kill_all(threads)
   for _, t in ipairs(threads) do kill_soon(t) end
 end
 
--- What `all` waits on: how many threads are left, and their packed results by their places in the list. `failed` is the
--- place of the first thread that failed.
+-- The token of `all`: the number of threads that have not ended, and the packed results of the others by their places
+-- in the list. `failed` is the place of the first thread that failed.
 local All = {}
 All.__index = All
 

@@ -22,15 +22,15 @@ local READ <const> = 1
 local M = {}
 
 -- Fields: `app`, `driver`, `server` (the native server), `stopping`, `closed`, `socket` (that listens), `on_leave`
--- (called when a connection has left), `timer`, `idle_task` (a serving task that has ended), `unflushed` (functions to
--- call before the loop waits, by request), and `exchanges`, by request.
+-- (called when a connection was removed), `timer`, `idle_task` (a serving task that has ended), `unflushed` (functions
+-- to call before the loop waits, by request), and `exchanges`, by request.
 local AppServer = {}
 AppServer.__index = AppServer
 
 -- Tasks ------------------------------------------------------------------------------------------------
 
--- What a task serves with: a native dispatcher. As a closing value it closes the connection of a task that is killed
--- within a request, which no other task would answer.
+-- The state of a serving task: a native dispatcher. As a closing value it closes the connection of a task that is
+-- killed within a request, which no other task would answer.
 local ServingTask = {}
 ServingTask.__index = ServingTask
 
@@ -99,7 +99,7 @@ function AppServer:expired()
   if self.server:expire() then self:serve() end
 end
 
--- The loop forgets a server that has been stopped when its last connection has left.
+-- The loop forgets a server that has been stopped when its last connection has ended.
 function AppServer:leave()
   if self.server:count() > 0 then return end
   self.driver:remove_hooks(self)
@@ -112,7 +112,7 @@ function AppServer:count() return self.server:count() end
 
 function AppServer:is_full() return self.server:is_full() end
 
--- `on_leave` is called when the next connection has left.
+-- `on_leave` is called when the next connection was removed.
 function AppServer:notify_leave() self.server:notify_next_close() end
 
 function AppServer:listen(socket)
@@ -128,7 +128,7 @@ function AppServer:accept()
   return more, message, code
 end
 
--- Accepts peers that wait, also without room. Returns whether more may wait.
+-- Accepts waiting peers even if the server is full. Returns whether more may wait.
 function AppServer:accept_waiting()
   local more = self.server:accept(true)
   self:serve_soon()
@@ -141,7 +141,7 @@ function AppServer:admit(c)
   self:serve_soon()
 end
 
--- A connection that a program has taken over has left already.
+-- A connection that a program has taken over was removed before.
 function AppServer.release() end
 
 -- Closes a few connections that have had a response and are idle, as the process is out of descriptors: they make room
@@ -154,8 +154,8 @@ function AppServer:shed() self.server:shed() end
 function AppServer:stop()
   self.stopping = true
   self.server:stop()
-  -- The loop receives what the system has. If another process listens already, clients have the time to learn from a
-  -- response that the connection ends.
+  -- The loop receives the data that the system has. If another process listens already, there is time to announce the
+  -- end of the connection in a response.
   self.driver:sleep(watched and watched.is_replaced() and 1 or 0.05)
   self.server:drain()
   for _, exchange in pairs(self.exchanges) do

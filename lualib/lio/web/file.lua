@@ -1,7 +1,7 @@
 -- Responses that are files: `res:file`, and those of web/static.lua. `lio.http` evaluates conditions and ranges; the
 -- bytes are sent by sendfile(2), those of small files together with the head.
 --
--- Invariant: the open file belongs to the exchange, which closes it at the end of the request, also after an error.
+-- Invariant: the open file belongs to the exchange, which closes it at the end of the request, even after an error.
 
 local exchanges = require "lio.web.exchange"
 local file = require "lio.file"

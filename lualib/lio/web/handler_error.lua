@@ -1,4 +1,4 @@
--- What follows when a handler, middleware or `on_error` raises: an entry in the log, and a response.
+-- Errors of handlers, middleware and `on_error`: an entry in the log, and a response.
 --
 -- Called by web/app_server.lua for the outermost function of a request, and by web/middleware.lua for what `next()`
 -- runs. Invariant: the log has one entry per error.
@@ -84,7 +84,7 @@ function M.respond(exchange, req, res, err)
   res.error = err.value
   if exchange.taken_over then return end
   if native.touch(exchange.request, true) then
-    -- What was written before is sent.
+    -- Earlier writes are sent.
     if not exchange.peer_closed then exchange:send() end
     exchange.aborted = true
     return

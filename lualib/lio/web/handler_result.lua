@@ -1,4 +1,4 @@
--- What a handler returned, as its response: a body, a status, headers, in one of a few orders. The methods of
+-- Makes a response of a handler's results: a body, a status, headers, in one of a few orders. The methods of
 -- responses that web/response_sending.lua, web/middleware.lua and web/handler_error.lua call.
 --
 -- Invariant: a handler that has begun to send, or has taken over the connection, may return anything.
@@ -13,7 +13,7 @@ local existing_exchange <const> = exchanges.existing
 local check_open <const> = classes.check_open
 local Response <const> = classes.Response
 
--- What a handler may return, for the error that shows what it returned instead.
+-- The valid results of a handler, for the error that shows the invalid ones.
 local FORMS <const> = "a body (string, table or function), or: body, status; body, headers; body, status, headers; "
   .. "status; status, body; status, body, headers; nothing"
 

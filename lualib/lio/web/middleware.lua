@@ -1,6 +1,6 @@
 -- Runs the middleware of `app:use` around a handler. Called by web/dispatch.lua for the app that listens, and by
--- web/mount.lua for apps mounted in it; `req.path` is relative to the app in question. webserver.lua uses `next_of` for
--- several handlers of one route.
+-- web/mount.lua for apps mounted in it; `req.path` is relative to the app that handles the request. webserver.lua uses
+-- `next_of` for several handlers of one route.
 --
 -- Invariant: `next()` does not raise the errors of the functions that it calls. An error is logged and answered here,
 -- so the code behind `next()` runs, and finds the response in `res`.

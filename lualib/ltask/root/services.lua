@@ -20,9 +20,6 @@ local GRACE <const> = 10
 -- Seconds that the logger has at least.
 local LOGGER_GRACE <const> = 1
 
--- The error of a start that comes too late.
-local IS_ENDING <const> = "the system is ending"
-
 local M = {}
 
 local config

@@ -58,7 +58,7 @@ pub(super) struct Supervisor {
     pending_check: Option<(Instant, Instant)>,
     /// When sockets without a user are closed.
     close_unused_at: Option<Instant>,
-    /// The process that wants an address of the previous one, and until when it may retry.
+    /// The process that requests an address of the previous one, and the end of the time in which it may retry.
     bind_retry: Option<(u32, Instant)>,
     /// The number of files in the last report.
     reported_files: usize,
@@ -292,7 +292,7 @@ impl Supervisor {
         }
     }
 
-    /// Answers a process that wants a socket of an earlier process.
+    /// Answers a process that requests a socket of an earlier process.
     fn handle_wants(&mut self, number: u32, key: &[u8]) {
         let mut children = self.children.iter();
         let Some(child) = children.find(|child| child.number == number) else {
@@ -308,7 +308,7 @@ impl Supervisor {
         }
     }
 
-    /// Handles that a process has closed a socket. If the process continues, it no longer wants the socket. If it is
+    /// Handles that a process has closed a socket. If the process continues, it no longer needs the socket. If it is
     /// ending, the next one may.
     fn handle_closed(&mut self, number: u32, key: &[u8]) {
         let mut active = self.children.iter().filter(|child| !child.is_ending());

@@ -35,7 +35,7 @@ impl Sink {
         Sink { limit, ..Sink::default() }
     }
 
-    /// Returns what an error of the decoder that writes here means.
+    /// Returns the meaning of an error of the decoder that writes here.
     fn failure(&self) -> Failure {
         if self.is_over { Failure::TooLong } else { Failure::Corrupt }
     }

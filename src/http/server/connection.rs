@@ -27,7 +27,7 @@ pub(super) struct Connection<T: Transport> {
     pub(super) output: Option<Box<Queue<T::File>>>,
     /// The total number of bytes that the transport has accepted.
     pub(super) sent: u64,
-    /// The offset at which the body of the latest response begins, counted likewise.
+    /// The offset at which the body of the latest response begins, counted in the same way.
     pub(super) body_from: Option<u64>,
     pub(super) state: State,
     pub(super) deadline: Deadline,
@@ -104,7 +104,7 @@ pub(super) enum ResponseState {
     Whole,
 }
 
-/// What a handler has done besides returning. It never decreases.
+/// The most far-reaching action of a handler so far, other than its return. It never decreases.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum HandlerEffect {
     None,
@@ -243,7 +243,7 @@ impl Handling {
     pub(super) fn of(head: &Head, route: Option<RouteId>) -> Handling {
         let body = IncomingBody::new(head.framing);
         let expects = if head.expect_continue && !body.is_done() { Expects::Continue } else { Expects::Nothing };
-        // No request follows CONNECT, whatever the response to it is.
+        // No request follows CONNECT, regardless of the response to it.
         let may_follow = head.keep_alive && head.method_id != Method::Connect;
         let next = if may_follow { NextRequest::Follows } else { NextRequest::None };
         Handling {

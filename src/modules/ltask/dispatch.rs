@@ -35,7 +35,7 @@ const LOOP: u32 = 0;
 const SCHEDULE: u32 = 1;
 
 results! {
-    /// What follows a step of the loop.
+    /// The action after a step of the loop.
     pub(super) enum LoopStep {
         /// The values of a message are pushed.
         Unpack(Pushing<DecodedOnPush<BorrowedPayload>>),

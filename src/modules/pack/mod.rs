@@ -48,7 +48,7 @@ pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     })
 }
 
-/// `unpack_remove(pointer, size)`: returns the values and frees the block, also if it fails.
+/// `unpack_remove(pointer, size)`: returns the values and frees the block, even if it fails.
 pub(crate) fn unpack_remove(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     Ok(match block_argument(call)? {
         Some((address, size)) => Unpacked::of(Payload::from_raw(address, size)),

@@ -175,7 +175,7 @@ fn the_error_names_the_malformed_part() {
     }
 }
 
-/// Whatever the bytes are, a function among the unpacked values was packed before.
+/// For any bytes, a function among the unpacked values was packed before.
 #[test]
 fn a_function_is_one_that_was_packed() {
     let vm = Vm::new();

@@ -162,7 +162,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         Some(b"closed") => Some(Code::Closed),
         _ => None,
     };
-    // This holds also if the turn was passed on, as after an interrupt. A program may have replaced the connection,
+    // This holds even if the turn was passed on, as after an interrupt. A program may have replaced the connection,
     // which stores the tasks, by another value.
     let known = call.as_object::<Connection>(1).and_then(|connection| connection.tasks.as_ref());
     let tasks = known.map_or_else(|| own_tasks(call), Ok)?;

@@ -1,7 +1,7 @@
 -- One connection to a server: sends a request, and reads the response. Part of `lio.http.client`.
 --
 -- From `pool:acquire` until the response is read, a connection belongs to one task. Otherwise it is idle in the pool,
--- and closed by whatever the server does. Invariant: a connection that is left in the middle of a request or response
+-- and any event from the server closes it. Invariant: a connection that is left in the middle of a request or response
 -- is closed and never used again. `timeouts`: `read` and `write` (seconds of one wait), `deadline` (of `lio.now`).
 
 local defer = require "lio.defer"

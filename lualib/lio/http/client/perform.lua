@@ -1,5 +1,5 @@
 -- Performs requests: sends them on connections of the pool, repeats them if that is safe, and follows redirects. Part
--- of `lio.http.client`. Invariant: a connection is released or closed on every path, also when the task is killed.
+-- of `lio.http.client`. Invariant: a connection is released or closed on every path, even when the task is killed.
 
 local decoding = require "lio.http.client.decoding"
 local defer = require "lio.defer"
