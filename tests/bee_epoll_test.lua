@@ -10,7 +10,7 @@ local loopback = require "tests.kit.loopback"
 local events = loopback.events
 local IN <const>, OUT <const> = epoll.EPOLLIN, epoll.EPOLLOUT
 
-t.test("create makes a userdata, of a positive number", function()
+t.test("create takes a positive number and returns a userdata", function()
   for _, bad in ipairs { 0, -1 } do
     t.eq({ epoll.create(bad) }, { nil, "maxevents is less than or equal to zero.", "EINVAL" })
   end

@@ -1,5 +1,5 @@
--- bee.select: numbers of descriptors, closed descriptors, and calls inside of the loop. The first comment of a test is
--- what bee.lua did.
+-- bee.select: numbers of descriptors, closed descriptors, and calls inside of the loop. The first comment of a test
+-- describes the behaviour of bee.lua.
 
 local t = require "tests.kit"
 require "lio"

@@ -223,7 +223,7 @@ t.test("a finalizer may use the selector that is being opened again", function()
   a:close() b:close()
 end)
 
-t.test("a selector without references is collected, with the one that works for it", function()
+t.test("a selector without references is collected, with its inner selector", function()
   local _, before = t.descriptors()
   for _ = 1, 10 do
     local a, b = pair()

@@ -184,7 +184,7 @@ netkit.test("kill of a task with nested coroutines closes all of them, innermost
   end
 end)
 
-netkit.test("a wrap function whose waiting coroutine was closed raises that, with its position", function()
+netkit.test("a wrap function whose waiting coroutine is closed raises an error with its position", function()
   local co, line
   local f = c.wrap(function()
     co = c.running()

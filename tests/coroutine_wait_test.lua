@@ -233,7 +233,7 @@ netkit.test("an interrupt raises in the innermost coroutine, where it can be cau
   t.ok(rawequal(err, reason))
 end)
 
-netkit.test("an interrupt that is not caught goes outwards like any error", function()
+netkit.test("an interrupt that is not caught reaches the outer coroutines, like any error", function()
   local inner, outer
   local got = netkit.promise(function()
     outer = c.create(function()

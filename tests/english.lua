@@ -50,7 +50,11 @@ local RULES <const> = {
   { "is to be", "must be" }, { "are to be", "must be" }, { "was to be", "had to be" }, { "were to be", "had to be" },
   { "for want of", "because there is no" }, { "all the while", "during this time" },
   { "has come", "has arrived" }, { "have come", "have arrived" },
+  { "that is no", "that is not a", " longer" }, { "that are no", "that are not", " longer" },
+  { "if it is no", "if it is not a", " longer" }, { "when it is no", "if it is not a", " longer" },
+  { "for ever", "forever, without a limit" }, { "outside of any", "outside of a task" },
   { "also if", "even if" }, { "also when", "even when" }, { "also while", "even while" },
+  { "also ones", "even ones" }, { "also one", "even one" }, { "also after an", "even after an" },
   { "in whatever way", "name the ways" }, { "in question", "name the thing" },
   { "learns", "is notified, records" }, { "remembers", "records, keeps" },
 }

@@ -470,7 +470,7 @@ t.test("a client without time limits has those of the guide", function()
   t.is_nil(client.defaults.timeout)
 end)
 
-kit.test("a server that never responds ends in a timeout, of the client or of one request", function(c)
+kit.test("a request to a server that never responds ends with the timeout of the client or the request", function(c)
   kit.read_request(c)
   c:wait_closed()
 end, function(http, url)

@@ -22,7 +22,7 @@ kit.test("a response has status, reason, version, headers, body and URL",
     t.eq(res.trailers, {})
   end)
 
-kit.test("json decodes the body, or returns what is wrong", function(c)
+kit.test("json decodes the body, or returns the reason for a failure", function(c)
   kit.read_request(c)
   c:send(ok '{"a":[1,2]}')
   kit.read_request(c)
@@ -89,7 +89,7 @@ end, function(http, url)
   fails("protocol", "interim", http:get(url))
 end)
 
-kit.test("101 that was not requested is an error", once "HTTP/1.1 101 Switching Protocols\r\n\r\n", function(http, url)
+kit.test("an unrequested 101 is an error", once "HTTP/1.1 101 Switching Protocols\r\n\r\n", function(http, url)
   fails("protocol", "switches", http:get(url))
 end)
 

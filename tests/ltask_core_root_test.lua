@@ -237,7 +237,7 @@ kit.test("exclusive.send of a request leaves a pending request of the same sessi
 })
 
 -- In Lua 5.5 the `__tostring` method closed the coroutine that called it, and the service ended with a panic.
-kit.test("an error whose text closes the coroutine that makes it ends the service as any other", {
+kit.test("an error whose __tostring closes its coroutine ends the service like any other error", {
   services = {
     failing = [[
       KEPT = setmetatable({}, { __gc = function() say "finalized" end })

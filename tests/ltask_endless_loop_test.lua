@@ -95,7 +95,7 @@ kit.test("kill of a service in an endless loop returns, and the system ends", {
   out = function(out) t.eq(kit.said(out), { "boolean" }) end,
 })
 
--- The error that ends a loop was raised once: a pcall in the loop caught it, and the loop continued for ever.
+-- The error that ends a loop was raised once: a pcall in the loop caught it, and the loop continued forever.
 kit.test("a service that catches every error in an endless loop is ended with the system", {
   services = { looper = looper },
   config = { grace = 0.2, watchdog = 0 },

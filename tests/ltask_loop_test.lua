@@ -36,7 +36,7 @@ with_loop("loop.run in a service runs its function to the end while older tasks 
 })
 
 -- The handler of a request that arrived later kept `run` from returning, or was killed by it.
-with_loop("loop.run in a service ends while a request is handled, and leaves its handler alone", {
+with_loop("loop.run in a service ends while a request is handled, and does not end its handler", {
   services = { asker = [[
     local S = {}
     function S.ask(id)

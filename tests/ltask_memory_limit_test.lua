@@ -4,7 +4,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- The error was logged instead of raised, and the caller waited for ever.
+-- The error was logged instead of raised, and the caller waited forever.
 kit.test("an answer for which the caller has no memory raises an error in the caller", {
   services = {
     big = "local S = {} function S.big() local v = {} for i = 1, 200000 do v[i] = { i } end return v end return S",

@@ -210,7 +210,7 @@ kit.test("servicepath sets where service files are found", {
   end,
 })
 
-kit.test("two coroutines that require one module that waits load it once", {
+kit.test("a module that waits while it loads is loaded once, even if two coroutines require it", {
   modules = {
     shared = [[
       local ltask = require "ltask"

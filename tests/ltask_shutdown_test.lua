@@ -13,7 +13,7 @@ local worker <const> = [[
   return S
 ]]
 
-kit.test("quit_ltask ends the system: every quit handler runs, also of services that wait", {
+kit.test("quit_ltask ends the system: every quit handler runs, even in services that wait", {
   services = { worker = worker },
   main = [[
     for i = 1, 5 do

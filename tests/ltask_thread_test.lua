@@ -397,7 +397,7 @@ both("10000 threads call, and each gets its own answer", {
 
 -- A thread that ended without memory for its results raised an error before it had woken the waiting thread: `all`
 -- never returned. The limit grows by a few bytes each time, so that each allocation at the ends fails once.
-kit.test("a thread whose results there is no memory for wakes the waiting thread", {
+kit.test("if there is no memory for a thread's results, the waiting thread is still woken", {
   services = { poor = [[
     local thread = require "lio.thread"
     local S, figures = {}, {}

@@ -155,7 +155,7 @@ netkit.test("misuse raises", function()
   t.raises("bad argument #1 to 'accept'", net.accept, {})
 end)
 
-netkit.test("several acceptors are served in the order in which they came", function()
+netkit.test("several acceptors are served in the order of their calls", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local order, waits, clients = {}, {}, {}
@@ -203,7 +203,7 @@ netkit.test("accept has a timeout if one is set", function()
   t.eq(pack(l:accept()), { false, "timeout", "timeout", n = 3 })
 end)
 
-netkit.test("all connections in the backlog are accepted at one readiness", function()
+netkit.test("all connections in the backlog are accepted after one readiness event", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local clients = {}

@@ -138,7 +138,7 @@ test("a message never interrupts the message of a task", function()
   close(near, far)
 end)
 
-test("a connection that fails while it keeps a message is closed for the next one", function()
+test("a connection that fails while a message is queued is reported as closed by the next broadcast", function()
   local near, far = pairs_of(2)
   t.eq({ net.broadcast(near, BIG) }, { 2 })
   far[1]:close()

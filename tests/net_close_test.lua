@@ -1,5 +1,5 @@
 -- How waits on connections end: close by another task, close by the peer, time-outs; and the results of each. The first
--- comment of a test is what the library that this API comes from did.
+-- comment of a test describes the behaviour of the library whose API this is.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"

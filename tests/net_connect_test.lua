@@ -76,7 +76,7 @@ netkit.test("localhost: ::1 refuses, 127.0.0.1 listens, and the connection is ma
   t.ok(fastest < 0.2, "it waited for the second address")
 end)
 
-netkit.test("the other way round: only ::1 listens", function()
+netkit.test("localhost: 127.0.0.1 refuses, ::1 listens, and the connection is made at once", function()
   local l <close> = t.ok(net.listen("::1", 0))
   local _, port = l:address()
   local c, message = net.connect("localhost", port)
@@ -151,7 +151,7 @@ netkit.test("misuse raises", function()
     net.connect, "127.0.0.1", 80, { timeout = "1" })
 end)
 
-netkit.test("resolve: a numeric address is its own answer, in its usual form", function()
+netkit.test("resolve returns a numeric address in its usual form", function()
   t.eq(net.resolve "127.0.0.1", { "127.0.0.1" })
   t.eq(net.resolve "0:0:0:0:0:0:0:1", { "::1" })
 end)

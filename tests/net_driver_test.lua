@@ -40,7 +40,7 @@ netkit.test("a wait on a token ends after its seconds", function()
   t.eq(driver:wait(driver:new_token(), -1), "timeout")
 end)
 
-netkit.test("sleep waits that long, and round_time is the time of the round", function()
+netkit.test("sleep waits for the given time, and round_time is the time of the round", function()
   local before = lio.now()
   driver:sleep(0.02)
   t.ok(lio.now() - before >= 0.02)
@@ -101,7 +101,7 @@ netkit.pair_test("a wait for a connection ends when it is ready or woken, and af
   t.eq(driver:wait_readable(b), true)
 end)
 
-netkit.pair_test("forget ends every wait on a connection, which stays open", function(a, b)
+netkit.pair_test("forget ends every wait on a connection, and the connection stays open", function(a, b)
   local got = netkit.promise(function() return select(2, b:recv()) end)
   local ended = netkit.promise(function() return select(2, b:wait_readable()) end)
   netkit.settle()

@@ -18,7 +18,7 @@ end
 
 local function pack(...) return table.pack(...) end
 
-netkit.pair_test("recv returns the bytes that there are, at least one", function(a, b)
+netkit.pair_test("recv returns the available bytes, at least one", function(a, b)
   a:send "hello"
   t.eq(pack(b:recv()), { "hello", n = 1 })
   local got = netkit.promise(function() return b:recv() end)
@@ -35,13 +35,13 @@ netkit.pair_test("recv returns nil alone at the end of the stream, every time", 
   t.eq(pack(b:recv()), { nil, n = 1 })
 end)
 
-netkit.pair_test("recv(n) returns exactly n bytes, whatever the packets are", function(a, b)
+netkit.pair_test("recv(n) returns exactly n bytes, regardless of the packets", function(a, b)
   local got = netkit.promise(function() return { b:recv(3), b:recv(4), b:recv(0), b:recv(1) } end)
   drip(a, "abcdefgh")
   t.eq(got(), { "abc", "defg", "", "h" })
 end)
 
-netkit.pair_test("recv(n) at the end returns nil, closed, and the part that came", function(a, b)
+netkit.pair_test("recv(n) at the end returns nil, closed, and the received part", function(a, b)
   a:send "abc"
   a:close()
   t.eq(pack(b:recv(5)), { nil, "closed", "abc", "closed", n = 4 })
@@ -49,7 +49,7 @@ netkit.pair_test("recv(n) at the end returns nil, closed, and the part that came
   t.is_nil(b:recv())
 end)
 
-netkit.pair_test("recv(n) of more bytes than come uses no memory in advance", function(a, b)
+netkit.pair_test("recv(n) allocates no memory for bytes that have not arrived", function(a, b)
   a:send "few"
   b:timeout(0.05)
   t.eq(pack(b:recv(1 << 40)), { nil, "timeout", nil, "timeout", n = 4 })
@@ -63,13 +63,13 @@ netkit.pair_test("a line ends in LF or CRLF, which are not part of it", function
   end
 end)
 
-netkit.pair_test("lines are the same if they come byte by byte", function(a, b)
+netkit.pair_test("lines are the same if they arrive byte by byte", function(a, b)
   local got = netkit.promise(function() return { b:recv "line", b:recv "line", b:recv "line" } end)
   drip(a, "one\r\n\r\nx\r\n")
   t.eq(got(), { "one", "", "x" })
 end)
 
-netkit.pair_test("a line without its end gives nil, closed, and the part that came", function(a, b)
+netkit.pair_test("a line without its end gives nil, closed, and the received part", function(a, b)
   a:send "whole\npart"
   a:close()
   t.eq(b:recv "line", "whole")
@@ -85,7 +85,7 @@ netkit.pair_test("the limit of a line is exact: CR and LF do not count", functio
   t.eq(b:recv("line", 6), "123456")
 end)
 
-netkit.pair_test("a line is too long as soon as no end could come within the limit", function(a, b)
+netkit.pair_test("a line is too long as soon as its end cannot be within the limit", function(a, b)
   local got = netkit.promise(function() return b:recv("line", 3) end)
   drip(a, "abc")
   drip(a, "\r")
@@ -143,7 +143,7 @@ netkit.pair_test("after a timeout another delimiter is searched from the start",
   t.eq(b:recv(), "value")
 end)
 
-netkit.pair_test("all returns all bytes up to the end, even none", function(a, b)
+netkit.pair_test("all returns all bytes up to the end, or an empty string", function(a, b)
   local got = netkit.promise(function() return b:recv "all" end)
   drip(a, "abc")
   a:send(("x"):rep(100000))
@@ -202,7 +202,7 @@ netkit.pair_test("a reset is an error with a message, not an end", function(a, b
   t.ok(message:find "^recv: ", message)
 end)
 
-netkit.pair_test("receivers of one connection are served in the order in which they came", function(a, b)
+netkit.pair_test("receivers of one connection are served in the order of their calls", function(a, b)
   local seen = {}
   local waits = {}
   for i = 1, 4 do

@@ -101,7 +101,7 @@ end)
 
 -- Regression: the system took a megabyte and more for each peer that did not read, and with a thousand of them it had
 -- no memory left for the packets of other connections.
-netkit.test("for a peer that reads nothing the system takes at most 256 KiB and the size of its window", function()
+netkit.test("for a peer that reads nothing, the system buffers at most 256 KiB plus the peer's window", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
   local small <close> = t.ok(socket.create "tcp")

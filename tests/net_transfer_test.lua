@@ -226,7 +226,7 @@ two_loops("a receiver that raises is logged, and the connection closed", {
   err = "error in the receiver of a connection: .*no taste",
 })
 
-two_loops("if the target dies no descriptor is left open, whichever service had the connection", {
+two_loops("if the target dies no descriptor is left open in either service", {
   left = [[
     local before = descriptors()
     local io = ltask.spawn "lio"

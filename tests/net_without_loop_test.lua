@@ -59,13 +59,13 @@ kit.test("every call that waits raises at once, in a service's file", {
   out = judge,
 })
 
-kit.test("in a task of it, and in an exclusive service", {
+kit.test("every call that waits raises at once, in a task and in an exclusive service", {
   config = { bootstrap = { { name = "timer" } }, exclusive = { "caller" } },
   services = { caller = "ltask.fork(function() " .. caller .. " ltask.send(1, 'quit_ltask') end)" },
   out = judge,
 })
 
-kit.test("beside a service that owns a loop it still raises there, and net.remote works", {
+kit.test("if another service owns a loop, the calls still raise, and net.remote works", {
   config = { bootstrap = { { name = "lio", unique = true }, { name = "main" } } },
   main = [[
     local net, loop = require "lio.net", require "lio.loop"

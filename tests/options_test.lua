@@ -45,7 +45,7 @@ t.test("an option with a wrong name is refused, and the error has the nearest kn
     function() http.request { url = "http://127.0.0.1/", metod = "GET" } end)
 end)
 
-t.test("the error for a name without a similar one has no guess", function()
+t.test("the error for a name that is similar to no other has no suggestion", function()
   raises_here("app:run: option 'threads' is unknown", function() app:run(0, { threads = 4 }) end)
   raises_here("net.connect: option 't' is unknown", function() net.connect("127.0.0.1", 9, { t = 1 }) end)
   raises_here("net.connect: option names are strings, got 1", function() net.connect("127.0.0.1", 9, { 5 }) end)
@@ -68,7 +68,7 @@ t.test("an address without a path, or given twice, is refused", function()
     function() app:listen("127.0.0.1:0", { addr = "0.0.0.0" }) end)
 end)
 
-t.test("the error for a wrong value says what it must be", function()
+t.test("the error for a wrong value describes valid values", function()
   local seconds = "net.connect: option 'timeout' must be a positive number of seconds, got "
   raises_here(seconds .. '"5"', function() net.connect("127.0.0.1", 9, { timeout = "5" }) end)
   raises_here(seconds .. "0", function() net.connect("127.0.0.1", 9, { timeout = 0 }) end)
@@ -86,7 +86,7 @@ t.test("the error for a wrong value says what it must be", function()
     function() http.get("http://127.0.0.1/", { read_timeout = 0 }) end)
 end)
 
-t.test("a value that is no table of options is a wrong argument", function()
+t.test("a value that is not a table of options is a wrong argument", function()
   raises_here("bad argument #3 to 'connect' (table of options expected, got number)",
     function() net.connect("127.0.0.1", 9, 5) end)
   raises_here("bad argument #2 to 'run' (table of options expected, got number)",
@@ -99,7 +99,7 @@ t.test("a value that is no table of options is a wrong argument", function()
     function() http.get("http://x/", 5) end)
 end)
 
-t.test("the error has the caller's line also in a task, below pcall, and in a function called by name", function()
+t.test("the error has the caller's line, even in a task, below pcall, and in a function called by name", function()
   loop.run(function()
     raises_here("net.connect: option 'timout' is unknown (did you mean 'timeout'?)",
       function() net.connect("127.0.0.1", 9, { timout = 1 }) end)

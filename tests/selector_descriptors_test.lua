@@ -121,7 +121,7 @@ t.test("the methods of a full userdata of another library give its descriptor", 
   watcher:close()
 end)
 
-t.test("a value that is no descriptor raises, with its type", function()
+t.test("a value that is not a descriptor raises, with its type", function()
   local sel <close> = lio.create()
   for _, wrong in ipairs { "7", true, {}, 1.5, print, coroutine.create(print) } do
     t.raises("bad argument #1 to 'event_add' %(descriptor expected, got ", function()

@@ -42,7 +42,7 @@ t.test("100 bytes read one at a time are 100 events, and not 101", function()
   end
 end)
 
-t.test("a foreign descriptor read one byte at a time is reported for each", function()
+t.test("a foreign descriptor read one byte at a time is reported for each byte", function()
   local handle, a = loopback.foreign()
   local sel <close> = lio.create()
   sel:event_add(handle, READ, "b")

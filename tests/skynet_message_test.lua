@@ -196,7 +196,7 @@ kit.test("register_protocol refuses wrong fields", {
   },
 })
 
-kit.test("dispatch returns the function before, and a protocol without a function refuses calls", {
+kit.test("dispatch returns the previous function, and a protocol without a function refuses calls", {
   services = { late = [[
     skynet.start(function()
       say(skynet.dispatch "lua")

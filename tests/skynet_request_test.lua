@@ -98,7 +98,7 @@ kit.test("calls and other requests work inside the loop, and select takes a list
   out = { "b\tinside", "inner", "a\tinside", "inner", "true" },
 })
 
-kit.test("a value that is no request is refused at the caller's line", {
+kit.test("a value that is not a request is refused at the caller's line", {
   main = [[
     local function try(f, ...) say((select(2, pcall(f, ...)):gsub("^.*/", ""))) end
     try(function() skynet.request {} end)

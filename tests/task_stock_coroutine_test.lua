@@ -138,7 +138,7 @@ t.test("a woken coroutine that the plain library closes is skipped", function()
 end)
 
 -- The event of a connection is for a coroutine that no longer waits.
-netkit.pair_test("a coroutine that the stock library closes in recv is no task when bytes arrive", function(a, b)
+netkit.pair_test("a coroutine that the stock library closes in recv is no longer a task", function(a, b)
   local before = task.count()
   local reader = loop.fork(function() a:recv() end)
   netkit.settle()
@@ -166,7 +166,7 @@ t.test("a recv whose connection was replaced notices that the plain library resu
 end)
 
 -- The review after a cycle of the collector detects first that an inner coroutine was closed. It forgot that the task
--- has been queued since then, and gave its released coroutine to the next task; or the task counted for ever.
+-- has been queued since then, and gave its released coroutine to the next task; or the task counted forever.
 for _, kept in ipairs { true, false } do
   -- Nothing else refers to the token of the second kind: two cycles later its task would be reported as orphaned.
   for before = 0, kept and 4 or 1 do

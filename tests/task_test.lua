@@ -232,7 +232,7 @@ t.test("a million tasks, one after another, share a few coroutines", function()
   t.ok(made <= 4, made .. " coroutines were made")
 end)
 
-t.test("the queue's memory does not grow while two tasks wake each other for ever", function()
+t.test("the queue's memory does not grow while two tasks wake each other forever", function()
   local rounds = 0
   for name, other in pairs { ping = "pong", pong = "ping" } do
     task.fork(function()

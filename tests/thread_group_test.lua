@@ -99,7 +99,7 @@ netkit.test("if a function fails at once, all kills those that it has started", 
   counts.expect(before)
 end)
 
-netkit.test("the first failure in time counts, not that in the list", function()
+netkit.test("the earliest failure counts, not the first one in the list", function()
   loop.fork(function()
     loop.wakeup "fails first"
     loop.wakeup "fails second"
@@ -257,7 +257,7 @@ netkit.test("a function that does not wait has no timeout", function()
   t.eq(pack(thread.timeout(0, function() return "quick" end)), pack(true, "quick"))
 end)
 
-netkit.test("of nested timeouts the shorter one ends", function()
+netkit.test("of nested timeouts the shorter one expires", function()
   local inner, ended = nil, {}
   t.eq(pack(thread.timeout(100, function()
     inner = pack(thread.timeout(0.001, waiter("deep", ended)))
@@ -274,7 +274,7 @@ netkit.test("of nested timeouts the shorter one ends", function()
   counts.expect(before)
 end)
 
-netkit.test("a function that ends after its time, but before timeout's caller runs, has ended in time", function()
+netkit.test("a function that ends after its time, but before timeout's caller runs, counts as in time", function()
   loop.timeout(0, function() loop.wakeup("just in time", "result") end)
   t.eq(pack(thread.timeout(0, loop.wait, "just in time")), pack(true, "result"))
 end)

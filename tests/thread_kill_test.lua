@@ -87,7 +87,7 @@ netkit.pair_test("killed in recv with a time limit: its timer is cleared", funct
   t.eq(b:recv(), nil)
 end)
 
-netkit.test("killed in recv of its own connection, which it closes", function()
+netkit.test("killed in recv of a connection that the thread closes", function()
   local before = counts.now(true)
   local a, b = netkit.pair()
   local h = thread.spawn(function()
@@ -332,7 +332,7 @@ netkit.test("a thread's kill of itself from a nested coroutine raises", function
   t.ok(tostring(problem):find "kill", problem)
 end)
 
-netkit.test("kill raises for an argument that is no thread", function()
+netkit.test("kill raises for an argument that is not a thread", function()
   t.raises("bad argument #1 to 'thread.kill'", thread.kill)
   t.raises("bad argument #1 to 'thread.kill'", thread.kill, 5)
   t.raises("bad argument #1 to 'thread.kill'", thread.kill, coroutine.create(print))

@@ -64,7 +64,7 @@ netkit.test("if a wait ends with its coroutine, another task gets the result", f
   t.eq(pack(thread.wait(waiter)), pack(true, false, "coroutine was closed"))
 end)
 
-netkit.test("the same between the end and the run of the waiting task", function()
+netkit.test("another task also gets the result if the wait ends between the wakeup and the run of its task", function()
   local h = sleeper "closed late"
   local co
   local waiter = thread.spawn(function()

@@ -290,7 +290,7 @@ netkit.test("a thread that waits for itself raises, with one or several argument
   t.eq(thread.kill(other), true)
 end)
 
-netkit.test("wait and status raise for an argument that is no thread", function()
+netkit.test("wait and status raise for an argument that is not a thread", function()
   local h = thread.spawn(function() end)
   t.raises("bad argument #1 to 'thread.wait'", thread.wait)
   t.raises("bad argument #1 to 'thread.wait'", thread.wait, 5)

@@ -251,7 +251,7 @@ t.test("stream returns the pieces as they arrive", function()
   end)
 end)
 
-t.test("a handler that reads slowly holds the sender back", function()
+t.test("a handler that reads slowly slows the sender down", function()
   local app, gate, first = web.new { body = 2 ^ 40 }, {}, nil
   app:post("/", function(req)
     local total = 0

@@ -220,7 +220,7 @@ t.test("on_file may skip a file, even from the middle on, or keep it", function(
   end)
 end)
 
-t.test("on_file is called before the rest of the file has arrived, and the server reads no faster than it", function()
+t.test("on_file is called before the rest of the file has arrived, and the server reads only for it", function()
   local app, gate, first, total = web.new { body = 2 ^ 40 }, {}, nil, 0
   app:post("/", function(req)
     assert(req:form { on_file = function(p)
@@ -407,7 +407,7 @@ t.test("small files have no descriptor until their path is requested", function(
   end)
 end)
 
-t.test("if a small file cannot be stored, reading its path says why", function()
+t.test("if a small file cannot be stored, its path is nil, and open returns the reason", function()
   read(form(part("f", "x", "y")), { dir = t.tmp() .. "/none" }, function(_, files)
     t.eq(files.f:read(), "x")
     t.is_nil(files.f.path)
@@ -528,7 +528,7 @@ t.test("a malformed form is 400, and the connection stays open", function()
   end)
 end)
 
-t.test("an error of on_file is the handler's, with its place", function()
+t.test("an error in on_file is an error of the handler, with its position", function()
   local logged = http.logged(function()
     t.eq(post(function(req) req:form { on_file = function() error "on purpose" end } end,
       form(part("f", "x", "y"))).status, 500)

@@ -159,7 +159,7 @@ t.test("if the client does not send a body that was not read, its connection clo
   end)
 end)
 
-t.test("a connection serves the allowed number of requests, and the last response says close", function()
+t.test("a connection serves the allowed number of requests, and the last response has Connection: close", function()
   http.with(app_with { requests = 3 }, function(open)
     local c = open()
     c:send(GET:rep(5))

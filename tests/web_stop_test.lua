@@ -75,7 +75,7 @@ t.test("requests whose bytes have arrived are answered before a stop, with Conne
 end)
 
 -- Regression: the next response after a stop said close, so that requests pipelined behind it were never answered.
-t.test("all pipelined requests that have arrived are answered before a stop, and only the last says close", function()
+t.test("pipelined requests that have arrived are answered before a stop; only the last closes", function()
   local child <close>, port = start(SLOW_ROUTE .. [[
     app:post("/body", function(req) return req:body() end)]])
   loop.run(function()
@@ -423,7 +423,7 @@ t.test("listen returns nil and a message where run raises", function()
   t.raises("port or address expected, got table", app.listen, app, {})
 end)
 
-t.test("one app can serve several addresses, also IPv6, each stopped separately", function()
+t.test("one app can serve several addresses, even IPv6, each stopped separately", function()
   local app = require("lio.webserver").new()
   app:get("/", function(req) return req.remote_addr end)
   http.with(app, function(open)

@@ -297,7 +297,7 @@ t.test("slow readers do not delay other clients", function()
   end)
 end)
 
-t.test("a writer is notified when its peer closes, and the server does not count the connection any longer", function()
+t.test("a writer is notified when its peer closes, and the server no longer counts the connection", function()
   local app, result = web.new(), nil
   app:get("/", function(_, res)
     repeat

@@ -77,7 +77,7 @@ kit.test("a function gets the rest of the path, the query, headers in lower case
   t.eq(shown(s:request("GET", "/echo/")).path, "")
 end)
 
-kit.test("the module may be in a folder, or a field of another", spec, function(s)
+kit.test("the module may be in a folder, or a field of another module", spec, function(s)
   t.eq(shown(s:request("PUT", "/deep/er/x", nil, "1")).path, "x")
   t.eq(s:request("GET", "/field").body, "a field")
   t.eq(s:request("GET", "/deep").status, 404)

@@ -57,7 +57,7 @@ local function test(name, main, out, more)
   kit.test(name, spec)
 end
 
-test("the tunnel is requested to carry the address; by default it is the service that requested the start", [[
+test("the tunnel gets a request with the address; by default it is the service that requested the start", [[
   say(start() == "the tunnel of service " .. ltask.self())
   say(opened[1], opened[2])
   say(data(1, get "hello"))
@@ -142,7 +142,7 @@ test("a tunnel that refuses bytes gets no further request of the session", [[
   say(count, ends[1])
 ]], { "1\tnil" })
 
-test("a session lasts longer than the time for a result of the tunnel, once that has arrived", [[
+test("a session may last longer than the time limit for a result of the tunnel", [[
   conf.options = { write_time = 1 }
   start()
   data(1, get "one")
@@ -165,7 +165,7 @@ test("a session ends when the server closes it, and the tunnel is notified once"
 ]], { "true\t1", "false", "HTTP/1.1 400" })
 
 -- Bytes that are on their way when the server closes must not be taken for the beginning of another request.
-test("until the tunnel knows that a session has ended, its bytes are refused and open no new one", [[
+test("until the tunnel is notified that a session has ended, its bytes are refused and open no new one", [[
   start()
   local release
   function S.tunnel_close(session)

@@ -77,7 +77,7 @@ local function raise_renamed(call, message)
 end
 
 -- `relay(call, err)`: raises the error of a C function, which `call` has called by `pcall`, as an error of the call, at
--- the program's line. An error that has a position, or is no text, comes from code that the C function called: it is
+-- the program's line. An error that has a position, or is not a text, comes from code that the C function called: it is
 -- raised unchanged.
 function M.relay(call, err)
   if type(err) ~= "string" or err:find "^[^\n]-:%d+: " then error(err, 0) end

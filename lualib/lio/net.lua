@@ -14,9 +14,9 @@ local M = {}
 -- scheduler has `wait(token)`, `wakeup(token, …)`, which returns true when a task waited, `fork(f, …)` and `running()`.
 -- It may also have
 --   `timers`                a `lio.timer` queue to share
---   `start(f, …)`           as `lio.task` has it
---   `on_abandon(f)`         as `lio.task` has it; needed when tasks can be killed
---   `on_stop(f, waits_for)` as `lio.loop` has it
+--   `start(f, …)`           as in `lio.task`
+--   `on_abandon(f)`         as in `lio.task`; needed when tasks can be killed
+--   `on_stop(f, waits_for)` as in `lio.loop`
 --   `check(call, …)`        raises if nothing runs the loop; the name of the call as for `string.format`
 function M.new(selector, scheduler)
   return require("lio.net.driver").new(selector, scheduler).net

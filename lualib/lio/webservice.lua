@@ -145,8 +145,8 @@ local function start(conf)
   return url, port
 end
 
--- The request `start(conf)` returns url, port; see docs/webservice.md for the fields. Raises for wrong fields, for an
--- address that it cannot listen on, and if the service serves already.
+-- The request `start(conf)` returns url, port; see docs/webservice.md for the fields. Raises if fields are wrong, it
+-- cannot listen on the address, or the service serves already.
 function M.start(conf)
   if state == "on" then error("start: the service serves already, at " .. shown_address, 0) end
   if state ~= "off" then error("start: the service is " .. state, 0) end

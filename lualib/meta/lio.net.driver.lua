@@ -73,7 +73,7 @@ function Driver:fire(value) end
 
 ---Describes the wait of a task on a token, for `lio.tasks`.
 ---@param token any
----@return string? text nil when it is no token of this driver
+---@return string? text nil if the token does not belong to this driver
 function Driver:describe(token) end
 
 ---Raises if nothing runs the loop, as in a service that owns none: a wait would never end.

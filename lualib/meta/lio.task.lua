@@ -27,10 +27,10 @@ function task.start(f, ...) end
 ---@return thread co the task's own coroutine
 function task.spawn(f, ...) end
 
----Suspends the running task until another task wakes the token. Raises outside a task, where Lua cannot yield, inside a
----coroutine that the plain coroutine library resumed, and if another task waits on the token already. If the token is
----an object that only the waiting task refers to, the task is lost: after a few cycles of the collector it is reported
----to `on_error` and killed.
+---Suspends the running task until another task wakes the token. Raises outside a task, where Lua cannot yield, and
+---inside a coroutine that the plain coroutine library resumed. Also raises if another task waits on the token already.
+---If the token is an object that only the waiting task refers to, the task is lost: after a few cycles of the collector
+---it is reported to `on_error` and killed.
 ---@param token? any any value except nil and NaN; default: the running coroutine
 ---@return any ... the values passed to `wakeup`
 function task.wait(token) end

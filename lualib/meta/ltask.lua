@@ -356,7 +356,7 @@ function ltask.backtrace() end
 ---@return integer size
 function ltask.pack(...) end
 
----Unpacks values without freeing them. Raises if the bytes are corrupt, and if a string contains a light userdata or a
+---Unpacks values without freeing them. Raises if the bytes are corrupt, or if a string contains a light userdata or a
 ---function: only the pointer and the size from `pack` may contain addresses, because any code can make a string.
 ---@param pointer lightuserdata|string
 ---@param size? integer not for a string
@@ -376,7 +376,7 @@ function ltask.remove(pointer, size) end
 
 -- Raw messages, for service libraries
 
----Posts a message; `message_receipt` returns its receipt. Raises if the last receipt was not read, and if the caller
+---Posts a message; `message_receipt` returns its receipt. Raises if the last receipt was not read, or if the caller
 ---cannot yield.
 ---@param to ltask.Address
 ---@param session integer 0: no answer is expected

@@ -139,8 +139,8 @@ local function call_any(addr, typename, ...)
   return finish_call(p, tag, ltask_call(to, p.name, M.strings.to_string(p, ...)))
 end
 
--- `call(addr, protocol, …)`: sends a request and waits. Returns the service's answer. Raises its error, and if it has
--- died or is unknown.
+-- `call(addr, protocol, …)`: sends a request and waits. Returns the service's answer. Raises its error. Also raises if
+-- it has died or is unknown.
 function M.call(addr, typename, ...)
   local name = plain[typename]
   if name and math.type(addr) == "integer" and not boot.trace then return ltask_call(addr, name, ...) end

@@ -1,8 +1,8 @@
 //! Temporary files for uploads, without a name if the system supports that. A small file is kept in memory until its
 //! path is requested, so that a form with many small files needs no descriptors for them.
 //!
-//! Invariant: a file that was not linked is removed for every end of its owner: either it never had a name
-//! (`O_TMPFILE`), or `Drop` removes the name.
+//! Invariant: a file that was not linked is removed at the end of its owner, even after an error or a panic: either it
+//! never had a name (`O_TMPFILE`), or `Drop` removes the name.
 
 use super::read_at;
 use rustix::fs::{self, AtFlags, CWD};

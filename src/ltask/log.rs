@@ -119,7 +119,7 @@ impl Log {
                 deadline: now + REPEAT_WINDOW,
             });
             queue.add(Entry::new(service, statistics, payload), 1, self.capacity);
-            // A dropped line is no last line.
+            // A dropped line does not count as the last line.
             if let Some(last) = last.filter(|_| queue.dropped == 0) {
                 queue.keep_last_line(last, self.capacity);
             }

@@ -28,7 +28,7 @@ pub(crate) enum Event<'e> {
     Table(Table),
     /// A table that was given this name before.
     Named(i64),
-    /// The contents of a table that was given this name before, which are no value themselves. Not within a table.
+    /// The contents of a table that was given this name before, which are not a value themselves. Not within a table.
     Content(i64, Table),
     /// No value follows.
     End,
@@ -46,7 +46,7 @@ pub(crate) struct Table {
     pub(crate) room: (c_int, c_int),
     /// Names by which later events refer to the table; 0 is none.
     pub(crate) names: [i64; 2],
-    /// The index of its metatable, which is ignored if it is no table; 0 is none.
+    /// The index of its metatable, which is ignored if it is not a table; 0 is none.
     pub(crate) metatable: c_int,
 }
 

@@ -58,8 +58,8 @@ fn open(call: &mut Call<'_>) -> Result<New<OpenFile>, Fault> {
     opened(OpenFile::open(call.bytes(1)?))
 }
 
-/// `file.open_beneath(root, path)`: opens a file as `open` does, but nothing outside the folder `root`, which is a path
-/// or a result of `folder`.
+/// `file.open_beneath(root, path)`: opens a file as `open` does, but only inside the folder `root`, which is a path or
+/// a result of `folder`.
 fn open_beneath(call: &mut Call<'_>) -> Result<New<OpenFile>, Fault> {
     if call.as_object::<Folder>(1).is_some() {
         return folder_open(call);

@@ -49,7 +49,7 @@ local function line(self)
 end
 
 --- Reads a head: `status`, `reason`, `fields` (list of { name, value }), `headers` (lower-case name to value).
--- Raises for a malformed head, and if a field that may occur once occurs twice.
+-- Raises if the head is malformed, or if a field that may occur once occurs twice.
 function Client:read_head()
   local status, reason = line(self):match "^HTTP/1%.1 (%d%d%d) ([%w '%-]+)$"
   local head = { status = math.tointeger(tonumber(status)), reason = reason, fields = {}, headers = {} }

@@ -173,7 +173,7 @@ function Driver:unwatch(descriptor)
 end
 
 -- `driver:fire(value)`: what a timer with this value does, unless that is of the code that runs the loop. A value that
--- is no table is a token.
+-- is not a table is a token.
 function Driver:fire(value)
   if type(value) == "table" then return value:expired() end
   self.scheduler.wakeup(value, "timeout")
@@ -185,8 +185,8 @@ function Driver:set_timer_handler(f)
   self.on_timer = f
 end
 
--- `driver:describe(token)`: describes the wait of a task on the token, for `lio.tasks`; nil if it is no token of this
--- driver.
+-- `driver:describe(token)`: describes the wait of a task on the token, for `lio.tasks`; nil if the token does not
+-- belong to this driver.
 function Driver:describe(token)
   local meta = getmetatable(token)
   return type(meta) == "table" and rawget(meta, "stands_for") or wait_queue.describe(self, token)

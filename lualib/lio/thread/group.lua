@@ -144,7 +144,7 @@ function M.all(list)
   return true, all.results
 end
 
--- `thread.race{ f1, … }` returns as `wait` for the first to end; the others are killed.
+-- `thread.race{ f1, … }` returns the results of `wait` for the first thread that ends; the others are killed.
 function M.race(list)
   check_list(list, "race")
   if #list == 0 then misuse.raise "thread.race: the list is empty" end

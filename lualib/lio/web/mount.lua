@@ -30,8 +30,8 @@ local function inside(mount, handler)
   end
 end
 
--- Adds a route of a mounted app to the outer app. The prefix without a slash is the mounted app's `/`, and its `/*tail`
--- with an empty tail.
+-- Adds a route of a mounted app to the outer app. The prefix without a slash matches the mounted app's `/`, and its
+-- `/*tail` with an empty tail.
 local function add_to_outer(mount, entry, call)
   local handler = inside(mount, entry.handler)
   mount.outer:add_entry(entry.method, mount.prefix .. entry.pattern, handler, call, entry.origin)

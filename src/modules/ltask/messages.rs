@@ -129,7 +129,7 @@ fn mem_count(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
         Kind::Table => 1,
         _ => call.create(empty_table())?,
     };
-    // The first kind is no object; the last two are internal to Lua.
+    // The first kind is not an object; the last two are internal to Lua.
     let objects = KIND_NAMES.iter().zip(counts).skip(1).take(5);
     let counts = objects.map(|(name, count)| (*name, count as i64));
     for (name, value) in counts.chain([("memory", used as i64)]) {

@@ -72,7 +72,7 @@ fn into_lua(payload: Payload) -> (Light, i64) {
     (Light(address), size as i64)
 }
 
-/// Returns the block at arguments 1 and 2. Nil, or a null pointer of size 0, is no block.
+/// Returns the block at arguments 1 and 2. Nil, or a null pointer of size 0, is not a block.
 fn block_argument(call: &Call<'_>) -> Result<Option<(usize, usize)>, Fault> {
     let Some(Light(address)) = call.light(1) else {
         return match call.is_none(1) {

@@ -31,8 +31,8 @@ function Owners:of(id)
   return owner
 end
 
--- `owners:run_internal(f, finish, argument)`: runs `f(argument)` in the current task, which is no task of the program;
--- `finish(argument)` follows, even if the task is killed.
+-- `owners:run_internal(f, finish, argument)`: runs `f(argument)` in the current task, which does not belong to the
+-- program; `finish(argument)` follows, even if the task is killed.
 function Owners:run_internal(f, finish, argument)
   local tasks, co = self.tasks, coroutine.running()
   tasks[co], tasks.count = true, tasks.count + 1
