@@ -54,7 +54,6 @@ local RULES <const> = {
   { "if it is no", "if it is not a", " longer" }, { "when it is no", "if it is not a", " longer" },
   { "for ever", "forever, without a limit" }, { "outside of any", "outside of a task" },
   { "also if", "even if" }, { "also when", "even when" }, { "also while", "even while" },
-  { "also ones", "even ones" }, { "also one", "even one" }, { "also after an", "even after an" },
   { "in whatever way", "name the ways" }, { "in question", "name the thing" },
   { "learns", "is notified, records" }, { "remembers", "records, keeps" },
 }

@@ -1,7 +1,7 @@
 -- `lio.net`: sockets for coroutines. Code reads top to bottom; the coroutine waits, the thread does not.
 --
 -- `net.new(selector, scheduler)` makes an instance: a table with the calls, for the tasks of one scheduler. The module
--- itself has the calls of the VM's instance, which is that of `lio.loop` unless `net.use` sets another one. The files
+-- itself has the calls of the VM's instance: the instance of `lio.loop`, unless `net.use` sets another one. The files
 -- in net/ make the calls, one topic each; net/driver.lua is the loop under them.
 --
 -- Results have one rule: a value on success; `nil` alone is the end of a stream; `nil, message, partial, code` (recv,

@@ -12,7 +12,7 @@ local M = {}
 
 -- Errors --------------------------------------------------------------------------------------
 
--- A task has failed. Returns the error object that answers its request; logs it if the sender wants no answer.
+-- A task has failed. Returns the error object that answers its request; logs it if the sender expects no answer.
 function M.task_failed(co, err, from, session)
   local object = errors.describe(err, co)
   if session == 0 then

@@ -37,7 +37,8 @@ local function is_circular(entry, co)
   return false
 end
 
--- The names of the modules that wait for each other, from `name` to what the coroutine requires, as "a → b → a".
+-- The names of the modules that wait for each other, from `name` to the module that the coroutine requires, as "a → b →
+-- a".
 local function describe_circle(name, co)
   local path, at = {}, name
   while at do

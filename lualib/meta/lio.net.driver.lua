@@ -63,11 +63,11 @@ function Driver:watch(descriptor, f) end
 ---@return string? code
 function Driver:unwatch(descriptor) end
 
----Sets what happens when a timer of shared `timers` fires.
+---Sets the function that is called when a timer of shared `timers` fires.
 ---@param f fun(value: any, id: integer) passes values that are not its own to `fire`
 function Driver:set_timer_handler(f) end
 
----Does what a timer with this value does, unless the value is that of the code that drives the loop.
+---Does the action of a timer with this value, unless the value belongs to the code that drives the loop.
 ---@param value any
 function Driver:fire(value) end
 

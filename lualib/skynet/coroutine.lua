@@ -9,7 +9,7 @@ local M = {
   yield = coroutine.yield,
 }
 
--- By coroutine of `create` and `wrap`, the task that resumed it last; true before the first time.
+-- The last task that resumed a coroutine of `create` or `wrap`, by coroutine; true before the first resume.
 local tasks = setmetatable({}, { __mode = "k" })
 
 -- `create(f)`: returns a coroutine.

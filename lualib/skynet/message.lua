@@ -177,7 +177,7 @@ end
 M.answer = answer
 
 -- `is_asked(from, session)`: returns whether the running task has a request to answer. Root's request to start the
--- service is none.
+-- service does not count.
 local function is_asked(from, session)
   return session and session ~= 0 and (from ~= ROOT or session ~= boot.session)
 end

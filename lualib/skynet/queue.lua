@@ -12,7 +12,7 @@ local this_task <const> = require "lio.task".current
 local M = {}
 
 -- `queue()`: returns a section. `section(f, …)` returns the results of `f(…)`; an error of `f` is raised and frees the
--- section. Inside of `f` the same task may enter again, also in its own coroutines.
+-- section. Inside of `f` the same task may enter again, even in its own coroutines.
 function M.new()
   local owner, depth = nil, 0
   local waiting, first, last = {}, 1, 0

@@ -1,5 +1,5 @@
 -- `require "skynet.start"`: boots a system of skynet's services from a table that is like skynet's configuration, runs
--- it, and returns its exit code. Used by programs, outside of any service.
+-- it, and returns its exit code. Used by programs, outside of services.
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"

@@ -95,8 +95,8 @@ end
 
 -- sleep ---------------------------------------------------------------------------------------
 
--- Timers that no coroutine uses. A timer of the scheduler cannot be cancelled: that of a coroutine which was woken
--- fires without an effect, and can be used again then.
+-- Timers that no coroutine uses. A timer of the scheduler cannot be cancelled: the timer of a woken coroutine fires
+-- without an effect, and can then be used again.
 local free_timers = {}
 
 local timer_meta = {
@@ -190,7 +190,7 @@ function M.wakeup(token)
   return true
 end
 
--- While `trace_timeout` is on: by coroutine of `timeout`, the place that has called that, as text; else false.
+-- While `trace_timeout` is on: the places of the calls of `timeout`, as text, by the coroutine of each; else false.
 M.timeout_places = false
 
 local function run_timeout(centiseconds, f)
@@ -211,7 +211,7 @@ function M.timeout(centiseconds, f)
   return co
 end
 
--- `trace_timeout(on)`: from now on, or no longer, `task` shows for a coroutine of `timeout` where that was called.
+-- `trace_timeout(on)`: sets whether `task` shows for a coroutine of `timeout` where `timeout` was called.
 function M.trace_timeout(on)
   M.timeout_places = on and (M.timeout_places or setmetatable({}, { __mode = "k" })) or false
 end

@@ -1,5 +1,5 @@
--- Messages that no handler deals with: requests and answers that are unknown here, and requests whose handler returns
--- without an answer. Used by skynet.hooks, skynet.message and lualib/skynet.lua.
+-- Messages without a handler: requests and answers that are unknown here, and requests whose handler returns without an
+-- answer. Used by skynet.hooks, skynet.message and lualib/skynet.lua.
 
 local ltask = require "ltask"
 local core = require "ltask.core"

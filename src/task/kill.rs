@@ -95,8 +95,8 @@ impl Tasks {
         false
     }
 
-    /// Closes the coroutine at `index`, also one of a task, as `coroutine.close` does. Returns whether it raised no
-    /// error; otherwise the error is pushed.
+    /// Closes the coroutine at `index`, even if it belongs to a task, as `coroutine.close` does. Returns whether it
+    /// raised no error; otherwise the error is pushed.
     pub(crate) fn close_any(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
         let member = call.coroutine(index).and_then(|co| self.member_of(co));
         let Some(id) = member else { return self.threads.close(call, index) };

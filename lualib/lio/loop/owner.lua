@@ -31,7 +31,7 @@ function M.check(call, ...)
 end
 
 -- `guard(net)`: in a service, calls of the network that wait, or let other code wait, are checked until the service is
--- known to own the loop. Returns a function that ends that.
+-- known to own the loop. Returns a function that ends the checks.
 function M.guard(net)
   local unchecked = {}
   local ltask = package.loaded.ltask

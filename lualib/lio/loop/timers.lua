@@ -85,7 +85,7 @@ function M.cancel(id)
   return was_there
 end
 
--- `cancel_all()`: no timeout fires any longer.
+-- `cancel_all()`: cancels all timeouts.
 function M.cancel_all()
   for id in pairs(timeouts) do M.cancel(id) end
 end

@@ -14,7 +14,7 @@ local M = {}
 
 -- `broadcast(list, data [, limit])` returns how many of the connections have taken the message: it is sent, or queued
 -- behind earlier messages. If some have not, it also returns a table of these: connection to "closed", or to "full"
--- when over `limit` bytes would wait for the peer, or a task waits in `send` for it. Such a connection gets nothing of
+-- when over `limit` bytes would wait for the peer, or a task waits in `send` for it. Such a connection gets no part of
 -- the message. A connection with an empty queue takes a message of any length.
 local function broadcast(list, data, limit)
   misuse.check("broadcast", 1, list, "table")

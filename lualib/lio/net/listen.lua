@@ -9,8 +9,9 @@ local resolver = require "lio.resolver"
 -- Under `lio --watch` the functions for sockets that outlive the program; else false.
 local watched <const> = require "lio.watched"
 
--- How many bytes the system takes for a peer beyond those that can leave for it. Without a bound, a thousand peers that
--- read slowly fill all memory that the system has for TCP, and the packets of all other connections are dropped.
+-- How many unsent bytes the system queues for a peer in addition to those that it can send. Without a bound, a thousand
+-- peers that read slowly fill all memory that the system has for TCP, and the packets of all other connections are
+-- dropped.
 local MAX_UNSENT <const> = 256 * 1024
 
 local OPTIONS <const> = {
@@ -108,7 +109,7 @@ local function bind_and_listen(opening, opts)
     ok, message, code = socket:bind(opening.endpoint)
   end
   local bound = ok
-  -- Before listening, so that no client gets in while the permissions are the wider ones.
+  -- Before listening, so that no client connects while the permissions are wider.
   if ok and opts.mode and is_file(path) then ok, message, code = lio_socket.chmod(path, opts.mode) end
   if ok then ok, message, code = socket:listen(opts.backlog or 1024) end
   if not ok then
@@ -127,8 +128,8 @@ local function resume(socket, path, opts)
   return ok, message, code
 end
 
--- Opens a socket that listens, under `lio --watch` that of the previous program if there is one. Returns the socket,
--- the file that its owner removes, and its key; or nil, message, code.
+-- Opens a socket that listens, or under `lio --watch` takes the previous program's socket, if there is one. Returns the
+-- socket, the file that its owner removes, and its key; or nil, message, code.
 local function open_socket(driver, addr, port, opts)
   local path = unix_path(addr)
   local opening, message, code

@@ -1,5 +1,6 @@
 -- Host names: `resolve`. Part of `lio.net`. Names are resolved off the thread (`lio.resolver`); answers are cached.
--- Invariant: a name has one query under way at most, in `pending`; tasks that ask for it meanwhile wait for that one.
+-- Invariant: a name has one query under way at most, in `pending`; tasks that request the name meanwhile wait for that
+-- query.
 
 local misuse = require "lio.misuse"
 local native = require "lio.resolver"

@@ -25,7 +25,7 @@ local M = {}
 
 local Methods = {}
 
--- A server's `count` is that of its backend.
+-- A server's `count` is its backend's `count`.
 local Server = { __name = "lio.server" }
 
 function Server.__index(server, key)
@@ -101,7 +101,7 @@ function Methods:admit(c)
   return true
 end
 
--- `server:release(c)`: the server forgets a connection, which another owner has taken over.
+-- `server:release(c)`: the server no longer counts a connection, which another owner has taken over.
 function Methods:release(c)
   misuse.check_kind("release", self, "server")
   self.backend:release(c)
@@ -117,7 +117,7 @@ local function on_leave(server)
   if server.count == 0 then wakeup(server.drained) else server.backend:notify_leave() end
 end
 
--- Waits until no connection is left, `grace` seconds at most.
+-- Waits until no connection remains, at most `grace` seconds.
 local function drain(server, grace)
   local scheduler, timers = server.driver.scheduler, server.driver.timers
   local token = {}
@@ -135,8 +135,8 @@ local function close_listener(server, listener)
   listener:close()
 end
 
--- `server:stop([grace_seconds = 0])`: stops accepting, waits that long for the connections to end, then closes those
--- that are left. Called from a task. A second call does nothing.
+-- `server:stop([grace_seconds = 0])`: stops accepting, waits that long for the connections to end, then closes the
+-- remaining ones. Called from a task. A second call does nothing.
 function Methods:stop(grace)
   misuse.check_kind("stop", self, "server")
   misuse.check_optional_seconds("stop", 1, grace)

@@ -28,7 +28,8 @@ function M.enable(driver, call)
   driver.call_service = call
 end
 
--- `send_off(driver, service, owner, c, …)`: what `transfer` does, on behalf of the service `owner`; nil: of this one.
+-- `send_off(driver, service, owner, c, …)`: does the work of `transfer` on behalf of the service `owner`; nil: of this
+-- service.
 function M.send_off(driver, service, owner, c, ...)
   if is_closed(c) then return nil, "closed", "closed" end
   local state = {
@@ -86,9 +87,9 @@ function M.install(driver)
 
   -- `transfer(c, service, …)`: moves a connection to the loop of another service (one of `lio.service`), with the bytes
   -- that were received and not read, and those that are queued. Waits of other tasks on `c` end with "closed". Returns
-  -- true when the service's function of `on_transfer` has it, which gets the further arguments too; else the handle
-  -- that it has become there, which is this service's. On failure `nil, message, code`; unless the code is "closed",
-  -- `c` is as before.
+  -- true if the service's function of `on_transfer` has taken it, with the further arguments; else its handle in the
+  -- other service, which belongs to this service. On failure `nil, message, code`; unless the code is "closed", `c` is
+  -- as before.
   function net.transfer(c, service, ...)
     misuse.check_kind("transfer", c, "connection")
     if math.type(service) ~= "integer" then misuse.argument("transfer", 2, "service", service) end

@@ -7,8 +7,8 @@
 -- it waits, the next one gets the lock (`abandon`).
 --
 -- If the tasks are those of `lio.task`, `recv` is native (src/modules/stream/transfer.rs). A native `recv` that waits
--- has an entry in the connection only, and this file marks in the connection what the queues have of it. `forget` must
--- be called when a marked connection closes.
+-- has an entry in the connection only, and this file marks in the connection which queues have entries for it. `forget`
+-- must be called when a marked connection closes.
 
 local stream = require "lio.stream"
 
@@ -51,7 +51,7 @@ function M.new(driver, direction)
     waiting = {}, -- the tokens of the tasks that queue for it, from `first` to `last`
     limits = {}, -- how many seconds a wait may last
     alarms = {}, -- the timer for that
-    tokens = {}, -- what its holder waits on; for reading that is the socket
+    tokens = {}, -- the token that its holder waits on; for reading, the socket
   }, WaitQueue)
 end
 
@@ -186,7 +186,7 @@ local function forget(queue, x)
   queue.tokens[x] = nil
 end
 
--- `forget(driver, x)`: the socket is closed, or another owner's. All tasks that wait for it get "closed".
+-- `forget(driver, x)`: the socket is closed, or belongs to another owner. All tasks that wait for it get "closed".
 function M.forget(driver, x)
   forget(driver.read_queue, x)
   forget(driver.write_queue, x)

@@ -127,8 +127,8 @@ local function start_collected(scope, all, list)
 end
 
 -- `thread.all{ f1, … }` returns true and the list of their packed results (`table.pack`) when all have ended; or false
--- and the error of the first that failed, and the others are killed. Elements are functions, `{ f, arguments… }` and
--- threads.
+-- and the error of the first thread that failed, after killing the others. Elements are functions, `{ f, arguments… }`
+-- and threads.
 function M.all(list)
   check_list(list, "all")
   local scope <close> = new_scope()
@@ -173,8 +173,8 @@ end
 
 local LATE <const> = {}
 
--- `thread.timeout(seconds, f, …)` returns true and the results of `f(…)`, or false and its error; nil, "timeout" when
--- it has not ended after that time, and it is killed. A service's clock has centiseconds.
+-- `thread.timeout(seconds, f, …)` returns true and the results of `f(…)`, or false and its error; nil, "timeout" if it
+-- has not ended after that time, after killing it. A service's clock has centiseconds.
 function M.timeout(seconds, f, ...)
   misuse.check_seconds("thread.timeout", 1, seconds)
   check_function(f, 2, "thread.timeout")

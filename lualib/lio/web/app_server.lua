@@ -2,8 +2,8 @@
 -- lio/net/server.lua). Used by webserver.lua.
 --
 -- Connections, requests and responses are native (`http.server`, see src/http/server). Tasks run `http.serve`, which
--- calls the handlers. A task serves one request after another; when a handler waits, the task is that handler's, and
--- another task serves the remaining requests: there is one change of coroutines a round of the loop, not one a request.
+-- calls the handlers. A task serves one request after another; when a handler waits, its task waits too, and another
+-- task serves the remaining requests. So coroutines change once per round of the loop, not once per request.
 
 local dispatch = require "lio.web.dispatch"
 local exchanges = require "lio.web.exchange"
@@ -48,14 +48,15 @@ local function serve_ready(app_server)
   app_server.idle_task = task
 end
 
--- The same as one of several tasks that run later: if a handler waits, the next of them serves the remaining requests.
+-- Serves requests as one of several tasks that run later: if a handler waits, the next of them serves the remaining
+-- requests.
 local function serve_later(app_server)
   if app_server.server:work_count() > 1 then app_server.driver.scheduler.start(serve_later, app_server) end
   serve_ready(app_server)
 end
 
--- Serves the requests that are ready; called outside of tasks, so that a task that is started runs at once, if the
--- scheduler can do that.
+-- Serves the requests that are ready. Called outside of tasks, where a started task runs at once, if the scheduler can
+-- do that.
 function AppServer:serve()
   local scheduler, server = self.driver.scheduler, self.server
   if not scheduler.starts_at_once then
@@ -65,7 +66,7 @@ function AppServer:serve()
   end
 end
 
--- The same, called from a task, in which a task that is started runs later.
+-- Like `serve`, but called from a task, where a started task runs later.
 function AppServer:serve_soon()
   local scheduler = self.driver.scheduler
   if not scheduler.starts_at_once then return self:serve() end

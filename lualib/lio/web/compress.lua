@@ -11,7 +11,7 @@ local options = require "lio.options"
 local ORDER <const> = { "br", "gzip", "deflate" }
 local NO_BODY <const> = { [204] = true, [205] = true, [304] = true, [206] = true }
 
--- Compressible types besides `text/…`, `…+json` and `…+xml`.
+-- Compressible types in addition to `text/…`, `…+json` and `…+xml`.
 local COMPRESSIBLE <const> = {
   ["application/json"] = true,
   ["application/javascript"] = true,

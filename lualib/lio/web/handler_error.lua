@@ -1,7 +1,7 @@
 -- Errors of handlers, middleware and `on_error`: an entry in the log, and a response.
 --
--- Called by web/app_server.lua for the outermost function of a request, and by web/middleware.lua for what `next()`
--- runs. Invariant: the log has one entry per error.
+-- Called by web/app_server.lua for the outermost function of a request, and by web/middleware.lua for the functions
+-- that `next()` runs. Invariant: the log has one entry per error.
 
 local debug <const> = debug or require "lio.debug"
 local mount_scopes = require "lio.web.mount_scope"
@@ -14,7 +14,7 @@ local M = {}
 -- `text`, the message with the traceback behind it.
 function M.catch(value)
   local message = texts.message_of(value)
-  -- Lua cuts a message at a NUL: only the traceback is Lua's.
+  -- Lua cuts a message at a NUL, so only the traceback is made by Lua.
   return { value = value, message = message, text = message .. debug.traceback("", 2) }
 end
 

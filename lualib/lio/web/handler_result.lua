@@ -73,14 +73,14 @@ local function set_headers(res, headers)
   end
 end
 
--- Sets what `f` returned: nothing, `res` itself, or one of the FORMS. `role` is what `f` is, such as "middleware"; `f`
+-- Sets what `f` returned: nothing, `res` itself, or one of the FORMS. `role` describes `f`, such as "middleware"; `f`
 -- is nil for the handler of the route.
 local function take(res, role, f, a, b, c, ...)
   local exchange = existing_exchange(res)
   if res.framing or exchange and exchange.taken_over then return end
   if a == nil then
     if b == nil and c == nil then return end
-    -- `return req:body()` and `return res:file(path)` may return nil and a reason. The response is set by then.
+    -- `return req:body()` and `return res:file(path)` may return nil and a reason. The response is then already set.
     if res.code or res.body ~= nil or exchange and (exchange.refusal or exchange.aborted) then return end
   elseif rawequal(a, res) and b == nil and c == nil then
     return

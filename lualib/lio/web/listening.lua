@@ -188,7 +188,7 @@ function M.run(app, where, opts)
   local workers = require "lio.web.workers"
   local is_worker, socket = workers.next_socket()
   if not is_worker then return start_workers(app, where, opts) end
-  -- Another call of `run` is for the VM that started the workers, or has ended.
+  -- Without a socket, this call of `run` belongs to the VM that started the workers, or has ended.
   if socket then return run_here(app, socket, opts, workers.serve_with) end
 end
 

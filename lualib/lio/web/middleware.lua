@@ -26,9 +26,9 @@ local function run(req, res, role, f, inner)
   res:take_refusal()
 end
 
--- `next_of(res, role, f, inner [, scope])` returns the `next` of one middleware. It calls `inner` once and sets
--- what that returns as the response. `f` is the program's function that `inner` calls, and `role` what it is, for an
--- error in its results; `scope` is the mount scope of the middleware's app.
+-- `next_of(res, role, f, inner [, scope])` returns the `next` of one middleware. It calls `inner` once and sets the
+-- results as the response. `f` is the program's function that `inner` calls, and `role` describes it, for an error in
+-- its results; `scope` is the mount scope of the middleware's app.
 function M.next_of(res, role, f, inner, scope)
   local called = false
   return function()

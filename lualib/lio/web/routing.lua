@@ -99,7 +99,7 @@ local function find(app, req)
 end
 
 -- `find_handler(app, req)` returns the handler, and the id of its route unless the handler is the library's. If finding
--- it raises, as a constraint may, the handler that is returned raises that.
+-- it raises, as a constraint may, the returned handler raises the error.
 return function(app, req)
   local ok, handler, id = pcall(find, app, req)
   if ok then return handler, id end

@@ -169,7 +169,7 @@ function M.start(options)
   local program = find_program(options.module, options.args)
   local sockets, message = open_sockets(options.addr, options.port, options.listen, options.count)
   if not sockets then return nil, message end
-  -- A signal that arrives before all workers run is theirs as well.
+  -- A signal that arrives before all workers run is also passed to them.
   local _ <close> = assert(require("lio.signal").hold("SIGINT", "SIGTERM"))
   options.on_listening(sockets[1])
   calls = calls + 1

@@ -125,7 +125,7 @@ local function follow(client, request, max)
     if is_redirect == nil then return refuse_redirect(response, "redirect: " .. problem) end
     if not is_redirect then return response end
     if #request.history >= max then return refuse_redirect(response, "more than " .. max .. " redirects") end
-    -- A socket is that of one server.
+    -- The option `socket` names one server.
     if request.socket and not request.url:is_same_origin(url) then
       return refuse_redirect(response, "redirect: to another server than that of the socket")
     end

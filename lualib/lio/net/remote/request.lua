@@ -18,7 +18,7 @@ local OBJECTS <const> = {
 function M.failure(err, io)
   local text = type(err) == "table" and err.message or tostring(err)
   if find(text, ("{service:%d} is dead"):format(io), 1, true) then return text, "dead" end
-  -- The position is that in the service, not that of the caller.
+  -- The position is in the service's code, not in the caller's.
   return nil, text:gsub("^[^:\n]+:%d+: (bad argument)", "%1", 1)
 end
 

@@ -44,7 +44,7 @@ local function report(c, batch, ok, done, result, sent, code)
   end
 end
 
--- The task that sends what is in the outbox.
+-- The task that sends the messages in the outbox.
 local function send_outbox(c)
   while c.outbox[1] do
     local batch = c.outbox

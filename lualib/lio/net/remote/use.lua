@@ -121,7 +121,7 @@ local function part_with(c, request, service, ...)
   return result, message, code
 end
 
--- `give(c, service)` returns the handle, which is that service's now: `net.connection(handle)` there.
+-- `give(c, service)` returns the handle, which now belongs to that service: `net.connection(handle)` there.
 function M.give(c, service)
   check("give", c, Connection, "connection")
   local ok, message, code = part_with(c, "give", service)
@@ -167,8 +167,8 @@ for class, kind in pairs { [Listener] = "listener", [Udp] = "datagram socket" } 
   end
 end
 
--- In our scheduler every service has a request by which the service with the loop detects its death. In another one,
--- this is that request; see net/requests/owners.lua.
+-- In our scheduler every service has a request by which the service with the loop detects its death. In another
+-- scheduler, this is that request; see net/requests/owners.lua.
 if not package.loaded["ltask.core"] then
   pcall(ltask.dispatch, { ["lio.net.watch"] = function() ltask.wait {} end })
 end
