@@ -135,7 +135,7 @@ t.test("with max_events of 1 a wait takes one event, and none is lost", function
   for _, it in ipairs(ends) do it[1]:close() it[2]:close() end
 end)
 
--- bee.epoll's wait raised.
+-- bee.lua: bee.epoll's wait raised.
 t.test("a signal during a wait does not end the wait", function()
   local watcher = signal.open("SIGCHLD", "SIGUSR1")
   local e <close> = epoll.create(16)

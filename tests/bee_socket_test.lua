@@ -224,7 +224,7 @@ t.test("fd refuses a number that is not an open descriptor", function()
   t.raises("number expected", socket.fd, "one")
 end)
 
--- With a backlog of 5 they waited three seconds for their SYN to be sent again.
+-- bee.lua: with a backlog of 5 they waited three seconds for their SYN to be sent again.
 t.test("forty clients that connect at once do not wait for a retransmitted SYN", function()
   -- The system sends a SYN again after a second. A busy machine may make one round slow, but not every round.
   local fastest = math.huge

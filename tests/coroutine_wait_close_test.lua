@@ -13,8 +13,9 @@ local here <const> = debug.getinfo(1, "S").short_src
 local REFUSED <const> = "cannot resume a coroutine that is waiting"
 local CLOSED <const> = "coroutine was closed"
 
--- A task in which 1 resumes 2 resumes … `depth`, which waits on "innermost". Members by number, the task's own as 0;
--- `log` gets the results of each resume, and each `<close>`; each member waits on "after N" before it ends.
+-- A task with a chain of coroutines: 1 resumes 2, and so on to `depth`, which waits on "innermost". Returns the members
+-- by number, the task's coroutine as 0; `log` gets the results of each resume, and each `<close>`; each member waits on
+-- "after N" before it ends.
 local function chain(depth, in_close)
   local members, log = {}, {}
   local function level(n)

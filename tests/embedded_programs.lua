@@ -163,7 +163,7 @@ local function assemble(text, filler, line_of)
   for i, token in ipairs(text) do
     parts[i] = token and token.text or filler
     if token then
-      -- A quoted string is on one line of the file, whatever its escapes.
+      -- A quoted string is on one line of the file, even with escapes.
       local step = token.source:find "^%[" and 1 or 0
       lines[#lines] = line_of(token.line)
       for line = 1, select(2, token.text:gsub("\n", "")) do lines[#lines + 1] = line_of(token.line + line * step) end
@@ -172,7 +172,7 @@ local function assemble(text, filler, line_of)
   return table.concat(parts), lines
 end
 
--- The program that a text is: { source, lines, shared }; nil if it is none.
+-- Returns the program in a text: { source, lines, shared }; nil if the text is not a program.
 local function program(text, line_of)
   for _, filler in ipairs(FILLERS) do
     local source, lines = assemble(text, filler, line_of)
@@ -194,7 +194,7 @@ local function collect(source, line_of, list)
   end
 end
 
--- Adds the names that a program defines at its top level, which is what has the indentation of its first line.
+-- Adds the names that a program defines at its top level, in lines with the indentation of its first line.
 local function add_definitions(source, names)
   local indent = source:match "^\n*( *)"
   for line in source:gmatch "[^\n]+" do

@@ -258,7 +258,7 @@ kit.test("a request that is repeated takes the place of a connection that was ke
   while kit.read_request(c) do c:send(ok(tostring(number))) end
 end, function(http, url)
   t.eq(http:get(url).body, "1")
-  -- The first loses the kept connection, whose place goes to the second; the connection of that one is not new.
+  -- The first request loses the kept connection. The second one gets its place and does not count as a new connection.
   local first, second = netkit.promise(http.get, http, url), netkit.promise(http.get, http, url)
   t.eq({ second().body, first().body }, { "2", "3" })
   t.eq(http:counts(), { open = 1, idle = 1, opened = 3, reused = 1 })

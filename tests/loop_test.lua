@@ -119,7 +119,7 @@ end)
 
 netkit.test("timers fire in the order of their times, and those of one time in the order of their calls", function()
   local seen, set
-  -- Again, if they were not set at (almost) one time.
+  -- Repeated if they were not set at almost the same time.
   repeat
     local mine = {}
     seen, set = mine, now()

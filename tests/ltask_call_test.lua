@@ -1,5 +1,4 @@
--- Requests between services: send and call, errors and their tracebacks, answers that are late or missing. Numbered
--- semantics 1, 2, 5, 7 of the service library.
+-- Requests between services: send and call, errors and their tracebacks, answers that are late or missing.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"

@@ -318,7 +318,7 @@ kit.test("a preinit VM runs on its own thread, then becomes the service", {
   out = { "2\ttrue\ttrue" },
 })
 
--- `require "ltask.exclusive"` raised an error in such a VM, which ended, and could not become a service.
+-- Regression: `require "ltask.exclusive"` raised an error in such a VM, which ended, and could not become a service.
 for _, thread in ipairs { "boot.new_thread(2)", "" } do
   kit.test("preinit code may use ltask.exclusive, and its event descriptor stays when it becomes a service; "
     .. (thread == "" and "one that is not exclusive" or "an exclusive one"), {

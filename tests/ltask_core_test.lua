@@ -358,7 +358,7 @@ kit.test("backtrace, debuglog and is_exclusive may be called", {
   out = { "false\tfalse", "true" },
 })
 
--- They expected the library's task core, without which the process crashed.
+-- Regression: they expected the library's task core, without which the process crashed.
 kit.test("functions of the service library raise where it is not set up", {
   root = [[
     raw.next()

@@ -1,5 +1,5 @@
 -- Coroutines in one service: all forms of fork, wait and wakeup, the order in which they run, and the pool that they
--- come from. Numbered semantics 2 and 4 of the service library.
+-- come from.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"

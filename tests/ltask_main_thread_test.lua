@@ -78,7 +78,7 @@ kit.test("the function on the main thread may call other services", {
   out = { "x" },
 })
 
--- start raised "deinit: the system runs" instead of the error, and the services kept running.
+-- Regression: start raised "deinit: the system runs" instead of the error, and the services kept running.
 t.test("an error in the boot table's mainthread function is raised by start, and the system has ended", function()
   for _, worker in ipairs(kit.workers) do
     local dir, program = kit.write({ main = [[

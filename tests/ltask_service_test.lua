@@ -301,7 +301,7 @@ kit.test("spawn, call and kill a thousand times", {
   out = { "done" },
 })
 
--- Of its table only the name and the arguments were used.
+-- Regression: of its table only the name and the arguments were used.
 kit.test("a unique service keeps its worker, label and source", {
   config = { bootstrap = {
     { name = "main" },
@@ -319,7 +319,7 @@ kit.test("a unique service keeps its worker, label and source", {
   out = { "first\t0", "argument\tsecond\t0", "true\ttrue" },
 })
 
--- The module counted as being loaded forever, and each later `require` of it waited.
+-- Regression: the module counted as being loaded forever, and each later `require` of it waited.
 kit.test("a module whose loading coroutine was killed can be required again", {
   main = [[
     local task = require "lio.task"

@@ -395,8 +395,9 @@ both("10000 threads call, and each gets its own answer", {
   out = { "true\t10000\ttrue" },
 })
 
--- A thread that ended without memory for its results raised an error before it had woken the waiting thread: `all`
--- never returned. The limit grows by a few bytes each time, so that each allocation at the ends fails once.
+-- Regression: a thread that ended without memory for its results raised an error before it had woken the waiting
+-- thread: `all` never returned. The limit grows by a few bytes each time, so that each allocation at the ends fails
+-- once.
 kit.test("if there is no memory for a thread's results, the waiting thread is still woken", {
   services = { poor = [[
     local thread = require "lio.thread"

@@ -268,14 +268,15 @@ netkit.test("closing the attempt ends a connect that waits, at every stage", fun
   full:close()
 end)
 
--- It returned success.
+-- Regression: it returned success.
 netkit.test("connecting to a port without a listener fails with code refused", function()
   local ok, message, code = net.connect("127.0.0.1", netkit.dead_port())
   t.eq({ ok, code }, { false, "refused" })
   t.eq(type(message), "string")
 end)
 
--- connect and listen raised instead of returning false and a message, blocked the thread and leaked the socket.
+-- Regression: connect and listen raised instead of returning false and a message, blocked the thread and leaked the
+-- socket.
 netkit.test("a name that cannot be resolved is a failure without a blocked thread or an open socket", function()
   local before, ticks = select(2, t.descriptors()), 0
   local ticking = loop.fork(function() while true do loop.sleep(0) ticks = ticks + 1 end end)

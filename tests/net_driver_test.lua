@@ -1,4 +1,4 @@
--- `lio.net.driver`: what the loop offers to protocol code and to the code that runs it. The driver is that of
+-- `lio.net.driver`: the functions of the loop for protocol code and for the code that runs it. The driver is that of
 -- `lio.loop`, unless a test makes one.
 
 local t = require "tests.kit"

@@ -358,7 +358,7 @@ netkit.pair_test("a peer that sends without pause does not starve other tasks", 
   t.ok(most <= 4 << 20, most .. " bytes were received in one turn")
 end, { seconds = 60 })
 
--- The second one died with "assertion failed!".
+-- Regression: the second one died with "assertion failed!".
 netkit.pair_test("concurrent receivers and concurrent senders take turns", function(a, b)
   local one = netkit.promise(function() return a:recv(3) end)
   local two = netkit.promise(function() return a:recv(3) end)
@@ -373,7 +373,7 @@ netkit.pair_test("concurrent receivers and concurrent senders take turns", funct
   t.eq({ first(), second() }, { true, true })
 end, { seconds = 30 })
 
--- Waking the coroutine of a task that waited for a socket or a name made it continue with the wrong values.
+-- Regression: waking the coroutine of a task that waited for a socket or a name made it continue with the wrong values.
 netkit.test("waking the coroutine of a task does not end its recv", function()
   local left, right = socket.pair()
   local a, b = t.ok(net.wrap(left)), t.ok(net.wrap(right))

@@ -295,7 +295,7 @@ t.test("several strings are one sendmsg, and a short read saves the second recv"
   t.ok(calls.recvfrom >= 1000 and calls.recvfrom <= 1100, calls.recvfrom .. " recvfrom")
 end)
 
--- A send raised when the buffer was full: of 10 MB to a slow reader 3.9 MB arrived.
+-- Regression: a send raised when the buffer was full: of 10 MB to a slow reader 3.9 MB arrived.
 netkit.pair_test("10 MiB arrive completely at a reader that begins late", function(a, b)
   local data = ("01234567"):rep(1310720)
   local sent = netkit.promise(function() return pack(a:send(data)) end)
@@ -304,7 +304,7 @@ netkit.pair_test("10 MiB arrive completely at a reader that begins late", functi
   t.eq(sent(), { true, n = 1 })
 end, { seconds = 60 })
 
--- Only the reader was woken; the writer never returned.
+-- Regression: only the reader was woken; the writer never returned.
 netkit.pair_test("a reader and a writer of one connection are both woken when both conditions hold", function(a, b)
   local much = ("w"):rep(8 << 20)
   local writer = netkit.promise(function() return a:send(much) end)

@@ -1,4 +1,4 @@
--- `net.sendfile`: what arrives, its results, with other senders, slow readers and readers that have closed.
+-- `net.sendfile`: the received bytes and the results, with other senders, slow readers and readers that have closed.
 
 local t = require "tests.kit"
 local file = require "lio.file"

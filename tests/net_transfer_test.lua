@@ -126,7 +126,7 @@ two_loops("queued sends move with the connection, and are sent before those of t
   left = [[
     local http = require "lio.stream"
     local a, b = pair()
-    -- A sender is stopped in the middle of its message: the rest is lost, and its result says so.
+    -- A sender is stopped in the middle of its message: the rest is lost, and the result reports that.
     local big = ("y"):rep(16 << 20)
     local told
     loop.fork(function() told = table.pack(b:send(big)) end)

@@ -110,7 +110,7 @@ t.test("the error has the caller's line, even in a task, below pcall, and in a f
   t.eq(message:match ":%d+: net%.connect: ", (":%d: net.connect: "):format(line), message)
 end)
 
--- The family after an address was refused as a table of options.
+-- Regression: the family after an address was refused as a table of options.
 t.test("the results of listener:address() can be passed to connect", function()
   loop.run(function()
     local listener <close> = t.ok(net.listen("127.0.0.1", 0))

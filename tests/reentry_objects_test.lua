@@ -506,7 +506,7 @@ t.test("routes whose __gc runs in add are refused; in params and matches they re
   end
 end)
 
--- `reopen` used to make an epoll descriptor for the dropped object, which was never closed.
+-- Regression: `reopen` used to make an epoll descriptor for the dropped object, which was never closed.
 t.test("a closed selector that a call opens again, and whose __gc is called, leaves no descriptor open", function()
   for _, call in ipairs { "_select_add", "_select_mod", "_select_wait" } do
     local sel = lio.create()

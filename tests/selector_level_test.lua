@@ -1,5 +1,4 @@
--- Readiness is level-triggered, for lio's sockets and for foreign descriptors, and never spurious: semantics 1, 2 and 5
--- of the selector.
+-- Readiness is level-triggered, for lio's sockets and for foreign descriptors, and never spurious.
 
 local t = require "tests.kit"
 local lio = require "lio"

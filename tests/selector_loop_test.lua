@@ -1,5 +1,4 @@
--- Calls inside a loop over events: deleting, closing, adding, leaving, waiting again. Semantics 3, 4, 8 and 9 of the
--- selector.
+-- Calls inside a loop over events: deleting, closing, adding, leaving, waiting again.
 -- luacheck: ignore 512 (some tests leave a loop at once)
 
 local t = require "tests.kit"

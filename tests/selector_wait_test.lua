@@ -1,4 +1,4 @@
--- How long a wait lasts, what ends it, and the calls around it: semantics 6 and 7, wakers, errors.
+-- How long a wait lasts, what ends it, and the calls around it: wakers, errors.
 
 local t = require "tests.kit"
 local lio = require "lio"

@@ -328,7 +328,7 @@ plain.test("a file skynet.lua on package.path replaces the built-in module", {
   out = { "the program's", "the program's\tmade by skynet's words" },
 })
 
--- It showed "?: in upvalue '?'" for every function of the library.
+-- Regression: it showed "?: in upvalue '?'" for every function of the library.
 kit.test("the traceback of a service that cannot start has lines and names", {
   services = { broken = [[ skynet.start(function() error "cannot start" end) ]] },
   main = [[

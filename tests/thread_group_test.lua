@@ -1,5 +1,4 @@
--- lio.thread: all, race and timeout: values, failures, the threads that they end, and what is left when their caller is
--- killed.
+-- lio.thread: all, race and timeout: values, failures, the threads that they end, and a kill of their caller.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -148,7 +147,7 @@ netkit.test("all inside all, inside a thread", function()
   t.eq(list, { pack(3), pack(21), pack(201) })
 end)
 
--- The error was passed to `all`, whose caller had been killed, and was lost.
+-- Regression: the error was passed to `all`, whose caller had been killed, and was lost.
 for _, inner in ipairs { "a thread", "a thread of a scope" } do
   netkit.test("a function of all that has its caller killed by " .. inner .. " and then fails is reported", function()
     local reported, on_error = {}, task.on_error

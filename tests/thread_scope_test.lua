@@ -1,4 +1,4 @@
--- lio.thread's scopes: however a block is left, no thread of its scope is left.
+-- lio.thread's scopes: for every end of a block, no thread of its scope remains.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"

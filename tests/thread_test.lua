@@ -299,7 +299,7 @@ netkit.test("wait and status raise for an argument that is not a thread", functi
   t.raises("bad argument #3 to 'thread.wait'", thread.wait, h, h, nil, h)
   t.raises("bad argument #1 to 'thread.status'", thread.status)
   t.raises("bad argument #1 to 'thread.status'", thread.status, "x")
-  -- The error was "thread expected, got thread".
+  -- Regression: the error was "thread expected, got thread".
   t.raises("bad argument #1 to 'thread.status' %(light thread expected, got a coroutine%)$",
     thread.status, coroutine.create(print))
   t.eq(thread.wait(h), true, "a refused call has taken nothing")

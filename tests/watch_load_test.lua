@@ -1,5 +1,5 @@
 -- `lio --watch`: sockets that outlive the processes, under load and when the script's addresses change, and
--- the ways in which editors save. The executable is tested, whichever host runs this suite.
+-- the ways in which editors save. Both hosts of this suite test the executable.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -105,7 +105,7 @@ t.test("a script that listens on another address after a change no longer listen
   local p <close> = kit.start { ["server.lua"] = version(1) }
   local port = p:serving()
   p:settled()
-  -- The same port in other words cannot be bound beside the one before: that socket must be closed first.
+  -- The same port in another notation cannot be bound beside the previous socket: that must be closed first.
   p:write("server.lua", kit.server('"all"', "", "0.0.0.0:" .. port))
   t.eq(p:serving(), port)
   kit.until_answer(port, "all")

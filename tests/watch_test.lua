@@ -1,5 +1,4 @@
--- `lio --watch`: when it restarts, what it says, how it ends. The executable is tested, whichever host runs
--- this suite.
+-- `lio --watch`: its restarts, its messages and its end. Both hosts of this suite test the executable.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"

@@ -357,7 +357,7 @@ t.test("a stream over the limit is refused before the client is asked to send", 
   end)
 end)
 
--- An upload of 8 MB took 18 s, and no other client was served.
+-- Regression: an upload of 8 MB took 18 s, and no other client was served.
 t.test("the time of an upload is linear in its size, and other clients are served meanwhile", function()
   http.with(http.echo_app { body = 2 ^ 30 }, function(open)
     local function upload(megabytes, chunked)

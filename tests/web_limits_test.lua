@@ -1,4 +1,4 @@
--- Limits in time and number: each ends what it limits, and nothing else.
+-- Limits in time and number: each limit ends its object, and nothing else.
 -- Where a limit must not apply, the client stays a second below it, because the machine may be busy.
 
 local t = require "tests.kit"
@@ -204,7 +204,7 @@ t.test("limits may be infinite or fractions", function()
     end)
 end)
 
--- Such requests kept their descriptors forever.
+-- Regression: such requests kept their descriptors forever.
 t.test("requests without an end do not use up the descriptors of the server", function()
   local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 64; exec " .. t.lio() .. " " .. t.quote(
     t.write(t.tmp() .. "/server.lua", [[

@@ -323,7 +323,7 @@ t.test("a request that is kept after its connection has no data of the next one"
   end)
 end)
 
--- The path ended at the NUL, so the media type was chosen by the wrong name.
+-- Regression: the path ended at the NUL, so the media type was chosen by the wrong name.
 t.test("NUL is refused in a request line; decoded from %00 it is a byte like any other", function()
   http.with(http.echo_app(), function(open)
     t.eq(open():ask("GET /a\0.txt HTTP/1.1\r\nHost: x\r\n\r\n").status, 400)
@@ -331,7 +331,7 @@ t.test("NUL is refused in a request line; decoded from %00 it is a byte like any
   end)
 end)
 
--- It became a space.
+-- Regression: it became a space.
 t.test("a plus sign in a path is not decoded", function()
   http.with(http.echo_app(), function(open)
     t.eq(open():request("GET", "/c++/a+b").body, "/c++/a+b")

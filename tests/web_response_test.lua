@@ -349,7 +349,7 @@ t.test("HEAD gets the fields of GET, and no body", function()
   end)
 end)
 
--- They split the response in two.
+-- Regression: they split the response in two.
 t.test("CR and LF in a header field of a handler are an error 500", function()
   local app = web.new()
   app:get("/", function(req) return 200, "x", { ["X-Name"] = req.query.name } end)

@@ -274,7 +274,7 @@ t.test("each of 10,000 routes is found, and a search takes as long as among ten"
   t.ok(many < few * 4 + 0.05, ("%.3f s with 10 routes, %.3f s with 10,000"):format(few, many))
 end)
 
--- A method called the function of that name.
+-- Regression: a method called the function of that name.
 t.test("a method without a route is refused with 405, even if it is the name of a function", function()
   local app = web.new()
   app:get("/", function() return "x" end)
@@ -286,7 +286,7 @@ t.test("a method without a route is refused with 405, even if it is the name of 
   end)
 end)
 
--- It was 403.
+-- Regression: it was 403.
 t.test("a path without a route is 404", function()
   local app = web.new()
   app:get("/a", function() return "x" end)

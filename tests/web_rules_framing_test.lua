@@ -173,7 +173,7 @@ t.test("GET and HEAD may have bodies, which are not taken for requests", functio
   end)
 end)
 
--- They were refused.
+-- Regression: they were refused.
 t.test("chunk extensions are ignored", function()
   http.with(http.echo_app(), function(open)
     t.eq(open():ask("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -160,7 +160,7 @@ local function answers_to_the_end(child, asker, say)
   t.eq(ended(child), 0)
 end
 
--- `timeout` and terminals send a signal to a process and to its group: the server was cut short.
+-- Regression: `timeout` and terminals send a signal to a process and to its group: the server was cut short.
 t.test("a signal that comes twice within a short time counts once", function()
   -- A busy machine may make one round too long, but not all of them.
   local round, answered, problem = 0, false, nil

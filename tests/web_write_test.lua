@@ -389,7 +389,7 @@ t.test("a trailer that could split the response, or change how it is read, raise
   t.ok(heard[4]:find "'set%-cookie' is not allowed", heard[4])
 end)
 
--- It was chunked.
+-- Regression: it was chunked.
 t.test("the body of an answer to HTTP/1.0 is not chunked", function()
   local app = web.new()
   app:get("/", function(_, res) res:write "a" res:write "b" end)
@@ -402,7 +402,7 @@ t.test("the body of an answer to HTTP/1.0 is not chunked", function()
   end)
 end)
 
--- They stayed open until the garbage collector ran.
+-- Regression: they stayed open until the garbage collector ran.
 t.test("an aborted download closes the <close> variables of its handler at once", function()
   local app, closed = web.new(), 0
   app:get("/", function(_, res)

@@ -208,7 +208,7 @@ test("a client that has ended its sending gets the response", [[
   say(ltask.call(web, "tunnel_shutdown", 1))
 ]], { "true", "slow", "false" })
 
--- The redirect mode kept every session without end.
+-- Regression: the redirect mode kept every session without end.
 test("sessions that are idle or do not send their request end", [[
   conf.options = { keep_alive_time = 0.05, header_time = 0.05 }
   start()

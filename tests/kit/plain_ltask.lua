@@ -247,7 +247,7 @@ function host.new(generation)
     return worked
   end
 
-  -- Does what the timer thread of a real system does.
+  -- Does the work of the timer thread of a real system.
   local probe = lio.create()
   local methods = getmetatable(probe).__index
   local wait = methods.wait
