@@ -372,7 +372,7 @@ for _, thread in ipairs { "boot.new_thread(2)", "" } do
       start(2)
       ]] .. thread .. "\n",
     out = {
-      "4\t" .. tostring(thread ~= ""), "exclusive.send: this VM is no service yet: wait until yield returns nothing",
+      "4\t" .. tostring(thread ~= ""), "exclusive.send: this VM is not a service yet: wait until yield returns nothing",
       "2\t1\t10", "2\t2\t20", "2\t3\t30",
     },
   })

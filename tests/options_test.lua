@@ -62,9 +62,9 @@ t.test("values from a metatable are options too", function()
 end)
 
 t.test("an address without a path, or given twice, is refused", function()
-  raises_here("app:listen: cannot read the address 'unix:', which would be as in 127.0.0.1:8080",
+  raises_here("app:listen: cannot read the address 'unix:'; an example is 127.0.0.1:8080",
     function() app:listen "unix:" end)
-  raises_here("app:listen: option 'addr' goes with a port, and not with the address '127.0.0.1:0'",
+  raises_here("app:listen: option 'addr' needs a port, but the address is '127.0.0.1:0'",
     function() app:listen("127.0.0.1:0", { addr = "0.0.0.0" }) end)
 end)
 
@@ -75,7 +75,7 @@ t.test("the error for a wrong value describes valid values", function()
   raises_here(seconds .. "-1", function() net.connect("127.0.0.1", 9, { timeout = -1 }) end)
   raises_here(seconds .. "nan", function() net.connect("127.0.0.1", 9, { timeout = 0 / 0 }) end)
   raises_here(seconds .. "a table", function() net.connect("127.0.0.1", 9, { timeout = {} }) end)
-  raises_here("net.connect: option 'attempt' must be what net.attempt returned, got a table",
+  raises_here("net.connect: option 'attempt' must be a result of net.attempt, got a table",
     function() net.connect("127.0.0.1", 9, { attempt = {} }) end)
   raises_here("app:run: option 'workers' must be an integer from 1 to 1024, got 1.5",
     function() app:run(0, { workers = 1.5 }) end)

@@ -147,7 +147,7 @@ end)
 t.test("for a regular file and a folder the result is a message", function()
   local sel <close> = lio.create()
   local dir = t.tmp()
-  local message = "event_add: a regular file or directory cannot be waited for, it is always ready"
+  local message = "event_add: a regular file or directory cannot be waited for: it is always ready"
   for _, path in ipairs { t.write(dir .. "/file", "x"), dir } do
     local f <close> = io.open(path)
     t.eq({ sel:event_add(f, READ) }, { nil, message, "denied" })

@@ -156,7 +156,7 @@ kit.test("messages of a protocol with its own functions are strings", {
     })
     t.eq(of_main, {
       "HELLO", "BY NUMBER", "RAW\t3", "1\t2", "nothing\ttrue", "from inside", "x", "cd", "true", "true", "native!",
-      "IN ORDER", "false\ta message is a string or what pack gave, not a table", "false",
+      "IN ORDER", "false\ta message must be a string or a result of pack, not a table", "false",
     })
   end,
 })
@@ -182,13 +182,13 @@ kit.test("register_protocol refuses wrong fields", {
   ]],
   out = {
     "register_protocol: a table expected, got nil",
-    "register_protocol: the name is no string",
-    "register_protocol: x: the id is no number from 0 to 255",
-    "register_protocol: x: the id is no number from 0 to 255",
-    "register_protocol: x: the id is no number from 0 to 255",
+    "register_protocol: the name is not a string",
+    "register_protocol: x: the id is not an integer from 0 to 255",
+    "register_protocol: x: the id is not an integer from 0 to 255",
+    "register_protocol: x: the id is not an integer from 0 to 255",
     "register_protocol: lua, 100: the name or the id is taken",
     "register_protocol: x, 10: the name or the id is taken",
-    "register_protocol: x: pack is no function",
+    "register_protocol: x: pack is not a function",
     "register_protocol: x, 101: the name or the id is taken",
     "false\tservice 3 (main) has no request 'pack only'",
     "false\tthe protocol 'unpack only' has no function pack",

@@ -231,7 +231,8 @@ kit.test("a name belongs to one service, and is free when that has ended", {
     local lines = kit.lines(out)
     for i, call in ipairs { "localname", "register", "name" } do
       for j, name in ipairs { "", ":0000000a", "12", "false" } do
-        t.eq(lines[4 * (i - 1) + j], ("%s: a name expected, as \".name\" or \"NAME\", got '%s'"):format(call, name))
+        t.eq(lines[4 * (i - 1) + j],
+          ("%s: a name expected, such as \".name\" or \"NAME\", got '%s'"):format(call, name))
       end
     end
     t.eq(table.move(lines, 13, #lines, 1, {}), {

@@ -83,7 +83,7 @@ t.test("a wrong configuration raises before anything runs", function()
     "^skynet%.start: the service 'main' is not found",
     "^skynet%.start: start: string expected, got number$", "^skynet%.start: thread: number expected, got string$",
     "^skynet%.start: the service 'main' is not found", "^skynet%.start: luaservice: string expected, got table$",
-    "^skynet%.start: a field's name is no string: 1$", "^skynet%.start: args: table expected, got number$",
+    "^skynet%.start: a field's name is not a string: 1$", "^skynet%.start: args: table expected, got number$",
     "^skynet%.start: preload: .*none%.lua", "^ltask%.start: field 'unknown' is unknown$",
     "^skynet%.start: the service 'no_such_service' is not found",
     "^false\tprogram%.lua:9: skynet%.start: a table or .* got nil$",

@@ -318,7 +318,8 @@ t.test("wrong options raise at the caller's line", function()
   t.raises("web.log: option 'format' must be \"combined\" or \"json\" or a function, got \"xml\"",
     web.log, { format = "xml" })
   t.raises("log: /nonexistent/x: ", web.log, { file = "/nonexistent/x" })
-  t.raises("web.log: option 'file' must be a path, a function or something with write, got 1", web.log, { file = 1 })
+  t.raises("web.log: option 'file' must be a path, a function or an object with the method 'write', got 1",
+    web.log, { file = 1 })
 end)
 
 t.finish()

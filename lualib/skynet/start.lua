@@ -24,7 +24,7 @@ local function check(config)
   if type(config) ~= "table" then fail("a table or a service's name expected, got %s", type(config)) end
   for name, value in pairs(config) do
     local wanted = TYPES[name]
-    if type(name) ~= "string" then fail("a field's name is no string: %s", tostring(name)) end
+    if type(name) ~= "string" then fail("a field's name is not a string: %s", tostring(name)) end
     if wanted and type(value) ~= wanted then fail("%s: %s expected, got %s", name, wanted, type(value)) end
   end
 end

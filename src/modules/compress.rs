@@ -97,7 +97,7 @@ fn decode(
     }
     let (message, code) = match act(decoder, stack)? {
         Ok(()) => return Ok(std::mem::take(decoder.output())),
-        Err(decode::Failure::Corrupt) => ("the data is not what its coding allows", "corrupt"),
+        Err(decode::Failure::Corrupt) => ("the data is invalid in its coding", "corrupt"),
         Err(decode::Failure::Truncated) => ("the data ends too early", "truncated"),
         Err(decode::Failure::TooLong) => ("the decoded data exceeds the limit", "too long"),
     };

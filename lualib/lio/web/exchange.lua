@@ -129,7 +129,7 @@ function Exchange:continue_reading(f, limit, value, status, reason)
     local woken = self:wait "read"
     if woken ~= true then
       status, reason = 400, "closed"
-      if woken == "timeout" then status, reason = 408, "the body comes in too slowly" end
+      if woken == "timeout" then status, reason = 408, "the body arrives too slowly" end
       self.refusal = { status = status, reason = reason }
       native.close_after(self.request)
       return nil, status, reason

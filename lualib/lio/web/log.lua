@@ -213,7 +213,7 @@ end
 
 local OPTIONS <const> = {
   format = options.either(options.one_of("combined", "json"), options.callable),
-  file = options.rule("a path, a function or something with write", function(value)
+  file = options.rule("a path, a function or an object with the method 'write'", function(value)
     local kind = type(value)
     return kind == "string" or kind == "function" or kind == "userdata" or kind == "table"
   end),

@@ -30,7 +30,7 @@ fn open(call: &mut Call<'_>) -> Result<Module, Fault> {
 fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let from = service(call)?.id;
     if from == SYSTEM {
-        return Err(Fault::message("exclusive.send: this VM is no service yet: wait until yield returns nothing"));
+        return Err(Fault::message("exclusive.send: this VM is not a service yet: wait until yield returns nothing"));
     }
     let message = message(call, from)?;
     let service = service(call)?;

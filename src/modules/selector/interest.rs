@@ -53,7 +53,7 @@ fn store_udata(call: &mut Call<'_>, index: i32, registration: &Registration, uda
 fn refused(error: io::Error) -> Fault {
     let (message, code) = match Errno::from_io_error(&error) {
         Some(Errno::PERM) => {
-            let message = "a regular file or directory cannot be waited for, it is always ready";
+            let message = "a regular file or directory cannot be waited for: it is always ready";
             (message, "denied")
         }
         Some(Errno::EXIST) => ("already registered", "exists"),

@@ -203,7 +203,7 @@ local function end_pieces(send, self, timeouts, request)
   request.finished = true
   if not request.length then return send(self, timeouts, "0\r\n\r\n") end
   if request.left == 0 then return true end
-  return nil, "the body is shorter than was announced", "body"
+  return nil, "the body is shorter than its announced length", "body"
 end
 
 -- Sends the rest of a body.

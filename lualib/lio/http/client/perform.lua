@@ -58,11 +58,11 @@ end
 -- Returns the endpoint of the connection for a request, or nil, message, code.
 local function endpoint_of(request)
   if request.url.scheme ~= "http" then
-    return nil, "https addresses need TLS, which is not there yet", "tls"
+    return nil, "https addresses need TLS, which is not supported yet", "tls"
   end
   local socket, via = request.socket, request.proxy or request.url
   if socket then return { key = "unix:" .. socket, addr = "unix:" .. socket } end
-  if via.scheme ~= "http" then return nil, "a proxy by https needs TLS, which is not there yet", "tls" end
+  if via.scheme ~= "http" then return nil, "a proxy with https needs TLS, which is not supported yet", "tls" end
   return { key = via.host .. " " .. via.port, addr = via.host, port = via.port }
 end
 
@@ -127,7 +127,7 @@ local function follow(client, request, max)
     if #request.history >= max then return refuse_redirect(response, "more than " .. max .. " redirects") end
     -- The option `socket` names one server.
     if request.socket and not request.url:is_same_origin(url) then
-      return refuse_redirect(response, "redirect: to another server than that of the socket")
+      return refuse_redirect(response, "redirect: to another server than the one of the option 'socket'")
     end
     request.history[#request.history + 1] = responses.summary(response)
     responses.discard(response, MAX_DISCARD)

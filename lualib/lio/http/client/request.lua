@@ -155,7 +155,7 @@ local function check_method(method)
   if type(method) ~= "string" or not method:find "^[%w!#$%%&'*+.^_`|~-]+$" then
     error("method must be a token, not " .. tostring(method), 0)
   end
-  if method == "CONNECT" then error("method CONNECT makes a tunnel, which this client has not", 0) end
+  if method == "CONNECT" then error("method CONNECT makes a tunnel, which this client does not support", 0) end
   return method
 end
 
