@@ -264,7 +264,7 @@ test("lio.webserver", {
   { "app:server" },
 })
 
--- One request for each call, as most calls are possible once in a request.
+-- One request for each call, because most calls are possible only once in a request.
 local function in_requests(each)
   loop.run(function()
     local app = web.new()

@@ -118,7 +118,7 @@ t.test("a udata may be a full userdata", function()
   a:close() b:close()
 end)
 
-t.test("a closed selector can be used again, each time", function()
+t.test("a closed selector can be used again, any number of times", function()
   local s = select_.create()
   local a, b = pair()
   a:send "x"

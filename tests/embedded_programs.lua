@@ -15,7 +15,8 @@
 -- Replacements for an unknown part; the first one that makes a program compile is used.
 local FILLERS <const> = { "PLACEHOLDER() ", "PLACEHOLDER ", "" }
 
--- The options of luacheck for tests in .luacheckrc; whitespace (6…) is not checked, as suites join lines of programs.
+-- The options of luacheck for tests in .luacheckrc; whitespace (6…) is not checked, because suites join lines of
+-- programs.
 local LUACHECK <const> = "luacheck --no-config --std lua54 --no-max-line-length --codes --formatter plain "
   .. "--ignore 212 512 6 -- "
 

@@ -1,5 +1,5 @@
--- lio.net on another scheduler: `net.new` needs only wait, wakeup, fork and running, as the service library of an actor
--- system has them. Also tests two instances in one VM, each with its own connections.
+-- lio.net on another scheduler: `net.new` needs only wait, wakeup, fork and running, which the service library of an
+-- actor system has. Also tests two instances in one VM, each with its own connections.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"

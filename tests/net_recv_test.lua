@@ -346,7 +346,7 @@ netkit.pair_test("a peer that sends without pause does not starve other tasks", 
       received = received + #data
     end
   end)
-  -- Counted in bytes, as the seconds depend on the machine.
+  -- Counted in bytes, because the seconds depend on the machine.
   while received < 20000000 do
     local before = received
     loop.sleep(0)

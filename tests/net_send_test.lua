@@ -252,7 +252,7 @@ netkit.pair_test("a sender with a fast peer does not starve other tasks", functi
   loop.fork(function()
     while not stop and a:send(("x"):rep(1000)) do sent = sent + 1 end
   end)
-  -- Counted in messages, as the seconds depend on the machine.
+  -- Counted in messages, because the seconds depend on the machine.
   local most = 0
   while sent < 20000 do
     local before = sent

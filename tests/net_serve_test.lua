@@ -197,7 +197,7 @@ netkit.test("after ten thousand connections, one after another, nothing is left"
   local function round(count)
     for _ = 1, count do
       local c <close> = connect(port)
-      -- Without TIME_WAIT, as the system would run out of ports.
+      -- Without TIME_WAIT, because the system would run out of ports.
       c:option("linger", 0)
       c:send "x"
       assert(c:recv() == "x")

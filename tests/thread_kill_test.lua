@@ -349,7 +349,7 @@ netkit.test("a thread killed from outside the loop's tasks is killed", function(
   t.eq(closed, true)
 end)
 
-netkit.test("a thread that has not begun, as too many spawns are nested, can be killed", function()
+netkit.test("a thread that has not begun, because too many spawns are nested, can be killed", function()
   local began, deep = false, nil
   local function dig(depth)
     if depth < 100 then return thread.spawn(dig, depth + 1) end

@@ -189,7 +189,7 @@ t.test("Host is required by HTTP/1.1, once and well formed; it may be empty", fu
   end)
 end)
 
-t.test("an empty line before a request is skipped, as old clients send one", function()
+t.test("an empty line before a request is skipped, because old clients send one", function()
   http.with(app_of_names(), function(open)
     local c = open()
     t.eq(c:ask("\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n", "GET").body, "GET /a")

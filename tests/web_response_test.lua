@@ -131,7 +131,7 @@ t.test("res has a method for each part, and they chain", function()
   t.eq(r.headers["x-a"], "1")
 end)
 
-t.test("returning res, as after chained calls, adds nothing", function()
+t.test("returning res, the result of chained calls, adds nothing", function()
   t.eq(facts(answer(function(_, res) return res:status(404):send "gone" end)), { 404, TEXT, "4", "gone" })
   t.eq(facts(answer(function(_, res) return res:redirect "/x" end)), { 302, nil, "0", "" })
 end)

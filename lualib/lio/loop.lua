@@ -119,7 +119,7 @@ end
 
 local signalled_at = false -- the time of the last signal that ended a `run`, in seconds of `now`
 
--- A signal that arrives for the process and again for its group, as `timeout` and terminals send it, is one signal.
+-- `timeout` and terminals send a signal to the process and again to its group. It counts as one signal.
 local SAME_SIGNAL <const> = 0.2
 -- A stop that takes longer than these seconds reports what it waits for.
 local PATIENCE <const> = 1

@@ -1,5 +1,5 @@
--- `require "skynet.coroutine"`: skynet's names and statuses for coroutines that may wait by skynet's functions, as all
--- coroutines may here. Used by programs.
+-- `require "skynet.coroutine"`: skynet's names and statuses for coroutines that may wait by skynet's functions. On this
+-- scheduler all coroutines may do that. Used by programs.
 
 local this_task <const> = require "lio.task".current
 

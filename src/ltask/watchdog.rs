@@ -34,7 +34,8 @@ struct Sample {
     /// When the watchdog requested a traceback; 0 if it did not.
     requested_at: u64,
     logged: bool,
-    /// The service's statistics, from the request of the traceback on: the service may be dead at the next report.
+    /// The service's statistics, kept since the traceback was requested, because the service may be dead at the next
+    /// report.
     statistics: Option<Arc<Statistics>>,
     /// For a thread of a service's own: its waits, and whether it was reported as blocked.
     waits: u64,

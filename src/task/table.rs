@@ -101,8 +101,8 @@ impl TaskTable {
         }
     }
 
-    /// Returns how many of a task's coroutines are suspended, as they must be, from its own inwards up to the first
-    /// that is not.
+    /// Returns how many of a task's coroutines, from the task's coroutine inwards, are suspended as required; stops at
+    /// the first that is not.
     #[cold]
     pub(super) fn count_intact(&self, id: TaskId) -> usize {
         let task = self.task(id);

@@ -181,7 +181,7 @@ function host.new(generation)
     return last
   end
 
-  -- Its requests are answered first, as by a service library, and then it is dead.
+  -- Its requests are answered first, like a service library does, and then it is dead.
   function system.kill(id)
     local service = services[id]
     if not service then return false end

@@ -181,7 +181,7 @@ local function descriptors(pid)
   return tonumber(f:read "a")
 end
 
--- Waits until the number of open descriptors is stable, as workers have started and closed connections are removed.
+-- Waits until the number of open descriptors is stable: workers have started, and closed connections are removed.
 local function settled(pid)
   local before, same = -1, 0
   repeat

@@ -1,6 +1,6 @@
 -- Connections that move to the loop of another service: `transfer`, `on_transfer`. Part of `lio.net`; the service that
 -- owns the loop (lio/service.lua, net/requests.lua) uses the other functions. Invariant: a connection has one owner at
--- each moment, as its socket and bytes travel under a number that can be taken once (src/stream/transfer.rs).
+-- each moment, because its socket and bytes are sent under a number that can be taken once (src/stream/transfer.rs).
 
 local debug <const> = debug or require "lio.debug"
 local connection = require "lio.net.connection"

@@ -282,7 +282,7 @@ function M.kill(t)
   return nil, "already ended"
 end
 
--- Kills a thread unless it has ended; if it is in the middle of a call, as soon as that has ended.
+-- Kills a thread unless it has ended; if it is in the middle of a call, the kill follows the end of that call.
 local function kill_soon(t)
   if t.done then return end
   if task.is_idle(t.co) then M.kill(t) else task.fork(kill_soon, t) end

@@ -145,8 +145,8 @@ end
 -- A connection that a program has taken over was removed before.
 function AppServer.release() end
 
--- Closes a few connections that have had a response and are idle, as the process is out of descriptors: they make room
--- for peers that wait.
+-- Called when the process is out of descriptors: closes a few idle connections that have had a response, to make room
+-- for waiting peers.
 function AppServer:shed() self.server:shed() end
 
 -- Stopping ---------------------------------------------------------------------------------------------

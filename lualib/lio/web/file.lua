@@ -87,7 +87,7 @@ local function respond_without_file(res, status, text)
   exchange_of(res):keep_file(nil)
 end
 
--- `add_vary(res)`: another client may get the file with other bytes, as it accepts other codings.
+-- `add_vary(res)`: another client may get the file with other bytes, because it accepts other codings.
 function M.add_vary(res) add(res, "Vary", "Accept-Encoding") end
 
 -- `respond_with(res, f, kind, coding, cache)`: responds with an open regular file, which the exchange owns from now on.

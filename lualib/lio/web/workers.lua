@@ -61,8 +61,8 @@ local function open_twin(socket)
   return listener
 end
 
--- `accept_for(index, is_blocked)`: accepts connections for worker `index` while it is blocked, as the kernel continues
--- to queue connections at its sockets.
+-- `accept_for(index, is_blocked)`: accepts connections for worker `index` while it is blocked, because the kernel
+-- continues to queue connections at its sockets.
 function M.accept_for(index, is_blocked)
   local listeners = listeners_for[index]
   if not is_blocked then
@@ -96,7 +96,7 @@ local function open_sockets(addr, port, opts, count)
   local _, chosen = first:info("socket"):value()
   local sockets = { first }
   if not watched then
-    -- As the port could be opened without `reuseport`, no other process uses it, not even with `reuseport`.
+    -- The port could be opened without `reuseport`, so no other process uses it, not even with `reuseport`.
     first:close()
     sockets[1] = nil
   end

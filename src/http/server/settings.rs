@@ -12,7 +12,7 @@ pub(crate) type Time = u64;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     pub(crate) now: Time,
-    /// Seconds since the Unix epoch, as precise as `Date` needs them.
+    /// Seconds since the Unix epoch, with the precision that `Date` needs.
     pub(crate) unix: u64,
 }
 

@@ -162,7 +162,7 @@ impl Encoder<'_> {
     }
 
     /// Writes an array, whose first pair was found; its key is some integer. Elements are written in the order of
-    /// `next` while that is the order of their numbers, as it is unless a part of the table is hashed.
+    /// `next` while that is the order of their numbers, which is so unless a part of the table is hashed.
     fn array(&mut self, mut pairs: Pairs<'_>, table: i32, depth: u32) -> EncodeResult {
         self.text.push(b'[');
         let value = pairs.value();

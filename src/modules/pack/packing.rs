@@ -210,8 +210,8 @@ impl Packer<'_> {
         }
     }
 
-    /// Packs the contents of the table at `index`: first the items, while the keys are 1, 2, …, as those of an array
-    /// part are; then keys and values.
+    /// Packs the contents of the table at `index`: first the items, while the keys are 1, 2, …, which is the order of
+    /// an array part; then keys and values.
     fn content(&mut self, values: &mut Walk, index: i32, depth: u32) -> Packed {
         let mut pairs = values.pairs(index).ok_or(Failure::Stack)?;
         match pairs.has_metafield(index, &PAIRS) {
