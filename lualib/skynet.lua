@@ -9,7 +9,7 @@ local core = require "ltask.core"
 
 local skynet = {}
 
--- By module, its functions and constants, each between two spaces.
+-- The functions and constants of each module, each name between two spaces.
 local MODULES <const> = {
   ["skynet.boot"] = " start init exit pcall ",
   ["skynet.message"] = " dispatch call send ret retpack ignoreret context ",

@@ -89,7 +89,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Exit codes and errors
 
-t.test("the exit code is 0 at the end of the script, whatever it returns", function()
+t.test("the exit code is 0 at the end of the script, for any result", function()
   succeeded(run(script "return 5"), "")
 end)
 

@@ -236,7 +236,7 @@ behaviour("a coroutine cannot resume one that is resuming it", function(c)
   t.eq(pack(c.resume(outer)), { true, true, "end", n = 3 })
 end)
 
-behaviour("a dead coroutine cannot be resumed, however often that is tried", function(c)
+behaviour("a dead coroutine cannot be resumed, even after several attempts", function(c)
   local co = c.create(function() return 1 end)
   t.eq(pack(c.resume(co)), { true, 1, n = 2 })
   for _ = 1, 3 do

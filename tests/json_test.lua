@@ -45,7 +45,7 @@ t.test("strings: only the characters that must be escaped are escaped", function
   t.eq(json.encode 'é"\n€', [["é\"\n€"]])
 end)
 
-t.test("a table with the keys 1 to n is an array, however it was filled", function()
+t.test("a table with the keys 1 to n is an array, regardless of how it was filled", function()
   t.eq(json.encode { 1, "two", { 3 } }, '[1,"two",[3]]')
   t.eq(json.encode { [2] = "b", [1] = "a" }, '["a","b"]')
   local backwards, grown, shrunk = {}, { 1 }, { 1, 2, 3, 4 }

@@ -134,7 +134,7 @@ kit.test("an endless loop in mainthread_run is ended with the system", {
   out = function(out) t.eq(kit.said(out), { "leaving" }) end,
 })
 
--- Regression: up to a thousand rounds of yielding coroutines ran before a message was handled, however long each took.
+-- Regression: up to a thousand rounds of yielding coroutines ran before a message was handled, even if each took long.
 kit.test("a task that works and yields in a loop does not delay requests", {
   services = { yielding = [[
     local S, rounds, stop = {}, 0, false

@@ -110,7 +110,7 @@ kit.test("spawn_service takes a table: name, args, worker_id", {
   out = { "1\ttwo", "true" },
 })
 
-kit.test("a unique service is started once, however many services request it at the same time", {
+kit.test("a unique service is started once, even if many services request it at the same time", {
   services = {
     only = [[
       say "started"

@@ -340,7 +340,7 @@ t.test("encoder:flush, write and finish encode also the bytes that a finalizer w
   end
 end)
 
-t.test("decoder:write and finish return their output once, whichever method a finalizer calls", function()
+t.test("decoder:write and finish return their output once, for each method that a finalizer calls", function()
   local text = pattern(100000)
   for _, coding in ipairs { "gzip", "deflate", "br" } do
     local data = compress.encoder(coding):finish(text)

@@ -172,7 +172,7 @@ lost_test("a task that waits for a string, a number or a boolean is never orphan
   t.eq(woken, #tokens)
 end)
 
-lost_test("waits for sockets, sleeps and threads continue however often the collector runs", function()
+lost_test("waits for sockets, sleeps and threads continue even if the collector runs often", function()
   local results = {}
   local port
   loop.fork(function()

@@ -26,7 +26,7 @@ local function echo()
   return app
 end
 
-t.test("a body with a length arrives whole, however the client splits it", function()
+t.test("a body with a length arrives whole, for every split by the client", function()
   http.with(echo(), function(open)
     local c = open()
     t.eq(c:request("POST", "/", nil, "hello").body, "hello")

@@ -107,7 +107,7 @@ t.test("lists, functions and pieces are compressed as well", function()
   end
 end)
 
-t.test("a long body in pieces arrives whole, however the pieces are split", function()
+t.test("a long body in pieces arrives whole, for every size of the pieces", function()
   local piece = {}
   for i = 1, 3000 do piece[i] = tostring(i * 7919 % 10007) end
   piece = table.concat(piece, " ")

@@ -12,7 +12,7 @@ function M.current_token()
   return (coroutine.running())
 end
 
--- By token, the tokens in `lio.task` of the coroutines in `multi_wait`; each coroutine has its own.
+-- The tokens in `lio.task` of the coroutines in `multi_wait`, by the common token; each coroutine has its own.
 local waits = {}
 
 -- `ltask.multi_wait([token])`: waits as `wait` does; several coroutines may wait on one token.

@@ -4,11 +4,11 @@
 local core = require "ltask.core"
 local task = require "lio.task"
 
--- By name, the modules that are being loaded: { owner = coroutine, problem = error, waiter, … }.
+-- The modules that are being loaded, by name: { owner = coroutine, problem = error, waiter, … }.
 local loading = {}
--- By coroutine, the name of the module that it waits for.
+-- The name of the module that a coroutine waits for, by coroutine.
 local awaited = {}
--- By coroutine, the names of the modules that it loads, outermost first.
+-- The names of the modules that a coroutine loads, by coroutine, outermost first.
 local stacks = setmetatable({}, { __mode = "k" })
 
 -- Raises an error at the line that has called `require`.

@@ -123,7 +123,8 @@ function task.on_abandon(f) end
 ---@param f fun(co: thread) receives the task's own coroutine; must not wait
 function task.on_end(f) end
 
----Makes the end of the running task, however it ends, call the function of `on_end`. Outside of tasks, does nothing.
+---Makes every end of the running task (a return, an error or a kill) call the function of `on_end`. Outside of tasks,
+---does nothing.
 function task.watch_end() end
 
 ---Called with the error of a task that raised or was lost; the coroutine still has its stack. By default writes to

@@ -23,7 +23,7 @@ local M = {}
 local lua_protocol <const> = { name = "lua", id = 10, pack = ltask.pack, unpack = ltask.unpack }
 local debug_protocol <const> = { name = "debug", id = 9, pack = ltask.pack, unpack = ltask.unpack }
 
--- By name and by number: the protocols, and the names of the plain ones.
+-- The protocols, by name and by number; and the names of the plain protocols.
 local protocols <const> = {
   lua = lua_protocol, [lua_protocol.id] = lua_protocol, debug = debug_protocol, [debug_protocol.id] = debug_protocol,
 }
@@ -183,8 +183,8 @@ local function is_asked(from, session)
 end
 M.is_asked = is_asked
 
--- `not_asked(call)`: returns false, once for each message that was sent without a session; raises an error of `call`
--- otherwise.
+-- `not_asked(call)`: returns false for a message that was sent without a session, once for each; otherwise raises an
+-- error of `call`.
 local function not_asked(call)
   local task = this_task()
   if without_session[task] then

@@ -6,7 +6,7 @@ local misuse = require "lio.misuse"
 
 local M = {}
 
--- By field for the scheduler, its name in the table of `ltask.start`. `getenv` has all fields.
+-- The names of the scheduler's fields in the table of `ltask.start`, by field. `getenv` has all fields.
 local SCHEDULER_FIELDS <const> = {
   luaservice = "service_path", lua_path = "lua_path", lua_cpath = "lua_cpath", thread = "worker", logger = "logger",
 }

@@ -15,8 +15,8 @@ local task_wait <const>, task_wakeup <const>, task_fork <const> = task.wait, tas
 
 local M = {}
 
--- By token: the coroutine that sleeps or waits on it, and the one that was woken and has not run yet. Weak, so that the
--- tables keep neither tokens nor coroutines alive.
+-- The coroutine that sleeps or waits on a token, and the one that was woken and has not run yet, by token. Weak, so
+-- that the tables keep neither tokens nor coroutines alive.
 local sleeping = setmetatable({}, { __mode = "kv" })
 local woken = setmetatable({}, { __mode = "kv" })
 

@@ -1,8 +1,8 @@
 //! Incremental parser of `multipart/form-data` (RFC 7578, framing by RFC 2046 section 5.1).
 //!
-//! `form` reads the body part by part. Invariants: the work is linear in the number of bytes fed, however they are
-//! split. Only one piece, a boundary's length of the previous piece, and a part's headers within their limit are
-//! stored. A malformed body is a [`Reject`], found at its first fault.
+//! `form` reads the body part by part. Invariants: the work is linear in the number of bytes fed, regardless of how
+//! they are split. Only one piece, a boundary's length of the previous piece, and a part's headers within their limit
+//! are stored. A malformed body is a [`Reject`], found at its first fault.
 
 pub(crate) mod disposition;
 pub(crate) mod form;

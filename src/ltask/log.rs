@@ -185,7 +185,7 @@ struct LogQueue {
     bytes: usize,
     /// Lines that were dropped and not reported. While this is not 0, every line is dropped.
     dropped: u64,
-    /// The last lines of services that repeat them, or may.
+    /// The last lines of services that repeat them, or may repeat them.
     last_lines: Vec<LastLine>,
 }
 

@@ -26,9 +26,9 @@
 //! before that slice begins.
 //!
 //! **Sleep and wakeup** (`sleep.rs`). A producer pushes and then reads how many workers sleep. A worker announces its
-//! sleep and then checks the queues once more. Both have a fence in between. A push wakes one worker, or none while a
-//! woken worker still searches; the last searching worker that finds work wakes the next one. The models in
-//! `tests/loom` check this with whole workers, and the mailbox.
+//! sleep and then checks the queues once more. Each of them executes a fence between its two actions. A push wakes one
+//! worker, or none while a woken worker still searches; the last searching worker that finds work wakes the next one.
+//! The models in `tests/loom` check this with whole workers, and the mailbox.
 //!
 //! **A slice** (`modules/ltask/dispatch.rs`) is one entry into the VM for a batch: up to 512 messages or 2 ms. The
 //! dispatcher unpacks each message on the running coroutine, which is protected, moves the values to the task's

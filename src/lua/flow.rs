@@ -126,7 +126,7 @@ enum Action<R> {
     Return(R),
     /// The function ends with this number of pushed values.
     Pushed(c_int),
-    /// The function ends with the values above the first ones, of which this is the number.
+    /// The function ends. Its results are the values above the first ones; this is the number of the first ones.
     Rest(c_int),
     Flow(Flow),
 }

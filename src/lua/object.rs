@@ -98,7 +98,8 @@ fn create_metatable<T: Object>(to: &mut Pusher<'_>) {
     to.push_string(T::NAME.as_bytes());
     to.set_field(c"__name");
     if !T::METHODS.is_empty() {
-        // Twice the slots that are needed keep the table's collision chains short, so most methods are found at once.
+        // The table has twice the needed slots, which keeps its collision chains short, so most methods are found at
+        // once.
         to.push_functions(T::METHODS, T::METHODS.len() + 8);
         to.set_field(c"__index");
     }

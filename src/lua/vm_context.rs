@@ -66,7 +66,7 @@ impl VmContext {
 #[cfg(feature = "vendored")]
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Warnings {
-    /// No warning is written until `warn("@on")`. A new VM of Lua 5.4 begins so.
+    /// No warning is written until `warn("@on")`. A new VM of Lua 5.4 begins in this state.
     #[cfg_attr(not(feature = "lua55"), default)]
     Off,
     /// Warnings are written. A new VM of Lua 5.5 begins so.

@@ -119,7 +119,7 @@ impl<F: Clone> Queue<F> {
         self.share(bytes);
     }
 
-    /// Appends shared bytes without a copy, however few they are.
+    /// Appends shared bytes without a copy, even if they are few.
     pub(super) fn share(&mut self, bytes: Bytes) {
         self.queued += bytes.len();
         self.close_tail();

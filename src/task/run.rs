@@ -132,7 +132,7 @@ impl Tasks {
         }
     }
 
-    /// Handles a queued task that is not simply woken.
+    /// Handles a queued task that needs more than a plain resume.
     fn run_queued(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let (is_alive, phase) = {
             let table = &mut *self.table.borrow_mut();

@@ -1,6 +1,6 @@
 -- `net.broadcast`: one message for many connections, without a wait. Part of `lio.net`.
 --
--- Bytes that the system does not take at once are kept once, however many connections have them in their queues. The
+-- Bytes that the system does not take immediately are kept in one copy, which the queues of all connections share. The
 -- loop sends them when there is room.
 
 local driver_of <const> = require("lio.net.connection").driver_of

@@ -309,7 +309,7 @@ impl Supervisor {
     }
 
     /// Handles that a process has closed a socket. If the process continues, it no longer needs the socket. If it is
-    /// ending, the next one may.
+    /// ending, the next process may have it.
     fn handle_closed(&mut self, number: u32, key: &[u8]) {
         let mut active = self.children.iter().filter(|child| !child.is_ending());
         let only = active.next().is_none_or(|child| child.number == number);

@@ -1,4 +1,4 @@
-//! Decoders. Invariant: one `write` never outputs more than its limit, however small its input is, and a decoder holds
+//! Decoders. Invariant: one `write` never outputs more than its limit, even for a very small input, and a decoder holds
 //! at most a buffer of [`BROTLI_BUFFER`] bytes or flate2's 32 KiB beyond that.
 
 use super::Coding;

@@ -111,8 +111,8 @@ impl Site {
         found
     }
 
-    /// Returns the bytes of a representation that a request gets, if they are few: its content, or one range. `None` if
-    /// they are not few, or cannot be read.
+    /// Returns the bytes of a representation that a request gets, if their number is small: its content, or one range.
+    /// `None` if it is not small, or the file cannot be read.
     pub(crate) fn load(&mut self, found: &Representation, choice: &Choice, clock: Clock) -> Option<Bytes> {
         let (first, length) = match choice {
             Choice::Whole => (0, found.metadata.size),

@@ -82,7 +82,7 @@ pub(super) struct Handling {
     extras: Option<Box<Extras>>,
 }
 
-/// Data that only few requests have.
+/// Data that only a few requests have.
 #[derive(Default)]
 pub(super) struct Extras {
     /// The part of a body that was read so far, if it is requested as a whole.

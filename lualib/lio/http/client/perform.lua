@@ -10,7 +10,7 @@ local requests = require "lio.http.client.request"
 local responses = require "lio.http.client.response"
 local urls = require "lio.http.client.url"
 
--- To keep its connection, at most this many bytes of a response that is followed are read.
+-- At most this many bytes of a redirect response are read to keep its connection.
 local MAX_DISCARD <const> = 64 * 1024
 
 -- The codes of failures of a connection that the server may have closed while it was idle.

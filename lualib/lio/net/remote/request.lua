@@ -9,7 +9,7 @@ local find <const>, type <const> = string.find, type
 
 local M = {}
 
--- By the names of their metatables.
+-- The keys are the names of metatables.
 local OBJECTS <const> = {
   ["lio.remote connection"] = true, ["lio.remote listener"] = true, ["lio.remote udp"] = true,
 }

@@ -14,7 +14,7 @@ local call <const>, fork <const>, wait <const>, wakeup <const> = ltask.call, lta
 local pack <const>, unpack <const>, type <const> = table.pack, table.unpack, type
 local sub <const> = string.sub
 
--- A request has room for some hundred values: a message of more strings becomes one string.
+-- A request has room for a few hundred values, so a message of more strings becomes one string.
 local MAX_STRINGS <const> = 100
 -- A task that sends this many messages without a wait lets other tasks run.
 local BURST <const> = 32

@@ -144,7 +144,7 @@ for _, name in ipairs { "timeout", "option", "sock", "peer", "wait_closed", "rec
   M[name] = function(x, ...) return ask(x, name, ...) end
 end
 
--- By class: the calls that are its methods.
+-- The calls that are methods, by class.
 local METHODS <const> = {
   [Connection] = {
     "recv", "send", "sendfile", "shutdown", "timeout", "peer", "sock", "option", "wait_readable", "wait_closed",
