@@ -70,7 +70,7 @@ local function scan(source, at)
   return select(2, source:find("^[%w_]+", at)) or select(2, source:find("^%.%.+", at)) or at
 end
 
--- The tokens of a source without comments. Each token: its `source`, and of a string its `text` and `line`.
+-- The tokens of a source without comments. A token has its `source`; a string also has its `text` and `line`.
 local function tokenize(source)
   local tokens, at, line = {}, 1, 1
   while true do

@@ -21,7 +21,7 @@ pub(crate) trait Object: Sized + 'static {
     const USER_VALUES: c_int = 0;
     /// The methods, in a table that `__index` is set to. Without methods there is no `__index`.
     const METHODS: FunctionTable = &[];
-    /// Metamethods besides `__index`, `__name` and `__gc`.
+    /// Metamethods other than `__index`, `__name` and `__gc`.
     const META: FunctionTable = &[];
     /// Called before the collector drops the value.
     fn collected(&mut self) {}

@@ -40,8 +40,7 @@ impl Socket {
         self.send_with(data, SendFlags::NOSIGNAL)
     }
 
-    /// send(2) of bytes after which more data follows immediately: the system waits for it before it sends a short
-    /// packet.
+    /// Like send(2), when more data follows immediately: the system waits for that data before it sends a short packet.
     pub(crate) fn send_more(&self, data: &[u8]) -> io::Result<Attempt<usize>> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let flags = SendFlags::NOSIGNAL | SendFlags::MORE;

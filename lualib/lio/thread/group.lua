@@ -56,7 +56,8 @@ end
 local All = {}
 All.__index = All
 
--- Code that may raise comes first; if it does, the caller calls again with an error, which needs no memory.
+-- The code that may raise comes first. If it raises, the caller calls this function again with an error, which needs no
+-- memory.
 function All:collect(place, ok, ...)
   if ok then
     self.results[place] = pack(...)

@@ -31,8 +31,8 @@ function M.finish(io, ok, ...)
   return nil, message, code
 end
 
--- The request of `ask_for_new`, in a separate task. If the caller was killed meanwhile, the new handle is closed; the
--- next request that accepts gets a connection.
+-- The request of `ask_for_new`, in a separate task. If the caller was killed meanwhile, the new handle is closed; a
+-- connection is given to the next `accept` request.
 local function request_new(token, io, name, ...)
   local ok, handle, message, code = pcall(call, io, name, ...)
   if wakeup(token, ok, handle, message, code) or not ok or not handle then return end
