@@ -158,8 +158,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         Wake::Schedule(affinity)
     }
 
-    /// From Idle or Ready to OwnThread: takes the VM for its own thread, which `waker` wakes. If a ready queue has an
-    /// entry of the service, that entry is skipped.
+    /// From Idle or Ready to OwnThread: takes the VM for the service's own thread, which `waker` wakes. If a ready
+    /// queue has an entry of the service, that entry is skipped.
     pub(crate) fn detach(&self, id: u32, waker: W) -> Option<V> {
         let mut inner = lock(&self.inner);
         if inner.id != id || !matches!(inner.state, State::Idle | State::Ready) {

@@ -22,8 +22,8 @@ local READ <const> = 1
 local M = {}
 
 -- Fields: `app`, `driver`, `server` (the native server), `stopping`, `closed`, `socket` (that listens), `on_leave`
--- (called when a connection was removed), `timer`, `idle_task` (a serving task that has ended), `unflushed` (functions
--- to call before the loop waits, by request), and `exchanges`, by request.
+-- (called when a connection has been removed), `timer`, `idle_task` (a serving task that has ended), `unflushed`
+-- (functions to call before the loop waits, by request), and `exchanges`, by request.
 local AppServer = {}
 AppServer.__index = AppServer
 
@@ -113,7 +113,7 @@ function AppServer:count() return self.server:count() end
 
 function AppServer:is_full() return self.server:is_full() end
 
--- `on_leave` is called when the next connection was removed.
+-- `on_leave` is called when the next connection has been removed.
 function AppServer:notify_leave() self.server:notify_next_close() end
 
 function AppServer:listen(socket)

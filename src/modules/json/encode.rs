@@ -34,7 +34,7 @@ pub(super) fn write(stack: &mut Stack, index: i32, text: &mut Vec<u8>, order: Or
     })
 }
 
-/// The maximum length of a message in bytes; a longer path to the value is cut.
+/// The maximum length of a message in bytes. A longer message, with a long path to the value, is cut.
 const MAX_MESSAGE: usize = 400;
 
 /// Appends the value at `index` to `text`, as `json.encode` writes it without options. Returns false, and leaves `text`

@@ -80,7 +80,8 @@ const SELF: Function = on_service(|service| service.id);
 /// `ltask.label()`: returns this service's label.
 const LABEL: Function = on_service(|service| service.statistics.label());
 
-/// `ltask.worker_id()`: returns the number of the worker that runs this service, from 0; nil on its own thread.
+/// `ltask.worker_id()`: returns the number of the worker that runs this service, from 0; nil if the service has its own
+/// thread.
 const WORKER_ID: Function = on_service(|_| worker_number().map(|number| number as i64));
 
 /// `ltask.worker_bind([n])`: binds the service to worker n (from 0), from its next slice on; nil unbinds it.
