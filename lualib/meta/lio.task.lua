@@ -77,7 +77,7 @@ function task.current() end
 
 ---Reports whether a task can be killed now: it is not running and not in the middle of a call.
 ---@param co thread
----@return boolean idle also false for values other than the main coroutine of a task that has not ended
+---@return boolean idle also false if `co` is not the coroutine of a task, or if its task has ended
 function task.is_idle(co) end
 
 ---Describes a task, for `lio.tasks`.
