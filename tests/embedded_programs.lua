@@ -94,7 +94,7 @@ end
 
 local CLOSING <const> = { ["("] = ")", ["{"] = "}", ["["] = "]" }
 
--- The index behind the operand at `at`: a name or a bracket with calls, fields and methods.
+-- The index after the operand at `at`: a name or a bracket with calls, fields and methods.
 local function behind_operand(tokens, at)
   at = at + (CLOSING[tokens[at].source] and 0 or 1)
   while tokens[at] do

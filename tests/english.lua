@@ -58,6 +58,7 @@ local RULES <const> = {
   { "however often", "even if it is repeated" }, { "however small", "even if it is small" },
   { "whatever", "regardless of, any" }, { "whichever", "any, the earlier of" },
   { "also if", "even if" }, { "also when", "even when" }, { "also while", "even while" },
+  { "behind next", "after next" }, { "behind the body", "after the body" },
   { "in whatever way", "name the ways" }, { "in question", "name the thing" },
   { "learns", "is notified, records" }, { "remembers", "records, keeps" },
 }

@@ -187,7 +187,7 @@ kit.test("a body at the limit is accepted", always(ok(("x"):rep(100))), function
   fails("too long", "larger", http:get(url, { limit = 99 }))
 end)
 
-kit.test("bytes behind a response are not taken for another response", function(c, number)
+kit.test("bytes after a response are not taken for another response", function(c, number)
   kit.read_request(c)
   c:send(ok "one" .. (number == 1 and ok "smuggled" or ""))
   kit.read_request(c)

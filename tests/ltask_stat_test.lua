@@ -57,7 +57,7 @@ kit.test("objects with finalizers do not accumulate in a service", {
   out = function(out) t.ok(out:find "^true", out) end,
 })
 
-kit.test("messages and resumes count received messages, and coroutines counts created coroutines", {
+kit.test("the fields messages and resumes count received messages, and the field coroutines counts created ones", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"

@@ -178,7 +178,7 @@ netkit.pair_test("sending to a peer that has closed fails with a message, and ra
   t.ok(message:find "^send: ", message)
 end)
 
-netkit.pair_test("close wakes the tasks in recv and send, and those that queue behind", function(a)
+netkit.pair_test("close wakes the tasks in recv and send, and the tasks that queue behind them", function(a)
   -- More than all buffers of the system take.
   local much = ("x"):rep(32 << 20)
   local waits = {}

@@ -160,7 +160,7 @@ t.test("a foreign number that is closed, reused and added again gets no old even
   a:close() b:close() c:close()
 end)
 
-t.test("events left behind by break, error, return and a dead coroutine are delivered later", function()
+t.test("events that remain after break, error, return or a dead coroutine are delivered later", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 6)
   for _ in sel:wait(5) do break end
@@ -185,7 +185,7 @@ t.test("events left behind by break, error, return and a dead coroutine are deli
   t.eq(events(sel, 0), {})
 end)
 
-t.test("foreign events left behind by break are delivered if they still hold, and only then", function()
+t.test("foreign events that remain after break are delivered only if they still hold", function()
   local sel <close> = lio.create()
   local one, a = loopback.foreign()
   local two, b = loopback.foreign()

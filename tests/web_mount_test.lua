@@ -154,7 +154,7 @@ t.test("not_found applies where a prefix's constraints are satisfied, even in ap
     { "404 inner", "404 Not Found", "404 late", "404 Not Found" })
 end)
 
-t.test("behind next the middleware of each app finds its own paths, even after errors", function()
+t.test("after next the middleware of each app finds its own paths, even after errors", function()
   local app, inner, leaf = web.new(), web.new(), web.new()
   local seen = {}
   for name, one in pairs { app = app, inner = inner, leaf = leaf } do

@@ -45,7 +45,7 @@ t.test("status, body and headers can be returned together", function()
   t.eq(many, { "a", "b" })
 end)
 
-t.test("status and headers may be returned before the body or behind it", function()
+t.test("status and headers may be returned before the body or after it", function()
   local H <const> = { ["X-A"] = "1" }
   local cases = {
     { { "x" }, { 200, TEXT, "1", "x" } },

@@ -70,7 +70,7 @@ t.test("the body's limit is exact, by length and in chunks", function()
   end)
 end)
 
-t.test("the header time starts with the first byte, even behind a pipelined request", function()
+t.test("the header time starts with the first byte, even after a pipelined request", function()
   http.with(app_with { header_time = 0.2 }, function(open)
     local c = open()
     c:send(GET, "GET /")

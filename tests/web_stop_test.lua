@@ -74,7 +74,7 @@ t.test("requests whose bytes have arrived are answered before a stop, with Conne
   t.eq(ended(child), 0)
 end)
 
--- Regression: the next response after a stop said close, so that requests pipelined behind it were never answered.
+-- Regression: the next response after a stop said close, so that requests pipelined after it were never answered.
 t.test("pipelined requests that have arrived are answered before a stop; only the last closes", function()
   local child <close>, port = start(SLOW_ROUTE .. [[
     app:post("/body", function(req) return req:body() end)]])

@@ -385,7 +385,7 @@ t.test("a trailer that could split the response, or change how it is read, raise
   t.eq(#heard, 4)
   t.ok(heard[1]:find "CR, LF or NUL", heard[1])
   t.ok(heard[2]:find "web_write_test%.lua:%d+: res:trailer: ", heard[2])
-  t.ok(heard[3]:find "'Content%-Length' is not allowed behind a body", heard[3])
+  t.ok(heard[3]:find "'Content%-Length' is not allowed after a body", heard[3])
   t.ok(heard[4]:find "'set%-cookie' is not allowed", heard[4])
 end)
 

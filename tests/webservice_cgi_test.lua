@@ -143,7 +143,7 @@ kit.test("a client of HTTP/1.0 gets the pieces without chunks, and the end of th
   t.eq({ r.body, r.headers["transfer-encoding"], r.headers.connection }, { "piece 2,piece 1,piece 0,", nil, "close" })
 end)
 
--- Regression: there was no keep-alive and no `Connection: close`, and a request behind one without a length became its
+-- Regression: there was no keep-alive and no `Connection: close`, and a request after one without a length became its
 -- body.
 kit.test("connections stay open, and requests that arrive together are answered in order", spec, function(s)
   loop.run(function()

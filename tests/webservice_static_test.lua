@@ -53,7 +53,7 @@ kit.test("no path leaves its folder", spec, function(s)
   end
 end)
 
--- Regression: the part behind a NUL selected the type of the file before it.
+-- Regression: the part after a NUL selected the type of the file before the NUL.
 kit.test("a NUL in a path is refused and selects no type", spec, function(s)
   for _, target in ipairs { "/app.js%00.html", "/app.js%00", "/sub/x.txt%00/../../app.js" } do
     local r = s:request("GET", target)

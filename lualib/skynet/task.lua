@@ -86,7 +86,7 @@ local function run_fork(f, wakeups_before, ...)
   return f(...)
 end
 
--- `fork(f, …)`: returns a coroutine. It runs when the running one suspends, behind the coroutines that were woken or
+-- `fork(f, …)`: returns a coroutine. It runs when the running one suspends, after the coroutines that were woken or
 -- forked before.
 function M.fork(f, ...)
   check_function(1, "fork", f)

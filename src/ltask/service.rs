@@ -228,7 +228,7 @@ impl Service {
     }
 
     /// Sets a timer: a RESPONSE with `session` reaches the service after `ticks` centiseconds. If `ticks` is not above
-    /// 0, it arrives behind the messages that are in the mailbox now, and no timer is set. Returns the timer's id.
+    /// 0, it arrives after the messages that are in the mailbox now, and no timer is set. Returns the timer's id.
     pub(crate) fn set_timer(&self, session: i64, ticks: i64) -> Option<u64> {
         if ticks <= 0 {
             let message = Message::without_payload(SYSTEM, self.id, session, kind::RESPONSE);

@@ -95,7 +95,7 @@ impl State {
         Some(slot.wrapping_byte_add(offset_of!(Slot<T>, value)).cast())
     }
 
-    /// Returns pointers to the object at `index` and to the bytes behind it. Those were written when the object was
+    /// Returns pointers to the object at `index` and to the bytes after it. Those were written when the object was
     /// created and never change. Both are valid as long as that of [`State::slot`].
     pub(super) fn tail<T: 'static>(&self, index: c_int) -> Option<(*const T, *const [u8])> {
         let (slot, size) = self.slot::<T>(index)?;

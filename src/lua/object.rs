@@ -42,7 +42,7 @@ pub(super) fn push<T: Object>(to: &mut Pusher<'_>, make: impl FnOnce() -> Option
     push_with(to, 0, |_| make())
 }
 
-/// Pushes a new userdata with `size` bytes behind its value, which has no finalizer, as [`push_with`].
+/// Pushes a new userdata with `size` bytes after its value, which has no finalizer, as [`push_with`].
 #[inline]
 pub(super) fn push_tailed<T: Object + Copy>(
     to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>,
@@ -50,7 +50,7 @@ pub(super) fn push_tailed<T: Object + Copy>(
     push_with(to, size, make)
 }
 
-/// Pushes a new userdata: the value that `make` returns, and behind it `size` bytes, which are 0 until `make` fills
+/// Pushes a new userdata: the value that `make` returns, and after it `size` bytes, which are 0 until `make` fills
 /// them. Pushes nothing if `make` returns `None`. `make` runs after everything that may raise, so the value is never
 /// lost; a panic in it is raised. Returns whether the userdata was pushed.
 #[inline(always)]

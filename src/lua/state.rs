@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 /// The type of a Lua value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// No value: the index is behind the last value.
+    /// No value: the index is above the last value.
     None = ffi::LUA_TNONE as isize,
     Nil = ffi::LUA_TNIL as isize,
     Boolean = ffi::LUA_TBOOLEAN as isize,

@@ -225,7 +225,7 @@ impl Pairs<'_> {
         }
     }
 
-    /// Returns the key if it is an integer; otherwise, and behind the last pair, `None`.
+    /// Returns the key if it is an integer; otherwise, and after the last pair, `None`.
     #[inline(always)]
     pub(crate) fn integer_key(&self) -> Option<i64> {
         self.walk.as_integer(self.key)

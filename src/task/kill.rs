@@ -191,7 +191,7 @@ impl Tasks {
         }
     }
 
-    /// Returns the coroutine of the first task from `next` on that has not ended, and moves `next` behind it.
+    /// Returns the coroutine of the first task from `next` on that has not ended, and moves `next` past it.
     pub(crate) fn next_alive(&self, next: &mut TaskId) -> Option<crate::lua::Coroutine> {
         let table = &mut *self.table.borrow_mut();
         while (*next as usize) < table.tasks.len() {

@@ -11,7 +11,7 @@ local native <const> = require("lio.http").request
 local M = {}
 
 -- `catch(value)`: the message handler for handlers. Returns a caught error: the raised `value`, its `message`, and
--- `text`, the message with the traceback behind it.
+-- `text`, the message, followed by the traceback.
 function M.catch(value)
   local message = texts.message_of(value)
   -- Lua cuts a message at a NUL, so only the traceback is made by Lua.

@@ -3,7 +3,7 @@
 -- `next_of` for several handlers of one route.
 --
 -- Invariant: `next()` does not raise the errors of the functions that it calls. An error is logged and answered here,
--- so the code behind `next()` runs, and finds the response in `res`.
+-- so the code after `next()` runs, and finds the response in `res`.
 
 local exchanges = require "lio.web.exchange"
 local handler_error = require "lio.web.handler_error"

@@ -89,7 +89,7 @@ function Response:cookie(name, value, opts)
   return self:add_header("Set-Cookie", require("lio.web.cookie")(name, value, opts))
 end
 
--- `res:trailer(name, value)` returns res. Adds a field behind the body, which is then sent in chunks. HTTP/1.0 clients
+-- `res:trailer(name, value)` returns res. Adds a field after the body, which is then sent in chunks. HTTP/1.0 clients
 -- and HEAD requests do not get it. Raises for a field that is not allowed there, and for bytes that could split the
 -- response.
 function Response:trailer(name, value)

@@ -212,7 +212,7 @@ fn text_of(call: &mut Call<'_>, index: i32) -> Result<Next, Fault> {
     Ok(Next::call(1, then(printed), index as u32))
 }
 
-/// The number of values that were converted is kept. Their strings are behind all values.
+/// The number of values that were converted is kept. Their strings are after all values.
 fn printed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     let done = outcome.kept as i32;
     let values = call.count() - done;

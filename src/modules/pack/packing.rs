@@ -53,7 +53,7 @@ pub(crate) fn block_of(call: &mut Call<'_>, threads: &Threads, co: Coroutine, co
 }
 
 /// Copies the values from `first` on. A table with a `__pairs` metamethod is replaced by the pairs that this returns.
-/// The step `next` gets an error message or nil, and the copies behind it. The copying cannot yield.
+/// The step `next` gets an error message or nil, and the copies after it. The copying cannot yield.
 pub(crate) fn copy<R>(
     call: &mut Call<'_>, first: i32, next: &'static Continuation, kept: u32,
 ) -> Result<Next<R>, Fault> {

@@ -1,5 +1,5 @@
 //! Tests that the Lua suite cannot make: Lua runs out of memory at every point, and blocks contain malformed bytes of
-//! every kind, in allocations of exactly their size, so that a memory checker sees a read behind one.
+//! every kind, in allocations of exactly their size, so that a memory checker detects a read beyond a block.
 
 use super::functions::function_at;
 use super::*;
