@@ -171,7 +171,7 @@ t.test("close inside the loop ends it", function()
   for _, e in ipairs(ends) do e[1]:close() e[2]:close() end
 end)
 
--- The loop's iterator would have continued with the registrations of the reopened selector.
+-- Otherwise the loop's iterator would continue with the registrations of the reopened selector.
 t.test("a loop over a selector ends when the selector is closed and used again inside it", function()
   local s = select_.create()
   local ends, outer, inner = {}, 0, {}

@@ -389,7 +389,7 @@ t.test("after its request a part cannot be used, but files that were moved stay"
   kept:close()
 end)
 
--- A hundred small files of one form held a hundred descriptors until the end of the request.
+-- Regression: a hundred small files of one form held a hundred descriptors until the end of the request.
 t.test("small files have no descriptor until their path is requested", function()
   local parts = {}
   for i = 1, 90 do parts[i] = part("f" .. i, "content " .. i, "name" .. i) end

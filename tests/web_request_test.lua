@@ -338,7 +338,7 @@ t.test("a plus sign in a path is not decoded", function()
   end)
 end)
 
--- It included the next key.
+-- Regression: it included the next key.
 t.test("a key of the query without = has an empty value", function()
   local app = web.new()
   app:get("/keys", function(req) return req.query.a .. "|" .. req.query.b .. "|" .. tostring(req.query["a&b"]) end)

@@ -116,7 +116,7 @@ kit.test("a function returns code, body and headers", spec, function(s)
   t.eq(s:request("GET", "/answers/large").body, ("0123456789"):rep(300000))
 end)
 
--- Headers of a CGI module could end the head and begin another response.
+-- Regression: headers of a CGI module could end the head and begin another response.
 kit.test("headers that would split the response are an error of the module", quiet, function(s)
   for _, what in ipairs { "crlf", "name", "nul", "code", "wild", "raise", "unknown" } do
     local r = s:request("GET", "/answers/" .. what)

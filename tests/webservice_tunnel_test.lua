@@ -209,7 +209,7 @@ test("a client that has ended its sending gets the response", [[
 ]], { "true", "slow", "false" })
 
 -- Regression: the redirect mode kept every session without end.
-test("sessions that are idle or do not send their request end", [[
+test("idle sessions, and sessions without a complete request, end", [[
   conf.options = { keep_alive_time = 0.05, header_time = 0.05 }
   start()
   data(1, get "x")
