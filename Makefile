@@ -54,7 +54,7 @@ module: ## the shared object for a stock Lua: build/lio.so, for Lua 5.5 build/lu
 	new=$(MODULES)/ltask.so.$$$$; ln -sf lio.so $$new && mv -f $$new $(MODULES)/ltask.so
 
 rock: module
-	@# LuaRocks installs one path, whatever the Lua version.
+	@# LuaRocks installs one path for every Lua version.
 	@mkdir -p build/rock
 	@# Replaced by a rename, as above: another process may be installing it.
 	new=build/rock/lio.so.$$$$; cp $(MODULES)/lio.so $$new && mv -f $$new build/rock/lio.so

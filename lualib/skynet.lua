@@ -1,7 +1,7 @@
 -- `require "skynet"`: the Skynet compatibility API on lio's scheduler. Used by services; docs/skynet.md lists what
 -- differs from Skynet.
 --
--- Every service has a VM of its own, so the table is filled on demand: a module of it is loaded when the first of its
+-- Every service has its own VM, so the table is filled on demand: a module of it is loaded when the first of its
 -- functions is used.
 
 local ltask = require "ltask"
@@ -9,7 +9,7 @@ local core = require "ltask.core"
 
 local skynet = {}
 
--- By module, its functions and constants, each between two spaces.
+-- The functions and constants of each module, each name between two spaces.
 local MODULES <const> = {
   ["skynet.boot"] = " start init exit pcall ",
   ["skynet.message"] = " dispatch call send ret retpack ignoreret context ",

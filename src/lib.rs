@@ -87,7 +87,7 @@ pub fn install(lua: &mlua::Lua) -> mlua::Result<()> {
     lua::library::install_in::<modules::Builtin>(lua)
 }
 
-/// What the tests need besides [`install`]. Not for other programs: it changes without notice.
+/// The functions that the tests need in addition to [`install`]. Not for other programs: it changes without notice.
 #[doc(hidden)]
 pub mod private {
     /// The functions that prepare the VM of a program, in the order of their calls.

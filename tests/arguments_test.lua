@@ -264,7 +264,7 @@ test("lio.webserver", {
   { "app:server" },
 })
 
--- One request for each call, as most calls are possible once in a request.
+-- One request for each call, because most calls are possible only once in a request.
 local function in_requests(each)
   loop.run(function()
     local app = web.new()
@@ -312,7 +312,7 @@ for name in ([[
   DRIVERS[name] = true
 end
 
--- Each error that was raised leaked 56 bytes.
+-- Regression: each error that was raised leaked 56 bytes.
 t.test("errors take no memory", function()
   local function resident()
     local status <close> = assert(io.open "/proc/self/status")

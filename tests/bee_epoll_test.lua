@@ -10,7 +10,7 @@ local loopback = require "tests.kit.loopback"
 local events = loopback.events
 local IN <const>, OUT <const> = epoll.EPOLLIN, epoll.EPOLLOUT
 
-t.test("create makes a userdata, of a positive number", function()
+t.test("create takes a positive number and returns a userdata", function()
   for _, bad in ipairs { 0, -1 } do
     t.eq({ epoll.create(bad) }, { nil, "maxevents is less than or equal to zero.", "EINVAL" })
   end
@@ -135,7 +135,7 @@ t.test("with max_events of 1 a wait takes one event, and none is lost", function
   for _, it in ipairs(ends) do it[1]:close() it[2]:close() end
 end)
 
--- bee.epoll's wait raised.
+-- bee.lua: bee.epoll's wait raised.
 t.test("a signal during a wait does not end the wait", function()
   local watcher = signal.open("SIGCHLD", "SIGUSR1")
   local e <close> = epoll.create(16)
@@ -143,7 +143,7 @@ t.test("a signal during a wait does not end the wait", function()
   e:event_add(b, epoll.EPOLLIN, "b")
   local p = io.popen(string.format("for i in 1 2 3; do kill -USR1 %d; sleep 0.04; done", loopback.pid()))
   local begin, got = lio.now(), {}
-  -- Until the three signals and that of the shell's end have come; the first wait begins between them.
+  -- Until the three signals and the SIGCHLD for the shell's end have arrived; the first wait begins between them.
   repeat
     t.eq(events(e, 250), {})
     for _, name in ipairs { watcher:take() } do got[name] = true end

@@ -1,5 +1,5 @@
--- bee.select: numbers of descriptors, closed descriptors, and calls inside of the loop. The first comment of a test is
--- what bee.lua did.
+-- bee.select: numbers of descriptors, closed descriptors, and calls inside of the loop. The first comment of a test
+-- describes the behaviour of bee.lua.
 
 local t = require "tests.kit"
 require "lio"
@@ -22,7 +22,7 @@ local function up_to(least)
   end })
 end
 
--- They do not fit into an fd_set: their events were lost at 100 % CPU, or the process crashed.
+-- bee.lua: they do not fit into an fd_set: their events were lost at 100 % CPU, or the process crashed.
 t.test("descriptors from 1024 on have events, and an idle wait uses no CPU", function()
   local fill <close> = up_to(1020)
   local ends = {}
@@ -46,7 +46,7 @@ t.test("descriptors from 1024 on have events, and an idle wait uses no CPU", fun
   t.ok(#fill > 0)
 end)
 
--- It counted as "none": it was never reported, and the wait did not block.
+-- bee.lua: it counted as "none": it was never reported, and the wait did not block.
 t.test("descriptor 0 has events", function()
   local path = t.write(t.tmp() .. "/zero.lua", [[
     require "lio"
@@ -63,7 +63,7 @@ t.test("descriptor 0 has events", function()
   t.eq(result.out, "zero\t1\nstdin\t1\nhello\n\n", result.err)
 end)
 
--- event_del of another ready descriptor ended the loop: one event of four was delivered.
+-- bee.lua: event_del of another ready descriptor ended the loop: one event of four was delivered.
 t.test("event_del of another descriptor in the loop keeps the rest of the events", function()
   local s <close> = select_.create()
   local ends = {}
@@ -86,7 +86,7 @@ t.test("event_del of another descriptor in the loop keeps the rest of the events
   for _, pair in ipairs(ends) do pair[1]:close() pair[2]:close() end
 end)
 
--- A wait inside the loop ended the outer loop without an error.
+-- bee.lua: a wait inside the loop ended the outer loop without an error.
 t.test("a nested wait raises, and the outer loop continues", function()
   local s <close> = select_.create()
   local ends = {}
@@ -105,7 +105,7 @@ t.test("a nested wait raises, and the outer loop continues", function()
   for _, pair in ipairs(ends) do pair[1]:close() pair[2]:close() end
 end)
 
--- Every wait raised EBADF.
+-- bee.lua: every wait raised EBADF.
 t.test("a descriptor that was closed without event_del is forgotten", function()
   local s <close> = select_.create()
   local handle, a = loopback.foreign()
@@ -121,7 +121,7 @@ t.test("a descriptor that was closed without event_del is forgotten", function()
   a:close() b:close() c:close()
 end)
 
--- The old udata was reported.
+-- bee.lua: the old udata was reported.
 t.test("a descriptor number that is used again has no registration", function()
   local s <close> = select_.create()
   local handle, a = loopback.foreign()
@@ -140,7 +140,7 @@ t.test("a descriptor number that is used again has no registration", function()
   a:close() b:close()
 end)
 
--- It returned true, and the event ended the iteration.
+-- bee.lua: it returned true, and the event ended the iteration.
 t.test("event_mod of an unknown descriptor fails and registers nothing", function()
   local s <close> = select_.create()
   local a, b = socket.pair()

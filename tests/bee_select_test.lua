@@ -118,7 +118,7 @@ t.test("a udata may be a full userdata", function()
   a:close() b:close()
 end)
 
-t.test("a closed selector can be used again, each time", function()
+t.test("a closed selector can be used again, any number of times", function()
   local s = select_.create()
   local a, b = pair()
   a:send "x"
@@ -171,7 +171,7 @@ t.test("close inside the loop ends it", function()
   for _, e in ipairs(ends) do e[1]:close() e[2]:close() end
 end)
 
--- The loop's iterator would have continued with the registrations of the reopened selector.
+-- Otherwise the loop's iterator would continue with the registrations of the reopened selector.
 t.test("a loop over a selector ends when the selector is closed and used again inside it", function()
   local s = select_.create()
   local ends, outer, inner = {}, 0, {}
@@ -223,7 +223,7 @@ t.test("a finalizer may use the selector that is being opened again", function()
   a:close() b:close()
 end)
 
-t.test("a selector without references is collected, with the one that works for it", function()
+t.test("a selector without references is collected, with its inner selector", function()
   local _, before = t.descriptors()
   for _ = 1, 10 do
     local a, b = pair()

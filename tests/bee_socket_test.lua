@@ -50,7 +50,7 @@ t.test("bind removes a stale unix socket's file", function()
   os.remove(path)
 end)
 
-t.test("bind leaves a file that is no socket, and the socket of a listener", function()
+t.test("bind does not replace a file that is not a socket, nor the socket of a listener", function()
   local path = t.write(t.tmp() .. "/text", "precious")
   local s <close> = socket.create "unix"
   t.eq({ s:bind(path) }, { nil, "bind: Address already in use (os error 98)", "in use" })
@@ -166,7 +166,7 @@ local function pipe_end(f)
   error "no descriptor"
 end
 
-t.test("fd takes a descriptor that is no socket", function()
+t.test("fd takes a descriptor that is not a socket", function()
   pipe_end(function(number)
     local borrowed = t.ok(socket.fd(number, true))
     t.eq(loopback.number(borrowed:handle()), number)
@@ -218,13 +218,13 @@ t.test("fd of a socket is that socket", function()
   b:close()
 end)
 
-t.test("fd refuses a number that is no open descriptor", function()
+t.test("fd refuses a number that is not an open descriptor", function()
   t.eq({ socket.fd(900) }, { nil, "fd: Bad file descriptor (os error 9)", "EBADF" })
   t.raises("not a descriptor", socket.fd, -1)
   t.raises("number expected", socket.fd, "one")
 end)
 
--- With a backlog of 5 they waited three seconds for their SYN to be sent again.
+-- bee.lua: with a backlog of 5 they waited three seconds for their SYN to be sent again.
 t.test("forty clients that connect at once do not wait for a retransmitted SYN", function()
   -- The system sends a SYN again after a second. A busy machine may make one round slow, but not every round.
   local fastest = math.huge

@@ -153,7 +153,7 @@ t.test("a half-close is EPOLLRDHUP if that is requested, a hang-up is always EPO
   end
 end)
 
-t.test("an error is EPOLLERR, whatever events are requested", function()
+t.test("an error is EPOLLERR, for any requested events", function()
   local p = io.popen("exec <&-", "w")
   local e <close> = epoll.create(16)
   e:event_add(p, 0, "p")

@@ -22,7 +22,7 @@ t.test("arguments choose suites, cases and options", function()
   t.eq(wanted.options, { rounds = 3, seconds = 4, peers = false, write = true })
 end)
 
-t.test("without a suite all run; a suite that is named together with one of its cases runs completely", function()
+t.test("without an argument all suites run; a suite that is named with one of its cases runs completely", function()
   t.eq(command.parse({ "seconds=1" }, { "http", "net" }).suites, { { name = "http" }, { name = "net" } })
   t.eq(command.parse({ "http/a", "http" }, { "http" }).suites, { { name = "http" } })
   t.eq(command.parse({ "http", "http/a" }, { "http" }).suites, { { name = "http" } })

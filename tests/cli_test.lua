@@ -89,7 +89,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Exit codes and errors
 
-t.test("the exit code is 0 at the end of the script, whatever it returns", function()
+t.test("the exit code is 0 at the end of the script, for any result", function()
   succeeded(run(script "return 5"), "")
 end)
 
@@ -229,7 +229,7 @@ t.test("without arguments, piped standard input is run", function()
   succeeded(run("", "print(#arg, arg[0])"), "0\t" .. bin .. "\n")
 end)
 
-t.test("without arguments at a terminal, the usage and exit code 1", function()
+t.test("without arguments at a terminal, the usage is printed and the exit code is 1", function()
   -- script(1) gives the command a terminal; its -e returns the exit code of the command.
   local r = t.run("timeout -k 1 60 script -qec " .. t.quote(lio) .. " /dev/null")
   t.eq(r.code, 1)

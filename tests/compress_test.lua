@@ -25,14 +25,14 @@ t.test("a body goes through encoder and decoder in pieces of any size", function
   end)
 end)
 
-t.test("gzip reads what the encoder makes, and the other way round", function()
+t.test("gzip decodes output of the encoder, and the decoder output of gzip", function()
   local path = t.write(t.tmp() .. "/x.gz", compress.encoder("gzip", 9):finish(TEXT))
   t.ok(t.run("gzip -dc " .. t.quote(path)).out == TEXT)
   local packed = t.run("gzip -c", TEXT).out
   t.ok(#packed > 20 and compress.decoder("gzip"):finish(packed) == TEXT)
 end)
 
-t.test("flush lets out all that was written", function()
+t.test("flush returns the output for all bytes that were written", function()
   each(function(coding)
     local encoder, decoder = compress.encoder(coding), compress.decoder(coding)
     for _, piece in ipairs { "one", "two", "three" } do
@@ -43,7 +43,7 @@ t.test("flush lets out all that was written", function()
   end)
 end)
 
-t.test("a decoder lets out no more than its limit in one call, and fails for good", function()
+t.test("a call that would decode more than the limit fails, and so does every later call", function()
   each(function(coding)
     local packed = compress.encoder(coding):finish(("\0"):rep(1000000))
     t.ok(#packed < 5000)
@@ -69,11 +69,11 @@ t.test("invalid data, an early end and bytes after the end are different failure
   end)
 end)
 
-t.test("a body without a byte decodes to nothing", function()
+t.test("an empty body decodes to an empty string", function()
   each(function(coding) t.eq(compress.decoder(coding):finish(), "") end)
 end)
 
-t.test("a higher level makes it smaller", function()
+t.test("a higher level makes the output smaller", function()
   local seed, parts = 1, {}
   for i = 1, 20000 do
     seed = (seed * 1103515245 + 12345) % 2147483648

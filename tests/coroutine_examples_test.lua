@@ -59,7 +59,7 @@ t.test("fetch prints the answers that came in time, and cancels the rest", funct
   local server <close>, port = start(t.lio() .. " " .. t.quote(script))
   local url = "http://127.0.0.1:" .. port
 
-  -- It does not wait for its limit when all answers have come.
+  -- It does not wait for its limit when all answers have arrived.
   local r = t.run(command("fetch", ("1000 %s/now"):format(url)))
   t.eq(r, { out = url .. "/now: 200, 23 bytes\n", err = "", code = 0 })
 

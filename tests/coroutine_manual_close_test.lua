@@ -300,7 +300,7 @@ behaviour("a wrap function that a C function calls adds no position", function(c
   t.eq(pack(pcall(f)), { false, "bare", n = 2 })
 end)
 
-behaviour("a wrap function passes on errors that are no strings unchanged", function(c)
+behaviour("a wrap function raises errors that are not strings unchanged", function(c)
   for _, object in ipairs { {}, print, 42, true, setmetatable({}, { __tostring = function() return "x" end }) } do
     local f = c.wrap(function() c.yield() error(object) end)
     f()

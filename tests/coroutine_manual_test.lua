@@ -60,7 +60,7 @@ behaviour("resume, yield and return pass any values: none, nils, hundreds", func
   t.eq(c.status(co), "dead")
 end)
 
-behaviour("a wrap function passes any values too", function(c)
+behaviour("a wrap function also passes any values", function(c)
   local f = c.wrap(function(...)
     local values = pack(...)
     while true do values = pack(c.yield(table.unpack(values, 1, values.n))) end
@@ -147,7 +147,7 @@ behaviour("running returns the running coroutine, and whether it is the main one
   t.eq(pack(c.resume(body)), { true, body, false, n = 3 })
 end)
 
-behaviour("isyieldable: not in the main coroutine, but in others", function(c, place)
+behaviour("isyieldable is false in the main coroutine, and true in others", function(c, place)
   t.eq(c.isyieldable(), not place.main)
   local co = c.create(function()
     t.eq(c.isyieldable(), true)
@@ -159,7 +159,7 @@ behaviour("isyieldable: not in the main coroutine, but in others", function(c, p
   t.eq(pack(c.resume(co)), { true, true, n = 2 })
 end)
 
-behaviour("isyieldable: not below C functions that cannot be suspended", function(c)
+behaviour("isyieldable is false below C functions that cannot be suspended", function(c)
   local seen = {}
   local co = c.create(function()
     string.gsub("x", "x", function() seen.gsub = c.isyieldable() end)
@@ -236,7 +236,7 @@ behaviour("a coroutine cannot resume one that is resuming it", function(c)
   t.eq(pack(c.resume(outer)), { true, true, "end", n = 3 })
 end)
 
-behaviour("a dead coroutine cannot be resumed, however often that is tried", function(c)
+behaviour("a dead coroutine cannot be resumed, even after several attempts", function(c)
   local co = c.create(function() return 1 end)
   t.eq(pack(c.resume(co)), { true, 1, n = 2 })
   for _ = 1, 3 do

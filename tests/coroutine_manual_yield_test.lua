@@ -355,7 +355,7 @@ behaviour("the collector keeps the values of a suspended coroutine", function(c)
   t.eq(pack(c.resume(co, { "c" })), { true, { { "a" }, ("b"):rep(50) }, { { "c" }, n = 1 }, n = 3 })
 end)
 
--- It depends on the place which limit is reached first.
+-- Which limit is reached first depends on the place.
 local function is_too_deep(err)
   return tostring(err):find "stack overflow" or tostring(err):find "coroutines are resuming each other"
 end

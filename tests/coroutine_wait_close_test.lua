@@ -13,8 +13,9 @@ local here <const> = debug.getinfo(1, "S").short_src
 local REFUSED <const> = "cannot resume a coroutine that is waiting"
 local CLOSED <const> = "coroutine was closed"
 
--- A task in which 1 resumes 2 resumes … `depth`, which waits on "innermost". Members by number, the task's own as 0;
--- `log` gets the results of each resume, and each `<close>`; each member waits on "after N" before it ends.
+-- A task with a chain of coroutines: 1 resumes 2, and so on to `depth`, which waits on "innermost". Returns the members
+-- by number, the task's coroutine as 0; `log` gets the results of each resume, and each `<close>`; each member waits on
+-- "after N" before it ends.
 local function chain(depth, in_close)
   local members, log = {}, {}
   local function level(n)
@@ -127,7 +128,7 @@ netkit.test("a task that yielded by a plain yield is waiting, and continues by i
   t.eq(ran, 1)
 end)
 
--- What is left of a chain of depth 3 after the close of member `place`.
+-- The remaining members of a chain of depth 3 after the close of member `place`.
 local function close_at(place, woken)
   local members, log = chain(3)
   if woken then loop.wakeup("innermost", "too late") end
@@ -184,7 +185,7 @@ netkit.test("kill of a task with nested coroutines closes all of them, innermost
   end
 end)
 
-netkit.test("a wrap function whose waiting coroutine was closed raises that, with its position", function()
+netkit.test("a wrap function whose waiting coroutine is closed raises an error with its position", function()
   local co, line
   local f = c.wrap(function()
     co = c.running()

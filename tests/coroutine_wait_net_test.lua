@@ -23,7 +23,7 @@ local function send_split(connection, data, most)
   end
 end
 
--- A generator of the lines of a connection, made of one of its bytes, made of one of its pieces.
+-- Three nested generators: the lines of a connection from its bytes, and its bytes from its pieces.
 local function lines_of(connection)
   local pieces = c.wrap(function()
     while true do

@@ -136,7 +136,7 @@ netkit.test("a sleep that was refused leaves no timer that wakes a task", functi
   t.eq(loop.wait(), "the one that was meant")
 end)
 
-netkit.test("a wait is refused also if there are no lines of Lua around it", function()
+netkit.test("a wait is refused even if there are no lines of Lua around it", function()
   local ok, problem = pcall(table.sort, { 2, 1 }, loop.wait)
   t.eq(ok, false)
   t.ok(problem:find("cannot wait here: inside '.-sort'"), problem)
@@ -252,7 +252,7 @@ netkit.test("a wait is not refused where Lua can yield: a file of dofile, __pair
   for key, value in pairs(object) do t.eq({ key, value }, { "key", "value" }) end
 end)
 
-t.test("outside of any task a wait raises, inside coroutines too", function()
+t.test("a wait outside of a task raises, even inside coroutines", function()
   for depth = 0, 3 do
     for _, wait in pairs(waits) do
       local ok, problem = pcall(nested, depth, wait)
@@ -264,7 +264,7 @@ t.test("outside of any task a wait raises, inside coroutines too", function()
   t.eq(task.count(), 0)
 end)
 
-t.test("a wait outside of any task raises at the program's line, whatever file of the library waits", function()
+t.test("a wait outside of a task raises at the program's line, in every file of the library", function()
   local line = debug.getinfo(1, "l").currentline
   local calls = {
     function() loop.sleep(1) end,
@@ -277,7 +277,7 @@ t.test("a wait outside of any task raises at the program's line, whatever file o
   end
 end)
 
-t.test("outside of any task a wait inside a C function says that there is no task", function()
+t.test("a wait inside a C function outside of a task raises that there is no task", function()
   local ok, problem = pcall(table.sort, { 2, 1 }, function() loop.sleep(0) end)
   t.eq(ok, false)
   t.ok(problem:find("cannot wait here: outside a task", 1, true), problem)

@@ -1,5 +1,5 @@
--- Coroutines that several tasks use: made in one, resumed in another, waiting in a third; made outside of any; and
--- coroutines of the stock library, which a stock interpreter still has.
+-- Coroutines that several tasks use: created in one task, resumed in another, waiting in a third; created outside of
+-- tasks; and coroutines of the stock library, which a stock interpreter still has.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -10,7 +10,7 @@ local c = require "lio.coroutine"
 
 local pack <const> = table.pack
 
-netkit.test("two tasks pass one coroutine between them; it waits in either", function()
+netkit.test("two tasks pass one coroutine to each other, and it waits in both", function()
   local seen = {}
   local shared = c.create(function(who)
     for i = 1, 10 do
@@ -88,7 +88,7 @@ netkit.test("killing a task closes the coroutine that waits in it, and not one t
   t.eq(pack(got()), { true, "end", n = 2 })
 end)
 
-t.test("a coroutine that was made and started outside of any task can wait in one", function()
+t.test("a coroutine that was created and started outside of tasks can wait in a task", function()
   local first = c.create(function(x)
     local y = c.yield(x + 1)
     loop.sleep(0)
@@ -105,7 +105,7 @@ t.test("a coroutine that was made and started outside of any task can wait in on
   end)
 end)
 
-t.test("a coroutine that has waited in a task can continue outside of any", function()
+t.test("a coroutine that has waited in a task can continue outside of tasks", function()
   local co = c.create(function()
     loop.sleep(0)
     c.yield "in the task"
@@ -164,7 +164,7 @@ netkit.test("plain coroutines that do not wait may be beside, inside and outside
   t.eq(sum, 1 + (1 + 3) + (1 + 3 + 6))
 end)
 
-netkit.test("inside, running is the innermost coroutine, and a sleep there can be woken by it", function()
+netkit.test("running returns the innermost coroutine, which is the token of a sleep in it", function()
   local co, inner, token
   local got = netkit.promise(function()
     co = c.create(function()

@@ -143,7 +143,7 @@ netkit.test("a wait inside pcall inside a metamethod inside a for iterator", fun
   t.eq(result(), { { true, 10 }, { true, 20 }, { false, "refused key3" }, { true, 40 } })
 end)
 
-netkit.test("waits inside every metamethod of an expression, each in a coroutine of its own", function()
+netkit.test("waits inside every metamethod of an expression, each in its own coroutine", function()
   local mt = {}
   for _, name in ipairs { "__add", "__concat", "__len", "__eq", "__lt", "__le", "__call", "__unm" } do
     mt[name] = c.wrap(function()
@@ -233,7 +233,7 @@ netkit.test("an interrupt raises in the innermost coroutine, where it can be cau
   t.ok(rawequal(err, reason))
 end)
 
-netkit.test("an interrupt that is not caught goes outwards like any error", function()
+netkit.test("an interrupt that is not caught reaches the outer coroutines, like any error", function()
   local inner, outer
   local got = netkit.promise(function()
     outer = c.create(function()
@@ -250,7 +250,7 @@ netkit.test("an interrupt that is not caught goes outwards like any error", func
   t.eq(c.status(outer), "dead")
 end)
 
-netkit.test("tasks with generators of their own run in the order of their wakeups", function()
+netkit.test("tasks with their own generators run in the order of their wakeups", function()
   local seen, tasks = {}, 30
   local done = 0
   for i = 1, tasks do

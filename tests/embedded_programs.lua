@@ -8,14 +8,15 @@
 -- may use globals in capital letters.
 --
 -- Suites put some strings before others: constants (`local NAME = …`), and strings joined to an unknown operand. All
--- programs of the file may use what they define at their top level. A comment in a suite or in its kit lists other
--- names that programs may use, and that may be unused where they are defined:
+-- programs of the file may use the names that these define at their top level. A comment in a suite or in its kit lists
+-- other names that programs may use, and that may be unused where they are defined:
 --   -- Known to programs: net, loop
 
--- What replaces an unknown part: the first that makes a program compile.
+-- Replacements for an unknown part; the first one that makes a program compile is used.
 local FILLERS <const> = { "PLACEHOLDER() ", "PLACEHOLDER ", "" }
 
--- The options of luacheck for tests in .luacheckrc; whitespace (6…) is not checked, as suites join lines of programs.
+-- The options of luacheck for tests in .luacheckrc; whitespace (6…) is not checked, because suites join lines of
+-- programs.
 local LUACHECK <const> = "luacheck --no-config --std lua54 --no-max-line-length --codes --formatter plain "
   .. "--ignore 212 512 6 -- "
 
@@ -69,7 +70,7 @@ local function scan(source, at)
   return select(2, source:find("^[%w_]+", at)) or select(2, source:find("^%.%.+", at)) or at
 end
 
--- The tokens of a source without comments. Each token: its `source`, and of a string its `text` and `line`.
+-- The tokens of a source without comments. A token has its `source`; a string also has its `text` and `line`.
 local function tokenize(source)
   local tokens, at, line = {}, 1, 1
   while true do
@@ -93,7 +94,7 @@ end
 
 local CLOSING <const> = { ["("] = ")", ["{"] = "}", ["["] = "]" }
 
--- The index behind the operand at `at`: a name or a bracket with calls, fields and methods.
+-- The index after the operand at `at`: a name or a bracket with calls, fields and methods.
 local function behind_operand(tokens, at)
   at = at + (CLOSING[tokens[at].source] and 0 or 1)
   while tokens[at] do
@@ -163,7 +164,7 @@ local function assemble(text, filler, line_of)
   for i, token in ipairs(text) do
     parts[i] = token and token.text or filler
     if token then
-      -- A quoted string is on one line of the file, whatever its escapes.
+      -- A quoted string is on one line of the file, even with escapes.
       local step = token.source:find "^%[" and 1 or 0
       lines[#lines] = line_of(token.line)
       for line = 1, select(2, token.text:gsub("\n", "")) do lines[#lines + 1] = line_of(token.line + line * step) end
@@ -172,7 +173,7 @@ local function assemble(text, filler, line_of)
   return table.concat(parts), lines
 end
 
--- The program that a text is: { source, lines, shared }; nil if it is none.
+-- Returns the program in a text: { source, lines, shared }; nil if the text is not a program.
 local function program(text, line_of)
   for _, filler in ipairs(FILLERS) do
     local source, lines = assemble(text, filler, line_of)
@@ -194,7 +195,7 @@ local function collect(source, line_of, list)
   end
 end
 
--- Adds the names that a program defines at its top level, which is what has the indentation of its first line.
+-- Adds the names that a program defines at its top level, in lines with the indentation of its first line.
 local function add_definitions(source, names)
   local indent = source:match "^\n*( *)"
   for line in source:gmatch "[^\n]+" do
@@ -272,7 +273,7 @@ for _, report in ipairs(lines_of(LUACHECK .. folder)) do
   local one = assert(programs[tonumber(number)], report)
   local name = message:match "'(.-)'" or ""
   local deliberate = code:find "^W1" and not name:find "%l"
-  -- What a shared text defines is for the programs that follow it.
+  -- Names that a shared text defines are for the programs that follow it.
   local used_elsewhere = code:find "^W[23]" and (one.listed[name] or one.shared and one.known[name])
   if not deliberate and not used_elsewhere then
     local text = ("%s:%d: %s (%s)"):format(one.path, one.lines[tonumber(line) - 1], message, code)

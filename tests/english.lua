@@ -5,7 +5,8 @@
 --   lua tests/english.lua [FILE …]     all tracked files by default; exits with 1 if it finds a phrase
 
 -- Each rule: a phrase in lower case, what to write instead, and (optional) a pattern of text after it with which the
--- phrase is allowed. A phrase matches whole words; a word with a hyphen is one word.
+-- phrase is allowed, and whether the messages of the library may have it. A phrase matches whole words; a word with a
+-- hyphen is one word.
 local RULES <const> = {
   { "nobody", "name the actor: 'no task', 'no client', …" },
   { "somebody", "name the actor: 'a task', 'a client', …" },
@@ -45,6 +46,21 @@ local RULES <const> = {
   { "passed over", "skipped" }, { "pass over", "skip" }, { "passes over", "skips" },
   { "befall", "happen to" }, { "whence", "where from" }, { "thereof", "of it" }, { "amidst", "during" },
   { "avalanche", "overload" }, { "→", "'Returns …', 'to'" },
+  { "of its own", "its own, separate", nil, true }, { "of their own", "their own, separate", nil, true },
+  { "is to be", "must be" }, { "are to be", "must be" }, { "was to be", "had to be" }, { "were to be", "had to be" },
+  { "for want of", "because there is no" }, { "all the while", "during this time" },
+  { "has come", "has arrived" }, { "have come", "have arrived" },
+  { "that is no", "that is not a", " longer" }, { "that are no", "that are not", " longer" },
+  { "if it is no", "if it is not a", " longer" }, { "when it is no", "if it is not a", " longer" },
+  { "for ever", "forever, without a limit" }, { "outside of any", "outside of a task" },
+  { "however many", "regardless of the number" }, { "however long", "even if it is long" },
+  { "however they", "regardless of how they" }, { "however it", "regardless of how it" },
+  { "however often", "even if it is repeated" }, { "however small", "even if it is small" },
+  { "whatever", "regardless of, any" }, { "whichever", "any, the earlier of" },
+  { "also if", "even if" }, { "also when", "even when" }, { "also while", "even while" },
+  { "behind next", "after next" }, { "behind the body", "after the body" },
+  { "in whatever way", "name the ways" }, { "in question", "name the thing" },
+  { "learns", "is notified, records" }, { "remembers", "records, keeps" },
 }
 
 -- Nouns that `who` may follow: those that name people.
@@ -75,12 +91,17 @@ local function normalized(text) return text:lower():gsub("%s+", " ") end
 
 local found = 0
 
+local function report(place, line, phrase, instead)
+  found = found + 1
+  print(("%s:%d: '%s' (write: %s)"):format(place, line, phrase, instead))
+end
+
 -- Checks a piece of prose that begins at `place`, in line `first`. Reports the line that has the phrase, or the first
 -- line if the phrase is on two.
-local function check(place, first, text)
+local function check(place, first, text, is_message)
   local prose = normalized(text)
   for _, rule in ipairs(RULES) do
-    if rule:is_in(prose) then
+    if not (is_message and rule[4]) and rule:is_in(prose) then
       local line, number = first, first
       for one in (text .. "\n"):gmatch "(.-)\n" do
         if rule:is_in(normalized(one)) then
@@ -89,8 +110,7 @@ local function check(place, first, text)
         end
         number = number + 1
       end
-      found = found + 1
-      print(("%s:%d: '%s' (write: %s)"):format(place, line, rule[1], rule[2]))
+      report(place, line, rule[1], rule[2])
     end
   end
 end
@@ -99,6 +119,14 @@ end
 local function bare(text)
   local function blank(span) return " x " .. span:gsub("[^\n]", "") end
   return (text:gsub("`[^`]*`", blank):gsub('"[^"]*"', blank))
+end
+
+-- Reports the sentences of a comment that begin with "What": a noun, or a verb, must be first.
+local function check_beginnings(place, first, text)
+  for at in (". " .. text):gmatch "%.%s+()What%f[^%w]" do
+    local _, breaks = text:sub(1, at - 3):gsub("\n", "")
+    report(place, first + breaks, "What", "'The value that …', 'Returns …'")
+  end
 end
 
 -- A run of comment lines is one piece of prose, because a phrase may be on two lines.
@@ -112,7 +140,9 @@ end
 
 function Prose:finish()
   if not self.first then return end
-  check(self.path, self.first, bare(table.concat(self.lines, "\n")))
+  local text = bare(table.concat(self.lines, "\n"))
+  check(self.path, self.first, text)
+  check_beginnings(self.path, self.first, text)
   self.first = nil
 end
 
@@ -121,7 +151,7 @@ local function new_prose(path) return setmetatable({ path = path }, Prose) end
 -- Checks the strings of a line of code that are sentences, that is, have three words or more.
 local function check_strings(path, line, text)
   for quoted in text:gmatch '"([^"]*)"' do
-    if quoted:find "%a %a+ %a" then check(path, line, (quoted:gsub("'[^']*'", " x "))) end
+    if quoted:find "%a %a+ %a" then check(path, line, (quoted:gsub("'[^']*'", " x ")), true) end
   end
 end
 

@@ -157,7 +157,7 @@ t.test("proxy reports that its upstream does not listen, and continues", functio
   t.eq(stop(child), 0)
 end)
 
-t.test("udp_echo sends datagrams back unchanged, also empty ones", function()
+t.test("udp_echo sends datagrams back unchanged, even empty ones", function()
   local child <close>, port = start "udp_echo"
   loop.run(function()
     local u = assert(net.udp("127.0.0.1", 0))

@@ -49,7 +49,7 @@ t.test("every kind of response of lio.webserver is read", function()
   end)
 end)
 
-t.test("it works in a service that owns a loop, beside other services", function()
+t.test("the client works in a service that owns a loop, beside other services", function()
   local script = t.write(t.tmp() .. "/asks.lua", [[
     local http = require "lio.http.client"
     local loop = require "lio.loop"
@@ -70,7 +70,7 @@ t.test("it works in a service that owns a loop, beside other services", function
   t.eq({ done.out, done.err, done.code }, { "hi\thi\t1\n", "", 0 })
 end)
 
-kit.test("it works on a given instance of lio.net", kit.always(kit.ok "x"), function(_, url)
+kit.test("the client works on a given instance of lio.net", kit.always(kit.ok "x"), function(_, url)
   local asking <close> = client.new { net = net.instance }
   t.eq(asking:get(url).body, "x")
 end)

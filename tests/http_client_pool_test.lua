@@ -258,7 +258,7 @@ kit.test("a request that is repeated takes the place of a connection that was ke
   while kit.read_request(c) do c:send(ok(tostring(number))) end
 end, function(http, url)
   t.eq(http:get(url).body, "1")
-  -- The first loses the kept connection, whose place goes to the second; the connection of that one is not new.
+  -- The first request loses the kept connection. The second one gets its place and does not count as a new connection.
   local first, second = netkit.promise(http.get, http, url), netkit.promise(http.get, http, url)
   t.eq({ second().body, first().body }, { "2", "3" })
   t.eq(http:counts(), { open = 1, idle = 1, opened = 3, reused = 1 })
@@ -304,7 +304,7 @@ kit.test("HTTP/1.0 with keep-alive keeps the connection", always(
   t.eq(http:counts().idle, 1)
 end)
 
-kit.test("a request with Connection: close is the last of its connection", always(ok "x"), function(http, url)
+kit.test("a request with Connection: close is the last one on its connection", always(ok "x"), function(http, url)
   http:get(url, { headers = { Connection = "close" } })
   t.eq(http:counts().open, 0)
 end)
@@ -470,7 +470,7 @@ t.test("a client without time limits has those of the guide", function()
   t.is_nil(client.defaults.timeout)
 end)
 
-kit.test("a server that never responds ends in a timeout, of the client or of one request", function(c)
+kit.test("a request to a server that never responds ends with the timeout of the client or the request", function(c)
   kit.read_request(c)
   c:wait_closed()
 end, function(http, url)

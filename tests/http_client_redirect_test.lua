@@ -53,7 +53,7 @@ kit.test("HEAD stays HEAD", redirecting, function(http, url)
   t.eq(http:head(url .. "/303").headers["x-method"], "HEAD")
 end)
 
-kit.test("300, 304 and 305 are not followed, and neither is a redirect without Location", function(c)
+kit.test("300, 304, 305 and redirects without Location are not followed", function(c)
   while true do
     local head = kit.read_request(c)
     if not head then return end
@@ -267,7 +267,7 @@ kit.test("a body of empty gzip members without an end is too long", empty_member
   t.eq({ res, message, code }, { nil, "the encoded body is larger than allowed", "too long" })
 end)
 
-kit.test("such a body also ends a stream without a limit", empty_members, function(http, url)
+kit.test("a body of empty gzip members also ends a stream without a limit", empty_members, function(http, url)
   local res <close> = t.ok(http:get(url, { stream = true, timeout = 20 }))
   local piece, message, code = res:piece()
   t.eq({ piece, message, code }, { nil, "the encoded body is larger than allowed", "too long" })

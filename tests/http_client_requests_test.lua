@@ -251,7 +251,7 @@ kit.test("a response that begins early is read while the body is sent, at any le
     sent = sent + 65536
     return text:sub(1, 65536)
   end }))
-  t.ok(sent < size, "the answer has come before the end of the request")
+  t.ok(sent < size, "the answer has arrived before the end of the request")
   local got = 0
   for piece in res:stream() do got = got + #piece end
   t.eq({ got, sent }, { size, size })

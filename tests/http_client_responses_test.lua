@@ -22,7 +22,7 @@ kit.test("a response has status, reason, version, headers, body and URL",
     t.eq(res.trailers, {})
   end)
 
-kit.test("json decodes the body, or returns what is wrong", function(c)
+kit.test("json decodes the body, or returns the reason for a failure", function(c)
   kit.read_request(c)
   c:send(ok '{"a":[1,2]}')
   kit.read_request(c)
@@ -57,7 +57,7 @@ kit.test("a body without length ends with the connection, which is not used agai
     t.eq(http:counts().open, 0)
   end)
 
-kit.test("HEAD, 204 and 304 have no body, also if their fields announce one", function(c)
+kit.test("HEAD, 204 and 304 have no body, even if their fields announce one", function(c)
   for _, bytes in ipairs {
     "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n",
     "HTTP/1.1 204 No Content\r\n\r\n",
@@ -89,7 +89,7 @@ end, function(http, url)
   fails("protocol", "interim", http:get(url))
 end)
 
-kit.test("101 that was not requested is an error", once "HTTP/1.1 101 Switching Protocols\r\n\r\n", function(http, url)
+kit.test("an unrequested 101 is an error", once "HTTP/1.1 101 Switching Protocols\r\n\r\n", function(http, url)
   fails("protocol", "switches", http:get(url))
 end)
 
@@ -187,7 +187,7 @@ kit.test("a body at the limit is accepted", always(ok(("x"):rep(100))), function
   fails("too long", "larger", http:get(url, { limit = 99 }))
 end)
 
-kit.test("bytes behind a response are not taken for another response", function(c, number)
+kit.test("bytes after a response are not taken for another response", function(c, number)
   kit.read_request(c)
   c:send(ok "one" .. (number == 1 and ok "smuggled" or ""))
   kit.read_request(c)

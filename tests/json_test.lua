@@ -45,7 +45,7 @@ t.test("strings: only the characters that must be escaped are escaped", function
   t.eq(json.encode 'é"\n€', [["é\"\n€"]])
 end)
 
-t.test("a table with the keys 1 to n is an array, however it was filled", function()
+t.test("a table with the keys 1 to n is an array, regardless of how it was filled", function()
   t.eq(json.encode { 1, "two", { 3 } }, '[1,"two",[3]]')
   t.eq(json.encode { [2] = "b", [1] = "a" }, '["a","b"]')
   local backwards, grown, shrunk = {}, { 1 }, { 1, 2, 3, 4 }
@@ -150,7 +150,7 @@ t.test("nesting is limited, cycles are caught", function()
   t.raises("excessive nesting", json.encode, list)
 end)
 
-t.test("an array whose elements are partly in the hash part is written once, also when nested", function()
+t.test("an array whose elements are partly in the hash part is written once, even when nested", function()
   -- A traversal that restarts for each of these arrays would take 2^100 steps.
   local value = 1
   for _ = 1, 100 do
@@ -179,7 +179,7 @@ t.test("decode reads every kind of value", function()
   t.is_nil(getmetatable(json.decode "{}"), "objects have no metatable")
 end)
 
-t.test("arrays stay arrays after a round trip, also empty ones and those that become empty", function()
+t.test("arrays stay arrays after a round trip, even empty ones and those that become empty", function()
   for _, text in ipairs {
     "[]", "{}", '{"items":[]}', "[[],{},[[]]]", '{"a":{"b":[{"c":[]}]},"d":{}}', "[1,[2,[3]]]",
   } do

@@ -84,7 +84,7 @@ netkit.test("sleep(0) lets other tasks and I/O run first", function()
   end
 end)
 
-netkit.test("a task that yields for ever does not starve I/O or timers", function()
+netkit.test("a task that yields forever does not starve I/O or timers", function()
   local a, b = netkit.pair()
   local _ <close> = netkit.closing(a, b)
   local done = false
@@ -119,7 +119,7 @@ end)
 
 netkit.test("timers fire in the order of their times, and those of one time in the order of their calls", function()
   local seen, set
-  -- Again, if they were not set at (almost) one time.
+  -- Repeated if they were not set at almost the same time.
   repeat
     local mine = {}
     seen, set = mine, now()
@@ -186,7 +186,7 @@ t.test("if nothing can wake the tasks, run raises and shows where they wait", fu
   t.ok(message:find "loop_test.lua:%d+: in function <", message)
 end)
 
-t.test("stop ends run: hooks run with the grace, then the tasks that are left are closed", function()
+t.test("stop ends run: hooks run with the grace, then the remaining tasks are closed", function()
   local seen = {}
   local result = table.pack(loop.run(function()
     local _ <close> = setmetatable({}, { __close = function() seen[#seen + 1] = "closed" end })

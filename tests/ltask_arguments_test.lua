@@ -1,7 +1,7 @@
 -- Every public function of `ltask` with wrong arguments: with none, and with each wrong value in each position. A call
 -- either succeeds or raises an error at the line of the call, which names the function as it was called.
 --
--- A service compiles each call from text, so that Lua knows the names, and runs it in a task of its own.
+-- A service compiles each call from text, so that Lua knows the names, and runs it in a separate task.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -233,7 +233,7 @@ for _, field in ipairs { "name", "args", "label", "source", "initfunc", "chunkna
 end
 for _, wrong in ipairs(WRONG) do try(("net.remote(%s)"):format(wrong), "remote") end
 
--- No value makes a service that serves, since the folder does not exist.
+-- No value starts a server, because the folder does not exist.
 local start <const> = "ltask.call(web, 'start', %s)"
 for _, wrong in ipairs(WRONG) do try(start:format(wrong), "start") end
 for _, field in ipairs { "addr", "port", "mode", "home", "route", "cgi", "tunnel", "options", "unknown" } do
@@ -335,7 +335,7 @@ kit.test("a request that cannot be sent leaves nothing to wait for", {
   },
 })
 
--- No value makes a system that starts, since the service does not exist.
+-- No value starts a system, because the service does not exist.
 local START <const> = [==[
 local start = require "ltask.start"
 local WRONG <const> = {

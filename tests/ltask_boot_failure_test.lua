@@ -1,4 +1,4 @@
--- A failed boot ends the program with exit code 1 and writes to standard error what has failed, also when the program
+-- A failed boot ends the program with exit code 1 and writes to standard error what has failed, even when the program
 -- ignores the result of `start`.
 
 local t = require "tests.kit"
@@ -101,7 +101,7 @@ t.test("an exit code that the program sets is the result of start, not an error"
   t.eq(r.code, 0)
 end)
 
--- A signal may stop an app with workers before its last service has started. The exit code was 1.
+-- Regression: a signal may stop an app with workers before its last service has started. The exit code was 1.
 t.test("a system that a service ends before the last one has started has no failure", function()
   for _, worker in ipairs(kit.workers) do
     local r = boot("bootstrap = { { name = 'lasts' }, { name = 'quits' }, { name = 'main' } }", {

@@ -1,5 +1,4 @@
--- Requests between services: send and call, errors and their tracebacks, answers that are late or missing. Numbered
--- semantics 1, 2, 5, 7 of the service library.
+-- Requests between services: send and call, errors and their tracebacks, answers that are late or missing.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -233,7 +232,7 @@ kit.test("calling a dead service, or an address without one, raises that it is d
   out = { "false\ttrue", "false\ttrue", "false\ttrue", "false", "false" },
 })
 
-kit.test("after no_response a request can be answered when its handler has ended, also with an error", {
+kit.test("after no_response a request can be answered when its handler has ended, even with an error", {
   services = { later = [[
     local S, waiting = {}, {}
     function S.ping() end

@@ -162,7 +162,7 @@ kit.test("a service may enter the main thread, which runs it in mainthread_wait,
 -- Exclusive services
 
 -- A program with root and an exclusive service, id 2, of these sources. The exclusive service is resumed after each
--- yield, so it has helpers of its own.
+-- yield, so it has its own helpers.
 local function exclusive(source, root)
   return {
     root = "raw.next()\n" .. root,
@@ -252,7 +252,7 @@ both_exclusive("the event wait of an exclusive service ends when a message comes
   say(what, waits >= 1 and waits <= 12)
 ]], { "function\tuserdata", "waits\ttrue" })
 
-both_exclusive("what an exclusive service sends goes out in order; scheduling delivers it now", [[
+both_exclusive("messages of an exclusive service are sent in order; scheduling delivers them immediately", [[
   local deliver = exclusive.scheduling()
   for i = 1, 200 do
     while not post(1, 0, 1, i) do deliver() end
@@ -318,7 +318,7 @@ kit.test("a preinit VM runs on its own thread, then becomes the service", {
   out = { "2\ttrue\ttrue" },
 })
 
--- `require "ltask.exclusive"` raised an error in such a VM, which ended, and could not become a service.
+-- Regression: `require "ltask.exclusive"` raised an error in such a VM, which ended, and could not become a service.
 for _, thread in ipairs { "boot.new_thread(2)", "" } do
   kit.test("preinit code may use ltask.exclusive, and its event descriptor stays when it becomes a service; "
     .. (thread == "" and "one that is not exclusive" or "an exclusive one"), {
@@ -372,7 +372,7 @@ for _, thread in ipairs { "boot.new_thread(2)", "" } do
       start(2)
       ]] .. thread .. "\n",
     out = {
-      "4\t" .. tostring(thread ~= ""), "exclusive.send: this VM is no service yet: wait until yield returns nothing",
+      "4\t" .. tostring(thread ~= ""), "exclusive.send: this VM is not a service yet: wait until yield returns nothing",
       "2\t1\t10", "2\t2\t20", "2\t3\t30",
     },
   })

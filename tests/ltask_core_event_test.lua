@@ -1,5 +1,5 @@
 -- Event descriptors of ordinary services, by the low-level functions: eventinit, eventreset, touch_service, IDLE
--- messages. Such a service has a thread of its own.
+-- messages. Such a service has its own thread.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"

@@ -189,7 +189,7 @@ kit.test("wait returns the exit code that root has set", {
   code = 42,
 })
 
--- The exit code was 0.
+-- Regression: the exit code was 0.
 t.test("the exit code is 1 when root ends by an error", function()
   for _, worker in ipairs(kit.workers) do
     local out, err, code = kit.raw_system({
@@ -201,8 +201,8 @@ t.test("the exit code is 1 when root ends by an error", function()
   end
 end)
 
--- A request sent by `exclusive.send` counted as the answer to a received request with the same session: when the
--- service died, the caller got no answer.
+-- Regression: a request sent by `exclusive.send` counted as the answer to a received request with the same session:
+-- when the service died, the caller got no answer.
 kit.test("exclusive.send of a request leaves a pending request of the same session to be answered", {
   root = [[
     raw.next()
@@ -236,8 +236,9 @@ kit.test("exclusive.send of a request leaves a pending request of the same sessi
   out = { "a request of its own", "2\t1\t7" },
 })
 
--- In Lua 5.5 the `__tostring` method closed the coroutine that called it, and the service ended with a panic.
-kit.test("an error whose text closes the coroutine that makes it ends the service as any other", {
+-- Regression: in Lua 5.5 the `__tostring` method closed the coroutine that called it, and the service ended with a
+-- panic.
+kit.test("an error whose __tostring closes its coroutine ends the service like any other error", {
   services = {
     failing = [[
       KEPT = setmetatable({}, { __gc = function() say "finalized" end })
@@ -258,7 +259,7 @@ kit.test("an error whose text closes the coroutine that makes it ends the servic
   out = { "finalized" },
 })
 
--- The service with that id was destroyed, with the requests that waited for it.
+-- Regression: the service with that id was destroyed, with the requests that waited for it.
 kit.test("init_service refuses an id that was not opened or has a service, which continues", {
   services = { echo = [[
     while true do

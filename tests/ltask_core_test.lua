@@ -109,7 +109,7 @@ kit.test("a message to a full mailbox comes back with receipt BLOCK, and none is
   out = { "accepted\t7\tthen\t3\ttrue", "again\t3\t99", "true\ttrue" },
 })
 
-kit.test("a second message before the receipt raises, and so does a receipt without a message", {
+kit.test("a second message before the receipt, and a receipt without a message, raise", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -358,7 +358,7 @@ kit.test("backtrace, debuglog and is_exclusive may be called", {
   out = { "false\tfalse", "true" },
 })
 
--- They expected the library's task core, without which the process crashed.
+-- Regression: they expected the library's task core, without which the process crashed.
 kit.test("functions of the service library raise where it is not set up", {
   root = [[
     raw.next()

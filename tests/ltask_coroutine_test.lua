@@ -1,5 +1,5 @@
 -- Coroutines in one service: all forms of fork, wait and wakeup, the order in which they run, and the pool that they
--- come from. Numbered semantics 2 and 4 of the service library.
+-- come from.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -17,7 +17,7 @@ kit.test("wakeup passes its values to the waiting coroutine, and returns true", 
   out = { "true", "true", "queued, not run", "woken\t1\tnil\tx", "by default\town coroutine" },
 })
 
-kit.test("wakeup of a token without a waiting coroutine returns nil, and so does a second wakeup", {
+kit.test("wakeup of a token without a waiting coroutine, and a second wakeup, return nil", {
   main = [[
     say(ltask.wakeup "nobody", ltask.interrupt("nobody", "x"))
     say(ltask.multi_wakeup "nobody", ltask.multi_interrupt("nobody", "x"))
@@ -239,7 +239,7 @@ kit.test("twenty thousand forks at once all run, in order, in linear time", {
   out = { "true" },
 })
 
-kit.test("forks of forks run before the next message, also at the end of a long slice", {
+kit.test("forks of forks run before the next message, even at the end of a long slice", {
   services = { chain = [[
     local S, log = {}, {}
     function S.message() log[#log + 1] = "message" end
@@ -308,7 +308,7 @@ kit.test("thread_info describes a waiting coroutine", {
   out = { "true" },
 })
 
-kit.test("a handler may make and resume coroutines of its own", {
+kit.test("a handler may make and resume its own coroutines", {
   services = { own = [[
     local S = {}
     function S.generate(n)

@@ -1,5 +1,5 @@
 -- The end of a service by quit, kill and error: all its callers get an answer, and a late message fails instead of
--- reaching a new service. Numbered semantics 6 and 8.
+-- reaching a new service.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"

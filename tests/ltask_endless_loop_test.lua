@@ -1,5 +1,5 @@
--- Services in an endless loop: a kill of such a service and the end of the system do not wait for it. The first comment
--- of a test is what happened before the fault was fixed. tests/ltask_watchdog_test.lua is about the watchdog's reports.
+-- Services in an endless loop: a kill of such a service and the end of the system do not wait for it.
+-- tests/ltask_watchdog_test.lua is about the watchdog's reports.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -47,8 +47,8 @@ local polite <const> = [[
   return S
 ]]
 
--- The end asked one service after another to quit and waited for each without a limit: with a service that read no
--- messages the system did not end, and the quit handlers of the others did not run.
+-- Regression: the end asked one service after another to quit and waited for each without a limit: with a service that
+-- read no messages the system did not end, and the quit handlers of the others did not run.
 kit.test("quit_ltask with a service in an endless loop ends within the grace; the others' quit handlers run", {
   services = { looper = looper, polite = polite },
   config = { grace = 3 },
@@ -81,7 +81,7 @@ t.test("the boot table's grace is the limit of the end, not the default of 10 s"
   t.ok(least < 9, least)
 end)
 
--- Root waited for the service, and the caller of `kill` hung.
+-- Regression: root waited for the service, and the caller of `kill` hung.
 kit.test("kill of a service in an endless loop returns, and the system ends", {
   services = { looper = looper },
   config = { grace = 0.2 },
@@ -95,7 +95,8 @@ kit.test("kill of a service in an endless loop returns, and the system ends", {
   out = function(out) t.eq(kit.said(out), { "boolean" }) end,
 })
 
--- The error that ends a loop was raised once: a pcall in the loop caught it, and the loop continued for ever.
+-- Regression: the error that ends a loop was raised once: a pcall in the loop caught it, and the loop continued
+-- forever.
 kit.test("a service that catches every error in an endless loop is ended with the system", {
   services = { looper = looper },
   config = { grace = 0.2, watchdog = 0 },
@@ -107,9 +108,9 @@ kit.test("a service that catches every error in an endless loop is ended with th
   out = function(out) t.eq(kit.said(out), { "leaving" }) end,
 })
 
--- Hooks belong to one coroutine: a loop in a coroutine that the library does not manage got no error, and start never
--- returned.
-t.test("a service that loops in a coroutine of its own does not keep start from returning", function()
+-- Regression: hooks belong to one coroutine: a loop in a coroutine that the library does not manage got no error, and
+-- start never returned.
+t.test("a service that loops in its own coroutine does not keep start from returning", function()
   local out = kit.system({
     services = { looper = looper },
     config = { grace = 0.2, watchdog = 0 },
@@ -121,7 +122,7 @@ t.test("a service that loops in a coroutine of its own does not keep start from 
   t.eq(kit.said(out), { "leaving" })
 end)
 
--- The watchdog did not check the main thread: a loop in mainthread_run could not be interrupted.
+-- Regression: the watchdog did not check the main thread: a loop in mainthread_run could not be interrupted.
 kit.test("an endless loop in mainthread_run is ended with the system", {
   services = { looper = looper },
   config = { grace = 0.2, watchdog = 0 },
@@ -133,7 +134,7 @@ kit.test("an endless loop in mainthread_run is ended with the system", {
   out = function(out) t.eq(kit.said(out), { "leaving" }) end,
 })
 
--- Up to a thousand rounds of yielding coroutines ran before a message was handled, however long each took.
+-- Regression: up to a thousand rounds of yielding coroutines ran before a message was handled, even if each took long.
 kit.test("a task that works and yields in a loop does not delay requests", {
   services = { yielding = [[
     local S, rounds, stop = {}, 0, false

@@ -78,7 +78,8 @@ kit.test("a burst of messages wakes a blocked service once or twice, not once pe
   out = { "true" },
 })
 
--- If a service found a message at the end of a slice, and not in its wait, its descriptor was written twice for it.
+-- Regression: if a service found a message at the end of a slice, and not in its wait, its descriptor was written twice
+-- for it.
 kit.test("no wait of a blocked service costs its senders two system calls", {
   services = { blocker = blocker },
   main = [[
@@ -101,7 +102,8 @@ kit.test("no wait of a blocked service costs its senders two system calls", {
   out = { "true" },
 })
 
--- The next three hung when a service asked its senders for a wakeup only at the end of a slice.
+-- Regression, also of the next two tests: they hung because a service requested wakeups of its senders only at the end
+-- of a slice.
 for what, task in pairs {
   ["handles messages in a loop of its own"] = [[
     ltask.idle_handler(function()
@@ -147,7 +149,7 @@ kit.test("senders to a full mailbox continue while its service with an event yie
   out = { "20000" },
 })
 
--- Messages of a burst that it had read were not handled until the next message arrived.
+-- Regression: messages of a burst that it had read were not handled until the next message arrived.
 kit.test("an exclusive service blocks only when every message of a burst is handled", {
   services = { own = [[
     local S, count = {}, 0
@@ -294,8 +296,8 @@ kit.test("an idle handler runs only when the mailbox is empty, and may answer la
   out = { "5050" },
 })
 
--- socket.fd refused descriptors that are not sockets, so that every io service died at its start; an object that owned
--- the descriptor closed the scheduler's, or another one with the same number.
+-- Regression: socket.fd refused descriptors that are not sockets, so that every io service died at its start; an object
+-- that owned the descriptor closed the scheduler's, or another one with the same number.
 kit.test("bee.socket.fd takes the event descriptor and leaves it to the scheduler", {
   services = { io = [[
     require "lio"

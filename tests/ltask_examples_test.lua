@@ -1,6 +1,6 @@
 -- The programs of examples/ltask do what their first lines describe, the code of docs/ltask.md does what its comments
--- describe, and the programs of examples/, which have a loop of their own, run unchanged by `lio --service`. In both
--- hosts, programs that need the executable are run by it.
+-- describe, and the programs of examples/, which have their own loops, run unchanged by `lio --service`. In both hosts,
+-- programs that need the executable are run by it.
 
 local t = require "tests.kit"
 local childkit = require "tests.kit.server_process"

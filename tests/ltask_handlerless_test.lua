@@ -61,7 +61,7 @@ kit.test("2,000 services that end by themselves leave nothing behind, with max_s
   out = { "2000\t0" },
 })
 
-kit.test("it runs as long as one of its tasks: one that sleeps, waits for an answer, is woken by a third", {
+kit.test("a service runs until its last task ends: one that sleeps, waits for an answer, is woken by another", {
   services = {
     sleeper = [[
       ltask.fork(function()
@@ -96,7 +96,7 @@ kit.test("it runs as long as one of its tasks: one that sleeps, waits for an ans
   out = { "slept", "answered", "woken", "time is over" },
 })
 
-kit.test("handlers keep a service: a returned table, also an empty one; dispatch at once, or by a task later", {
+kit.test("handlers keep a service: a returned table, even an empty one; dispatch at once, or by a task later", {
   services = {
     returned = "return {}",
     at_once = "ltask.dispatch { ping = function(x) return x end }",
@@ -129,7 +129,7 @@ kit.test("handlers keep a service: a returned table, also an empty one; dispatch
   out = { "true\t1", "true\t2", "true\t3", "1\t1\t1\t1" },
 })
 
-kit.test("a request to a service that has ended fails, and so does a request that it has not answered", {
+kit.test("requests to a service without handlers fail, during its life and after it", {
   services = { brief = "", busy = "ltask.fork(function() ltask.sleep(2) end)" },
   main = watching .. [[
     local id = ltask.spawn "brief"
@@ -160,7 +160,7 @@ kit.test("messages that a service sends before its end arrive", {
   out = { "5050" },
 })
 
-kit.test("with full = wait it runs until messages that wait for room are delivered", {
+kit.test("with full = wait a service runs until messages that wait for room are delivered", {
   config = { full = "wait", core = { queue = 4 } },
   services = {
     teller = [[
@@ -223,7 +223,7 @@ t.test("an exclusive service without handlers ends, and the system with its last
   end
 end)
 
-t.test("an error in its last task is logged, and the service ends", function()
+t.test("an error in a service's last task is logged, and the service ends", function()
   local r = boot("bootstrap = { 'main' }", { main = "ltask.fork(function() error 'as it must' end)" })
   t.ok(r.err:find("main.lua:1: as it must", 1, true), r.err)
   t.eq(r.out, "")

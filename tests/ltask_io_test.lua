@@ -116,8 +116,8 @@ local requests <const> = [[
 
 ]]
 
--- What an ordinary service does with it; `io` is the service. An echo server and eight concurrent clients, more bytes
--- than a socket takes at once, a port without a listener, a listener that is closed during its accept.
+-- The program of an ordinary service; `io` is the service with the loop. An echo server and eight concurrent clients,
+-- more bytes than a socket takes at once, a port without a listener, a listener that is closed during its accept.
 local use <const> = [[
   local function call(...) return ltask.call(io, ...) end
   local listener, port = call("listen", "127.0.0.1", 0)

@@ -158,7 +158,7 @@ local slow_logger <const> = [[
   return S
 ]]
 
--- 60,000 refused sends wrote 66,844 lines in a second, and the queue behind a slow logger had no bound.
+-- Regression: 60,000 refused sends wrote 66,844 lines in a second, and the queue behind a slow logger had no bound.
 kit.test("a full queue drops lines, and one line reports their number", {
   services = { slow = slow_logger },
   config = { logger = { "slow" }, log_queue = 10 },
@@ -255,7 +255,8 @@ kit.test("print is the output of a program: repeated lines are all written", {
   end,
 })
 
--- The service library's files were loaded without lines and names: "?: in function <?:24>", "?:-1: attempt to …".
+-- Regression: the service library's files were loaded without lines and names: "?: in function <?:24>", "?:-1: attempt
+-- to …".
 kit.test("tracebacks and errors have the lines and names of the service library", {
   services = { bad = "error 'cannot start'", fails = "local S = {} function S.f() error 'in f' end return S" },
   main = [[
@@ -264,7 +265,7 @@ kit.test("tracebacks and errors have the lines and names of the service library"
       say(text:find("?:", 1, true), text:find("'?'", 1, true))
       return text
     end
-    -- Lua names it by whichever of the two modules it finds first.
+    -- Lua uses the name in the module that it finds first.
     local text = trace(ltask.spawn, "bad"):gsub("ltask%.root_client%.spawn", "ltask.spawn")
     say((text:match "ltask/root_client%.lua:%d+: in function 'ltask%.spawn'" or "nothing"):gsub("%d+", "N"))
     trace(ltask.call, ltask.spawn "fails", "f")
@@ -278,8 +279,8 @@ kit.test("tracebacks and errors have the lines and names of the service library"
   },
 })
 
--- The message that there are lines to write was refused like the others, and it is sent only once until the log is
--- empty.
+-- Regression: the message that there are lines to write was refused like the others, and it is sent only once until the
+-- log is empty.
 kit.test("the log continues after the logger's mailbox was full", {
   services = { own_logger = [[
     local core = require "ltask.core"

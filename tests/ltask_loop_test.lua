@@ -1,5 +1,4 @@
--- The event loop in a service (`lio.service`): `loop.run`, and the end of the service. The first comment of a test is
--- what happened before the fault was fixed.
+-- The event loop in a service (`lio.service`): `loop.run`, and the end of the service.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -18,7 +17,7 @@ local function with_loop(name, spec)
   kit.test(name, spec)
 end
 
--- `run` counted tasks: when an older one ended, its own tasks seemed to have ended, and were killed.
+-- Regression: `run` counted tasks: when an older one ended, its own tasks seemed to have ended, and were killed.
 with_loop("loop.run in a service runs its function to the end while older tasks end", {
   script = [[
     local loop = require "lio.loop"
@@ -35,8 +34,8 @@ with_loop("loop.run in a service runs its function to the end while older tasks 
   out = { "1", "2", "3", "4", "5", "returned\tresult" },
 })
 
--- The handler of a request that arrived later kept `run` from returning, or was killed by it.
-with_loop("loop.run in a service ends while a request is handled, and leaves its handler alone", {
+-- Regression: the handler of a request that arrived later kept `run` from returning, or was killed by it.
+with_loop("loop.run in a service ends while a request is handled, and does not end its handler", {
   services = { asker = [[
     local S = {}
     function S.ask(id)
@@ -73,7 +72,7 @@ with_loop("loop.run in a service ends while a request is handled, and leaves its
   out = { "run has ended", "answer\tof the handler" },
 })
 
--- `quit` started the stop hooks, and ended the service at their first wait.
+-- Regression: `quit` started the stop hooks, and ended the service at their first wait.
 with_loop("a quit from outside stops the loop of a service gracefully", {
   script = [[
     local loop = require "lio.loop"

@@ -1,11 +1,11 @@
 -- Bounded mailboxes: a sender gets an error or waits when one is full, and answers, errors and timers are neither lost
--- nor duplicated meanwhile. Numbered semantic 6, and faults of the original ltask: messages delivered twice, pointers
--- freed twice, responses without a caller.
+-- nor duplicated meanwhile. Also tests faults of the original ltask: messages delivered twice, pointers freed twice,
+-- responses without a caller.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- A sink that takes no messages during `hold`: its sender is notified of the begin, and ends it by a file. `add`
+-- A sink that takes no messages during `hold`: its sender is notified when `hold` begins, and ends it by a file. `add`
 -- collects values; `list` returns them by sender.
 local sink <const> = [[
   local S, lists, count = {}, {}, 0
@@ -137,7 +137,7 @@ kit.test("messages of eight senders to a slow sink with little room are not lost
       end)
     end
     ltask.wait "done"
-    -- A message of this service may overtake others that wait for room: it asks until all have arrived.
+    -- A message of this service may overtake others that wait for room: it repeats the request until all have arrived.
     while ltask.call(a, "count") < 24000 do ltask.sleep(1) end
     local order = true
     for me = 1, 8 do

@@ -1,12 +1,11 @@
--- Full mailboxes whose senders wait for room (`full = "wait"`): what a send returns, and that all requests arrive. The
--- first comment of a test is what happened before the fault was fixed. tests/ltask_mailbox_test.lua tests the order of
--- the senders, and full mailboxes that refuse messages.
+-- Full mailboxes whose senders wait for room (`full = "wait"`): what a send returns, and that all requests arrive.
+-- tests/ltask_mailbox_test.lua tests the order of the senders, and full mailboxes that refuse messages.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- A send that had waited returned nothing, so `assert(ltask.send(...))` failed under load.
-kit.test('with full = "wait" every send returns true, also one that waited for room', {
+-- Regression: a send that had waited returned nothing, so `assert(ltask.send(...))` failed under load.
+kit.test('with full = "wait" every send returns true, even one that waited for room', {
   services = { slow = [[
     local S, n = {}, 0
     function S.add()
@@ -28,7 +27,7 @@ kit.test('with full = "wait" every send returns true, also one that waited for r
   out = { "50\t50" },
 })
 
--- It returned nothing, as for a message that had arrived.
+-- Regression: it returned nothing, as for a message that had arrived.
 kit.test("a send that waits for room returns false and a message when the receiver dies", {
   services = { dying = [[
     local S = {}
@@ -67,8 +66,8 @@ kit.test("a send that waits for room returns false and a message when the receiv
   out = function(out) t.eq(kit.said(out), { "true\ttrue\t20\tnil" }) end,
 })
 
--- The message that reports room filled the mailbox that it was sent to, and waited for room itself: two services sent
--- each other such messages forever, and no request arrived.
+-- Regression: the message that reports room filled the mailbox that it was sent to, and waited for room itself: two
+-- services sent each other such messages forever, and no request arrived.
 kit.test("services that call each other through mailboxes with room for one get all their answers", {
   services = { peer = [[
     local S = {}
@@ -102,7 +101,7 @@ kit.test("services that call each other through mailboxes with room for one get 
   out = function(out) t.eq(kit.said(out), { "2000" }) end,
 })
 
--- It raised although there was room.
+-- Regression: it raised although there was room.
 kit.test('with full = "wait" a coroutine that cannot wait sends as long as there is room', {
   config = { full = "wait" },
   main = [[

@@ -66,7 +66,7 @@ kit.test("several services use the main thread in turn, and their requests are a
   out = { "50\ttrue", "pong", "pong", "pong", "pong", "pong" },
 })
 
-kit.test("the function may call other services", {
+kit.test("the function on the main thread may call other services", {
   services = { echo = "local S = {} function S.echo(...) return ... end return S" },
   main = on_main .. [[
     local a = ltask.spawn "echo"
@@ -78,7 +78,7 @@ kit.test("the function may call other services", {
   out = { "x" },
 })
 
--- start raised "deinit: the system runs" instead of the error, and the services kept running.
+-- Regression: start raised "deinit: the system runs" instead of the error, and the services kept running.
 t.test("an error in the boot table's mainthread function is raised by start, and the system has ended", function()
   for _, worker in ipairs(kit.workers) do
     local dir, program = kit.write({ main = [[

@@ -1,10 +1,9 @@
--- Memory limits of services (`ltask.mem_limit`): answers, requests and kills at the limit. The first comment of a test
--- is what happened before the fault was fixed.
+-- Memory limits of services (`ltask.mem_limit`): answers, requests and kills at the limit.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- The error was logged instead of raised, and the caller waited for ever.
+-- Regression: the error was logged instead of raised, and the caller waited forever.
 kit.test("an answer for which the caller has no memory raises an error in the caller", {
   services = {
     big = "local S = {} function S.big() local v = {} for i = 1, 200000 do v[i] = { i } end return v end return S",
@@ -28,8 +27,8 @@ kit.test("an answer for which the caller has no memory raises an error in the ca
   out = function(out) t.eq(kit.said(out), { "false\tnot enough memory", "false\tnot enough memory" }) end,
 })
 
--- An emergency collection started the collector, which was stopped until the end of the call.
-kit.test("no finalizer runs in the middle of a native call, also at a memory limit", {
+-- Regression: an emergency collection started the collector, which was stopped until the end of the call.
+kit.test("no finalizer runs in the middle of a native call, even at a memory limit", {
   main = [[
     if _VERSION == "Lua 5.4" then
       collectgarbage("incremental", 1, 400, 40)
@@ -70,7 +69,7 @@ local limited <const> = [[
   return S
 ]]
 
--- The code that answers an error was loaded under the same limit, and the second error ended the service.
+-- Regression: the code that answers an error was loaded under the same limit, and the second error ended the service.
 kit.test("a service at its memory limit answers requests with an error, and continues", {
   services = { limited = limited },
   config = { grace = 0.2 },
@@ -92,8 +91,8 @@ kit.test("a service at its memory limit answers requests with an error, and cont
   end,
 })
 
--- The code of `quit` was loaded under the limit as well: the service could not be ended, and the end of the system took
--- the whole `grace`.
+-- Regression: the code of `quit` was loaded under the limit as well: the service could not be ended, and the end of the
+-- system took the whole `grace`.
 kit.test("a service at its memory limit can be killed", {
   services = { limited = limited },
   main = [[

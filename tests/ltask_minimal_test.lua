@@ -126,7 +126,7 @@ t.test("new_service with a chunk name returns false and an error", function()
   t.eq(r.code, 0)
 end)
 
-t.test("an id that is taken is refused", function()
+t.test("an id that is in use is refused", function()
   local r = boot [[
     boot.new_service("root", "return", 1)
     print(pcall(boot.new_service, "again", "return", 1))

@@ -1,11 +1,11 @@
--- Services with an event descriptor, which block on threads of their own: the watchdog and the main thread, and a
--- system that cannot start another thread. tests/ltask_event_test.lua is about the event descriptor itself.
+-- Services with an event descriptor, which block on their own threads: the watchdog and the main thread, and a system
+-- that cannot start another thread. tests/ltask_event_test.lua is about the event descriptor itself.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- The function ran on the service's own thread, without an error.
-kit.test("mainthread_run in a service with a thread of its own says that it has one", {
+-- Regression: the function ran on the service's own thread, without an error.
+kit.test("mainthread_run in a service with its own thread says that it has one", {
   services = { own = [[
     local S = {}
     local wait = ltask.eventinit()
@@ -26,7 +26,7 @@ kit.test("mainthread_run in a service with a thread of its own says that it has 
   out = { "pong", "false\tthread of its own", "pong" },
 })
 
--- The scheduler reported to the service again and again that it was idle, which used up a processor.
+-- Regression: the scheduler reported to the service again and again that it was idle, which used up a processor.
 kit.test("a service with an event descriptor and no idle handler uses no CPU while it waits", {
   services = { own = [[
     ltask.eventinit()
@@ -44,8 +44,8 @@ kit.test("a service with an event descriptor and no idle handler uses no CPU whi
   out = { "pong", "true", "pong" },
 })
 
--- The watchdog checked only slices that ran on workers.
-t.test("the watchdog reports a loop in a service with a thread of its own, and not one that waits there", function()
+-- Regression: the watchdog checked only slices that ran on workers.
+t.test("the watchdog reports a loop in a service with its own thread, and not one that waits there", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({
       services = { own = [[
@@ -78,7 +78,7 @@ t.test("the watchdog reports a loop in a service with a thread of its own, and n
   end
 end)
 
--- The system ended at once, with exit code 0 and without quit handlers.
+-- Regression: the system ended at once, with exit code 0 and without quit handlers.
 kit.test("a service for which no thread can start dies with a line in the log; the system continues", {
   services = { polite = [[
     local S, name = {}, ...
@@ -94,9 +94,8 @@ kit.test("a service for which no thread can start dies with a line in the log; t
     local me = stat:read "n"
     -- The thread that the system starts last is running.
     while not os.execute(("grep -qs lio-timer /proc/%d/task/*/comm"):format(me)) do ltask.sleep(0) end
-    -- Room for the stacks of some threads beyond the memory in use: while a command runs, the system may start threads.
-    -- Only the soft limit, so that it can be lifted again, by a process that runs already: under the limit none can be
-    -- started.
+    -- The limit leaves room for the stacks of some threads, because the system may start threads while a command runs.
+    -- It is a soft limit, so that a process that runs already can lift it: under the limit no process can be started.
     local prlimit = ("prlimit --pid %d --as="):format(me)
     local lift = io.popen("read go && " .. prlimit .. "unlimited:", "w")
     local other = ltask.spawn("polite", "other")

@@ -450,7 +450,7 @@ t.test("random bytes give values or an error", function()
   t.eq(good > 0, true, "PACK_SEED=" .. seed)
 end)
 
--- The author of a packed string can choose the address of a function: a call of it crashed the process.
+-- Regression: the author of a packed string can choose the address of a function: a call of it crashed the process.
 t.test("unpack of a string refuses pointers and functions at every position", function()
   local pointer, size = pack(1, 2)
   for _, case in ipairs {
@@ -485,7 +485,7 @@ local function allocated(f, ...)
   return more
 end
 
--- 200 tables in a million bytes that claimed 2^25 keys each took 4.9 GB.
+-- Regression: 200 tables in a million bytes that claimed 2^25 keys each took 4.9 GB.
 t.test("tables are allocated for at most as many entries as there are bytes in total", function()
   local rest = "\xc9" .. string.pack("=I4", 1000000) .. ("x"):rep(1000000)
   local none, small, large = "\xcd\x00", "\xcd\x14\xc0", "\xcd\x1a\xc0"

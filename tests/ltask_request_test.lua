@@ -109,7 +109,7 @@ kit.test("a request to a dead service is an error, the others are answered", {
   out = { "2\t1" },
 })
 
-kit.test("leaving the loop, close and <close> drop the rest", {
+kit.test("leaving the loop, close and <close> drop the remaining answers", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"

@@ -110,7 +110,7 @@ kit.test("spawn_service takes a table: name, args, worker_id", {
   out = { "1\ttwo", "true" },
 })
 
-kit.test("a unique service is started once, however many services request it at the same time", {
+kit.test("a unique service is started once, even if many services request it at the same time", {
   services = {
     only = [[
       say "started"
@@ -210,7 +210,7 @@ kit.test("servicepath sets where service files are found", {
   end,
 })
 
-kit.test("two coroutines that require one module that waits load it once", {
+kit.test("a module that waits while it loads is loaded once, even if two coroutines require it", {
   modules = {
     shared = [[
       local ltask = require "ltask"
@@ -301,7 +301,7 @@ kit.test("spawn, call and kill a thousand times", {
   out = { "done" },
 })
 
--- Of its table only the name and the arguments were used.
+-- Regression: of its table only the name and the arguments were used.
 kit.test("a unique service keeps its worker, label and source", {
   config = { bootstrap = {
     { name = "main" },
@@ -319,7 +319,7 @@ kit.test("a unique service keeps its worker, label and source", {
   out = { "first\t0", "argument\tsecond\t0", "true\ttrue" },
 })
 
--- The module counted as being loaded forever, and each later `require` of it waited.
+-- Regression: the module counted as being loaded forever, and each later `require` of it waited.
 kit.test("a module whose loading coroutine was killed can be required again", {
   main = [[
     local task = require "lio.task"

@@ -1,5 +1,5 @@
--- The end of a system: its causes, the quit handlers before it, and that nothing is left of it in the process. Numbered
--- semantic 8, and a fault of the original ltask: it ignored SIGTERM.
+-- The end of a system: its causes, the quit handlers before it, and that nothing is left of it in the process. Also
+-- tests a fault of the original ltask: it ignored SIGTERM.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -13,7 +13,7 @@ local worker <const> = [[
   return S
 ]]
 
-kit.test("quit_ltask ends the system: every quit handler runs, also of services that wait", {
+kit.test("quit_ltask ends the system: every quit handler runs, even in services that wait", {
   services = { worker = worker },
   main = [[
     for i = 1, 5 do
@@ -258,7 +258,7 @@ kit.test("a system may be ended while services are being started", {
   out = function(out) t.ok(out:find "leaving", out) end,
 })
 
--- Root's main loop ended at once, and the system with it.
+-- Regression: Root's main loop ended at once, and the system with it.
 kit.test("a quit of root runs the quit handlers of all services", {
   services = { worker = worker },
   main = [[

@@ -226,7 +226,7 @@ t.test("a bootstrap service that is missing or fails ends the system with a fail
   end
 end)
 
--- It ran outside of a task.
+-- Regression: it ran outside of a task.
 kit.test("preload may wait and call", {
   config = { preload = [[
     local ltask = require "ltask"

@@ -44,7 +44,7 @@ kit.test("every service has its statistics, with each number", {
   end,
 })
 
-kit.test("objects with finalizers do not pile up in a service", {
+kit.test("objects with finalizers do not accumulate in a service", {
   main = [[
     local meta = { __gc = function() end }
     local most = 0
@@ -57,7 +57,7 @@ kit.test("objects with finalizers do not pile up in a service", {
   out = function(out) t.ok(out:find "^true", out) end,
 })
 
-kit.test("messages and resumes count received messages, coroutines the created ones", {
+kit.test("the fields messages and resumes count received messages, and the field coroutines counts created ones", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -76,7 +76,7 @@ kit.test("messages and resumes count received messages, coroutines the created o
   out = { "true\ttrue", "true\ttrue", "true", "true\ttrue" },
 })
 
-kit.test("queue is the number of waiting messages, queue_max its maximum", {
+kit.test("queue is the number of waiting messages, and queue_max is its maximum", {
   services = { worker = worker },
   main = [[
     local dir = ...

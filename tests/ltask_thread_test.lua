@@ -365,7 +365,7 @@ both("the end of a request's handler reaps its zombies; a failure that no thread
   end,
 })
 
-both("each service has threads of its own; a handle in a message is not a thread", {
+both("each service has its own threads; a handle in a message is not a thread", {
   services = { peer = peer },
   main = [[
     local p = ltask.spawn "peer"
@@ -395,9 +395,10 @@ both("10000 threads call, and each gets its own answer", {
   out = { "true\t10000\ttrue" },
 })
 
--- A thread that ended without memory for its results raised an error before it had woken the waiting thread: `all`
--- never returned. The limit grows by a few bytes each time, so that each allocation at the ends fails once.
-kit.test("a thread whose results there is no memory for wakes the waiting thread", {
+-- Regression: a thread that ended without memory for its results raised an error before it had woken the waiting
+-- thread: `all` never returned. The limit grows by a few bytes each time, so that each allocation at the ends fails
+-- once.
+kit.test("if there is no memory for a thread's results, the waiting thread is still woken", {
   services = { poor = [[
     local thread = require "lio.thread"
     local S, figures = {}, {}

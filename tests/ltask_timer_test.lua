@@ -75,7 +75,7 @@ kit.test("timeouts fire in the order of their times", {
   out = { "10 20 30 40 50" },
 })
 
--- Each was set between two readings of the clock, so the range of its time is known. A timeout of 0 is no timer: it
+-- Each was set between two readings of the clock, so the range of its time is known. A timeout of 0 is not a timer: it
 -- fires after messages that have arrived, and before timers that are late.
 kit.test("five thousand timeouts: each fires once, none early, in order", {
   main = [[

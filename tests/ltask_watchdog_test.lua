@@ -1,5 +1,5 @@
 -- A service in an endless loop: the others continue, and the watchdog logs the service, its traceback, and its
--- recovery. Numbered semantic 9.
+-- recovery.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -105,7 +105,7 @@ for name, config in pairs {
   end)
 end
 
--- The service was called "dead" if it ended before the next check of the watchdog.
+-- Regression: the service was called "dead" if it ended before the next check of the watchdog.
 t.test("a service that ends right after its loop is named when the watchdog reports the recovery", function()
   for _, worker in ipairs(kit.workers) do
     for _, own in ipairs { "", "ltask.eventinit()\n" } do

@@ -1,5 +1,5 @@
-//! Lets every allocation of Lua fail once, at each place where the library allocates. The running call must fail for
-//! want of memory, and closing the VM must release everything.
+//! Lets every allocation of Lua fail once, at each place where the library allocates. The running call must fail
+//! because there is no memory, and closing the VM must release everything.
 //!
 //! Such an error leaves native functions by longjmp, which would leak what they own at that moment. A leaked descriptor
 //! shows it.

@@ -155,7 +155,7 @@ netkit.test("misuse raises", function()
   t.raises("bad argument #1 to 'accept'", net.accept, {})
 end)
 
-netkit.test("several acceptors are served in the order in which they came", function()
+netkit.test("several acceptors are served in the order of their calls", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local order, waits, clients = {}, {}, {}
@@ -203,7 +203,7 @@ netkit.test("accept has a timeout if one is set", function()
   t.eq(pack(l:accept()), { false, "timeout", "timeout", n = 3 })
 end)
 
-netkit.test("all connections in the backlog are accepted at one readiness", function()
+netkit.test("all connections in the backlog are accepted after one readiness event", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local clients = {}
@@ -280,7 +280,7 @@ t.test("bind opens a socket that another listen takes; an error names the wrong 
   end)
 end)
 
--- EMFILE closed the listener forever: its waiter was never woken, and later clients were refused.
+-- Regression: EMFILE closed the listener forever: its waiter was never woken, and later clients were refused.
 t.test("after running out of descriptors a listener accepts all clients that wait, and later ones", function()
   local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 32; exec " .. t.lio() .. " "
     .. t.quote(t.write(t.tmp() .. "/server.lua", [[
@@ -312,7 +312,7 @@ t.test("after running out of descriptors a listener accepts all clients that wai
   end, 30)
 end)
 
--- A listener that was reported ready without a client was closed forever.
+-- Regression: a listener that was reported ready without a client was closed forever.
 netkit.test("a spurious readiness event leaves the listener open", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
@@ -325,7 +325,7 @@ netkit.test("a spurious readiness event leaves the listener open", function()
   t.eq({ s:peer() }, { c:sock() })
 end)
 
--- The error of its accept closed the listener.
+-- Regression: the error of its accept closed the listener.
 netkit.test("a connection that is reset in the backlog leaves the listener open", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
@@ -341,7 +341,7 @@ netkit.test("a connection that is reset in the backlog leaves the listener open"
   until found
 end)
 
--- With a backlog of 5 they waited 3 s for retransmitted SYNs.
+-- Regression: with a backlog of 5 they waited 3 s for retransmitted SYNs.
 netkit.test("forty clients that connect at once do not wait for a retransmitted SYN", function()
   -- The system sends a SYN again after a second. A busy machine may make one round slow, but not every round.
   local fastest = math.huge

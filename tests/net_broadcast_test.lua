@@ -27,7 +27,7 @@ local function test(name, f)
   t.test(name, function() loop.run(f) end)
 end
 
-test("every connection gets the message, also while nothing is read", function()
+test("every connection gets the message, even while nothing is read", function()
   local near, far = pairs_of(20)
   t.eq({ net.broadcast(near, "one\n") }, { 20 })
   t.eq({ net.broadcast(near, "two\n") }, { 20 })
@@ -138,7 +138,7 @@ test("a message never interrupts the message of a task", function()
   close(near, far)
 end)
 
-test("a connection that fails while it keeps a message is closed for the next one", function()
+test("a connection that fails while a message is queued is reported as closed by the next broadcast", function()
   local near, far = pairs_of(2)
   t.eq({ net.broadcast(near, BIG) }, { 2 })
   far[1]:close()

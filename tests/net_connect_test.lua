@@ -76,7 +76,7 @@ netkit.test("localhost: ::1 refuses, 127.0.0.1 listens, and the connection is ma
   t.ok(fastest < 0.2, "it waited for the second address")
 end)
 
-netkit.test("the other way round: only ::1 listens", function()
+netkit.test("localhost: 127.0.0.1 refuses, ::1 listens, and the connection is made at once", function()
   local l <close> = t.ok(net.listen("::1", 0))
   local _, port = l:address()
   local c, message = net.connect("localhost", port)
@@ -151,7 +151,7 @@ netkit.test("misuse raises", function()
     net.connect, "127.0.0.1", 80, { timeout = "1" })
 end)
 
-netkit.test("resolve: a numeric address is its own answer, in its usual form", function()
+netkit.test("resolve returns a numeric address in its usual form", function()
   t.eq(net.resolve "127.0.0.1", { "127.0.0.1" })
   t.eq(net.resolve "0:0:0:0:0:0:0:1", { "::1" })
 end)
@@ -168,7 +168,7 @@ netkit.test("resolve returns a list that the caller may change, the second time 
   waited = false
 end)
 
-netkit.test("tasks that resolve one name at once share one query, also when one of them is killed", function()
+netkit.test("tasks that resolve one name at once share one query, even when one of them is killed", function()
   local waits = {}
   local killed = loop.fork(function() net.resolve "shared.invalid" end)
   for i = 1, 5 do
@@ -227,7 +227,7 @@ netkit.pair_test("wait_closed ends after its time, and works beside a recv", fun
   t.eq({ over(), got() }, { true, "last words" })
 end)
 
-netkit.pair_test("wait_readable returns when bytes have come, and does not read them", function(a, b)
+netkit.pair_test("wait_readable returns when bytes have arrived, and does not read them", function(a, b)
   t.eq(pack(b:wait_readable(0.02)), { nil, "timeout", "timeout", n = 3 })
   local ready = netkit.promise(function() return b:wait_readable() end)
   netkit.settle()
@@ -268,14 +268,15 @@ netkit.test("closing the attempt ends a connect that waits, at every stage", fun
   full:close()
 end)
 
--- It returned success.
+-- Regression: it returned success.
 netkit.test("connecting to a port without a listener fails with code refused", function()
   local ok, message, code = net.connect("127.0.0.1", netkit.dead_port())
   t.eq({ ok, code }, { false, "refused" })
   t.eq(type(message), "string")
 end)
 
--- connect and listen raised instead of returning false and a message, blocked the thread and leaked the socket.
+-- Regression: connect and listen raised instead of returning false and a message, blocked the thread and leaked the
+-- socket.
 netkit.test("a name that cannot be resolved is a failure without a blocked thread or an open socket", function()
   local before, ticks = select(2, t.descriptors()), 0
   local ticking = loop.fork(function() while true do loop.sleep(0) ticks = ticks + 1 end end)

@@ -1,4 +1,4 @@
--- `lio.net.driver`: what the loop offers to protocol code and to the code that runs it. The driver is that of
+-- `lio.net.driver`: the functions of the loop for protocol code and for the code that runs it. The driver is that of
 -- `lio.loop`, unless a test makes one.
 
 local t = require "tests.kit"
@@ -17,7 +17,7 @@ t.test("the driver of an instance is that of the module, once the module has the
   t.eq(driver.net, loop.net)
 end)
 
-t.test("each driver has an instance of its own", function()
+t.test("each driver has its own instance", function()
   local selector <close> = lio.create()
   local scheduler = { wait = loop.wait, wakeup = loop.wakeup, fork = loop.fork, running = loop.running }
   local other = drivers.new(selector, scheduler)
@@ -40,7 +40,7 @@ netkit.test("a wait on a token ends after its seconds", function()
   t.eq(driver:wait(driver:new_token(), -1), "timeout")
 end)
 
-netkit.test("sleep waits that long, and round_time is the time of the round", function()
+netkit.test("sleep waits for the given time, and round_time is the time of the round", function()
   local before = lio.now()
   driver:sleep(0.02)
   t.ok(lio.now() - before >= 0.02)
@@ -101,7 +101,7 @@ netkit.pair_test("a wait for a connection ends when it is ready or woken, and af
   t.eq(driver:wait_readable(b), true)
 end)
 
-netkit.pair_test("forget ends every wait on a connection, which stays open", function(a, b)
+netkit.pair_test("forget ends every wait on a connection, and the connection stays open", function(a, b)
   local got = netkit.promise(function() return select(2, b:recv()) end)
   local ended = netkit.promise(function() return select(2, b:wait_readable()) end)
   netkit.settle()

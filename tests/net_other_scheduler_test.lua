@@ -1,5 +1,5 @@
--- lio.net on another scheduler: `net.new` needs only wait, wakeup, fork and running, as the service library of an actor
--- system has them. And two instances in one VM, each with its own connections.
+-- lio.net on another scheduler: `net.new` needs only wait, wakeup, fork and running, which the service library of an
+-- actor system has. Also tests two instances in one VM, each with its own connections.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -77,7 +77,7 @@ local function pair(api)
   return assert(api.wrap(left)), assert(api.wrap(right))
 end
 
-test("listen, connect, serve, recv, send and stop work on it", function(api, sched)
+test("listen, connect, serve, recv, send and stop work on another scheduler", function(api, sched)
   local l = t.ok(api.listen("127.0.0.1", 0))
   local _, port = l:address()
   local server = api.serve(l, function(c)

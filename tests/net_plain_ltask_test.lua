@@ -35,7 +35,7 @@ local head <const> = [[
   end
 ]]
 
--- The library is loaded from its files, as the built-in `ltask` would be found too.
+-- The library is loaded from its files, because a search for built-in modules would also find `ltask`.
 local function both(name, body, out)
   for generation = 1, 2 do
     t.test(("%s, generation %d"):format(name, generation), function()

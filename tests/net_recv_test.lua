@@ -8,7 +8,7 @@ local net = require "lio.net"
 local socket = require "lio.socket"
 local task = require "lio.task"
 
--- Sends the bytes one at a time, each in a packet of its own that has arrived before the next.
+-- Sends the bytes one at a time, each in a separate packet that has arrived before the next.
 local function drip(c, bytes)
   for i = 1, #bytes do
     t.ok(c:send(bytes:sub(i, i)))
@@ -18,7 +18,7 @@ end
 
 local function pack(...) return table.pack(...) end
 
-netkit.pair_test("recv returns the bytes that there are, at least one", function(a, b)
+netkit.pair_test("recv returns the available bytes, at least one", function(a, b)
   a:send "hello"
   t.eq(pack(b:recv()), { "hello", n = 1 })
   local got = netkit.promise(function() return b:recv() end)
@@ -35,13 +35,13 @@ netkit.pair_test("recv returns nil alone at the end of the stream, every time", 
   t.eq(pack(b:recv()), { nil, n = 1 })
 end)
 
-netkit.pair_test("recv(n) returns exactly n bytes, whatever the packets are", function(a, b)
+netkit.pair_test("recv(n) returns exactly n bytes, regardless of the packets", function(a, b)
   local got = netkit.promise(function() return { b:recv(3), b:recv(4), b:recv(0), b:recv(1) } end)
   drip(a, "abcdefgh")
   t.eq(got(), { "abc", "defg", "", "h" })
 end)
 
-netkit.pair_test("recv(n) at the end returns nil, closed, and the part that came", function(a, b)
+netkit.pair_test("recv(n) at the end returns nil, closed, and the received part", function(a, b)
   a:send "abc"
   a:close()
   t.eq(pack(b:recv(5)), { nil, "closed", "abc", "closed", n = 4 })
@@ -49,7 +49,7 @@ netkit.pair_test("recv(n) at the end returns nil, closed, and the part that came
   t.is_nil(b:recv())
 end)
 
-netkit.pair_test("recv(n) of more bytes than come uses no memory in advance", function(a, b)
+netkit.pair_test("recv(n) allocates no memory for bytes that have not arrived", function(a, b)
   a:send "few"
   b:timeout(0.05)
   t.eq(pack(b:recv(1 << 40)), { nil, "timeout", nil, "timeout", n = 4 })
@@ -63,13 +63,13 @@ netkit.pair_test("a line ends in LF or CRLF, which are not part of it", function
   end
 end)
 
-netkit.pair_test("lines are the same if they come byte by byte", function(a, b)
+netkit.pair_test("lines are the same if they arrive byte by byte", function(a, b)
   local got = netkit.promise(function() return { b:recv "line", b:recv "line", b:recv "line" } end)
   drip(a, "one\r\n\r\nx\r\n")
   t.eq(got(), { "one", "", "x" })
 end)
 
-netkit.pair_test("a line without its end gives nil, closed, and the part that came", function(a, b)
+netkit.pair_test("a line without its end gives nil, closed, and the received part", function(a, b)
   a:send "whole\npart"
   a:close()
   t.eq(b:recv "line", "whole")
@@ -85,7 +85,7 @@ netkit.pair_test("the limit of a line is exact: CR and LF do not count", functio
   t.eq(b:recv("line", 6), "123456")
 end)
 
-netkit.pair_test("a line is too long as soon as no end could come within the limit", function(a, b)
+netkit.pair_test("a line is too long as soon as its end cannot be within the limit", function(a, b)
   local got = netkit.promise(function() return b:recv("line", 3) end)
   drip(a, "abc")
   drip(a, "\r")
@@ -100,7 +100,7 @@ netkit.pair_test("a line is too long as soon as no end could come within the lim
   t.eq(got(), "too long")
 end)
 
-netkit.pair_test("until takes any delimiter, also one that comes in pieces", function(a, b)
+netkit.pair_test("until takes any delimiter, even one that comes in pieces", function(a, b)
   local got = netkit.promise(function()
     return { b:recv("until", "--end--"), b:recv("until", ";"), b:recv("until", "\0\0") }
   end)
@@ -143,7 +143,7 @@ netkit.pair_test("after a timeout another delimiter is searched from the start",
   t.eq(b:recv(), "value")
 end)
 
-netkit.pair_test("all returns all bytes up to the end, also none", function(a, b)
+netkit.pair_test("all returns all bytes up to the end, or an empty string", function(a, b)
   local got = netkit.promise(function() return b:recv "all" end)
   drip(a, "abc")
   a:send(("x"):rep(100000))
@@ -202,7 +202,7 @@ netkit.pair_test("a reset is an error with a message, not an end", function(a, b
   t.ok(message:find "^recv: ", message)
 end)
 
-netkit.pair_test("receivers of one connection are served in the order in which they came", function(a, b)
+netkit.pair_test("receivers of one connection are served in the order of their calls", function(a, b)
   local seen = {}
   local waits = {}
   for i = 1, 4 do
@@ -346,7 +346,7 @@ netkit.pair_test("a peer that sends without pause does not starve other tasks", 
       received = received + #data
     end
   end)
-  -- Counted in bytes, as the seconds depend on the machine.
+  -- Counted in bytes, because the seconds depend on the machine.
   while received < 20000000 do
     local before = received
     loop.sleep(0)
@@ -358,7 +358,7 @@ netkit.pair_test("a peer that sends without pause does not starve other tasks", 
   t.ok(most <= 4 << 20, most .. " bytes were received in one turn")
 end, { seconds = 60 })
 
--- The second one died with "assertion failed!".
+-- Regression: the second one died with "assertion failed!".
 netkit.pair_test("concurrent receivers and concurrent senders take turns", function(a, b)
   local one = netkit.promise(function() return a:recv(3) end)
   local two = netkit.promise(function() return a:recv(3) end)
@@ -373,7 +373,7 @@ netkit.pair_test("concurrent receivers and concurrent senders take turns", funct
   t.eq({ first(), second() }, { true, true })
 end, { seconds = 30 })
 
--- Waking the coroutine of a task that waited for a socket or a name made it continue with the wrong values.
+-- Regression: waking the coroutine of a task that waited for a socket or a name made it continue with the wrong values.
 netkit.test("waking the coroutine of a task does not end its recv", function()
   local left, right = socket.pair()
   local a, b = t.ok(net.wrap(left)), t.ok(net.wrap(right))

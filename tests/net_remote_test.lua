@@ -68,7 +68,7 @@ local function remotely(name, body, out, services)
   kit.test(name, { main = remote .. head .. body, out = out, services = services })
 end
 
-same("an echo server is the same program", [[
+same("an echo server is the same program as with lio.net", [[
   local listener = assert(net.listen("127.0.0.1", 0))
   local server = net.serve(listener, function(c)
     for data in function() return c:recv() end do c:send(data) end
@@ -116,7 +116,7 @@ same("every form of recv has the same results, with bytes read ahead and without
   "nil\tclosed\t\tclosed", "nil\tclosed\tnil\tclosed", "1\tall of it\t\tnil",
 })
 
-same("limits and line ends are those of lio.net also for bytes that were read ahead", [[
+same("limits and line ends are as in lio.net, even for bytes that were read ahead", [[
   local a, b = pair()
   a:send "first\ntwo\r\nlong line\nfour|five\r\n"
   say(b:recv "line")
@@ -137,7 +137,7 @@ same("a message may have any number of pieces", [[
   say(b:recv "line" == table.concat(pieces))
 ]], { "true" })
 
-same("of several senders those succeed whose bytes were sent", [[
+same("of several sends, those whose bytes were sent succeed", [[
   local a, b = pair()
   a:timeout(nil, 0.1)
   local first, second = later(a.send, a, "small"), later(a.send, a, ("x"):rep(50000000))
@@ -349,7 +349,7 @@ remotely("a task that is killed while it reads loses no bytes, and the next read
   "first", "line\tsecond", "10\tsecond", "until\tsecond", "all\tsecond", "secend",
 })
 
-remotely("bytes that arrived for a killed task are there for the next one", [[
+remotely("bytes that arrived for a killed task are received by the next one", [[
   local task = require "lio.task"
   for _, form in ipairs { { "line" }, { 2 }, { "until", "|" } } do
     local near, far = require "lio.socket".pair()

@@ -101,7 +101,7 @@ end)
 
 -- Regression: the system took a megabyte and more for each peer that did not read, and with a thousand of them it had
 -- no memory left for the packets of other connections.
-netkit.test("for a peer that reads nothing the system takes at most 256 KiB and the size of its window", function()
+netkit.test("for a peer that reads nothing, the system buffers at most 256 KiB plus the peer's window", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
   local small <close> = t.ok(socket.create "tcp")
@@ -178,7 +178,7 @@ netkit.pair_test("sending to a peer that has closed fails with a message, and ra
   t.ok(message:find "^send: ", message)
 end)
 
-netkit.pair_test("close wakes the tasks in recv and send, and those that queue behind", function(a)
+netkit.pair_test("close wakes the tasks in recv and send, and the tasks that queue behind them", function(a)
   -- More than all buffers of the system take.
   local much = ("x"):rep(32 << 20)
   local waits = {}
@@ -252,7 +252,7 @@ netkit.pair_test("a sender with a fast peer does not starve other tasks", functi
   loop.fork(function()
     while not stop and a:send(("x"):rep(1000)) do sent = sent + 1 end
   end)
-  -- Counted in messages, as the seconds depend on the machine.
+  -- Counted in messages, because the seconds depend on the machine.
   local most = 0
   while sent < 20000 do
     local before = sent
@@ -295,7 +295,7 @@ t.test("several strings are one sendmsg, and a short read saves the second recv"
   t.ok(calls.recvfrom >= 1000 and calls.recvfrom <= 1100, calls.recvfrom .. " recvfrom")
 end)
 
--- A send that met a full buffer raised: of 10 MB to a slow reader 3.9 MB arrived.
+-- Regression: a send raised when the buffer was full: of 10 MB to a slow reader 3.9 MB arrived.
 netkit.pair_test("10 MiB arrive completely at a reader that begins late", function(a, b)
   local data = ("01234567"):rep(1310720)
   local sent = netkit.promise(function() return pack(a:send(data)) end)
@@ -304,7 +304,7 @@ netkit.pair_test("10 MiB arrive completely at a reader that begins late", functi
   t.eq(sent(), { true, n = 1 })
 end, { seconds = 60 })
 
--- Only the reader was woken; the writer never returned.
+-- Regression: only the reader was woken; the writer never returned.
 netkit.pair_test("a reader and a writer of one connection are both woken when both conditions hold", function(a, b)
   local much = ("w"):rep(8 << 20)
   local writer = netkit.promise(function() return a:send(much) end)

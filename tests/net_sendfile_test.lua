@@ -1,4 +1,4 @@
--- `net.sendfile`: what arrives, its results, with other senders, slow readers and readers that have closed.
+-- `net.sendfile`: the received bytes and the results, with other senders, slow readers and readers that have closed.
 
 local t = require "tests.kit"
 local file = require "lio.file"
@@ -46,7 +46,7 @@ netkit.pair_test("a file of lio.file is sent, stays open, and is sent again", fu
   t.eq(f:is_closed(), false)
 end)
 
-netkit.pair_test("a file of io.open is sent with its latest writes, whatever its position", function(a, b)
+netkit.pair_test("a file of io.open is sent with its latest writes, regardless of its position", function(a, b)
   local f <close> = assert(io.open(dir .. "/written", "w+"))
   f:write "hello"
   assert(a:sendfile(f))

@@ -7,7 +7,7 @@ local loop = require "lio.loop"
 local net = require "lio.net"
 local socket = require "lio.socket"
 
--- A server on a port of its own, which stops when the variable goes out of scope.
+-- A server on a free port, which stops when the variable goes out of scope.
 local function serving(handler, opts)
   local listener = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
@@ -126,7 +126,7 @@ netkit.test("stop with grace lets the handlers end; no new connection is accepte
   t.eq(server.count, 0)
 end)
 
-netkit.test("after the grace the connections that are left are closed, and their handlers get 'closed'", function()
+netkit.test("after the grace the remaining connections are closed, and their handlers get 'closed'", function()
   local heard
   local server, port = serving(function(c) heard = select(2, c:recv()) end)
   local a <close> = connect(port)
@@ -139,7 +139,7 @@ netkit.test("after the grace the connections that are left are closed, and their
   t.eq(netkit.await(function() return heard end), "closed")
 end)
 
-netkit.test("stop without grace closes at once, also a full server, and wakes the tasks in server:wait", function()
+netkit.test("stop without grace closes at once, even a full server, and wakes the tasks in server:wait", function()
   local server, port = serving(function(c) c:recv() end, { max_connections = 1 })
   local a <close> = connect(port)
   local b <close> = connect(port)
@@ -170,7 +170,7 @@ netkit.test("a released connection outlives its handler and the server", functio
   kept:close()
 end)
 
-t.test("the loop's stop stops its servers with the grace", function()
+t.test("a stop of the loop stops its servers with the same grace period", function()
   local answer, read
   loop.run(function()
     local server, port
@@ -197,7 +197,7 @@ netkit.test("after ten thousand connections, one after another, nothing is left"
   local function round(count)
     for _ = 1, count do
       local c <close> = connect(port)
-      -- Without TIME_WAIT, as the system would run out of ports.
+      -- Without TIME_WAIT, because the system would run out of ports.
       c:option("linger", 0)
       c:send "x"
       assert(c:recv() == "x")
@@ -221,7 +221,7 @@ netkit.test("misuse raises", function()
   t.raises("^[^\n]*net_serve_test.lua:%d+: net.serve: the listener is closed$", function() net.serve(l, print) end)
 end)
 
-t.test("a stop serves the clients that wait in the system's queues already", function()
+t.test("a stop first serves the clients that wait in the system's queues", function()
   loop.run(function()
     local listener, other = assert(net.listen("127.0.0.1", 0)), assert(net.listen("127.0.0.1", 0))
     local ports = { (select(2, listener:address())), (select(2, other:address())) }

@@ -1,5 +1,5 @@
 -- `lio.net` by requests with integer handles: the answers of the service `lio` to services without a loop, in both
--- kinds of service that own a loop. Each test boots a system in a process of its own.
+-- kinds of service that own a loop. Each test boots a system in its own process.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -208,7 +208,7 @@ for how, stop in pairs {
     say((select(3, ltask.call(io, "connect", "127.0.0.1", its_port))))
     ltask.call(io, "close", mine)
     say(eventually(function() return descriptors() == before end))
-    -- The next request that accepts has its place.
+    -- The next accept request gets its connection.
     local again = ltask.call(io, "connect", "127.0.0.1", port)
     local b = ltask.call(io, "accept", l)
     ltask.call(io, "send", again, "here")

@@ -60,7 +60,7 @@ t.test("the list has the sockets and their names, without other files; children 
   })
 end)
 
-t.test("a second call returns the same sockets, also when the first ones are closed", function()
+t.test("a second call returns the same sockets, even when the first ones are closed", function()
   t.eq(child [[
     local first = lio.systemd()
     local _, port = first[1]:info "socket":value()

@@ -126,7 +126,7 @@ two_loops("queued sends move with the connection, and are sent before those of t
   left = [[
     local http = require "lio.stream"
     local a, b = pair()
-    -- A sender is stopped in the middle of its message: the rest is lost, and its result says so.
+    -- A sender is stopped in the middle of its message: the rest is lost, and the result reports that.
     local big = ("y"):rep(16 << 20)
     local told
     loop.fork(function() told = table.pack(b:send(big)) end)
@@ -226,7 +226,7 @@ two_loops("a receiver that raises is logged, and the connection closed", {
   err = "error in the receiver of a connection: .*no taste",
 })
 
-two_loops("if the target dies no descriptor is left open, whichever service had the connection", {
+two_loops("if the target dies no descriptor is left open in either service", {
   left = [[
     local before = descriptors()
     local io = ltask.spawn "lio"

@@ -4,7 +4,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Each call is on a line of its own; the line numbers are compared with those of the errors.
+-- Each call is on a separate line; the line numbers are compared with those of the errors.
 local calls <const> = {
   { "net.listen", "net.listen('127.0.0.1', 0)", "net.remote(io)" },
   { "net.connect", "net.connect('127.0.0.1', 1)", "net.remote(io)" },
@@ -59,13 +59,13 @@ kit.test("every call that waits raises at once, in a service's file", {
   out = judge,
 })
 
-kit.test("in a task of it, and in an exclusive service", {
+kit.test("every call that waits raises at once, in a task and in an exclusive service", {
   config = { bootstrap = { { name = "timer" } }, exclusive = { "caller" } },
   services = { caller = "ltask.fork(function() " .. caller .. " ltask.send(1, 'quit_ltask') end)" },
   out = judge,
 })
 
-kit.test("beside a service that owns a loop it still raises there, and net.remote works", {
+kit.test("if another service owns a loop, the calls still raise, and net.remote works", {
   config = { bootstrap = { { name = "lio", unique = true }, { name = "main" } } },
   main = [[
     local net, loop = require "lio.net", require "lio.loop"

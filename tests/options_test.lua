@@ -17,7 +17,7 @@ end
 
 local app = web.new()
 
--- `app:run(8080, { worker = 4 })` once served on one core, without an error.
+-- Regression: `app:run(8080, { worker = 4 })` served on one core, without an error.
 t.test("an option with a wrong name is refused, and the error has the nearest known name", function()
   raises_here("app:run: option 'worker' is unknown (did you mean 'workers'?)",
     function() app:run(0, { worker = 4 }) end)
@@ -45,7 +45,7 @@ t.test("an option with a wrong name is refused, and the error has the nearest kn
     function() http.request { url = "http://127.0.0.1/", metod = "GET" } end)
 end)
 
-t.test("the error for a name without a similar one has no guess", function()
+t.test("the error for a name that is similar to no other has no suggestion", function()
   raises_here("app:run: option 'threads' is unknown", function() app:run(0, { threads = 4 }) end)
   raises_here("net.connect: option 't' is unknown", function() net.connect("127.0.0.1", 9, { t = 1 }) end)
   raises_here("net.connect: option names are strings, got 1", function() net.connect("127.0.0.1", 9, { 5 }) end)
@@ -62,20 +62,20 @@ t.test("values from a metatable are options too", function()
 end)
 
 t.test("an address without a path, or given twice, is refused", function()
-  raises_here("app:listen: cannot read the address 'unix:', which would be as in 127.0.0.1:8080",
+  raises_here("app:listen: cannot read the address 'unix:'; an example is 127.0.0.1:8080",
     function() app:listen "unix:" end)
-  raises_here("app:listen: option 'addr' goes with a port, and not with the address '127.0.0.1:0'",
+  raises_here("app:listen: option 'addr' needs a port, but the address is '127.0.0.1:0'",
     function() app:listen("127.0.0.1:0", { addr = "0.0.0.0" }) end)
 end)
 
-t.test("the error for a wrong value says what it must be", function()
+t.test("the error for a wrong value describes valid values", function()
   local seconds = "net.connect: option 'timeout' must be a positive number of seconds, got "
   raises_here(seconds .. '"5"', function() net.connect("127.0.0.1", 9, { timeout = "5" }) end)
   raises_here(seconds .. "0", function() net.connect("127.0.0.1", 9, { timeout = 0 }) end)
   raises_here(seconds .. "-1", function() net.connect("127.0.0.1", 9, { timeout = -1 }) end)
   raises_here(seconds .. "nan", function() net.connect("127.0.0.1", 9, { timeout = 0 / 0 }) end)
   raises_here(seconds .. "a table", function() net.connect("127.0.0.1", 9, { timeout = {} }) end)
-  raises_here("net.connect: option 'attempt' must be what net.attempt returned, got a table",
+  raises_here("net.connect: option 'attempt' must be a result of net.attempt, got a table",
     function() net.connect("127.0.0.1", 9, { attempt = {} }) end)
   raises_here("app:run: option 'workers' must be an integer from 1 to 1024, got 1.5",
     function() app:run(0, { workers = 1.5 }) end)
@@ -86,7 +86,7 @@ t.test("the error for a wrong value says what it must be", function()
     function() http.get("http://127.0.0.1/", { read_timeout = 0 }) end)
 end)
 
-t.test("a value that is no table of options is a wrong argument", function()
+t.test("a value that is not a table of options is a wrong argument", function()
   raises_here("bad argument #3 to 'connect' (table of options expected, got number)",
     function() net.connect("127.0.0.1", 9, 5) end)
   raises_here("bad argument #2 to 'run' (table of options expected, got number)",
@@ -99,7 +99,7 @@ t.test("a value that is no table of options is a wrong argument", function()
     function() http.get("http://x/", 5) end)
 end)
 
-t.test("the error has the caller's line also in a task, below pcall, and in a function called by name", function()
+t.test("the error has the caller's line, even in a task, below pcall, and in a function called by name", function()
   loop.run(function()
     raises_here("net.connect: option 'timout' is unknown (did you mean 'timeout'?)",
       function() net.connect("127.0.0.1", 9, { timout = 1 }) end)
@@ -110,7 +110,7 @@ t.test("the error has the caller's line also in a task, below pcall, and in a fu
   t.eq(message:match ":%d+: net%.connect: ", (":%d: net.connect: "):format(line), message)
 end)
 
--- The family after an address was refused as a table of options.
+-- Regression: the family after an address was refused as a table of options.
 t.test("the results of listener:address() can be passed to connect", function()
   loop.run(function()
     local listener <close> = t.ok(net.listen("127.0.0.1", 0))

@@ -10,7 +10,7 @@ local panics = require "lio.panics"
 local function broken(f, ...)
   panics.after(1)
   local done, message = pcall(f, ...)
-  -- If no function was entered, this call is, and panics.
+  -- If no function was entered before, this call enters one, which panics.
   if not pcall(panics.after, 0) then
     panics.after(0)
     return nil, done, message

@@ -1,5 +1,6 @@
 -- A finalizer that runs while a method allocates may call any other method of the same object. Each byte and each value
--- is returned once, and no memory is freed twice. Each test names the call and the calls inside it, by the finalizer.
+-- is returned once, and no memory is freed twice. Each test names the call, and the calls that the finalizer makes
+-- during it.
 
 local t = require "tests.kit"
 local reentry = require "tests.kit.reentry"
@@ -49,7 +50,7 @@ local function refusal(f, ...)
   return done or message
 end
 
-t.test("stream:try_recv(100) with try_recv and unread inside hands out each byte once", function()
+t.test("stream:try_recv(100) with try_recv and unread in a finalizer returns each byte once", function()
   local s, far, sel = connection()
   local sent = pattern(5000)
   far:send(sent)
@@ -66,7 +67,7 @@ t.test("stream:try_recv(100) with try_recv and unread inside hands out each byte
   close(s, far, sel)
 end)
 
-t.test("stream:try_recv(500) with close_now inside returns the bytes, and the stream is closed", function()
+t.test("stream:try_recv(500) with close_now in a finalizer returns the bytes, and the stream is closed", function()
   local s, far, sel = connection()
   local sent = pattern(5000)
   far:send(sent)
@@ -77,7 +78,7 @@ t.test("stream:try_recv(500) with close_now inside returns the bytes, and the st
   close(far, sel)
 end)
 
-t.test("stream:try_recv(500) with __gc of the stream inside returns the bytes, and the stream is refused", function()
+t.test("stream:try_recv(500) whose stream a finalizer drops returns the bytes, and the stream is refused", function()
   local s, far, sel = connection()
   local sent = pattern(5000)
   far:send(sent)
@@ -87,7 +88,7 @@ t.test("stream:try_recv(500) with __gc of the stream inside returns the bytes, a
   close(far, sel)
 end)
 
-t.test("stream:try_recv() of all bytes with a try_recv of the next bytes inside", function()
+t.test("stream:try_recv() of all bytes with a try_recv of the next bytes in a finalizer", function()
   local s, far, sel = connection()
   local sent = pattern(5000)
   far:send(sent)
@@ -170,7 +171,7 @@ t.test("a stream whose __gc is called while a number becomes a string is refused
   end
 end)
 
-t.test("http.request.body of a length with body inside returns the body once", function()
+t.test("http.request.body of a length with body in a finalizer returns the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
     .. "GET / HTTP/1.1\r\nHost: b\r\n\r\n"
@@ -189,7 +190,7 @@ t.test("http.request.body of a length with body inside returns the body once", f
   close_all()
 end)
 
-t.test("http.request.body of chunks with body inside returns the body once", function()
+t.test("http.request.body of chunks with body in a finalizer returns the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
   for i = 1, 5000, 1000 do request = request .. "3e8\r\n" .. body:sub(i, i + 999) .. "\r\n" end
@@ -201,7 +202,7 @@ t.test("http.request.body of chunks with body inside returns the body once", fun
   end)
 end)
 
-t.test("http.body_of with body_of inside returns the body once, and keeps it", function()
+t.test("http.body_of with body_of in a finalizer returns the body once, and keeps it", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
   local req = reentry.handle(http.routes(), request, function(req)
@@ -211,7 +212,7 @@ t.test("http.body_of with body_of inside returns the body once, and keeps it", f
   t.eq(http.body_of(req), body)
 end)
 
-t.test("http.request.piece with piece and close inside returns each piece once", function()
+t.test("http.request.piece with piece and close in a finalizer returns each piece once", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n3e8\r\n" .. ("b"):rep(1000) .. "\r\n"
   reentry.handle(http.routes(), request, function(req, server)
@@ -225,7 +226,7 @@ t.test("http.request.piece with piece and close inside returns each piece once",
   end)
 end)
 
-t.test("http.request.body with __gc of the server inside returns the body, and the server is refused", function()
+t.test("http.request.body whose server a finalizer drops returns the body, and the server is refused", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n0\r\n\r\n"
   local server, _, far = reentry.server(http.routes(), request)
@@ -238,7 +239,7 @@ t.test("http.request.body with __gc of the server inside returns the body, and t
   far:close()
 end)
 
-t.test("http.serve with serve inside does not mix two heads that are stored at the same place", function()
+t.test("http.serve with serve in a finalizer does not mix two heads that are stored at the same place", function()
   local function request(path) return "GET /" .. path .. " HTTP/1.1\r\nHost: a\r\n\r\n" end
   local server, close_all, far = reentry.server(http.routes(), request "one")
   local paths = {}
@@ -265,7 +266,7 @@ local function answers(bytes)
   return a, s, far, sel
 end
 
-t.test("answers:head with head of other answers inside returns its own head", function()
+t.test("answers:head with head of other answers in a finalizer returns its own head", function()
   local a, s, far, sel = answers "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-One: 1\r\n\r\n"
   local b, s2, far2, sel2 = answers("HTTP/1.1 200 OK\r\nX: " .. ("2"):rep(3000) .. "\r\n\r\n")
   local other
@@ -276,7 +277,7 @@ t.test("answers:head with head of other answers inside returns its own head", fu
   close(s, far, sel, s2, far2, sel2)
 end)
 
-t.test("answers:body with body and take inside returns the body once", function()
+t.test("answers:body with body and take in a finalizer returns the body once", function()
   local body = pattern(5000)
   for _, chunked in ipairs { false, true } do
     local framing = chunked and "Transfer-Encoding: chunked\r\n\r\n1388\r\n" or "Content-Length: 5000\r\n\r\n"
@@ -296,7 +297,7 @@ t.test("answers:body with body and take inside returns the body once", function(
   end
 end)
 
-t.test("answers:piece with piece and __gc of the stream inside returns each piece once", function()
+t.test("answers:piece with piece and __gc of the stream in a finalizer returns each piece once", function()
   local a, s, far, sel = answers("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n3e8\r\n" .. ("b"):rep(1000) .. "\r\n")
   t.eq(a:head(), 200)
@@ -339,7 +340,7 @@ t.test("encoder:flush, write and finish encode also the bytes that a finalizer w
   end
 end)
 
-t.test("decoder:write and finish return their output once, whichever method a finalizer calls", function()
+t.test("decoder:write and finish return their output once, for each method that a finalizer calls", function()
   local text = pattern(100000)
   for _, coding in ipairs { "gzip", "deflate", "br" } do
     local data = compress.encoder(coding):finish(text)
@@ -384,7 +385,7 @@ end
 
 local function content_type(...) return select("#", ...), (...), select(2, ...), select(4, ...)["content-type"] end
 
-t.test("multipart:next returns a whole part, also if a finalizer reads the next parts", function()
+t.test("multipart:next returns a whole part, even if a finalizer reads the next parts", function()
   local ones, twos = ("1"):rep(1000), ("2"):rep(3000)
   for name, case in pairs {
     next = { {}, { 4, "part", "two", "text/two" }, twos },
@@ -413,13 +414,13 @@ t.test("multipart:next returns a whole part, also if a finalizer reads the next 
   end
 end)
 
-t.test("multipart:next with __gc of the parser inside returns the part, and later calls are refused", function()
+t.test("multipart:next with __gc of the parser in a finalizer returns the part, and later calls are refused", function()
   local m = form()
   t.eq({ content_type(with_finalizer(once(function() drop(m) end), m.next, m)) }, { 4, "part", "one", "text/one" })
   t.ok(tostring(refusal(m.next, m)):find "lio.http.multipart expected")
 end)
 
-t.test("calls of bootstrap with a number as label, with deinit inside, find no system", function()
+t.test("calls of bootstrap with a number as label, with deinit in a finalizer, find no system", function()
   local boot = require "ltask.bootstrap"
   for name, call in pairs {
     ["new_service of generation 1"] = function() boot.new_service(12345, "return", 1) end,
@@ -486,7 +487,7 @@ t.test("an answer to a closed connection, or of a server that was dropped, write
   end
 end)
 
-t.test("routes with __gc inside add are refused; params and matches with __gc inside return their results", function()
+t.test("routes whose __gc runs in add are refused; in params and matches they return their results", function()
   local routes = http.routes()
   local message = with_finalizer(once(function() drop(routes) end), refusal, routes.add, routes, 12345.5, "/")
   t.ok(tostring(message):find "lio.http.routes expected", tostring(message))
@@ -505,7 +506,7 @@ t.test("routes with __gc inside add are refused; params and matches with __gc in
   end
 end)
 
--- `reopen` used to make an epoll descriptor for the dropped object, which was never closed.
+-- Regression: `reopen` used to make an epoll descriptor for the dropped object, which was never closed.
 t.test("a closed selector that a call opens again, and whose __gc is called, leaves no descriptor open", function()
   for _, call in ipairs { "_select_add", "_select_mod", "_select_wait" } do
     local sel = lio.create()
@@ -520,7 +521,7 @@ t.test("a closed selector that a call opens again, and whose __gc is called, lea
   end
 end)
 
-t.test("a call with __gc of its socket inside refuses the socket", function()
+t.test("a call with __gc of its socket in a finalizer refuses the socket", function()
   for name, call in pairs {
     send = function(a) a:send(12345.5) end,
     sendv = function(a) a:sendv("x", 12345.5) end,
@@ -554,7 +555,7 @@ t.test("received bytes are complete if a finalizer drops the socket while they b
   end
 end)
 
-t.test("a call on a listener or a socket that is dropped inside it works or returns an error", function()
+t.test("a call on a listener or a socket that a finalizer drops works or returns an error", function()
   local listener = socket.create "tcp"
   listener:bind("127.0.0.1", 0)
   listener:listen()
@@ -574,7 +575,7 @@ t.test("a call on a listener or a socket that is dropped inside it works or retu
   close(made, b, sel)
 end)
 
-t.test("a shared writer with __gc inside send is refused", function()
+t.test("a shared writer whose __gc runs in send is refused", function()
   local s, far, sel = connection()
   local o = shared_writer.find(s:shared_writer())
   local message = with_finalizer(once(function() drop(o) end), refusal, o.send, o, 12345.5)
@@ -582,7 +583,7 @@ t.test("a shared writer with __gc inside send is refused", function()
   close(s, far, sel)
 end)
 
-t.test("resolver:answer with answer inside returns each answer once and complete", function()
+t.test("resolver:answer with answer in a finalizer returns each answer once and complete", function()
   local sel = lio.create()
   local r = resolver.new(sel:waker())
   local first, second
@@ -599,7 +600,7 @@ t.test("resolver:answer with answer inside returns each answer once and complete
   sel:close()
 end)
 
-t.test("a folder with __gc inside open or list returns the result, and raises an error from then on", function()
+t.test("open or list of a folder whose __gc runs during the call returns the result; later calls raise", function()
   local dir = t.tmp()
   t.write(dir .. "/a", "text")
   for _, call in ipairs { "open", "list" } do
@@ -616,7 +617,7 @@ t.test("a folder with __gc inside open or list returns the result, and raises an
   end
 end)
 
-t.test("a temporary file with __gc inside read returns its content, and is refused from then on", function()
+t.test("read of a temporary file whose __gc runs during the call returns the content; later calls raise", function()
   local spool = http.spool(t.tmp())
   spool:write(("x"):rep(1000))
   t.eq(with_finalizer(once(function() drop(spool) end), spool.read, spool, 0, 1000), ("x"):rep(1000))

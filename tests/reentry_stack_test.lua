@@ -13,7 +13,7 @@ local lio = require "lio"
 
 local types = { [0] = "number", [""] = "string", [print] = "function", [false] = "boolean" }
 
--- Returns the metatables of the types of Lua, also that of nil.
+-- Returns the metatables of the types of Lua, including nil.
 local function metatables()
   local found = { none = debug.getmetatable(nil), thread = debug.getmetatable(coroutine.running()) }
   for value, name in pairs(types) do found[name] = debug.getmetatable(value) end
@@ -137,7 +137,7 @@ t.test("http.serve uses no user value of a server or a dispatcher as another typ
   end
 end, { leaks = true })
 
--- What the services below have in common. `collect()` frees what nothing refers to, in a finalizer as well: memory is
+-- The common code of the services below. `collect()` frees all unreferenced objects, even in a finalizer: memory is
 -- short, so Lua collects all.
 local collect <const> = [[
   local function collect()
@@ -149,7 +149,7 @@ local collect <const> = [[
   end
 ]]
 
--- The freed connection was used after its bytes became a string.
+-- Regression: the freed connection was used after its bytes became a string.
 kit.test("a connection that a finalizer frees while its bytes become a string is not used again", {
   main = collect .. [[
     local reentry = require "tests.kit.reentry"
@@ -168,7 +168,7 @@ kit.test("a connection that a finalizer frees while its bytes become a string is
       held.connection = nil
       return s
     end
-    -- It is finalized behind the connection, as it is older.
+    -- It is finalized after the connection, because it is older.
     held.older = setmetatable({}, { __gc = function()
       say(state, held.seen[1])
       collect()

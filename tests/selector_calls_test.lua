@@ -112,7 +112,7 @@ t.test("a foreign descriptor is re-armed once per delivery", function()
   t.ok(counts.epoll_ctl <= 101, counts.epoll_ctl)
 end)
 
-t.test("an idle wait is one system call however many registrations there are", function()
+t.test("an idle wait is one system call for any number of registrations", function()
   local counts = count("epoll_wait,epoll_ctl", [[
     local list = {}
     for i = 1, 100 do

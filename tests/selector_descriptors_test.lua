@@ -121,7 +121,7 @@ t.test("the methods of a full userdata of another library give its descriptor", 
   watcher:close()
 end)
 
-t.test("a value that is no descriptor raises, with its type", function()
+t.test("a value that is not a descriptor raises, with its type", function()
   local sel <close> = lio.create()
   for _, wrong in ipairs { "7", true, {}, 1.5, print, coroutine.create(print) } do
     t.raises("bad argument #1 to 'event_add' %(descriptor expected, got ", function()
@@ -147,7 +147,7 @@ end)
 t.test("for a regular file and a folder the result is a message", function()
   local sel <close> = lio.create()
   local dir = t.tmp()
-  local message = "event_add: a regular file or directory cannot be waited for, it is always ready"
+  local message = "event_add: a regular file or directory cannot be waited for: it is always ready"
   for _, path in ipairs { t.write(dir .. "/file", "x"), dir } do
     local f <close> = io.open(path)
     t.eq({ sel:event_add(f, READ) }, { nil, message, "denied" })

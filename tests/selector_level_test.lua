@@ -1,5 +1,4 @@
--- Readiness is level-triggered, for lio's sockets and for foreign descriptors, and never spurious: semantics 1, 2 and 5
--- of the selector.
+-- Readiness is level-triggered, for lio's sockets and for foreign descriptors, and never spurious.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -42,7 +41,7 @@ t.test("100 bytes read one at a time are 100 events, and not 101", function()
   end
 end)
 
-t.test("a foreign descriptor read one byte at a time is reported for each", function()
+t.test("a foreign descriptor read one byte at a time is reported for each byte", function()
   local handle, a = loopback.foreign()
   local sel <close> = lio.create()
   sel:event_add(handle, READ, "b")
@@ -127,7 +126,7 @@ t.test("the end of a stream that came with its last bytes is reported after a sh
   end
 end)
 
-t.test("an end of stream that follows later is an event of its own", function()
+t.test("an end of stream that follows later is a separate event", function()
   local a, b = loopback.tcp()
   local sel <close> = lio.create()
   sel:event_add(b, READ, "b")

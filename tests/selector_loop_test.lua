@@ -1,5 +1,4 @@
--- Calls inside a loop over events: deleting, closing, adding, leaving, waiting again. Semantics 3, 4, 8 and 9 of the
--- selector.
+-- Calls inside a loop over events: deleting, closing, adding, leaving, waiting again.
 -- luacheck: ignore 512 (some tests leave a loop at once)
 
 local t = require "tests.kit"
@@ -161,7 +160,7 @@ t.test("a foreign number that is closed, reused and added again gets no old even
   a:close() b:close() c:close()
 end)
 
-t.test("events left behind by break, error, return and a dead coroutine are delivered later", function()
+t.test("events that remain after break, error, return or a dead coroutine are delivered later", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 6)
   for _ in sel:wait(5) do break end
@@ -186,7 +185,7 @@ t.test("events left behind by break, error, return and a dead coroutine are deli
   t.eq(events(sel, 0), {})
 end)
 
-t.test("foreign events left behind by break are delivered if they still hold, and only then", function()
+t.test("foreign events that remain after break are delivered only if they still hold", function()
   local sel <close> = lio.create()
   local one, a = loopback.foreign()
   local two, b = loopback.foreign()
@@ -261,7 +260,7 @@ local CODE <const> = [[
   return before
 ]]
 
-t.test("a loop that was left does not count, also in code without debug information", function()
+t.test("a loop that was left does not count, even in code without debug information", function()
   for _, stripped in ipairs { false, true } do
     local sel <close> = lio.create()
     local ends <close> = ready_pairs(sel, 3)

@@ -1,4 +1,4 @@
--- Many descriptors, many cycles, and which references keep objects: semantics 11 and 12 of the selector.
+-- Many descriptors, many cycles, and which references keep objects.
 
 local t = require "tests.kit"
 local lio = require "lio"

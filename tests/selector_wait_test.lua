@@ -1,4 +1,4 @@
--- How long a wait lasts, what ends it, and the calls around it: semantics 6 and 7, wakers, errors.
+-- How long a wait lasts, what ends it, and the calls around it: wakers, errors.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -46,7 +46,7 @@ t.test("a wait without registrations, timeout and waker is an error", function()
   t.raises("no open sockets to check and no timeout set", sel.wait, sel)
 end)
 
-t.test("a wait for ever ends with the first event", function()
+t.test("a wait without a limit ends with the first event", function()
   for _, timeout in ipairs { "absent", -1, -0.5, math.huge, 1e12 } do
     local a, b = socket.pair()
     local sel <close> = lio.create()

@@ -38,7 +38,7 @@ t.test("a folder is served on 127.0.0.1, and SIGTERM ends the server with exit c
   t.eq(code, 0)
 end)
 
-t.test("--list lists, --hidden serves dot files, also in front of the folder and with =", function()
+t.test("--list lists and --hidden serves dot files; options may precede the folder and contain =", function()
   with(lio .. "--port=0 --list --hidden " .. folder, function(get)
     t.ok(get("/sub/").body:find("./file.txt", 1, true))
     t.eq(get("/sub/.dot").body, "dot")

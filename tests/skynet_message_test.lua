@@ -38,7 +38,7 @@ kit.test("tostring makes a string of a message, which unpack reads", {
   out = { "string\ttrue\ttrue\tx\tx", "true", "as it is\t12\ttrue" },
 })
 
-kit.test("a value that cannot be packed raises an error, and so does a corrupt string", {
+kit.test("a value that cannot be packed, and a corrupt string, raise an error", {
   main = [[
     for _, pack in ipairs { skynet.pack, skynet.packstring } do
       for _, value in ipairs { function() end, coroutine.create(print) } do say(pcall(pack, value)) end
@@ -61,7 +61,7 @@ kit.test("a value that cannot be packed raises an error, and so does a corrupt s
   end,
 })
 
-kit.test("packed tables may be nested without a limit, shared and cyclic, also in a string", {
+kit.test("packed tables may be nested without a limit, shared and cyclic, even in a string", {
   main = [[
     local loop, deep = {}, {}
     loop.loop = loop
@@ -102,7 +102,7 @@ kit.test("packing into strings keeps no memory", {
   resident = true,
 })
 
-kit.test("messages of a protocol with functions of its own are strings", {
+kit.test("messages of a protocol with its own functions are strings", {
   services = {
     shout = kit.text_protocol .. [[
       skynet.start(function()
@@ -156,7 +156,7 @@ kit.test("messages of a protocol with functions of its own are strings", {
     })
     t.eq(of_main, {
       "HELLO", "BY NUMBER", "RAW\t3", "1\t2", "nothing\ttrue", "from inside", "x", "cd", "true", "true", "native!",
-      "IN ORDER", "false\ta message is a string or what pack gave, not a table", "false",
+      "IN ORDER", "false\ta message must be a string or a result of pack, not a table", "false",
     })
   end,
 })
@@ -182,13 +182,13 @@ kit.test("register_protocol refuses wrong fields", {
   ]],
   out = {
     "register_protocol: a table expected, got nil",
-    "register_protocol: the name is no string",
-    "register_protocol: x: the id is no number from 0 to 255",
-    "register_protocol: x: the id is no number from 0 to 255",
-    "register_protocol: x: the id is no number from 0 to 255",
+    "register_protocol: the name is not a string",
+    "register_protocol: x: the id is not an integer from 0 to 255",
+    "register_protocol: x: the id is not an integer from 0 to 255",
+    "register_protocol: x: the id is not an integer from 0 to 255",
     "register_protocol: lua, 100: the name or the id is taken",
     "register_protocol: x, 10: the name or the id is taken",
-    "register_protocol: x: pack is no function",
+    "register_protocol: x: pack is not a function",
     "register_protocol: x, 101: the name or the id is taken",
     "false\tservice 3 (main) has no request 'pack only'",
     "false\tthe protocol 'unpack only' has no function pack",
@@ -196,7 +196,7 @@ kit.test("register_protocol refuses wrong fields", {
   },
 })
 
-kit.test("dispatch returns the function before, and a protocol without a function refuses calls", {
+kit.test("dispatch returns the previous function, and a protocol without a function refuses calls", {
   services = { late = [[
     skynet.start(function()
       say(skynet.dispatch "lua")

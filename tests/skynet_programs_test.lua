@@ -1,5 +1,5 @@
--- The programs tests/skynet/*.lua: each is booted by `skynet.start` in a process of its own, with one worker and with
--- two, and must log what skynet would.
+-- The programs tests/skynet/*.lua: each is booted by `skynet.start` in its own process, with one worker and with two,
+-- and must log the same lines as in skynet.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -7,7 +7,7 @@ local kit = require "tests.kit.ltask_system"
 local folder = t.root .. "tests/skynet/"
 
 -- Returns the log's entries by service, without times: "text" for information, "ERROR text" for errors, whose
--- tracebacks follow on lines of their own.
+-- tracebacks follow on separate lines.
 local function entries(text)
   local all = {}
   local list

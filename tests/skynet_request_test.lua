@@ -25,7 +25,7 @@ kit.test("request sends several calls and returns their answers as they arrive",
   out = { "0\tnil\t2\tnil\tb", "3\tT\t1\tx", "6\tnil\t1\tlast" },
 })
 
-kit.test("a failed request has the answer false, also if there is no such service", {
+kit.test("a failed request has the answer false, even if there is no such service", {
   services = { slave = slave },
   err = "no luck",
   main = [[
@@ -98,7 +98,7 @@ kit.test("calls and other requests work inside the loop, and select takes a list
   out = { "b\tinside", "inner", "a\tinside", "inner", "true" },
 })
 
-kit.test("a value that is no request is refused at the caller's line", {
+kit.test("a value that is not a request is refused at the caller's line", {
   main = [[
     local function try(f, ...) say((select(2, pcall(f, ...)):gsub("^.*/", ""))) end
     try(function() skynet.request {} end)

@@ -231,7 +231,8 @@ kit.test("a name belongs to one service, and is free when that has ended", {
     local lines = kit.lines(out)
     for i, call in ipairs { "localname", "register", "name" } do
       for j, name in ipairs { "", ":0000000a", "12", "false" } do
-        t.eq(lines[4 * (i - 1) + j], ("%s: a name expected, as \".name\" or \"NAME\", got '%s'"):format(call, name))
+        t.eq(lines[4 * (i - 1) + j],
+          ("%s: a name expected, such as \".name\" or \"NAME\", got '%s'"):format(call, name))
       end
     end
     t.eq(table.move(lines, 13, #lines, 1, {}), {
@@ -297,7 +298,7 @@ kit.test("functions are added to the table as they are used, and pairs lists all
   out = { "nil\tnil", "function\t0\ttrue", "nil\tnil\tnil\tnil", "true\ttrue\tmy own" },
 })
 
-kit.test("an error is logged as in skynet, also after use of the scheduler's own log", {
+kit.test("an error is logged as in skynet, even after use of the scheduler's own log", {
   services = { fails = [[
     local early = ...
     if early then say(type(ltask.log)) end
@@ -328,7 +329,7 @@ plain.test("a file skynet.lua on package.path replaces the built-in module", {
   out = { "the program's", "the program's\tmade by skynet's words" },
 })
 
--- It showed "?: in upvalue '?'" for every function of the library.
+-- Regression: it showed "?: in upvalue '?'" for every function of the library.
 kit.test("the traceback of a service that cannot start has lines and names", {
   services = { broken = [[ skynet.start(function() error "cannot start" end) ]] },
   main = [[

@@ -85,7 +85,7 @@ t.test("a wrong configuration raises before anything runs", function()
     "^skynet%.start: field 'thread' must be a number, got \"2\"$",
     "^skynet%.start: the service 'main' is not found",
     "^skynet%.start: field 'luaservice' must be a string, got a table$",
-    "^skynet%.start: a field's name is no string: 1$", "^skynet%.start: field 'args' must be a table, got 1$",
+    "^skynet%.start: a field's name is not a string: 1$", "^skynet%.start: field 'args' must be a table, got 1$",
     "^skynet%.start: preload: .*none%.lua", "^ltask%.start: field 'unknown' is unknown$",
     "^skynet%.start: the service 'no_such_service' is not found",
     "^false\tprogram%.lua:9: skynet%.start: a table or .* got nil$",

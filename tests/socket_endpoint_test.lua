@@ -27,7 +27,7 @@ t.test("== compares addresses", function()
   t.ok(inet("1.2.3.4", 5) ~= "1.2.3.4:5")
 end)
 
-t.test("for a value that is no address of the family the result is a message", function()
+t.test("for a value that is not an address of the family the result is a message", function()
   local refused = { nil, "endpoint: not an address of that family", "EINVAL" }
   for _, wrong in ipairs { "::1", "1.2.3", "1.2.3.4.5", "256.1.1.1", "localhost", "", "1.2.3.4 " } do
     t.eq({ socket.endpoint("inet", wrong, 1) }, refused, wrong)

@@ -137,7 +137,7 @@ local function is_tame(s)
   return flags & tonumber("4000", 8) ~= 0 and flags & tonumber("2000000", 8) ~= 0
 end
 
-t.test("every socket is non-blocking and close-on-exec, however it was made", function()
+t.test("every socket is non-blocking and close-on-exec, regardless of how it was made", function()
   for _, protocol in ipairs { "tcp", "udp", "tcp6", "udp6", "unix" } do
     local s <close> = socket.create(protocol)
     t.ok(is_tame(s), protocol)

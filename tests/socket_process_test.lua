@@ -36,7 +36,7 @@ t.test("for EMFILE in accept the result is a message; the listener works again w
       taken[#taken + 1] = assert(listener:accept())
       print "accepted"
     end
-    -- All thirty are served, also those whose handshake was not complete when the others were accepted.
+    -- All thirty are served, even those whose handshake was not complete when the others were accepted.
     local served = 1
     for _, s in ipairs(taken) do s:send "bye" s:close() served = served + 1 end
     while served < 30 do

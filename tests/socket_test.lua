@@ -86,7 +86,7 @@ t.test("send takes a part of the string by positions as string.sub does", functi
   a:close() b:close()
 end)
 
-t.test("send of an empty string is 0", function()
+t.test("send of an empty string returns 0", function()
   local a, b = loopback.tcp()
   t.eq({ a:send "" }, { 0 })
   t.eq({ a:sendv() }, { 0 })
@@ -301,7 +301,7 @@ t.test("fd takes over a descriptor, by lightuserdata or integer, or borrows it",
   b:close()
 end)
 
-t.test("fd refuses a descriptor that is no socket and leaves it open", function()
+t.test("fd refuses a descriptor that is not a socket and leaves it open", function()
   local p = io.popen("cat", "w")
   local number
   local _, before = t.descriptors()

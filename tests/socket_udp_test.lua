@@ -88,7 +88,7 @@ t.test("for a send without a destination the result is a message", function()
     { nil, "send: Destination address required (os error 89)", "EDESTADDRREQ" })
 end)
 
-t.test("each datagram is an event, and none when all are read", function()
+t.test("each datagram is reported once, and there is no event when all are read", function()
   local a <close> = bound()
   local b <close>, to = bound()
   local sel <close> = lio.create()

@@ -85,7 +85,7 @@ netkit.test("the age of a task counts from its fork; the oldest is the first", f
   loop.wakeup "age 2"
 end)
 
-netkit.test("waits_for says what a task waits for, also in a nested coroutine", function()
+netkit.test("waits_for says what a task waits for, even in a nested coroutine", function()
   for depth = 0, 2, 2 do
     local listener <close> = t.ok(net.listen("127.0.0.1", 0))
     local a, b = netkit.pair()

@@ -172,7 +172,7 @@ lost_test("a task that waits for a string, a number or a boolean is never orphan
   t.eq(woken, #tokens)
 end)
 
-lost_test("waits for sockets, sleeps and threads continue however often the collector runs", function()
+lost_test("waits for sockets, sleeps and threads continue even if the collector runs often", function()
   local results = {}
   local port
   loop.fork(function()
@@ -310,7 +310,7 @@ t.test("nothing is reported at the end of a program, of a loop, or after a stop"
         if how == 1 then loop.stop(0) loop.sleep(1000) end
         if how == 2 then error("ends the loop", 0) end
       end)
-      -- The third one fails, as nothing is left that could wake a task.
+      -- The third one fails, because nothing is left that could wake a task.
       print(ok == (how == 1))
       collectgarbage()
     end

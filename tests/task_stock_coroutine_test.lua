@@ -34,7 +34,7 @@ t.test("a wait in a coroutine that the plain library resumed raises", function()
   t.eq(task.is_waiting "x", false, "nothing is left of the refused wait")
 end)
 
-t.test("so does a wait inside, or outside, of a coroutine that lio.coroutine resumed", function()
+t.test("a wait inside or outside of a coroutine that lio.coroutine resumed also names the obstacle", function()
   local problems = {}
   task.fork(function()
     theirs.wrap(function()
@@ -138,7 +138,7 @@ t.test("a woken coroutine that the plain library closes is skipped", function()
 end)
 
 -- The event of a connection is for a coroutine that no longer waits.
-netkit.pair_test("a coroutine that the stock library closes in recv is no task when bytes arrive", function(a, b)
+netkit.pair_test("a coroutine that the stock library closes in recv is no longer a task", function(a, b)
   local before = task.count()
   local reader = loop.fork(function() a:recv() end)
   netkit.settle()
@@ -148,7 +148,7 @@ netkit.pair_test("a coroutine that the stock library closes in recv is no task w
   netkit.await(function() return task.count() == before end)
 end)
 
--- The call read its connection before it checked what had resumed it, and the loop broke with a panic.
+-- Regression: the call read its connection before it checked what had resumed it, and the loop broke with a panic.
 t.test("a recv whose connection was replaced notices that the plain library resumes it", function()
   for _, other in ipairs { false, 7, {} } do
     netkit.run(function()
@@ -165,8 +165,9 @@ t.test("a recv whose connection was replaced notices that the plain library resu
   end
 end)
 
--- The review after a cycle of the collector detects first that an inner coroutine was closed. It forgot that the task
--- has been queued since then, and gave its released coroutine to the next task; or the task counted for ever.
+-- Regression: the review after a cycle of the collector detects first that an inner coroutine was closed. It forgot
+-- that the task has been queued since then, and gave its released coroutine to the next task; or the task counted
+-- forever.
 for _, kept in ipairs { true, false } do
   -- Nothing else refers to the token of the second kind: two cycles later its task would be reported as orphaned.
   for before = 0, kept and 4 or 1 do

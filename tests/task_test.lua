@@ -232,7 +232,7 @@ t.test("a million tasks, one after another, share a few coroutines", function()
   t.ok(made <= 4, made .. " coroutines were made")
 end)
 
-t.test("the queue's memory does not grow while two tasks wake each other for ever", function()
+t.test("the queue's memory does not grow while two tasks wake each other forever", function()
   local rounds = 0
   for name, other in pairs { ping = "pong", pong = "ping" } do
     task.fork(function()
@@ -354,7 +354,7 @@ t.test("tokens are compared by raw equality", function()
   for i in ipairs(apart) do t.eq(got[i], i) end
 end)
 
-t.test("equal values are one token, however they were made", function()
+t.test("equal values are one token, regardless of how they were made", function()
   for _, pair in ipairs {
     { 1, 1.0 }, { 0, -0.0 }, { -2 ^ 63, math.mininteger }, { 0.5, 1 / 2 }, { "ab", "a" .. ("b"):rep(1) },
     { ("x"):rep(40), ("x"):rep(20) .. ("x"):rep(20) }, { ("x"):rep(41), ("x"):rep(21) .. ("x"):rep(20) },

@@ -1,5 +1,4 @@
--- lio.thread: all, race and timeout: values, failures, the threads that they end, and what is left when their caller is
--- killed.
+-- lio.thread: all, race and timeout: values, failures, the threads that they end, and a kill of their caller.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -99,7 +98,7 @@ netkit.test("if a function fails at once, all kills those that it has started", 
   counts.expect(before)
 end)
 
-netkit.test("the first failure in time counts, not that in the list", function()
+netkit.test("the earliest failure counts, not the first one in the list", function()
   loop.fork(function()
     loop.wakeup "fails first"
     loop.wakeup "fails second"
@@ -148,7 +147,7 @@ netkit.test("all inside all, inside a thread", function()
   t.eq(list, { pack(3), pack(21), pack(201) })
 end)
 
--- The error was passed to `all`, whose caller had been killed, and was lost.
+-- Regression: the error was passed to `all`, whose caller had been killed, and was lost.
 for _, inner in ipairs { "a thread", "a thread of a scope" } do
   netkit.test("a function of all that has its caller killed by " .. inner .. " and then fails is reported", function()
     local reported, on_error = {}, task.on_error
@@ -257,7 +256,7 @@ netkit.test("a function that does not wait has no timeout", function()
   t.eq(pack(thread.timeout(0, function() return "quick" end)), pack(true, "quick"))
 end)
 
-netkit.test("of nested timeouts the shorter one ends", function()
+netkit.test("of nested timeouts the shorter one expires", function()
   local inner, ended = nil, {}
   t.eq(pack(thread.timeout(100, function()
     inner = pack(thread.timeout(0.001, waiter("deep", ended)))
@@ -274,7 +273,7 @@ netkit.test("of nested timeouts the shorter one ends", function()
   counts.expect(before)
 end)
 
-netkit.test("a function that ends after its time, but before timeout's caller runs, has ended in time", function()
+netkit.test("a function that ends after its time, but before timeout's caller runs, counts as in time", function()
   loop.timeout(0, function() loop.wakeup("just in time", "result") end)
   t.eq(pack(thread.timeout(0, loop.wait, "just in time")), pack(true, "result"))
 end)

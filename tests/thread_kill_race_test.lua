@@ -191,7 +191,7 @@ netkit.test("a killed thread whose descendants wait on timers and sockets leaves
   t.eq(counts.now().timers, before.timers)
 end)
 
-netkit.test("the same tree, ended by an error of its owner, and by the timeout around it", function()
+netkit.test("a tree of threads that ends by an error of its owner, or by a timeout, leaves nothing", function()
   local a, b = netkit.pair()
   local _ <close> = netkit.closing(a, b, t.ok(net.listen("127.0.0.1", 0)))
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))

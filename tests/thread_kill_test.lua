@@ -87,7 +87,7 @@ netkit.pair_test("killed in recv with a time limit: its timer is cleared", funct
   t.eq(b:recv(), nil)
 end)
 
-netkit.test("killed in recv of a connection of its own, which it closes", function()
+netkit.test("killed in recv of a connection that the thread closes", function()
   local before = counts.now(true)
   local a, b = netkit.pair()
   local h = thread.spawn(function()
@@ -332,7 +332,7 @@ netkit.test("a thread's kill of itself from a nested coroutine raises", function
   t.ok(tostring(problem):find "kill", problem)
 end)
 
-netkit.test("kill raises for an argument that is no thread", function()
+netkit.test("kill raises for an argument that is not a thread", function()
   t.raises("bad argument #1 to 'thread.kill'", thread.kill)
   t.raises("bad argument #1 to 'thread.kill'", thread.kill, 5)
   t.raises("bad argument #1 to 'thread.kill'", thread.kill, coroutine.create(print))
@@ -349,7 +349,7 @@ netkit.test("a thread killed from outside the loop's tasks is killed", function(
   t.eq(closed, true)
 end)
 
-netkit.test("a thread that has not begun, as too many spawns are nested, can be killed", function()
+netkit.test("a thread that has not begun, because too many spawns are nested, can be killed", function()
   local began, deep = false, nil
   local function dig(depth)
     if depth < 100 then return thread.spawn(dig, depth + 1) end

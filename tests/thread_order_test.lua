@@ -1,5 +1,5 @@
 -- lio.thread: which of several waiting tasks gets the result. The first one that runs gets it; a task that was woken by
--- the thread's end gets it also when the parent has ended since; and the result is not lost with a task that is killed.
+-- the thread's end gets it even when the parent has ended since; and the result is not lost with a task that is killed.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -64,7 +64,7 @@ netkit.test("if a wait ends with its coroutine, another task gets the result", f
   t.eq(pack(thread.wait(waiter)), pack(true, false, "coroutine was closed"))
 end)
 
-netkit.test("the same between the end and the run of the waiting task", function()
+netkit.test("another task also gets the result if the wait ends between the wakeup and the run of its task", function()
   local h = sleeper "closed late"
   local co
   local waiter = thread.spawn(function()
@@ -79,7 +79,7 @@ netkit.test("the same between the end and the run of the waiting task", function
   t.eq(pack(thread.wait(h)), pack(true, "kept"))
 end)
 
-netkit.test("a waiting task gets the result also if the parent ends before it runs", function()
+netkit.test("a waiting task gets the result even if the parent ends before it runs", function()
   local h
   local parent = thread.spawn(function()
     h = thread.spawn(function()

@@ -8,7 +8,7 @@ local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
--- Runs a program in a process of its own, whose log can be read.
+-- Runs a program in its own process, whose log can be read.
 local function program(code)
   local file = t.write(t.tmp() .. "/script.lua", [[
     local loop, task, thread = require "lio.loop", require "lio.task", require "lio.thread"
@@ -61,7 +61,7 @@ netkit.test("a failed thread is a zombie too", function()
   t.eq(thread.status(h), "dead")
 end)
 
--- Each parent spawns by a call of its argument and then ends, with or without waits of its own.
+-- Each parent spawns by a call of its argument and then ends, with or without waits.
 local parents <const> = {
   ["a forked task"] = function(body)
     loop.fork(body)

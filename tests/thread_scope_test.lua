@@ -1,4 +1,4 @@
--- lio.thread's scopes: however a block is left, no thread of its scope is left.
+-- lio.thread's scopes: for every end of a block, no thread of its scope remains.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -8,7 +8,7 @@ local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
--- Returns a function that waits for ever, and adds its name to `ended` at its end.
+-- Returns a function that waits forever, and adds its name to `ended` at its end.
 local function forever(name, ended)
   return function()
     local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = name end })
@@ -17,7 +17,7 @@ local function forever(name, ended)
   end
 end
 
--- A scope with two threads that wait for ever, one that sleeps long, and one that has ended.
+-- A scope with two threads that wait forever, one that sleeps long, and one that has ended.
 local function populate(scope, ended)
   scope:spawn(forever("a", ended))
   scope:spawn(forever("b", ended))
@@ -102,7 +102,7 @@ netkit.test("leaving a scope by an error kills all its threads, and the error is
   counts.expect(before)
 end)
 
-netkit.test("the kill of its owner ends a scope, wherever the owner waits", function()
+netkit.test("a kill of a scope's owner ends the scope, in every kind of wait", function()
   local waits <const> = {
     function() loop.wait "owner" end,
     function() loop.sleep(1000) end,
@@ -125,7 +125,7 @@ netkit.test("the kill of its owner ends a scope, wherever the owner waits", func
   end
 end)
 
-netkit.test("the kill of a task that owns a scope ends the scope too", function()
+netkit.test("a kill of a task that owns a scope also ends the scope", function()
   local ended, before = {}, counts.now()
   local owner = loop.fork(function()
     local scope <close> = thread.scope()

@@ -24,7 +24,7 @@ netkit.test("scope:wait returns true when all have ended, at once if there are n
   t.eq(pack(scope:wait()), pack(true), "again")
 end)
 
-netkit.test("scope:wait waits also for threads that are spawned meanwhile", function()
+netkit.test("scope:wait also waits for threads that are spawned meanwhile", function()
   local scope <close> = thread.scope()
   local last = false
   scope:spawn(function()
@@ -41,7 +41,7 @@ netkit.test("scope:wait waits also for threads that are spawned meanwhile", func
   t.eq(last, true)
 end)
 
-netkit.test("scope:wait waits also for threads that are spawned after its wakeup, before it runs", function()
+netkit.test("scope:wait also waits for threads that are spawned after its wakeup, before it runs", function()
   local scope <close> = thread.scope()
   scope:spawn(loop.wait, "last of all")
   local late = false

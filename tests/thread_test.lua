@@ -290,7 +290,7 @@ netkit.test("a thread that waits for itself raises, with one or several argument
   t.eq(thread.kill(other), true)
 end)
 
-netkit.test("wait and status raise for an argument that is no thread", function()
+netkit.test("wait and status raise for an argument that is not a thread", function()
   local h = thread.spawn(function() end)
   t.raises("bad argument #1 to 'thread.wait'", thread.wait)
   t.raises("bad argument #1 to 'thread.wait'", thread.wait, 5)
@@ -299,7 +299,7 @@ netkit.test("wait and status raise for an argument that is no thread", function(
   t.raises("bad argument #3 to 'thread.wait'", thread.wait, h, h, nil, h)
   t.raises("bad argument #1 to 'thread.status'", thread.status)
   t.raises("bad argument #1 to 'thread.status'", thread.status, "x")
-  -- The error was "thread expected, got thread".
+  -- Regression: the error was "thread expected, got thread".
   t.raises("bad argument #1 to 'thread.status' %(light thread expected, got a coroutine%)$",
     thread.status, coroutine.create(print))
   t.eq(thread.wait(h), true, "a refused call has taken nothing")

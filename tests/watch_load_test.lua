@@ -1,5 +1,5 @@
 -- `lio --watch`: sockets that outlive the processes, under load and when the script's addresses change, and
--- the ways in which editors save. The executable is tested, whichever host runs this suite.
+-- the ways in which editors save. Both hosts of this suite test the executable.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -23,7 +23,7 @@ t.test("under load no connection is refused and no answer lost, over five restar
   t.eq((p:stop "INT"), 0)
 end)
 
-t.test("a restart by SIGHUP under load loses nothing either, and slow requests are answered", function()
+t.test("a restart by SIGHUP under load loses no request, and slow requests are answered", function()
   local p <close> = kit.start { ["server.lua"] = version(1) }
   local port = p:serving()
   p:settled()
@@ -36,7 +36,7 @@ t.test("a restart by SIGHUP under load loses nothing either, and slow requests a
     p:write("server.lua", version(2))
     t.eq(slow:response().body, "version 1", "by the process that had it")
     kit.until_counted(count, "version 2", 20)
-    -- It was idle all the while: it has a moment to learn that its connection ends.
+    -- The connection was idle: the server has time to announce its end.
     local r = idle:ask "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
     t.eq({ r.body, r.headers.connection }, { "version 1", "close" })
     p.child:kill "HUP"
@@ -46,7 +46,7 @@ t.test("a restart by SIGHUP under load loses nothing either, and slow requests a
   t.eq((p:stop "TERM"), 0)
 end)
 
-t.test("descriptors do not become more with restarts, neither here nor there", function()
+t.test("restarts do not add descriptors, neither to the supervisor nor to the program", function()
   local server = kit.server '#"x" .. " " .. io.open("/proc/self/stat"):read("a"):match("%d+")'
   local p <close> = kit.start { ["server.lua"] = server }
   local port = p:serving()
@@ -62,13 +62,13 @@ t.test("descriptors do not become more with restarts, neither here nor there", f
   for _ = 1, 2 do restart() end
   local here, there = kit.descriptors(p.child.pid), kit.descriptors(process())
   for _ = 1, 6 do restart() end
-  -- A connection more or less may be closing just now.
+  -- The number may differ by one, because a connection may be closing at this moment.
   local still_here, still_there = kit.descriptors(p.child.pid), kit.descriptors(process())
   t.ok(still_here <= here + 2, ("%d, before %d"):format(still_here, here))
   t.ok(still_there <= there + 2, ("%d, before %d"):format(still_there, there))
 end)
 
-t.test("a unix socket's file stays through a restart, and goes at the end", function()
+t.test("a unix socket's file stays during a restart, and is removed at the end", function()
   local path = t.tmp() .. "/socket"
   local p <close> = kit.start { ["server.lua"] = kit.server('"one"', "", "unix:" .. path) }
   p:expect "^lio: serving unix:"
@@ -105,7 +105,7 @@ t.test("a script that listens on another address after a change no longer listen
   local p <close> = kit.start { ["server.lua"] = version(1) }
   local port = p:serving()
   p:settled()
-  -- The same port in other words cannot be bound beside the one before: that one has to go first.
+  -- The same port in another notation cannot be bound beside the previous socket: that must be closed first.
   p:write("server.lua", kit.server('"all"', "", "0.0.0.0:" .. port))
   t.eq(p:serving(), port)
   kit.until_answer(port, "all")
@@ -259,7 +259,7 @@ local WAYS <const> = {
 }
 
 for name, save in pairs(WAYS) do
-  t.test("a save is seen: " .. name, function()
+  t.test("a save is detected: " .. name, function()
     local p <close> = kit.start { ["server.lua"] = version(1) }
     local port = p:serving()
     p:settled()
@@ -270,13 +270,13 @@ for name, save in pairs(WAYS) do
   end)
 end
 
-t.test("behind symbolic links both the file's change and another target count", function()
+t.test("a change of a linked file and a change of the symbolic link both cause a restart", function()
   local p <close> = kit.start {
     ["server.lua"] = kit.server("word .. other", 'local word, other = require "word", require "sub.other"'),
     ["real.lua"] = "return 'a'", ["next.lua"] = "return 'c'",
     ["word.lua"] = "return 'not yet'",
   }
-  -- Not there yet: the program fails, and starts when all is.
+  -- Modules are missing: the program fails, and starts when all exist.
   p:expect "waiting for a change$"
   for _, dir in ipairs { "x", "y" } do os.execute("mkdir " .. t.quote(p.dir .. "/" .. dir)) end
   p:write("x/other.lua", "return '1'")

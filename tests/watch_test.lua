@@ -1,5 +1,4 @@
--- `lio --watch`: when it restarts, what it says, how it ends. The executable is tested, whichever host runs
--- this suite.
+-- `lio --watch`: its restarts, its messages and its end. Both hosts of this suite test the executable.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -8,7 +7,7 @@ local kit = require "tests.kit.watched_program"
 
 local HEAD <const> = kit.HEAD
 
-t.test("a change of the script restarts it, at the same port, and says so", function()
+t.test("a change of the script restarts it, at the same port, and prints that", function()
   local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
   local port = p:serving()
   p:settled(1)
@@ -20,7 +19,7 @@ t.test("a change of the script restarts it, at the same port, and says so", func
   t.eq((p:stop "INT"), 0)
 end)
 
-t.test("a change of what was loaded by require, dofile, loadfile or lio.watch restarts it", function()
+t.test("a change of a file that require, dofile, loadfile or lio.watch loaded restarts the script", function()
   local before = [[
     local dir = arg[0]:match "^.*/"
     local one = require "one"
@@ -44,14 +43,14 @@ t.test("a change of what was loaded by require, dofile, loadfile or lio.watch re
   end
 end)
 
-t.test("what a slow script loads before it listens is counted in the end", function()
+t.test("files that a slow script loads before it listens are watched", function()
   local p <close> = kit.start {
     ["server.lua"] = kit.server("word", [[
       while not io.open(arg[0]:match "^.*/" .. "go") do os.execute "sleep 0.01" end
       local word = require "word"]]),
     ["word.lua"] = "return 'a'",
   }
-  -- It counts as running by now, although it has not listened.
+  -- The script counts as running, although it has not listened.
   p:settled(1)
   p:write("go", "")
   local port = p:serving()
@@ -61,7 +60,7 @@ t.test("what a slow script loads before it listens is counted in the end", funct
   kit.until_answer(port, "b")
 end)
 
-t.test("a file that was watched before it was there restarts the script when it appears", function()
+t.test("a watched file that does not exist restarts the script when it appears", function()
   local before = [[
     local dir = arg[0]:match "^.*/"
     require("lio").watch(dir .. "page.txt")
@@ -82,7 +81,7 @@ local COUNTER <const> = [[
   local part = require "part"
   return { get = function() return "%s " .. part end }]]
 
-t.test("files of services count, of the scheduler's own threads too", function()
+t.test("files that services load are watched, even on the scheduler's own threads", function()
   local p <close> = kit.start({
     ["server.lua"] = [[
       local ltask = require "ltask"
@@ -105,7 +104,7 @@ t.test("files of services count, of the scheduler's own threads too", function()
   t.eq((p:stop "TERM"), 0)
 end)
 
-t.test("a script that does not load leaves the one before serving, until it does", function()
+t.test("if a changed script does not load, the previous process serves until it does", function()
   local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
   local port = p:serving()
   p:settled()
@@ -141,7 +140,7 @@ t.test("after a crash clients wait for the next change, and are answered then", 
   t.eq((p:stop "INT"), 0)
 end)
 
-t.test("a script that never ran starts when what it lacked appears", function()
+t.test("a script that never ran starts when the missing file appears", function()
   local p <close> = kit.start { ["server.lua"] = kit.server("word", 'local word = require "word"') }
   p:expect "module 'word' not found"
   p:expect "exit code 1; waiting for a change$"
@@ -180,7 +179,7 @@ t.test("a module with a mistake in it is watched though it did not load", functi
   t.eq(kit.get(p:serving()), "right")
 end)
 
-t.test("SIGHUP restarts without a change", function()
+t.test("SIGHUP restarts the script without a change", function()
   local p <close> = kit.start { ["server.lua"] = kit.server 'io.open("/proc/self/stat"):read("a"):match("%d+")' }
   local port = p:serving()
   p:settled()
@@ -203,7 +202,7 @@ t.test("SIGHUP right after a script has begun to serve restarts it, too", functi
   t.ok(kit.get(port) ~= pid)
 end)
 
-t.test("a signal to end is the script's, and so is the exit code", function()
+t.test("the script receives the signal to end, and its exit code is used", function()
   local script = HEAD .. [[
     local loop = require "lio.loop"
     loop.run(function()
@@ -229,7 +228,7 @@ t.test("the exit code is that of the process that serves, not of one that has ju
   t.eq((p:stop "TERM"), 0)
 end)
 
-t.test("Ctrl-C waits for what was begun; a second one ends at once", function()
+t.test("Ctrl-C waits for requests in progress; a second one ends at once", function()
   local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
   local port = p:serving()
   p:settled()
@@ -253,7 +252,7 @@ t.test("Ctrl-C waits for what was begun; a second one ends at once", function()
   t.ok(q.child:close() ~= 0)
 end)
 
-t.test("Ctrl-C while it waits for a change ends it with the script's exit code", function()
+t.test("Ctrl-C during the wait for a change ends lio --watch with the script's exit code", function()
   local p <close> = kit.start { ["server.lua"] = "os.exit(3)" }
   p:expect "waiting for a change$"
   t.eq((p:stop "INT"), 3)
@@ -288,7 +287,7 @@ t.test("when the supervisor is killed, the script ends as well", function()
   end, "the script's listener is closed")
 end)
 
-t.test("the script sees its own arguments, and nothing of the supervisor", function()
+t.test("the script gets its own arguments, and nothing of the supervisor", function()
   local script = [[
     print(arg[0]:match "[^/]*$", arg[1], arg[-1]:match "[^/]*$", arg[2], arg[-2])
     local before = io.popen "ls -l /proc/self/fd"
@@ -321,7 +320,7 @@ t.test("the example restarts when its text changes, and answers slow requests", 
   t.eq((child:close()), 0)
 end)
 
-t.test("without a script to watch it is an error", function()
+t.test("lio --watch without a script is an error", function()
   for _, words in ipairs { "--watch", "--watch -", "--watch -e 'x = 1'" } do
     local r = t.run(t.bin() .. " " .. words)
     t.eq({ r.code, r.out }, { 1, "" })

@@ -30,7 +30,7 @@ t.test("under load workers are replaced without a refused connection or a lost a
   t.eq((p:stop "INT"), 0)
 end)
 
-t.test("a change may increase or decrease the number of workers, also to one", function()
+t.test("a change may increase or decrease the number of workers, even to one", function()
   local port = loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
     return (select(2, listener:address()))

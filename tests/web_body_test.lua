@@ -26,7 +26,7 @@ local function echo()
   return app
 end
 
-t.test("a body with a length arrives whole, however the client splits it", function()
+t.test("a body with a length arrives whole, for every split by the client", function()
   http.with(echo(), function(open)
     local c = open()
     t.eq(c:request("POST", "/", nil, "hello").body, "hello")
@@ -200,7 +200,7 @@ t.test("a body of json over its limit is 413, and the handler may respond otherw
   end)
 end)
 
-t.test("trailers exist when the body was read, also in pieces, and are never among the headers", function()
+t.test("trailers exist when the body was read, even in pieces, and are never among the headers", function()
   local app = web.new()
   app:post("/:how", function(req)
     local before = next(req:trailers())
@@ -251,7 +251,7 @@ t.test("stream returns the pieces as they arrive", function()
   end)
 end)
 
-t.test("a handler that reads slowly holds the sender back", function()
+t.test("a handler that reads slowly slows the sender down", function()
   local app, gate, first = web.new { body = 2 ^ 40 }, {}, nil
   app:post("/", function(req)
     local total = 0
@@ -357,7 +357,7 @@ t.test("a stream over the limit is refused before the client is asked to send", 
   end)
 end)
 
--- An upload of 8 MB took 18 s, and no other client was served.
+-- Regression: an upload of 8 MB took 18 s, and no other client was served.
 t.test("the time of an upload is linear in its size, and other clients are served meanwhile", function()
   http.with(http.echo_app { body = 2 ^ 30 }, function(open)
     local function upload(megabytes, chunked)

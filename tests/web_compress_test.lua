@@ -63,7 +63,7 @@ t.test("Accept-Encoding is read with its qualities", function()
   t.is_nil(ask(text).headers["content-encoding"])
 end)
 
-t.test("every value of Accept-Encoding is understood, also after many different ones", function()
+t.test("every value of Accept-Encoding is understood, even after many different ones", function()
   local app = web.new()
   app:use(web.compress())
   app:get("/", text)
@@ -107,7 +107,7 @@ t.test("lists, functions and pieces are compressed as well", function()
   end
 end)
 
-t.test("a long body in pieces arrives whole, however the pieces are split", function()
+t.test("a long body in pieces arrives whole, for every size of the pieces", function()
   local piece = {}
   for i = 1, 3000 do piece[i] = tostring(i * 7919 % 10007) end
   piece = table.concat(piece, " ")

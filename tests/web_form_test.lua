@@ -155,7 +155,7 @@ t.test("a form may arrive byte by byte", function()
   end)
 end)
 
-t.test("a form can be read twice, also after the body", function()
+t.test("a form can be read twice, even after the body", function()
   local body = form(part("a", "1"), part("f", "x", "y"))
   local function twice(before)
     return post(function(req)
@@ -202,7 +202,7 @@ t.test("on_file gets each file as it arrives, and nothing is stored", function()
   end)
 end)
 
-t.test("on_file may skip a file, also from the middle on, or keep it", function()
+t.test("on_file may skip a file, even from the middle on, or keep it", function()
   local data = ("0123456789"):rep(50000)
   read(form(part("f", data, "skip"), part("f", data, "half"), part("f", "kept", "keep"), part("f", data, "read")), {
     on_file = function(p)
@@ -220,7 +220,7 @@ t.test("on_file may skip a file, also from the middle on, or keep it", function(
   end)
 end)
 
-t.test("on_file is called before the rest of the file has arrived, and the server reads no faster than it", function()
+t.test("on_file is called before the rest of the file has arrived, and the server reads only for it", function()
   local app, gate, first, total = web.new { body = 2 ^ 40 }, {}, nil, 0
   app:post("/", function(req)
     assert(req:form { on_file = function(p)
@@ -389,7 +389,7 @@ t.test("after its request a part cannot be used, but files that were moved stay"
   kept:close()
 end)
 
--- A hundred small files of one form held a hundred descriptors until the end of the request.
+-- Regression: a hundred small files of one form held a hundred descriptors until the end of the request.
 t.test("small files have no descriptor until their path is requested", function()
   local parts = {}
   for i = 1, 90 do parts[i] = part("f" .. i, "content " .. i, "name" .. i) end
@@ -407,7 +407,7 @@ t.test("small files have no descriptor until their path is requested", function(
   end)
 end)
 
-t.test("if a small file cannot be stored, reading its path says why", function()
+t.test("if a small file cannot be stored, its path is nil, and open returns the reason", function()
   read(form(part("f", "x", "y")), { dir = t.tmp() .. "/none" }, function(_, files)
     t.eq(files.f:read(), "x")
     t.is_nil(files.f.path)
@@ -528,7 +528,7 @@ t.test("a malformed form is 400, and the connection stays open", function()
   end)
 end)
 
-t.test("an error of on_file is the handler's, with its place", function()
+t.test("an error in on_file is an error of the handler, with its position", function()
   local logged = http.logged(function()
     t.eq(post(function(req) req:form { on_file = function() error "on purpose" end } end,
       form(part("f", "x", "y"))).status, 500)

@@ -58,7 +58,7 @@ end)
 
 -- Regression: the idle time counted from before the wait that the request ended, so a loop without other work closed a
 -- connection early. The client is another process, which does not run this loop.
-t.test("the idle time counts from the request, also if the loop slept before it", function()
+t.test("the idle time counts from the request, even if the loop slept before it", function()
   serve({ keep_alive_time = 2 }, function(port)
     local client = t.write(t.tmp() .. "/client.lua", ([[
       local lio, socket = require "lio", require "lio.socket"

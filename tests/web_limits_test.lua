@@ -1,4 +1,4 @@
--- Limits in time and number: each ends what it limits, and nothing else.
+-- Limits in time and number: each limit ends its object, and nothing else.
 -- Where a limit must not apply, the client stays a second below it, because the machine may be busy.
 
 local t = require "tests.kit"
@@ -24,7 +24,7 @@ local function lasts(f)
   return lio.now() - began
 end
 
--- Whether it took as long as expected; a busy machine may take longer.
+-- Returns whether the time is as long as expected; a busy machine may take longer.
 local function in_time(spent, want)
   return spent > want * 0.95 and spent < want + 2 or error(("took %.3f s, not %.3f"):format(spent, want), 2)
 end
@@ -159,7 +159,7 @@ t.test("if the client does not send a body that was not read, its connection clo
   end)
 end)
 
-t.test("a connection serves the allowed number of requests, and the last response says close", function()
+t.test("a connection serves the allowed number of requests, and the last response has Connection: close", function()
   http.with(app_with { requests = 3 }, function(open)
     local c = open()
     c:send(GET:rep(5))
@@ -204,7 +204,7 @@ t.test("limits may be infinite or fractions", function()
     end)
 end)
 
--- Such requests kept their descriptors forever.
+-- Regression: such requests kept their descriptors forever.
 t.test("requests without an end do not use up the descriptors of the server", function()
   local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 64; exec " .. t.lio() .. " " .. t.quote(
     t.write(t.tmp() .. "/server.lua", [[

@@ -37,7 +37,7 @@ t.test("a line of the Combined Log Format", function()
     ' "GET /a%?q=1 HTTP/1%.1" 200 5 "http://x/" "tester/1%.0 %(x; y%)"$'), lines[1])
 end)
 
-t.test("a missing value is a dash, and so is a length of 0", function()
+t.test("a missing value and a length of 0 are a dash", function()
   local lines = logged("combined", function(app)
     app:get("/", function() return 204 end)
   end, function(open)
@@ -318,7 +318,8 @@ t.test("wrong options raise at the caller's line", function()
   t.raises("web.log: option 'format' must be \"combined\" or \"json\" or a function, got \"xml\"",
     web.log, { format = "xml" })
   t.raises("log: /nonexistent/x: ", web.log, { file = "/nonexistent/x" })
-  t.raises("web.log: option 'file' must be a path, a function or something with write, got 1", web.log, { file = 1 })
+  t.raises("web.log: option 'file' must be a path, a function or an object with the method 'write', got 1",
+    web.log, { file = 1 })
 end)
 
 t.finish()

@@ -100,7 +100,7 @@ t.test("middleware also runs for 404, 405 and OPTIONS", function()
   t.eq(seen, { 404, 405, 204 })
 end)
 
-t.test("code behind next runs if the handler has raised, and finds the response and the error", function()
+t.test("code after next runs if the handler has raised, and finds the response and the error", function()
   local app, seen = web.new { debug = true }, nil
   app:use(function(_, res, next)
     next()
@@ -166,7 +166,7 @@ t.test("after an error, the headers that middleware has set stay, except for tho
   end)
 end)
 
-t.test("each of several handlers of a route continues behind next, like middleware", function()
+t.test("each of several handlers of a route continues after next, like middleware", function()
   local app, seen = web.new(), nil
   app:get("/", function(_, res, next)
     res:header("X-First", "1")
@@ -180,7 +180,7 @@ t.test("each of several handlers of a route continues behind next, like middlewa
   end)
 end)
 
-t.test("after an error in a response that has begun, the connection ends, and code behind next runs", function()
+t.test("after an error in a response that has begun, the connection ends, and code after next runs", function()
   local app, after = web.new(), 0
   app:use(function(_, _, next)
     next()

@@ -144,7 +144,7 @@ t.test("not_found and middleware of a mounted app apply to everything below its 
   end)
 end)
 
-t.test("not_found applies where a prefix's constraints are satisfied, also in apps that are mounted later", function()
+t.test("not_found applies where a prefix's constraints are satisfied, even in apps that are mounted later", function()
   local app, inner, late = web.new(), web.new(), web.new()
   app:mount("/users/:id<%d+>", inner)
   inner:not_found(function() return 404, "inner" end)
@@ -154,7 +154,7 @@ t.test("not_found applies where a prefix's constraints are satisfied, also in ap
     { "404 inner", "404 Not Found", "404 late", "404 Not Found" })
 end)
 
-t.test("behind next the middleware of each app finds its own paths, also after errors", function()
+t.test("after next the middleware of each app finds its own paths, even after errors", function()
   local app, inner, leaf = web.new(), web.new(), web.new()
   local seen = {}
   for name, one in pairs { app = app, inner = inner, leaf = leaf } do

@@ -189,7 +189,7 @@ t.test("Host is required by HTTP/1.1, once and well formed; it may be empty", fu
   end)
 end)
 
-t.test("an empty line before a request is skipped, as old clients send one", function()
+t.test("an empty line before a request is skipped, because old clients send one", function()
   http.with(app_of_names(), function(open)
     local c = open()
     t.eq(c:ask("\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n", "GET").body, "GET /a")
@@ -228,7 +228,7 @@ t.test("a client that closes in the middle of a request leaks nothing", function
   end)
 end)
 
--- Every connection was closed, without Connection: close.
+-- Regression: every connection was closed, without Connection: close.
 t.test("connections are kept alive until a request has Connection: close", function()
   http.with(http.echo_app(), function(open)
     local c = open()
@@ -238,7 +238,7 @@ t.test("connections are kept alive until a request has Connection: close", funct
   end)
 end)
 
--- The pipelined request became the body.
+-- Regression: the pipelined request became the body.
 t.test("a POST without a length has no body; the bytes after its head are the next request", function()
   http.with(http.echo_app(), function(open)
     local c = open()
@@ -248,7 +248,7 @@ t.test("a POST without a length has no body; the bytes after its head are the ne
   end)
 end)
 
--- The body was sent, and the client read it as the next answer.
+-- Regression: the body was sent, and the client read it as the next answer.
 t.test("the answer to HEAD has a length and no body", function()
   http.with(http.echo_app(), function(open)
     local c = open()

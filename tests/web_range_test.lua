@@ -118,7 +118,7 @@ t.test("If-Match and If-Unmodified-Since are 412 if they are false", function()
   t.eq(ask { 'If-Match: "x"' }.body, "Precondition Failed\n")
 end)
 
-t.test("another content has another tag, also with the same length and in the same second", function()
+t.test("another content has another tag, even with the same length and in the same second", function()
   local function tag(content)
     t.write(site .. "/changes.txt", content)
     assert(os.execute("touch -d '2001-02-03T04:05:06.7Z' " .. t.quote(site .. "/changes.txt")))

@@ -216,7 +216,7 @@ t.test("headers over the limits are 431, before their end has arrived", function
   refuses({ { "GET / HTTP/1.1\r\nHost: x\r\nA: 1\r\nB: 2\r\n\r\n", 431 } }, { fields = 2 })
 end)
 
--- The task died without an answer, and the connection stayed open.
+-- Regression: the task died without an answer, and the connection stayed open.
 t.test("a path with a malformed percent code is refused with 400, and the connection closes", function()
   http.with(http.echo_app(), function(open, server)
     for _, path in ipairs { "/%zz", "/%", "/%4", "/a%g0" } do
@@ -230,7 +230,7 @@ t.test("a path with a malformed percent code is refused with 400, and the connec
   end)
 end)
 
--- The connection closed without an answer.
+-- Regression: the connection closed without an answer.
 t.test("malformed request lines are refused with 400", function()
   http.with(http.echo_app(), function(open)
     for _, line in ipairs { "nonsense", "GET", "GET /", "GET / HTTP/x", "GET nothing HTTP/1.1" } do
@@ -241,8 +241,8 @@ t.test("malformed request lines are refused with 400", function()
   end)
 end)
 
--- All of these were accepted.
-t.test("a malformed or repeated Content-Length is refused, also beside Transfer-Encoding", function()
+-- Regression: all of these were accepted.
+t.test("a malformed or repeated Content-Length is refused, even beside Transfer-Encoding", function()
   http.with(http.echo_app(), function(open)
     for _, fields in ipairs {
       "Content-Length: 0x5", "Content-Length: -1", "Content-Length: 5\r\nContent-Length: 6",
@@ -256,7 +256,7 @@ t.test("a malformed or repeated Content-Length is refused, also beside Transfer-
   end)
 end)
 
--- A negative size passed the limit of the body.
+-- Regression: a negative size passed the limit of the body.
 t.test("a negative or too large chunk size is refused", function()
   http.with(http.echo_app { body = 10 }, function(open)
     for _, size in ipairs { "-5", "-FFFFFFFF", "FFFFFFFFFFFFFFFB", "8000000000000000" } do

@@ -1,5 +1,5 @@
--- What handlers read of a request: its line, its fields, and the values that are decoded from them. Bodies are in
--- web_body_test.lua.
+-- The parts of a request that handlers read: its line, its fields, and the values that are decoded from them. Bodies
+-- are in web_body_test.lua.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -67,7 +67,7 @@ t.test("header names are case-insensitive, and the values of a repeated one are 
   t.eq(seen(look, get("/", "X-One: a", "x-one:b  ", "X-ONE:\t c,d")), { "a, b, c,d", "a, b, c,d", "a, b, c,d" })
 end)
 
-t.test("header_all lists the values, also empty ones, and none if there is no field", function()
+t.test("header_all lists the values, even empty ones, and none if there is no field", function()
   local look = function(req) return { req:header_all "x-one", req:header_all "x-none" } end
   t.eq(seen(look, get("/", "X-One: a", "X-One:", "X-One: b, c")), { { "a", "", "b, c" }, {} })
 end)
@@ -323,7 +323,7 @@ t.test("a request that is kept after its connection has no data of the next one"
   end)
 end)
 
--- The path ended at the NUL, so the media type was chosen by the wrong name.
+-- Regression: the path ended at the NUL, so the media type was chosen by the wrong name.
 t.test("NUL is refused in a request line; decoded from %00 it is a byte like any other", function()
   http.with(http.echo_app(), function(open)
     t.eq(open():ask("GET /a\0.txt HTTP/1.1\r\nHost: x\r\n\r\n").status, 400)
@@ -331,14 +331,14 @@ t.test("NUL is refused in a request line; decoded from %00 it is a byte like any
   end)
 end)
 
--- It became a space.
+-- Regression: it became a space.
 t.test("a plus sign in a path is not decoded", function()
   http.with(http.echo_app(), function(open)
     t.eq(open():request("GET", "/c++/a+b").body, "/c++/a+b")
   end)
 end)
 
--- It included the next key.
+-- Regression: it included the next key.
 t.test("a key of the query without = has an empty value", function()
   local app = web.new()
   app:get("/keys", function(req) return req.query.a .. "|" .. req.query.b .. "|" .. tostring(req.query["a&b"]) end)

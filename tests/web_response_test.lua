@@ -1,4 +1,4 @@
--- What handlers return, and what is sent for it: status, fields, framing. Bodies in pieces are in
+-- The responses to the values that handlers return: status, fields, framing. Bodies in pieces are in
 -- web_write_test.lua.
 
 local t = require "tests.kit"
@@ -45,7 +45,7 @@ t.test("status, body and headers can be returned together", function()
   t.eq(many, { "a", "b" })
 end)
 
-t.test("status and headers may be returned before the body or behind it", function()
+t.test("status and headers may be returned before the body or after it", function()
   local H <const> = { ["X-A"] = "1" }
   local cases = {
     { { "x" }, { 200, TEXT, "1", "x" } },
@@ -131,7 +131,7 @@ t.test("res has a method for each part, and they chain", function()
   t.eq(r.headers["x-a"], "1")
 end)
 
-t.test("returning res, as after chained calls, adds nothing", function()
+t.test("returning res, the result of chained calls, adds nothing", function()
   t.eq(facts(answer(function(_, res) return res:status(404):send "gone" end)), { 404, TEXT, "4", "gone" })
   t.eq(facts(answer(function(_, res) return res:redirect "/x" end)), { 302, nil, "0", "" })
 end)
@@ -161,7 +161,7 @@ t.test("json accepts any value, and a later text is sent as text", function()
   t.eq(facts(answer(function(_, res) res:json { 1 } res:send "text" end)), { 200, TEXT, "4", "text" })
 end)
 
-t.test("205 has no body, also if one is set, and its length is 0", function()
+t.test("205 has no body, even if one is set, and its length is 0", function()
   local app = web.new()
   app:get("/return", function() return 205, "body" end)
   app:get("/table", function() return { 1 }, 205 end)
@@ -286,7 +286,7 @@ t.test("text that could split a response or a cookie raises at the caller's line
   end
 end)
 
-t.test("Content-Length is that of the body, also if the handler sets another", function()
+t.test("Content-Length is that of the body, even if the handler sets another", function()
   local r = answer(function() return 200, "four", { ["Content-Length"] = "9" } end)
   t.eq(r.headers["content-length"], "4")
 end)
@@ -349,7 +349,7 @@ t.test("HEAD gets the fields of GET, and no body", function()
   end)
 end)
 
--- They split the response in two.
+-- Regression: they split the response in two.
 t.test("CR and LF in a header field of a handler are an error 500", function()
   local app = web.new()
   app:get("/", function(req) return 200, "x", { ["X-Name"] = req.query.name } end)

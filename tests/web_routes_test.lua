@@ -129,7 +129,7 @@ t.test("a route for the method comes before one for any method", function()
   })
 end)
 
-t.test("each method has a function, and route accepts any other", function()
+t.test("each method has a function, and route accepts any other method", function()
   local app = web.new()
   for _, method in ipairs { "get", "post", "put", "patch", "delete", "options" } do
     app[method](app, "/m", named(method))
@@ -274,8 +274,8 @@ t.test("each of 10,000 routes is found, and a search takes as long as among ten"
   t.ok(many < few * 4 + 0.05, ("%.3f s with 10 routes, %.3f s with 10,000"):format(few, many))
 end)
 
--- A method called the function of that name.
-t.test("a method without a route is refused with 405, also if it is the name of a function", function()
+-- Regression: a method called the function of that name.
+t.test("a method without a route is refused with 405, even if it is the name of a function", function()
   local app = web.new()
   app:get("/", function() return "x" end)
   http.with(app, function(open)
@@ -286,7 +286,7 @@ t.test("a method without a route is refused with 405, also if it is the name of 
   end)
 end)
 
--- It was 403.
+-- Regression: it was 403.
 t.test("a path without a route is 404", function()
   local app = web.new()
   app:get("/a", function() return "x" end)

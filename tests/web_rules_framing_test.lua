@@ -81,7 +81,7 @@ t.test("two chunks whose sizes add up to more than an integer are refused", func
   refused(app_of_bodies { body = math.huge }, 400, CHUNKED, "ffffffffffffffff\r\n")
 end)
 
-t.test("a body longer than every integer is refused, also without a limit", function()
+t.test("a body longer than every integer is refused, even without a limit", function()
   refused(app_of_bodies { body = math.huge }, 400,
     "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775808\r\n\r\n")
 end)
@@ -173,7 +173,7 @@ t.test("GET and HEAD may have bodies, which are not taken for requests", functio
   end)
 end)
 
--- They were refused.
+-- Regression: they were refused.
 t.test("chunk extensions are ignored", function()
   http.with(http.echo_app(), function(open)
     t.eq(open():ask("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"

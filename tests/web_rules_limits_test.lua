@@ -70,7 +70,7 @@ t.test("the body's limit is exact, by length and in chunks", function()
   end)
 end)
 
-t.test("the header time starts with the first byte, also behind a pipelined request", function()
+t.test("the header time starts with the first byte, even after a pipelined request", function()
   http.with(app_with { header_time = 0.2 }, function(open)
     local c = open()
     c:send(GET, "GET /")
@@ -148,7 +148,7 @@ t.test("many responses that are not read end with the write time as well", funct
   end)
 end)
 
-t.test("the last allowed request closes the connection also if its body was not read", function()
+t.test("the last allowed request closes the connection even if its body was not read", function()
   http.with(app_with { requests = 2 }, function(open)
     local c = open()
     t.eq(c:ask(GET).status, 200)

@@ -45,7 +45,7 @@ t.test("each line of the data is a field, with any line ending, so that data can
   t.eq(r.body, "data: a\ndata: b\ndata: c\ndata: id: 9\ndata: \n\n: x\n: y\n\n: \n\n")
 end)
 
-t.test("names and ids of more than one line raise, and so does data of a wrong type", function()
+t.test("names and ids of more than one line, and data of a wrong type, raise", function()
   sent(function(events)
     t.raises("send: event must be one line", events.send, events, "x", "a\nb")
     t.raises("send: id must be one line", events.send, events, "x", nil, "a\0")

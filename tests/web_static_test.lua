@@ -59,7 +59,7 @@ t.test("a file is served with its type, length, date and tag", function()
   t.is_nil(r.headers["cache-control"])
 end)
 
-t.test("the tag is the same for a copy of the file, and changes with it", function()
+t.test("the tag is the same for a copy of the file, and changes when the file changes", function()
   sh [[cp -p site/hello.txt site/copy.txt]]
   local tag = ask("/hello.txt").headers.etag
   t.eq(ask("/copy.txt").headers.etag, tag)
@@ -200,7 +200,7 @@ t.test("a malformed escape is refused", function()
   t.eq(raw("/%").status, 400)
 end)
 
-t.test("links to places inside are followed, also absolute ones", function()
+t.test("links to places inside are followed, even absolute ones", function()
   t.eq(ask("/inside.txt").body, "hello\n")
   t.eq(ask("/absolute.txt").body, "hello\n")
 end)
@@ -213,7 +213,7 @@ t.test("names that begin with a dot are hidden by default", function()
   t.eq(ask("/.git/config", nil, "GET", { hidden = true }).body, "secret")
 end)
 
-t.test("a file that may not be read is 403", function()
+t.test("a file without read permission is 403", function()
   t.write(site .. "/closed.txt", "closed")
   sh "chmod 0 site/closed.txt"
   local readable = io.open(site .. "/closed.txt")
@@ -288,7 +288,7 @@ t.test("a compressed copy that is older than its file is not sent", function()
   t.eq(ask("/stale.css", { "Accept-Encoding: gzip" }).body, "new")
 end)
 
-t.test("a large file is sent whole, also between other responses", function()
+t.test("a large file is sent whole, even between other responses", function()
   local text = ("0123456789abcdef"):rep(128 * 1024)
   t.write(site .. "/large.bin", text)
   local app = web.new()
@@ -591,7 +591,7 @@ t.test("a handler that raises after res:file responds with 500, and the file is 
   t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })
 end)
 
-t.test("web.compress compresses a file without a copy, and neither ranges nor copies", function()
+t.test("web.compress compresses a file without a compressed copy, but no ranges and no copies", function()
   t.write(site .. "/long.txt", ("a long text, "):rep(10000))
   local function get(target, ...)
     return http.once(function(app)

@@ -74,8 +74,8 @@ t.test("requests whose bytes have arrived are answered before a stop, with Conne
   t.eq(ended(child), 0)
 end)
 
--- Regression: the next response after a stop said close, so that requests pipelined behind it were never answered.
-t.test("all pipelined requests that have arrived are answered before a stop, and only the last says close", function()
+-- Regression: the next response after a stop said close, so that requests pipelined after it were never answered.
+t.test("pipelined requests that have arrived are answered before a stop; only the last closes", function()
   local child <close>, port = start(SLOW_ROUTE .. [[
     app:post("/body", function(req) return req:body() end)]])
   loop.run(function()
@@ -160,7 +160,7 @@ local function answers_to_the_end(child, asker, say)
   t.eq(ended(child), 0)
 end
 
--- `timeout` and terminals send a signal to a process and to its group: the server was cut short.
+-- Regression: `timeout` and terminals send a signal to a process and to its group: the server was cut short.
 t.test("a signal that comes twice within a short time counts once", function()
   -- A busy machine may make one round too long, but not all of them.
   local round, answered, problem = 0, false, nil
@@ -221,7 +221,7 @@ local function until_busy(child, dir, n)
   t.eq(child:line(), "busy " .. n)
 end
 
-t.test("SIGTERM does not kill a server whose handler is busy, also if it comes several times", function()
+t.test("SIGTERM does not kill a server whose handler is busy, even if it comes several times", function()
   local child <close>, port, dir = start_busy()
   loop.run(function()
     local c <close> = http.open(port)
@@ -423,7 +423,7 @@ t.test("listen returns nil and a message where run raises", function()
   t.raises("port or address expected, got table", app.listen, app, {})
 end)
 
-t.test("one app can serve several addresses, also IPv6, each stopped separately", function()
+t.test("one app can serve several addresses, even IPv6, each stopped separately", function()
   local app = require("lio.webserver").new()
   app:get("/", function(req) return req.remote_addr end)
   http.with(app, function(open)

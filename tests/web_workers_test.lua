@@ -74,8 +74,9 @@ t.test("every worker serves the same address, which is printed once", function()
   t.eq(lines, { "after run in 1", "after run in 2", "after run in 3", "after run in nil" })
 end)
 
--- The supervisor's request waited on a token that nothing referred to. After some cycles of a worker's collector it was
--- taken for orphaned, the supervisor got the error that the worker had ended, and the whole system stopped under load.
+-- Regression: the supervisor's request waited on a token that nothing referred to. After some cycles of a worker's
+-- collector it was taken for orphaned, the supervisor got the error that the worker had ended, and the whole system
+-- stopped under load.
 t.test("workers continue after many cycles of their collectors", function()
   local child <close>, port = start('app:get("/collect", function() collectgarbage() return "done" end)')
   loop.run(function()
@@ -263,8 +264,8 @@ local function shared_sockets(pid)
   return shared
 end
 
--- The worker was reported only when its loop had ended, and the kernel continued to give its socket half of the
--- connections.
+-- Regression: the worker was reported only when its loop had ended, and the kernel continued to give its socket half of
+-- the connections.
 t.test("a worker in an endless loop is reported at once, and the other one accepts its connections", function()
   local go = t.tmp() .. "/go"
   local script = t.write(t.tmp() .. "/server.lua", ([[
@@ -293,7 +294,7 @@ t.test("a worker in an endless loop is reported at once, and the other one accep
     while ask() ~= who do t.ok(loop.now() < deadline, "worker " .. who .. " does not answer") end
   end
   loop.run(function()
-    -- Twice, as the other worker's help must end with the loop.
+    -- Twice, because the help of the other worker must end with the loop.
     for _ = 1, 2 do
       os.remove(go)
       -- Long enough for a scheduler without work to stop checking its threads.
@@ -305,7 +306,7 @@ t.test("a worker in an endless loop is reported at once, and the other one accep
       end
       stuck:send "GET /spin HTTP/1.1\r\nHost: x\r\n\r\n"
       child:expect "^it loops$"
-      -- All at once: those that arrive before the loop is noticed wait in the queue of its socket.
+      -- All at once: connections that arrive before the loop is detected wait in the queue of the worker's socket.
       local open = {}
       for i = 1, 20 do
         open[i] = http.open(port)

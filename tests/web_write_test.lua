@@ -297,7 +297,7 @@ t.test("slow readers do not delay other clients", function()
   end)
 end)
 
-t.test("a writer is notified when its peer closes, and the server does not count the connection any longer", function()
+t.test("a writer is notified when its peer closes, and the server no longer counts the connection", function()
   local app, result = web.new(), nil
   app:get("/", function(_, res)
     repeat
@@ -332,7 +332,7 @@ t.test("a peer that reads nothing for the write time is closed", function()
   end)
 end)
 
-t.test("trailers follow a chunked body, also one that was set as a string, and the connection stays open", function()
+t.test("trailers follow a chunked body, even one that was set as a string, and the connection stays open", function()
   local app = web.new()
   app:get("/pieces", function(_, res)
     res:header("Trailer", "X-Sum, X-Count")
@@ -385,11 +385,11 @@ t.test("a trailer that could split the response, or change how it is read, raise
   t.eq(#heard, 4)
   t.ok(heard[1]:find "CR, LF or NUL", heard[1])
   t.ok(heard[2]:find "web_write_test%.lua:%d+: res:trailer: ", heard[2])
-  t.ok(heard[3]:find "'Content%-Length' is not allowed behind a body", heard[3])
+  t.ok(heard[3]:find "'Content%-Length' is not allowed after a body", heard[3])
   t.ok(heard[4]:find "'set%-cookie' is not allowed", heard[4])
 end)
 
--- It was chunked.
+-- Regression: it was chunked.
 t.test("the body of an answer to HTTP/1.0 is not chunked", function()
   local app = web.new()
   app:get("/", function(_, res) res:write "a" res:write "b" end)
@@ -402,7 +402,7 @@ t.test("the body of an answer to HTTP/1.0 is not chunked", function()
   end)
 end)
 
--- They stayed open until the garbage collector ran.
+-- Regression: they stayed open until the garbage collector ran.
 t.test("an aborted download closes the <close> variables of its handler at once", function()
   local app, closed = web.new(), 0
   app:get("/", function(_, res)

@@ -77,14 +77,14 @@ kit.test("a function gets the rest of the path, the query, headers in lower case
   t.eq(shown(s:request("GET", "/echo/")).path, "")
 end)
 
-kit.test("the module may be in a folder, or a field of another", spec, function(s)
+kit.test("the module may be in a folder, or a field of another module", spec, function(s)
   t.eq(shown(s:request("PUT", "/deep/er/x", nil, "1")).path, "x")
   t.eq(s:request("GET", "/field").body, "a field")
   t.eq(s:request("GET", "/deep").status, 404)
   t.eq(s:request("GET", "/echoes").status, 404, "a prefix ends at a slash")
 end)
 
--- Any alphabetic method called any exported function: `helper /x HTTP/1.1` did.
+-- Regression: any alphabetic method called any exported function: `helper /x HTTP/1.1` did.
 kit.test("only exported functions named like methods of HTTP are called", spec, function(s)
   for _, method in ipairs { "HELPER", "helper", "get", "Get", "TRACE", "DATA", "__index", "FOO", "OPTION" } do
     local r = s:request(method, "/echo")
@@ -116,7 +116,7 @@ kit.test("a function returns code, body and headers", spec, function(s)
   t.eq(s:request("GET", "/answers/large").body, ("0123456789"):rep(300000))
 end)
 
--- Headers of a CGI module could end the head and begin another response.
+-- Regression: headers of a CGI module could end the head and begin another response.
 kit.test("headers that would split the response are an error of the module", quiet, function(s)
   for _, what in ipairs { "crlf", "name", "nul", "code", "wild", "raise", "unknown" } do
     local r = s:request("GET", "/answers/" .. what)
@@ -127,7 +127,7 @@ kit.test("headers that would split the response are an error of the module", qui
   t.ok(s:errors():find "oops")
 end)
 
--- The response to a HEAD had a body, which the next response followed.
+-- Regression: the response to a HEAD had a body, which the next response followed.
 kit.test("HEAD is GET without its body", spec, function(s)
   loop.run(function()
     local c <close> = s:open()
@@ -137,13 +137,14 @@ kit.test("HEAD is GET without its body", spec, function(s)
   end)
 end)
 
--- HTTP/1.0 clients got chunks, which they cannot parse.
+-- Regression: HTTP/1.0 clients got chunks, which they cannot parse.
 kit.test("a client of HTTP/1.0 gets the pieces without chunks, and the end of the connection", spec, function(s)
   local r = s:ask("GET /answers/list HTTP/1.0\r\n\r\n")
   t.eq({ r.body, r.headers["transfer-encoding"], r.headers.connection }, { "piece 2,piece 1,piece 0,", nil, "close" })
 end)
 
--- There was no keep-alive and no `Connection: close`, and a request behind one without a length became its body.
+-- Regression: there was no keep-alive and no `Connection: close`, and a request after one without a length became its
+-- body.
 kit.test("connections stay open, and requests that arrive together are answered in order", spec, function(s)
   loop.run(function()
     local c <close> = s:open()
@@ -157,14 +158,14 @@ kit.test("connections stay open, and requests that arrive together are answered 
   end)
 end)
 
--- `+` was decoded in paths; a key without `=` swallowed the next one.
+-- Regression: `+` was decoded in paths; a key without `=` swallowed the next one.
 kit.test("a plus in a path is a plus, in a query a blank, and keys need no value", spec, function(s)
   local r = shown(s:request("GET", "/echo/a+b%20c?k+1=v+1&alone&next=1&=x&e=%2B"))
   t.eq(r.path, "a+b c")
   t.eq(r.query, { ["k 1"] = "v 1", alone = "", next = "1", [""] = "x", e = "+" })
 end)
 
--- `/%zz` killed the task: no response, and the connection leaked.
+-- Regression: `/%zz` killed the task: no response, and the connection leaked.
 kit.test("a path that cannot be decoded is refused with a response", spec, function(s)
   for _, target in ipairs { "/%zz", "/echo/%", "/echo/%4", "/echo/%g0" } do
     t.eq({ target, s:request("GET", target).status }, { target, 400 })
@@ -172,7 +173,7 @@ kit.test("a path that cannot be decoded is refused with a response", spec, funct
   t.eq(s:request("GET", "/answers/plain").status, 200)
 end)
 
--- The connection was closed without a response.
+-- Regression: the connection was closed without a response.
 kit.test("malformed request lines are answered", spec, function(s)
   for _, line in ipairs { "GET", "GET /", "GET  / HTTP/1.1", "GET / HTTP/x", "\1\2\3", "GET echo HTTP/1.1" } do
     t.eq({ line, s:ask(line .. "\r\nHost: x\r\n\r\n", "GET").status }, { line, 400 })
@@ -180,7 +181,7 @@ kit.test("malformed request lines are answered", spec, function(s)
   t.eq(s:ask("GET / HTTP/3.0\r\nHost: x\r\n\r\n").status, 505)
 end)
 
--- All of these were accepted.
+-- Regression: all of these were accepted.
 kit.test("malformed lengths are refused, and a length with chunks", spec, function(s)
   for _, fields in ipairs {
     "Content-Length: 0x5", "Content-Length: -1", "Content-Length: +5", "Content-Length: five",
@@ -192,7 +193,7 @@ kit.test("malformed lengths are refused, and a length with chunks", spec, functi
   end
 end)
 
--- A negative chunk size passed the limit; extensions were refused.
+-- Regression: a negative chunk size passed the limit; extensions were refused.
 kit.test("chunks may have extensions, but no negative size, and not more bytes than the limit", spec, function(s)
   local head = "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
   t.eq(shown(s:ask(head .. "5;name=value\r\nhello\r\n1;x\r\n!\r\n0\r\nX-T: 1\r\n\r\n")).body, "hello!")
@@ -201,7 +202,7 @@ kit.test("chunks may have extensions, but no negative size, and not more bytes t
   t.eq(s:ask("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000001\r\n\r\n").status, 413)
 end)
 
--- Each piece of an upload was joined to the ones before: 8 MB took 18 s, and the loop was blocked.
+-- Regression: each piece of an upload was joined to the ones before: 8 MB took 18 s, and the loop was blocked.
 kit.test("a body in many small pieces arrives whole", spec, function(s)
   local body = {}
   for i = 1, 4000 do body[i] = ("%07d,"):format(i):rep(20) end
@@ -216,7 +217,7 @@ end)
 
 local narrow <const> = setmetatable({ errors = true, descriptors = 200 }, { __index = spec })
 
--- 1,025 of them made the selector raise, which ended the server.
+-- Regression: 1,025 of them made the selector raise, which ended the server.
 kit.test("half-open requests, more than there are descriptors, do not end the server", narrow, function(s, mode)
   loop.run(function()
     local clients = {}

@@ -1,5 +1,5 @@
 -- The service `lio.webservice`: folders, in both modes, and the program of examples/webservice. One test for each fault
--- of the server whose interface it has; other tests of static files use `app:static`.
+-- of ant.webserver; other tests of static files use `app:static`.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -53,7 +53,7 @@ kit.test("no path leaves its folder", spec, function(s)
   end
 end)
 
--- The part behind a NUL selected the type of the file before it.
+-- Regression: the part after a NUL selected the type of the file before the NUL.
 kit.test("a NUL in a path is refused and selects no type", spec, function(s)
   for _, target in ipairs { "/app.js%00.html", "/app.js%00", "/sub/x.txt%00/../../app.js" } do
     local r = s:request("GET", target)
@@ -96,7 +96,7 @@ local function open_files(s, name)
   return select(2, r.out:gsub(name, ""))
 end
 
--- They stayed open until the collector ran.
+-- Regression: they stayed open until the collector ran.
 kit.test("a download that the client ends closes its file", spec, function(s)
   loop.run(function()
     local c = s:open()

@@ -57,7 +57,7 @@ local function test(name, main, out, more)
   kit.test(name, spec)
 end
 
-test("the tunnel is requested to carry the address; by default it is the service that requested the start", [[
+test("the tunnel gets a request with the address; by default it is the service that requested the start", [[
   say(start() == "the tunnel of service " .. ltask.self())
   say(opened[1], opened[2])
   say(data(1, get "hello"))
@@ -142,7 +142,7 @@ test("a tunnel that refuses bytes gets no further request of the session", [[
   say(count, ends[1])
 ]], { "1\tnil" })
 
-test("a session lasts longer than the time for a result of the tunnel, once that has arrived", [[
+test("a session may last longer than the time limit for a result of the tunnel", [[
   conf.options = { write_time = 1 }
   start()
   data(1, get "one")
@@ -165,7 +165,7 @@ test("a session ends when the server closes it, and the tunnel is notified once"
 ]], { "true\t1", "false", "HTTP/1.1 400" })
 
 -- Bytes that are on their way when the server closes must not be taken for the beginning of another request.
-test("until the tunnel knows that a session has ended, its bytes are refused and open no new one", [[
+test("until the tunnel is notified that a session has ended, its bytes are refused and open no new one", [[
   start()
   local release
   function S.tunnel_close(session)
@@ -189,7 +189,7 @@ test("until the tunnel knows that a session has ended, its bytes are refused and
   answered(1, "z")
 ]], { "false\tclosed", "true" })
 
-test("a session ends when the tunnel closes it, also while a handler runs", [[
+test("a session ends when the tunnel closes it, even while a handler runs", [[
   conf.options = { grace = 0.1 }
   start()
   data(1, get "slow?cs=100000")
@@ -208,8 +208,8 @@ test("a client that has ended its sending gets the response", [[
   say(ltask.call(web, "tunnel_shutdown", 1))
 ]], { "true", "slow", "false" })
 
--- The redirect mode kept every session without end.
-test("sessions that are idle or do not send their request end", [[
+-- Regression: the redirect mode kept every session without end.
+test("idle sessions, and sessions without a complete request, end", [[
   conf.options = { keep_alive_time = 0.05, header_time = 0.05 }
   start()
   data(1, get "x")

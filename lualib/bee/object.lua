@@ -3,8 +3,8 @@
 
 local debug <const> = debug or require "lio.debug"
 
--- `object(name, methods)` returns a function that gives an object bee's methods and returns it. `methods` has the name
--- in lio of each of bee's methods. All objects given to one such function are of one type.
+-- `object(name, methods)` returns a function that gives an object bee's methods and returns it. `methods` maps the
+-- names of bee's methods to lio's names. All objects given to one such function are of one type.
 return function(name, methods)
   local metatable
   return function(value)

@@ -44,7 +44,7 @@ end
 local M = {}
 for name, value in pairs(socket) do M[name] = value end
 M.create = create
--- `socket.fd(handle [, no_ownership])`: an object for any descriptor, also one that is no socket.
+-- `socket.fd(handle [, no_ownership])`: an object for any descriptor, even one that is not a socket.
 M.fd = socket._fd_of_any
 
 return setmetatable(M, { __call = function(_, protocol) return create(protocol) end })

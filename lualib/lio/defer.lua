@@ -1,4 +1,4 @@
--- `local _ <close> = defer(f)`: calls `f` at the end of the block, also after an error or when the task is killed.
+-- `local _ <close> = defer(f)`: calls `f` at the end of the block, even after an error or when the task is killed.
 
 local Deferred = {}
 

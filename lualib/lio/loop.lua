@@ -57,7 +57,7 @@ local function run_hook(hook, grace)
   return done
 end
 
--- `loop.stop([grace_seconds])`: ends the loop gracefully: runs the stop hooks, then kills the tasks that are left
+-- `loop.stop([grace_seconds])`: ends the loop gracefully: runs the stop hooks, then kills the remaining tasks
 -- (`<close>` variables run), then `run` returns. A second call ends it at once. If the loop does not run, nothing
 -- happens.
 function M.stop(grace)
@@ -109,7 +109,7 @@ local step <const> = driver.net.step
 
 local unguard <const> = owner.guard(M.net)
 
--- `loop.describe(token)`: what a task waits for that waits on the token, for `lio.tasks`.
+-- `loop.describe(token)`: describes the wait of a task on the token, for `lio.tasks`.
 function M.describe(token)
   if timers.is_sleeping(token) then return "a sleep" end
   return driver:describe(token)
@@ -117,9 +117,9 @@ end
 
 -- Signals --------------------------------------------------------------------------------------------
 
-local signalled_at = false -- when the last signal came that ended a `run`, in seconds of `now`
+local signalled_at = false -- the time of the last signal that ended a `run`, in seconds of `now`
 
--- A signal that arrives for the process and again for its group, as `timeout` and terminals send it, is one signal.
+-- `timeout` and terminals send a signal to the process and again to its group. It counts as one signal.
 local SAME_SIGNAL <const> = 0.2
 -- A stop that takes longer than these seconds reports what it waits for.
 local PATIENCE <const> = 1
@@ -149,8 +149,8 @@ end
 
 local signals = signal_watchers.new(driver, stop_by_signal)
 
--- `loop.signal(name, f)`: runs `f(name)` as a task when the signal (`"SIGHUP"` …) comes; nil restores what was there
--- before: for SIGINT and SIGTERM, while the loop runs, a graceful stop.
+-- `loop.signal(name, f)`: runs `f(name)` as a task when the signal (`"SIGHUP"` …) comes; nil restores the previous
+-- effect: for SIGINT and SIGTERM, while the loop runs, a graceful stop.
 function M.signal(name, f)
   misuse.check("signal", 1, name, "string")
   if f ~= nil then misuse.check_function("signal", 2, f) end
@@ -199,7 +199,7 @@ local function drive(state)
   end
 end
 
-local service -- what the service knows of its tasks; set by `attach`
+local service -- the service's record of its tasks; set by `attach`
 local waiting_run -- the state of a `run` that waits in a service
 local RUN <const> = {} -- what it waits on
 
@@ -209,7 +209,7 @@ local function wait_in_service(state)
   task.wait(RUN)
 end
 
--- Whether a `run` in a service has ended, although requests and tasks from before it may be left.
+-- Whether a `run` in a service has ended, although earlier requests and tasks may remain.
 local function is_done(state)
   if state.failed or finished then return true end
   if timers.pending > 0 then return false end
@@ -245,7 +245,7 @@ end
 
 local function run_main(state, f, ...)
   state.results = table.pack(xpcall(f, add_traceback, ...))
-  -- The message handler is not called for an error for lack of memory.
+  -- The message handler is not called for a memory error.
   if not state.results[1] then state.failed, state.message = true, state.results[2] end
 end
 
@@ -290,7 +290,7 @@ function M.own()
 end
 
 -- `loop.attach(descriptor, take, tasks)` returns two functions, idle and poll. For lio/service.lua, whose main loop
--- drives this VM. The descriptor becomes readable when messages are there, which `take` takes. `tasks.is_request(co)`
+-- drives this VM. The descriptor becomes readable when messages arrive; `take` takes them. `tasks.is_request(co)`
 -- returns whether a task answers a request, `tasks.requests()` how many do. `idle` blocks until there is something to
 -- do, `poll` does not block.
 function M.attach(descriptor, take, tasks)

@@ -70,21 +70,21 @@ function M.check_function(call, index, value)
   M.argument(call, index, "function", value)
 end
 
--- Raises the message of a C function, which has another name, as that of the call.
+-- Raises the message of a C function, with the call's name instead of the function's.
 local function raise_renamed(call, message)
   error(message:gsub("^bad argument #(%d+) to '[^']*'", ("bad argument #%%1 to '%s'"):format(call), 1),
     level_of_program())
 end
 
 -- `relay(call, err)`: raises the error of a C function, which `call` has called by `pcall`, as an error of the call, at
--- the program's line. An error that has a position, or is no text, comes from code that the C function called: it is
+-- the program's line. An error that has a position, or is not a text, comes from code that the C function called: it is
 -- raised unchanged.
 function M.relay(call, err)
   if type(err) ~= "string" or err:find "^[^\n]-:%d+: " then error(err, 0) end
   raise_renamed(call, err)
 end
 
--- `rename(call, f, …)` returns the results of `f`, whose errors are raised as those of the call, at the program's line.
+-- `rename(call, f, …)` returns the results of `f`, whose errors are raised with the call's name, at the program's line.
 function M.rename(call, f, ...)
   local results = table.pack(pcall(f, ...))
   if results[1] then return table.unpack(results, 2, results.n) end

@@ -1,7 +1,7 @@
 -- `lio.net`: sockets for coroutines. Code reads top to bottom; the coroutine waits, the thread does not.
 --
 -- `net.new(selector, scheduler)` makes an instance: a table with the calls, for the tasks of one scheduler. The module
--- itself has the calls of the VM's instance, which is that of `lio.loop` unless `net.use` sets another one. The files
+-- itself has the calls of the VM's instance: the instance of `lio.loop`, unless `net.use` sets another one. The files
 -- in net/ make the calls, one topic each; net/driver.lua is the loop under them.
 --
 -- Results have one rule: a value on success; `nil` alone is the end of a stream; `nil, message, partial, code` (recv,
@@ -14,9 +14,9 @@ local M = {}
 -- scheduler has `wait(token)`, `wakeup(token, …)`, which returns true when a task waited, `fork(f, …)` and `running()`.
 -- It may also have
 --   `timers`                a `lio.timer` queue to share
---   `start(f, …)`           as `lio.task` has it
---   `on_abandon(f)`         as `lio.task` has it; needed when tasks can be killed
---   `on_stop(f, waits_for)` as `lio.loop` has it
+--   `start(f, …)`           as in `lio.task`
+--   `on_abandon(f)`         as in `lio.task`; needed when tasks can be killed
+--   `on_stop(f, waits_for)` as in `lio.loop`
 --   `check(call, …)`        raises if nothing runs the loop; the name of the call as for `string.format`
 function M.new(selector, scheduler)
   return require("lio.net.driver").new(selector, scheduler).net

@@ -34,7 +34,7 @@ M.seconds_from_0 = rule("a number of seconds from 0", function(value)
   return type(value) == "number" and value >= 0
 end)
 
--- `integer(low, high)`: from `low` to `high`; without `high` no bound above.
+-- `integer(low, high)`: from `low` to `high`; without `high` there is no upper bound.
 function M.integer(low, high)
   local wanted = high and ("an integer from %d to %d"):format(low, high) or ("an integer from %d"):format(low)
   return rule(wanted, function(value)
@@ -132,7 +132,7 @@ end
 -- The result for callers without options; it is never changed.
 local NONE <const> = {}
 
--- Options with those that a metatable provides, as a table without one: they are read once, and checked like the
+-- Returns the options, with those that a metatable provides, in a plain table: they are read once, and checked like the
 -- others.
 local function with_inherited(options, rules)
   if getmetatable(options) == nil then return options end

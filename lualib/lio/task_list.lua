@@ -12,7 +12,7 @@ local function traceback(members)
   return table.concat(lines, "\n")
 end
 
--- What a task waits for that waits on a token, by the modules that are loaded.
+-- Describes the wait on a token, as the loaded modules report it.
 local function describe(token, co)
   for _, name in ipairs { "lio.loop", "lio.thread" } do
     local module = package.loaded[name]

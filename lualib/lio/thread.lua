@@ -16,7 +16,7 @@ local M = {
   timeout = group.timeout,
 }
 
--- `describe(token)`: what a task waits for that waits on a token of this module, for `lio.tasks`.
+-- `describe(token)`: describes the wait of a task on a token of this module, for `lio.tasks`.
 function M.describe(token)
   if core.internal.is_thread(token) then return "the end of a thread" end
   return scope.describe(token)

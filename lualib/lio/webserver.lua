@@ -117,7 +117,7 @@ function App:static(prefix, dir, opts)
 end
 
 -- `app:mount(prefix, other)` returns app. Adds the routes of another app below `prefix`, which may have parameters. In
--- its handlers and middleware, `req.path` has no prefix; its `on_error` and `not_found` count below the prefix, its
+-- its handlers and middleware, `req.path` has no prefix; its `on_error` and `not_found` apply below the prefix, its
 -- options do not. Routes that are added to it later are added here as well.
 function App:mount(prefix, other)
   check_app(self, "mount")

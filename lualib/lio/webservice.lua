@@ -42,7 +42,7 @@ local function check(conf)
   misuse.check("start", 1, conf, "table")
   options.check("start", 1, conf, FIELDS, "field")
   if conf.tunnel and conf.mode ~= "redirect" then
-    misuse.raise "start: field 'tunnel' is for mode = \"redirect\""
+    misuse.raise "start: field 'tunnel' needs mode = \"redirect\""
   end
   local is_unix = conf.addr and conf.addr:find "^unix:."
   if not (is_unix or conf.port) then misuse.raise "start: field 'port' is missing" end
@@ -62,7 +62,7 @@ end
 -- Raises if a prefix has an owner already. `owners`: the entries of the table, by prefix.
 local function claim(owners, prefix, owner)
   if owners[prefix] then
-    error(("start: %s and %s are for one path"):format(owners[prefix], owner), 0)
+    error(("start: %s and %s are for the same path"):format(owners[prefix], owner), 0)
   end
   owners[prefix] = owner
 end
@@ -145,8 +145,8 @@ local function start(conf)
   return url, port
 end
 
--- The request `start(conf)` returns url, port; see docs/webservice.md for the fields. Raises for wrong fields, for an
--- address that it cannot listen on, and if the service serves already.
+-- The request `start(conf)` returns url, port; see docs/webservice.md for the fields. Raises if fields are wrong, it
+-- cannot listen on the address, or the service serves already.
 function M.start(conf)
   if state == "on" then error("start: the service serves already, at " .. shown_address, 0) end
   if state ~= "off" then error("start: the service is " .. state, 0) end

@@ -1,5 +1,5 @@
--- The functions that the Rust part of the service library calls in rare cases (src/modules/ltask/callbacks.rs): for
--- errors, requests without a handler, and requests to the service library itself. Loaded at the first of them.
+-- The functions that the Rust part of the service library calls in rare cases (src/modules/ltask/callbacks.rs): errors,
+-- requests without a handler, and requests to the service library itself. Loaded at the first of them.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -12,7 +12,7 @@ local M = {}
 
 -- Errors --------------------------------------------------------------------------------------
 
--- A task has failed. Returns the error object that answers its request; logs it if the sender wants no answer.
+-- A task has failed. Returns the error object that answers its request; logs it if the sender expects no answer.
 function M.task_failed(co, err, from, session)
   local object = errors.describe(err, co)
   if session == 0 then
@@ -22,7 +22,7 @@ function M.task_failed(co, err, from, session)
   return object
 end
 
--- An error has come as an answer. Returns what the call raises.
+-- Called for an answer that is an error. Returns the value that the call raises.
 function M.error_response(from, err)
   if type(err) == "table" then return errors.from_answer(err) end
   if err == nil then return ("{service:%d} answered with an error"):format(from) end
@@ -49,14 +49,14 @@ end
 
 -- Requests and answers ------------------------------------------------------------------------
 
--- A request has come for which there is no handler.
+-- Called for a request without a handler.
 function M.unknown_request(name, from, session)
   local text = ("service %d (%s) has no request '%s'"):format(ltask.self(), ltask.label(), tostring(name))
   if session ~= 0 then return core.post(from, session, ERROR, text) end
   ltask.log.error(text .. ", sent by service " .. from)
 end
 
--- An answer has come to a session that this service has never used.
+-- Called for an answer to a session that this service has never used.
 function M.unknown_response() end
 
 -- The coroutine of a request was closed before it answered.

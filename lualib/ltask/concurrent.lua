@@ -148,7 +148,7 @@ end
 
 -- `for one, results in r:select([centiseconds]) do`: sends the requests; each step has a request and the list of its
 -- results, or a request with a field `error` and no results. The loop ends when all requests are answered, or at the
--- timeout. `r:close()`, and the end of `local r <close>`, drop the answers that are left.
+-- timeout. `r:close()`, and the end of `local r <close>`, drop the remaining answers.
 function request:select(timeout)
   check_self("select", self, request, "request")
   self.timed_out = false
@@ -165,7 +165,7 @@ function request:select(timeout)
   return next_answer, self, nil, self
 end
 
--- `r:close()`: drops the answers that are left.
+-- `r:close()`: drops the remaining answers.
 function request:close()
   check_self("close", self, request, "request")
   self.closed = true
@@ -174,7 +174,7 @@ end
 
 request.__close = request.close
 
--- `ltask.request([one])`: returns an object that sends requests and hands out the answers as they arrive.
+-- `ltask.request([one])`: returns an object that sends requests and returns the answers as they arrive.
 function M.request(one)
   local self = setmetatable({ unsent = {}, done = {}, left = 0, is_waiting = false }, request)
   if one then

@@ -1,5 +1,5 @@
--- What `ltask` has for coroutines besides the functions of `lio.task`: waits that several coroutines share, and what is
--- rarely used.
+-- Functions of `ltask` for coroutines that `lio.task` does not have: waits that several coroutines share, and rarely
+-- used ones.
 
 local core = require "ltask.core"
 local task = require "lio.task"
@@ -12,7 +12,7 @@ function M.current_token()
   return (coroutine.running())
 end
 
--- By token, the tokens that `lio.task` knows of the coroutines in `multi_wait`, each of which has its own.
+-- The tokens in `lio.task` of the coroutines in `multi_wait`, by the common token; each coroutine has its own.
 local waits = {}
 
 -- `ltask.multi_wait([token])`: waits as `wait` does; several coroutines may wait on one token.

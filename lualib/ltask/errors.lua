@@ -55,7 +55,7 @@ function M.add_traceback(object, co)
   if object[#object] ~= text then object[#object + 1] = text end
 end
 
--- `describe(err [, co])`: returns the error as an error object with a traceback, as `add_traceback`.
+-- `describe(err [, co])`: returns the error as an error object with a traceback, like `add_traceback`.
 function M.describe(err, co)
   local object = err
   if not M.is_object(err) then

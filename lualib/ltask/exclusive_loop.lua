@@ -1,4 +1,4 @@
--- The main loop of an exclusive service (G1), which has a thread of its own: the thread resumes it after each yield.
+-- The main loop of an exclusive service (G1), which has its own thread: the thread resumes it after each yield.
 -- Invariant: it blocks, in `ltask.on_idle` or until a message arrives, only when there is nothing to do.
 
 local ltask = require "ltask"

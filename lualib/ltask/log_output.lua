@@ -1,5 +1,5 @@
 -- Writes the log: errors to standard error, other entries to standard output. Used by the logger, and by `ltask.start`
--- for the entries that are left when the logger has ended.
+-- for the remaining entries when the logger has ended.
 
 -- Writes an entry as `[time][LEVEL](id label) text`. `time` is in centiseconds since the epoch; `label` may be nil.
 local function write(time, id, label, level, ...)

@@ -4,11 +4,11 @@
 local core = require "ltask.core"
 local task = require "lio.task"
 
--- By name, the modules that are being loaded: { owner = coroutine, problem = error, waiter, … }.
+-- The modules that are being loaded, by name: { owner = coroutine, problem = error, waiter, … }.
 local loading = {}
--- By coroutine, the name of the module that it waits for.
+-- The name of the module that a coroutine waits for, by coroutine.
 local awaited = {}
--- By coroutine, the names of the modules that it loads, outermost first.
+-- The names of the modules that a coroutine loads, by coroutine, outermost first.
 local stacks = setmetatable({}, { __mode = "k" })
 
 -- Raises an error at the line that has called `require`.
@@ -22,7 +22,7 @@ local function search(name)
   for _, searcher in ipairs(package.searchers) do
     local loader, data = searcher(name)
     if type(loader) == "function" then return loader, data end
-    -- Each message on a line of its own, as the standard `require` shows them.
+    -- Each message is on a separate line, as in the standard `require`.
     if type(loader) == "string" then messages[#messages + 1] = "\n\t" .. loader:gsub("^\n\t", "") end
   end
   raise(("module '%s' not found:%s"):format(name, table.concat(messages)))
@@ -37,7 +37,8 @@ local function is_circular(entry, co)
   return false
 end
 
--- The names of the modules that wait for each other, from `name` to what the coroutine requires, as "a → b → a".
+-- The names of the modules that wait for each other, from `name` to the module that the coroutine requires, as "a → b →
+-- a".
 local function describe_circle(name, co)
   local path, at = {}, name
   while at do

@@ -14,7 +14,7 @@ local function misuse() return require "lio.misuse" end
 local function check_call(call, ok, ...)
   if ok then return ... end
   local err = ...
-  -- An error of root is an object, or says what is wrong with a service. Others are errors of the program's call.
+  -- An error of root is an error object, or a message about a service. Others are errors of the program's call.
   if type(err) ~= "string" or err:find "^{service:" then error(err, 0) end
   misuse().relay(call, (err:gsub("call: cannot wait", call .. ": cannot wait", 1)))
 end
@@ -87,7 +87,7 @@ function M.register(name)
   ask_root("register", name)
 end
 
--- `ltask.kill(addr)`: makes a service quit. Returns whether there was one that had not been killed before.
+-- `ltask.kill(addr)`: makes a service quit. Returns whether the service existed and was not killed before.
 function M.kill(addr)
   return (ask_root("kill", addr))
 end

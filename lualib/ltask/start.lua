@@ -1,5 +1,5 @@
--- `ltask.start`: boots a system from a table, runs it, and returns its exit code. Called by programs, outside of any
--- service.
+-- `ltask.start`: boots a system from a table, runs it, and returns its exit code. Called by programs, outside of
+-- services.
 
 local debug <const> = debug or require "lio.debug"
 local bootstrap = require "ltask.bootstrap"
@@ -12,7 +12,7 @@ local M = {}
 local ROOT <const> = 1
 local SYSTEM <const> = 0
 
--- Makes the exclusive services, with the addresses behind root's, and writes these into their descriptions.
+-- Makes the exclusive services, with the addresses that follow root's, and writes these into their descriptions.
 local function make_exclusive_services(list)
   for i, one in ipairs(list) do
     one.id = bootstrap.new_service(one.name, core.main_chunk(), ROOT + i)
@@ -56,7 +56,7 @@ local function boot(config)
   init_root(config)
 end
 
--- Runs the system until it has ended. This thread runs what services do by `ltask.mainthread_run`.
+-- Runs the system until it has ended. This thread runs the functions that services pass to `ltask.mainthread_run`.
 local function run(config)
   local main = config.mainthread
   local context = bootstrap.run(main)

@@ -37,7 +37,7 @@ function Selector:event_add(fd, events, udata) end
 ---@return string? code `"not found"` if the descriptor is not registered
 function Selector:event_mod(fd, events, udata) end
 
----Removes a registration. A descriptor that is not registered is no error.
+---Removes a registration. A descriptor that is not registered is not an error.
 ---@param fd lio.Descriptor
 ---@return true
 function Selector:event_del(fd) end

@@ -34,7 +34,7 @@ function json.encode(value, options) end
 function json.decode(text, options) end
 
 ---Marks a table as an array: it is encoded as `[]` if it is empty, and `encode` raises if it has other keys than 1 to
----n. Raises if the table has another metatable. `setmetatable(t, nil)` removes the mark, also from a decoded array.
+---n. Raises if the table has another metatable. `setmetatable(t, nil)` removes the mark, even from a decoded array.
 ---@param t? table absent (not nil): a new table
 ---@return table t
 function json.array(t) end

@@ -11,8 +11,8 @@ local loop = {}
 
 ---Runs `f` as a task, and returns when every task has ended, when `stop` has ended the loop, or after SIGINT or
 ---SIGTERM, which begin a graceful stop. A second SIGINT ends the loop at once. An error in `f` ends the loop, and `run`
----raises it with its traceback. An error in another task is logged. Raises if the loop runs already, and if every task
----waits and nothing can wake one: the message lists what each task waits for, and where.
+---raises it with its traceback. An error in another task is logged. Raises if the loop runs already. Also raises if
+---every task waits and nothing can wake one: the message lists what each task waits for, and where.
 ---@param f function
 ---@param ... any the arguments of `f`
 ---@return any ... the results of `f`
@@ -48,13 +48,13 @@ function loop.on_stop(f, waits_for) end
 ---@return thread co
 function loop.fork(f, ...) end
 
----Suspends the running task until another task wakes the token. Raises outside a task, where Lua cannot yield, inside a
----coroutine that the plain coroutine library resumed, and if another task waits on the token already.
+---Suspends the running task until another task wakes the token. Raises outside a task, where Lua cannot yield, and
+---inside a coroutine that the plain coroutine library resumed. Also raises if another task waits on the token already.
 ---@param token? any any value except nil and NaN; default: the running coroutine
 ---@return any ... the values passed to `wakeup`
 function loop.wait(token) end
 
----Wakes the task that waits on the token. A coroutine is the token of its own `wait()` and `sleep`.
+---Wakes the task that waits on the token. In `wait()` and `sleep` the token is the running coroutine.
 ---@param token any
 ---@param ... any the results of its `wait`
 ---@return true? woken nil if no task waits on the token

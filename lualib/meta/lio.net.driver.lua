@@ -44,7 +44,7 @@ function Driver:step(seconds) end
 ---@param events integer 1 reading, 2 writing, 4 the peer's end, or a sum of these
 function Driver:dispatch(x, events) end
 
----Tells whether a name's addresses are being resolved, so that a task may be woken without I/O.
+---Returns whether a name's addresses are being resolved, so that a task may be woken without I/O.
 ---@return boolean
 function Driver:is_resolving() end
 
@@ -63,17 +63,17 @@ function Driver:watch(descriptor, f) end
 ---@return string? code
 function Driver:unwatch(descriptor) end
 
----Sets what happens when a timer of shared `timers` fires.
+---Sets the function that is called when a timer of shared `timers` fires.
 ---@param f fun(value: any, id: integer) passes values that are not its own to `fire`
 function Driver:set_timer_handler(f) end
 
----Does what a timer with this value does, unless the value is that of the code that drives the loop.
+---Does the action of a timer with this value, unless the value belongs to the code that drives the loop.
 ---@param value any
 function Driver:fire(value) end
 
----Describes what a task waits for that waits on a token, for `lio.tasks`.
+---Describes the wait of a task on a token, for `lio.tasks`.
 ---@param token any
----@return string? text nil when it is no token of this driver
+---@return string? text nil if the token does not belong to this driver
 function Driver:describe(token) end
 
 ---Raises if nothing runs the loop, as in a service that owns none: a wait would never end.
@@ -158,15 +158,15 @@ function Driver:serve(listener, backend) end
 ---The connections of a server, and how they are served. All functions are called as methods.
 ---@class lio.ServerBackend
 ---@field admit fun(self: lio.ServerBackend, c: lio.Connection) serves a connection
----@field release fun(self: lio.ServerBackend, c: lio.Connection) forgets a connection that another owner has taken over
+---@field release fun(self: lio.ServerBackend, c: lio.Connection) removes a connection that another owner has taken over
 ---@field count fun(self: lio.ServerBackend): integer how many connections it has
----@field is_full fun(self: lio.ServerBackend): boolean whether no connection is to be accepted now
+---@field is_full fun(self: lio.ServerBackend): boolean whether no connection may be accepted now
 ---@field notify_leave fun(self: lio.ServerBackend) requests a call of `on_leave` when the next connection leaves
 ---@field on_leave? fun() set by the server
 ---@field stop fun(self: lio.ServerBackend) a stop begins
----@field close fun(self: lio.ServerBackend) a stop ends: closes the connections that are left
+---@field close fun(self: lio.ServerBackend) ends a stop: closes the remaining connections
 ---@field listen? fun(self: lio.ServerBackend, socket: lio.Socket) the socket that `accept` uses
 ---@field accept? fun(self: lio.ServerBackend): boolean?, string?, string? true: it has accepted, or has no room; false: no peer waits, and the socket is armed; default: the server accepts
----@field accept_waiting? fun(self: lio.ServerBackend): boolean? accepts a peer that waits, also without room
+---@field accept_waiting? fun(self: lio.ServerBackend): boolean? accepts a waiting peer even if the server is full
 
 return drivers

@@ -111,7 +111,7 @@ function net.send(c, ...) end
 ---(`"closed"`), and if more than `limit` bytes would wait for its peer or a task waits in `send` for it (`"full"`). So
 ---a peer that does not read uses memory for at most `limit` bytes. The caller decides what to do with such a
 ---connection; most programs close it. A connection without waiting bytes accepts a message of any length.
----@param list lio.Connection[] an element that is no connection raises
+---@param list lio.Connection[] an element that is not a connection raises
 ---@param data string
 ---@param limit? integer bytes, 0 and up; each waiting message counts 64 bytes more; default 1 MiB
 ---@return integer taken number of connections that accepted the message
@@ -194,7 +194,7 @@ function net.wait_closed(c, seconds) end
 
 ---Moves a connection to the loop of another service, with the bytes that were received and not read, and with those
 ---that are queued to be sent. Waits of other tasks on it end with `"closed"`. Raises if the loop belongs to no service,
----and if an argument cannot be in a message.
+---or if an argument cannot be in a message.
 ---@param c lio.Connection
 ---@param service integer the address of a service of `lio.service`
 ---@param ... any further arguments for the function of its `on_transfer`

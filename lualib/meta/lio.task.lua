@@ -27,10 +27,10 @@ function task.start(f, ...) end
 ---@return thread co the task's own coroutine
 function task.spawn(f, ...) end
 
----Suspends the running task until another task wakes the token. Raises outside a task, where Lua cannot yield, inside a
----coroutine that the plain coroutine library resumed, and if another task waits on the token already. If the token is
----an object that only the waiting task refers to, the task is lost: after a few cycles of the collector it is reported
----to `on_error` and killed.
+---Suspends the running task until another task wakes the token. Raises outside a task, where Lua cannot yield, and
+---inside a coroutine that the plain coroutine library resumed. Also raises if another task waits on the token already.
+---If the token is an object that only the waiting task refers to, the task is lost: after a few cycles of the collector
+---it is reported to `on_error` and killed.
 ---@param token? any any value except nil and NaN; default: the running coroutine
 ---@return any ... the values passed to `wakeup`
 function task.wait(token) end
@@ -77,7 +77,7 @@ function task.current() end
 
 ---Reports whether a task can be killed now: it is not running and not in the middle of a call.
 ---@param co thread
----@return boolean idle false also if it is not the own coroutine of a task that has not ended
+---@return boolean idle also false if `co` is not the coroutine of a task, or if its task has ended
 function task.is_idle(co) end
 
 ---Describes a task, for `lio.tasks`.
@@ -118,12 +118,13 @@ function task.run_ready() end
 ---@param f fun(token: any)
 function task.on_abandon(f) end
 
----Sets the function that is called when a task fails, and when a task ends in which `watch_end` was called. There is
----one such function; the last one set counts.
+---Sets the function that is called when a task fails, and when a task that has called `watch_end` ends. There is one
+---such function; the last one set counts.
 ---@param f fun(co: thread) receives the task's own coroutine; must not wait
 function task.on_end(f) end
 
----Makes the end of the running task, however it ends, call the function of `on_end`. Outside of tasks, does nothing.
+---Makes every end of the running task (a return, an error or a kill) call the function of `on_end`. Outside of tasks,
+---does nothing.
 function task.watch_end() end
 
 ---Called with the error of a task that raised or was lost; the coroutine still has its stack. By default writes to

@@ -39,8 +39,8 @@ function thread.kill(t) end
 ---@return "running"|"waiting"|"zombie"|"dead" status
 function thread.status(t) end
 
----Creates a scope: `local scope <close> = thread.scope()`. When the block ends, for whatever reason, the remaining
----threads of the scope are killed.
+---Creates a scope: `local scope <close> = thread.scope()`. When the block ends, for any reason, the remaining threads
+---of the scope are killed.
 ---@return lio.Scope scope
 function thread.scope() end
 

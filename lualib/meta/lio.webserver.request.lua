@@ -3,7 +3,7 @@
 
 ---Requests, and the files of their forms.
 
----A request. A field is computed when it is first read. Handlers may set fields of their own.
+---A request. A field is computed when it is first read. Handlers may set further fields.
 ---@class lio.Request
 ---@field method string as sent
 ---@field path string decoded; in a mounted app without the prefix

@@ -162,7 +162,7 @@ function Response:finish(...) end
 ---@class lio.Events
 local Events = {}
 
----Sends an event. Raises if all arguments are nil, and if `event` or `id` is not one line.
+---Sends an event. Raises if all arguments are nil, or if `event` or `id` is not one line.
 ---@param data? string|number|table each line becomes a field; a table is sent as JSON
 ---@param event? string
 ---@param id? string|integer the client sends it as `Last-Event-ID` when it reconnects

@@ -19,7 +19,7 @@ local webservice = {}
 ---@field tunnel? integer|string address or name of the tunnel's service; default: the caller; only in redirect mode
 ---@field options? lio.WebOptions limits of the server
 
----The request `start`: begins to serve. Raises for a wrong configuration, if the address cannot be bound, and if the
+---The request `start`: begins to serve. Raises if the configuration is wrong, the address cannot be bound, or the
 ---service serves already. In redirect mode, returns the results of the tunnel's `tunnel_open`.
 ---@param conf lio.WebServiceConf
 ---@return string url

@@ -289,7 +289,7 @@ function ltask.walltime() end
 ---@return number seconds
 function ltask.counter() end
 
----Returns how long this service has run: the time of its slices on workers, or the CPU time of its own thread.
+---Returns how long this service has run: the time of its slices on workers, or the CPU time of the service's thread.
 ---@return number seconds
 function ltask.cpucost() end
 
@@ -356,14 +356,14 @@ function ltask.backtrace() end
 ---@return integer size
 function ltask.pack(...) end
 
----Unpacks values without freeing them. Raises if the bytes are corrupt, and if a string contains a light userdata or a
+---Unpacks values without freeing them. Raises if the bytes are corrupt, or if a string contains a light userdata or a
 ---function: only the pointer and the size from `pack` may contain addresses, because any code can make a string.
 ---@param pointer lightuserdata|string
 ---@param size? integer not for a string
 ---@return any ...
 function ltask.unpack(pointer, size) end
 
----Unpacks values and frees them, also if it raises.
+---Unpacks values and frees them, even if it raises.
 ---@param pointer lightuserdata?
 ---@param size integer?
 ---@return any ...
@@ -376,7 +376,7 @@ function ltask.remove(pointer, size) end
 
 -- Raw messages, for service libraries
 
----Posts a message; `message_receipt` returns its receipt. Raises if the last receipt was not read, and if the caller
+---Posts a message; `message_receipt` returns its receipt. Raises if the last receipt was not read, or if the caller
 ---cannot yield.
 ---@param to ltask.Address
 ---@param session integer 0: no answer is expected

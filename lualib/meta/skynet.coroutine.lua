@@ -2,8 +2,8 @@
 -- Definitions of `skynet.coroutine` for the Lua language server. docs/build.lua generates docs/api/skynet.coroutine.md
 -- from them.
 
----Coroutines that may wait in skynet functions. On this scheduler all coroutines may; this module has the names and
----statuses of skynet.
+---Coroutines that may wait in skynet functions. On this scheduler all coroutines may do that; this module has the names
+---and statuses of skynet.
 ---@class skynet.coroutine
 local library = {}
 

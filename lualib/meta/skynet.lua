@@ -64,7 +64,8 @@ function skynet.kill(addr) end
 ---Ends the system.
 function skynet.abort() end
 
----Creates a service and waits until its start function has returned. Raises its error, and if there is no such file.
+---Creates a service and waits until its start function has returned. Raises its error. Also raises if there is no such
+---file.
 ---@param name string a file of the service path; a dot means a folder
 ---@param ... any the arguments of the file; they keep their types
 ---@return integer addr
@@ -126,8 +127,8 @@ function skynet.register_protocol(class) end
 ---@return function? before the previous function
 function skynet.dispatch(typename, f) end
 
----Sends a request to a service and waits for the answer. Raises the error of the request, `{service:N} is dead`, and if
----there is no service of that name.
+---Sends a request to a service and waits for the answer. Raises the error of the request, or `{service:N} is dead`.
+---Also raises if there is no service of that name.
 ---@param addr skynet.Address
 ---@param typename string|integer the protocol
 ---@param ... any

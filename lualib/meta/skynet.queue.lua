@@ -9,7 +9,7 @@ local queue = {}
 
 ---Runs `f(…)` after the earlier calls of the section have ended, and returns its results. While `f` waits, no other
 ---call enters. The section is also released if `f` raises, which the call passes on, or its coroutine is closed. Inside
----`f`, the same handler or fork may enter again, also from coroutines that it created.
+---`f`, the same handler or fork may enter again, even from coroutines that it created.
 ---@alias skynet.Section fun(f: function, ...: any): any
 
 ---Creates a section.

@@ -6,8 +6,8 @@
 ---@class skynet.service
 local service = {}
 
----Finds the unique service of that name, or creates it. Raises the error of its main function. The function runs in a
----VM of its own: it must not refer to local variables outside of it, or the call raises.
+---Finds the unique service of that name, or creates it. Raises the error of its main function. The function runs in its
+---own VM: it must not refer to local variables outside of it, or the call raises.
 ---@param name string
 ---@param f function|string the main function of the service, or its source
 ---@param ... any the arguments of `f`, if the service is created

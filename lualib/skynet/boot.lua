@@ -19,7 +19,7 @@ M.trace = false
 M.exiting = false
 -- The coroutine that runs the service's file or its start function.
 M.starter = nil
--- While the service begins: the session and the sender of root's request for that, which is not answered before.
+-- While the service begins: the session and the sender of root's request to start it, which is answered afterwards.
 M.session = nil
 local sender
 
@@ -42,10 +42,10 @@ local function check_loaded(f, problem)
   return f
 end
 
--- Runs the main function of a service, then its start function. Returns the result of the former.
+-- Runs the main function of a service, then its start function. Returns the result of the main function.
 local function run_main(name, main, ...)
   rawset(_G, "SERVICE_NAME", name)
-  -- The embedded module is precompiled. A file on `package.path` and a module of the preload script take its place.
+  -- The embedded module is precompiled. A file on `package.path` and a module of the preload script take precedence.
   if not package.loaded.skynet and not package.searchpath("skynet", package.path) then
     package.loaded.skynet = core.load_embedded "skynet"()
   end

@@ -1,5 +1,5 @@
--- The callbacks of ltask.callbacks for a service of skynet: they log what skynet logs. skynet.boot passes the name of
--- this module to `core.use_callbacks`.
+-- The callbacks of ltask.callbacks for a service of skynet: their log entries are as in skynet. skynet.boot passes the
+-- name of this module to `core.use_callbacks`.
 
 local ltask = require "ltask"
 local errors = require "ltask.errors"
@@ -29,7 +29,7 @@ function callbacks.task_failed(co, err, from, session)
     local is_sent = from ~= 0 and from ~= ltask.self()
     log("%s", text_to_log(object, is_sent and (" (a message from service %d)"):format(from)))
   elseif from == ROOT then
-    -- The only request of root's is the start of the service.
+    -- The only request of root is the start of the service.
     log("the service could not start: %s", text_to_log(object))
   else
     log("error in a request of :%08x, session %d: %s", from, session, text_to_log(object))

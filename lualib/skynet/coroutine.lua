@@ -1,5 +1,5 @@
--- `require "skynet.coroutine"`: skynet's names and statuses for coroutines that may wait by skynet's functions, as all
--- coroutines may here. Used by programs.
+-- `require "skynet.coroutine"`: skynet's names and statuses for coroutines that may wait by skynet's functions. On this
+-- scheduler all coroutines may do that. Used by programs.
 
 local this_task <const> = require "lio.task".current
 
@@ -9,7 +9,7 @@ local M = {
   yield = coroutine.yield,
 }
 
--- By coroutine of `create` and `wrap`, the task that resumed it last; true before the first time.
+-- The last task that resumed a coroutine of `create` or `wrap`, by coroutine; true before the first resume.
 local tasks = setmetatable({}, { __mode = "k" })
 
 -- `create(f)`: returns a coroutine.

@@ -34,7 +34,7 @@ function CMD.GC()
   is_collecting = true
   local before, began = collectgarbage "count", ltask.counter()
   collectgarbage "collect"
-  -- Requests for the same that have already arrived are done by this one.
+  -- This collection also serves equal requests that have already arrived.
   skynet.yield()
   skynet.error(("GC %.2f KiB -> %.2f KiB in %.2f s"):format(before, collectgarbage "count", ltask.counter() - began))
   is_collecting = false

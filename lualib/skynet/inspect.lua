@@ -13,7 +13,7 @@ local M = {}
 
 -- Coroutines ----------------------------------------------------------------------------------
 
--- By coroutine that does not wait for a message, its number.
+-- The numbers of coroutines that do not wait for a message.
 local numbers = setmetatable({}, { __mode = "k" })
 
 local function number_of(co, session)

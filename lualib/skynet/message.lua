@@ -23,7 +23,7 @@ local M = {}
 local lua_protocol <const> = { name = "lua", id = 10, pack = ltask.pack, unpack = ltask.unpack }
 local debug_protocol <const> = { name = "debug", id = 9, pack = ltask.pack, unpack = ltask.unpack }
 
--- By name and by number: the protocols, and the names of the plain ones.
+-- The protocols, by name and by number; and the names of the plain protocols.
 local protocols <const> = {
   lua = lua_protocol, [lua_protocol.id] = lua_protocol, debug = debug_protocol, [debug_protocol.id] = debug_protocol,
 }
@@ -33,7 +33,7 @@ M.protocols, M.plain = protocols, plain
 -- The module skynet.protocol, once there is a protocol that is not plain.
 M.strings = false
 
--- Tables by task: by its own coroutine, also while the handler runs in another one.
+-- Tables by task: by its own coroutine, even while the handler runs in another one.
 local weak <const> = { __mode = "k" }
 -- Tasks that handle a message without a session, until they answer it.
 local without_session <const> = setmetatable({}, weak)
@@ -139,8 +139,8 @@ local function call_any(addr, typename, ...)
   return finish_call(p, tag, ltask_call(to, p.name, M.strings.to_string(p, ...)))
 end
 
--- `call(addr, protocol, …)`: sends a request and waits. Returns the service's answer. Raises its error, and if it has
--- died or is unknown.
+-- `call(addr, protocol, …)`: sends a request and waits. Returns the service's answer. Raises its error. Also raises if
+-- it has died or is unknown.
 function M.call(addr, typename, ...)
   local name = plain[typename]
   if name and math.type(addr) == "integer" and not boot.trace then return ltask_call(addr, name, ...) end
@@ -177,14 +177,14 @@ end
 M.answer = answer
 
 -- `is_asked(from, session)`: returns whether the running task has a request to answer. Root's request to start the
--- service is none.
+-- service does not count.
 local function is_asked(from, session)
   return session and session ~= 0 and (from ~= ROOT or session ~= boot.session)
 end
 M.is_asked = is_asked
 
--- `not_asked(call)`: returns false, once for each message that was sent without a session; raises an error of `call`
--- otherwise.
+-- `not_asked(call)`: returns false for a message that was sent without a session, once for each; otherwise raises an
+-- error of `call`.
 local function not_asked(call)
   local task = this_task()
   if without_session[task] then

@@ -26,7 +26,7 @@ local ask <const> = M.ask
 -- Numbers and strings such as ":0000000a" are addresses.
 local function check_name(name, call)
   if type(name) ~= "string" or name == "" or name:sub(1, 1) == ":" or tonumber(name) then
-    error(("%s: a name expected, as \".name\" or \"NAME\", got '%s'"):format(call, tostring(name)), 3)
+    error(("%s: a name expected, such as \".name\" or \"NAME\", got '%s'"):format(call, tostring(name)), 3)
   end
 end
 

@@ -1,7 +1,7 @@
 -- Packed messages: pointers with sizes, which `skynet.pack` makes, and strings of the same bytes. Used by
 -- lualib/skynet.lua, skynet.message and skynet.protocol.
 --
--- Invariant: a pointer has one owner. A function that takes a message frees it, also when it raises.
+-- Invariant: a pointer has one owner. A function that takes a message frees it, even when it raises.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -45,7 +45,7 @@ function M.take_string(msg, sz)
   if msg == nil then return "" end
   if type(msg) == "string" then return msg end
   if type(msg) ~= "userdata" then
-    error(("a message is a string or what pack gave, not a %s"):format(type(msg)), 0)
+    error(("a message must be a string or a result of pack, not a %s"):format(type(msg)), 0)
   end
   return take_bytes(msg, sz)
 end

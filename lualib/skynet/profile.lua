@@ -1,16 +1,16 @@
 -- `require "skynet.profile"`: the CPU time of a coroutine, without its waits. Used by programs.
 --
--- Measured is the time of the task, a handler or a fork, in which the coroutine runs. The time of a coroutine that was
--- resumed by `resume` or `wrap` stops when it yields.
+-- The result is the time of the task, a handler or a fork, in which the coroutine runs. The time of a coroutine that
+-- was resumed by `resume` or `wrap` stops when it yields.
 
 local task = require "lio.task"
 
 local M = {}
 
 local weak <const> = { __mode = "k" }
--- By measured coroutine, the task's time at the start; later the same without the pauses.
+-- The task's time at the start, by measured coroutine; pauses are added to it.
 local began = setmetatable({}, weak)
--- By coroutine that has yielded to `resume`, the task's time then.
+-- The task's time at the yield, by coroutine that has yielded to `resume`.
 local paused = setmetatable({}, weak)
 
 local function now(call)

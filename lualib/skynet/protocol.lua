@@ -1,4 +1,4 @@
--- What few services use of skynet's messages: protocols with their own `pack` and `unpack`, whose messages travel as
+-- Rarely used parts of skynet's messages: protocols with their own `pack` and `unpack`, whose messages travel as
 -- strings, and messages that are already packed. Used by lualib/skynet.lua, and by skynet.message for such protocols.
 
 local ltask = require "ltask"
@@ -26,12 +26,12 @@ end
 function M.register_protocol(class)
   check(type(class) == "table", "a table expected, got %s", type(class))
   local name, id = class.name, class.id
-  check(type(name) == "string", "the name is no string")
-  check(math.type(id) == "integer" and id >= 0 and id <= 255, "%s: the id is no number from 0 to 255", name)
+  check(type(name) == "string", "the name is not a string")
+  check(math.type(id) == "integer" and id >= 0 and id <= 255, "%s: the id is not an integer from 0 to 255", name)
   check(not protocols[name] and not protocols[id], "%s, %d: the name or the id is taken", name, id)
   for _, field in ipairs { "pack", "unpack", "dispatch" } do
     local kind = type(class[field])
-    check(kind == "nil" or kind == "function", "%s: %s is no function", name, field)
+    check(kind == "nil" or kind == "function", "%s: %s is not a function", name, field)
   end
   protocols[name], protocols[id] = class, class
   local is_plain = (class.pack or ltask.pack) == ltask.pack and (class.unpack or ltask.unpack) == ltask.unpack

@@ -1,8 +1,9 @@
 -- `require "skynet.queue"`: critical sections. A function that a coroutine runs in a section ends before the function
--- of the next coroutine begins, in the order of the calls, whatever it waits for. Used by programs.
+-- of the next coroutine begins, in the order of the calls, even if it waits. Used by programs.
 --
 -- Invariant: `owner` is the task in the section, or the entry of a waiting task that was woken and has not run yet.
--- When either ends, in whatever way, the next one gets the section. The coroutines of a task count as that task.
+-- When either ends, even by an error or a kill, the next one gets the section. The coroutines of a task count as that
+-- task.
 
 local skynet = require "skynet"
 
@@ -11,7 +12,7 @@ local this_task <const> = require "lio.task".current
 local M = {}
 
 -- `queue()`: returns a section. `section(f, …)` returns the results of `f(…)`; an error of `f` is raised and frees the
--- section. Inside of `f` the same task may enter again, also in coroutines of its own.
+-- section. Inside of `f` the same task may enter again, even in its own coroutines.
 function M.new()
   local owner, depth = nil, 0
   local waiting, first, last = {}, 1, 0

@@ -13,7 +13,8 @@ local M = {}
 local request = {}
 request.__index = request
 
--- By request object on which `select` was called: { tasks, left, answers, first, last, token, timer, is_closed }.
+-- The state of a request object after the call of `select`, by object: { tasks, left, answers, first, last, token,
+-- timer, is_closed }.
 local states = setmetatable({}, { __mode = "k" })
 
 -- Adds a call; raises errors of `call`, at the line of its caller.

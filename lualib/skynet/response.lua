@@ -10,7 +10,7 @@ local M = {}
 
 local RESPONSE <const>, ERROR <const> = 2, 3
 
--- By function that has not answered, the address of the caller.
+-- The address of the caller, by the function that has not answered yet.
 local callers = setmetatable({}, { __mode = "k" })
 
 -- `forget(addr)`: drops the answers to that service.

@@ -1,5 +1,5 @@
 -- `require "skynet.start"`: boots a system of skynet's services from a table that is like skynet's configuration, runs
--- it, and returns its exit code. Used by programs, outside of any service.
+-- it, and returns its exit code. Used by programs, outside of services.
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
@@ -7,7 +7,7 @@ local options = require "lio.options"
 
 local M = {}
 
--- By field for the scheduler, its name in the table of `ltask.start`. `getenv` has all fields.
+-- The names of the scheduler's fields in the table of `ltask.start`, by field. `getenv` has all fields.
 local SCHEDULER_FIELDS <const> = {
   luaservice = "service_path", lua_path = "lua_path", lua_cpath = "lua_cpath", thread = "worker", logger = "logger",
 }
@@ -26,7 +26,7 @@ local function check(config)
   if type(config) ~= "table" then fail("a table or a service's name expected, got %s", type(config)) end
   local known = {}
   for name, value in pairs(config) do
-    if type(name) ~= "string" then fail("a field's name is no string: %s", tostring(name)) end
+    if type(name) ~= "string" then fail("a field's name is not a string: %s", tostring(name)) end
     if FIELDS[name] then known[name] = value end
   end
   options.check("skynet.start", 1, known, FIELDS, "field")

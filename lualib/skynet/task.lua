@@ -15,8 +15,8 @@ local task_wait <const>, task_wakeup <const>, task_fork <const> = task.wait, tas
 
 local M = {}
 
--- By token: the coroutine that sleeps or waits on it, and the one that was woken and has not run yet. Weak, so that the
--- tables keep neither tokens nor coroutines alive.
+-- The coroutine that sleeps or waits on a token, and the one that was woken and has not run yet, by token. Weak, so
+-- that the tables keep neither tokens nor coroutines alive.
 local sleeping = setmetatable({}, { __mode = "kv" })
 local woken = setmetatable({}, { __mode = "kv" })
 
@@ -86,7 +86,7 @@ local function run_fork(f, wakeups_before, ...)
   return f(...)
 end
 
--- `fork(f, …)`: returns a coroutine. It runs when the running one suspends, behind the coroutines that were woken or
+-- `fork(f, …)`: returns a coroutine. It runs when the running one suspends, after the coroutines that were woken or
 -- forked before.
 function M.fork(f, ...)
   check_function(1, "fork", f)
@@ -95,8 +95,8 @@ end
 
 -- sleep ---------------------------------------------------------------------------------------
 
--- Timers that no coroutine uses. A timer of the scheduler cannot be cancelled: that of a coroutine which was woken
--- fires without an effect, and can be used again then.
+-- Timers that no coroutine uses. A timer of the scheduler cannot be cancelled: the timer of a woken coroutine fires
+-- without an effect, and can then be used again.
 local free_timers = {}
 
 local timer_meta = {
@@ -190,7 +190,7 @@ function M.wakeup(token)
   return true
 end
 
--- While `trace_timeout` is on: by coroutine of `timeout`, the place that has called that, as text; else false.
+-- While `trace_timeout` is on: the places of the calls of `timeout`, as text, by the coroutine of each; else false.
 M.timeout_places = false
 
 local function run_timeout(centiseconds, f)
@@ -211,7 +211,7 @@ function M.timeout(centiseconds, f)
   return co
 end
 
--- `trace_timeout(on)`: from now on, or no longer, `task` shows for a coroutine of `timeout` where that was called.
+-- `trace_timeout(on)`: sets whether `task` shows for a coroutine of `timeout` where `timeout` was called.
 function M.trace_timeout(on)
   M.timeout_places = on and (M.timeout_places or setmetatable({}, { __mode = "k" })) or false
 end

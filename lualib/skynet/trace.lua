@@ -2,7 +2,7 @@
 --   <TRACE :00000003-1> 12.345678 call @main.lua:12
 -- that is tag, seconds of the clock that all services share, event, and place. Used by the other files of this folder.
 --
--- A call sends its tag to the callee in a request of its own, just before the call. A callee that does not know this
+-- A call sends its tag to the callee in a separate request, just before the call. A callee that does not know this
 -- request refuses it, which has no effect.
 
 local ltask = require "ltask"

@@ -1,5 +1,5 @@
--- Messages that no handler deals with: requests and answers that are unknown here, and requests whose handler returns
--- without an answer. Used by skynet.callbacks, skynet.message and lualib/skynet.lua.
+-- Messages without a handler: requests and answers that are unknown here, and requests whose handler returns without an
+-- answer. Used by skynet.callbacks, skynet.message and lualib/skynet.lua.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -64,7 +64,7 @@ local function pass(f, session, from, name, ...)
   return f(session, from, msg, size, name)
 end
 
--- A message of protocol `name` has come for which there is no handler.
+-- Called for a message of protocol `name` without a handler.
 function M.handle_request(session, from, name, ...)
   local p = message.protocols[name]
   if not p or message.plain[name] then return pass(on_request, session, from, name, ...) end
@@ -72,7 +72,7 @@ function M.handle_request(session, from, name, ...)
   return on_request(session, from, text, type(text) == "string" and #text or nil, name)
 end
 
--- An answer has come to a session that this service has never used.
+-- Called for an answer to a session that this service has never used.
 function M.handle_response(session, from, ...)
   return pass(on_response, session, from, nil, ...)
 end

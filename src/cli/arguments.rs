@@ -1,6 +1,6 @@
 //! Parses the command line.
 //!
-//! The options are those of the stock `lua` program. Arguments behind the script, or behind a subcommand's name, belong
+//! The options are those of the stock `lua` program. Arguments after the script, or after a subcommand's name, belong
 //! to that; this file does not read them.
 
 use super::script::{Piece, Script};

@@ -1,7 +1,8 @@
 //! Encoders and decoders: no Lua, no socket, no clock, no thread.
 //!
-//! The functions take slices of the caller's buffers. Invariant of this folder: whatever a peer sends, the result is a
-//! value or a refusal, never a panic, and the work is linear in the number of bytes received, however they are split.
+//! The functions take slices of the caller's buffers. Invariant of this folder: for any bytes of a peer, the result is
+//! a value or a refusal, never a panic, and the work is linear in the number of bytes received, regardless of how they
+//! are split.
 //!
 //! | file | topic | RFC |
 //! |---|---|---|

@@ -1,8 +1,8 @@
 //! Incremental parser of `multipart/form-data` (RFC 7578, framing by RFC 2046 section 5.1).
 //!
-//! `form` reads the body part by part. Invariants: the work is linear in the number of bytes fed, however they are
-//! split. Only one piece, a boundary's length of the previous piece, and a part's headers within their limit are
-//! stored. A malformed body is a [`Reject`], found at its first fault.
+//! `form` reads the body part by part. Invariants: the work is linear in the number of bytes fed, regardless of how
+//! they are split. Only one piece, a boundary's length of the previous piece, and a part's headers within their limit
+//! are stored. A malformed body is a [`Reject`], found at its first fault.
 
 pub(crate) mod disposition;
 pub(crate) mod form;
@@ -13,17 +13,17 @@ use disposition::Disposition;
 use memchr::memmem::Finder;
 use std::ops::Range;
 
-/// The most header fields of a part.
+/// The maximum number of header fields of a part.
 pub(crate) const MAX_PART_FIELDS: usize = 16;
-/// The most bytes of white space after a boundary.
+/// The maximum number of bytes of white space after a boundary.
 const MAX_PADDING: u32 = 64;
 
 /// The limits of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The most parts, fields and files together.
+    /// The maximum number of parts, fields and files together.
     pub(crate) parts: u64,
-    /// The most bytes of one part's header section.
+    /// The maximum number of bytes of one part's header section.
     pub(crate) headers: usize,
 }
 

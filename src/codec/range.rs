@@ -3,7 +3,7 @@
 //! Invariant: the selected ranges are within the representation, in the order of the request, do not overlap, and are
 //! few: a request is never more expensive than one for the whole file.
 
-/// The most ranges in one response.
+/// The maximum number of ranges in one response.
 pub(crate) const MAX_RANGES: usize = 32;
 
 /// A range of bytes of the representation.

@@ -13,7 +13,7 @@ use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 impl Selector {
-    /// Waits until an event is to be delivered, the waker fires, `timeout` has passed, or `interrupted` returns true
+    /// Waits until there is an event to deliver, the waker fires, `timeout` has passed, or `interrupted` returns true
     /// after a signal. Then [`Selector::next`] returns the batch.
     pub(crate) fn wait(&self, timeout: Option<Duration>, mut interrupted: impl FnMut() -> bool) -> io::Result<()> {
         let pending = self.recheck();
@@ -111,8 +111,8 @@ impl Selector {
             self.enqueue(registration);
             return;
         }
-        // The event was not requested. A socket owned by lio remembers it; a foreign descriptor will be checked again.
-        // If the kernel would keep reporting an unrequested event, the request is changed.
+        // The event was not requested. A socket owned by lio records it; a foreign descriptor will be checked again. If
+        // the kernel would keep reporting an unrequested event, the request is changed.
         let wanted = match registration.kind {
             Kind::Tcp => return,
             Kind::Other => registration.needed_interest() | READ,

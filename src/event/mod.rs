@@ -14,8 +14,8 @@
 //! | [`signals`] | signals as readiness of a pipe |
 //! | [`clock`], [`timers`] | the monotonic clock; timers ordered by due time |
 //!
-//! How edges become levels: a registration remembers the readiness that the system last reported (`ready`). The calls
-//! of a [`Source`] report `EWOULDBLOCK` and short reads, which prove that a condition has ended. Other conditions that
+//! How edges become levels: a registration records the readiness that the system last reported (`ready`). The calls of
+//! a [`Source`] report `EWOULDBLOCK` and short reads, which prove that a condition has ended. Other conditions that
 //! were delivered are checked again before the next wait, with one poll(2) for all such sources, so an event is never
 //! spurious and no `epoll_ctl` is needed. A foreign descriptor is re-armed (one `epoll_ctl`), and the system reports
 //! the condition again if it persists. After a short read, a descriptor that is read-closed or has an error stays

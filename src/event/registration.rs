@@ -114,7 +114,7 @@ impl Registration {
     }
 
     /// Requests `bits` in addition, for one delivery, if this needs no other work: the system reports them already, and
-    /// no event is to be delivered now. Returns whether it did.
+    /// there is no event to deliver now. Returns whether it did.
     #[inline]
     pub(super) fn try_request(&self, bits: u8) -> bool {
         let before = self.requested.get();

@@ -228,7 +228,7 @@ impl Selector {
     ) -> Rc<Registration> {
         let number = entry.number;
         let slot = self.table.borrow().vacant_key();
-        // An existing registration with this number is of a descriptor that was closed since.
+        // An existing registration with this number belongs to a descriptor that has been closed.
         if let Some(stale) = self.find(number) {
             self.remove(&stale, false);
         }

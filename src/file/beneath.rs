@@ -1,4 +1,4 @@
-//! Paths that must not leave a folder, whatever `..`, links and special bytes they contain.
+//! Paths that must not leave a folder, even if they contain `..`, links or special bytes.
 //!
 //! First the text is checked. Then the kernel resolves the path below the folder's descriptor (openat2(2) with
 //! RESOLVE_BENEATH), so no other process can replace a link in between. If the kernel cannot, the path is resolved by

@@ -1,8 +1,8 @@
 //! Temporary files for uploads, without a name if the system supports that. A small file is kept in memory until its
 //! path is requested, so that a form with many small files needs no descriptors for them.
 //!
-//! Invariant: a file that was not linked is removed whatever ends its owner: it never had a name (`O_TMPFILE`), or
-//! `Drop` removes the name.
+//! Invariant: a file that was not linked is removed at the end of its owner, even after an error or a panic: either it
+//! never had a name (`O_TMPFILE`), or `Drop` removes the name.
 
 use super::read_at;
 use rustix::fs::{self, AtFlags, CWD};
@@ -14,10 +14,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The most names that are tried after an existing one.
+/// The maximum number of further names that are tried if a name exists.
 const MAX_ATTEMPTS: u32 = 100;
 
-/// The most bytes kept in memory.
+/// The maximum number of bytes kept in memory.
 const MAX_IN_MEMORY: usize = 16 * 1024;
 
 /// An open temporary file.
@@ -29,7 +29,7 @@ pub(crate) struct Spool {
 
 enum Content {
     Memory(Vec<u8>),
-    /// A file, and its name, if it has one that is to be removed.
+    /// A file, and its name if that must be removed.
     Disk(File, Option<PathBuf>),
     Closed,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What happens to a request to a service with a full mailbox.
+/// The handling of a request to a service with a full mailbox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FullMailbox {
     /// The request fails: `{service:N} is busy`.

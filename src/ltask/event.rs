@@ -1,7 +1,7 @@
 //! The event of a thread that blocks outside the scheduler: in a selector, in its wait function, or in the scheduler's
 //! own sleep. It is one descriptor (eventfd(2); a pipe elsewhere) that is readable when a message has arrived.
 //!
-//! A burst of messages costs one system call, however long the reader takes: only the thread that sets `claimed`
+//! A burst of messages costs one system call, even if the reader takes long: only the thread that sets `claimed`
 //! writes, and the mailbox clears `claimed` when the reader finds it empty. Both happen under the mailbox's lock, so a
 //! sender that finds `claimed` set has pushed a message that the reader finds next. The reader drains the descriptor
 //! before it reads the mailbox, and reads the mailbox before it blocks.

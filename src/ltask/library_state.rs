@@ -1,5 +1,5 @@
-//! What our service library keeps in a service besides its messages: sessions, the message that is being handled, and
-//! messages that wait for room in a full mailbox.
+//! The data that our service library keeps in a service in addition to its messages: sessions, the message that is
+//! being handled, and messages that wait for room in a full mailbox.
 
 use super::message::{Message, Payload, ServiceId};
 use crate::lua::VmOwned;
@@ -77,7 +77,7 @@ pub(crate) struct LibraryState {
     pub(crate) rounds: u32,
     /// Whether I/O is polled between batches.
     pub(crate) polls_io: bool,
-    /// Whether its main function has a loop of its own, which calls `core.schedule`.
+    /// Whether its main function has its own loop, which calls `core.schedule`.
     pub(crate) has_own_loop: bool,
     /// Whether some functions behave as in the first generation of ltask.
     pub(crate) is_first_generation: bool,

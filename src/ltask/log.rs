@@ -51,7 +51,7 @@ impl Entry {
     }
 }
 
-/// What happens to a line that equals its service's last one.
+/// The handling of a line that equals the previous line of its service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Repetition {
     /// It is counted.
@@ -60,7 +60,7 @@ pub(crate) enum Repetition {
     Written,
 }
 
-/// What the caller of `push` must do.
+/// The next action of the caller of `push`.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(crate) struct PushResult {
     /// The service to be notified that there are entries, if it was not notified yet.
@@ -119,7 +119,7 @@ impl Log {
                 deadline: now + REPEAT_WINDOW,
             });
             queue.add(Entry::new(service, statistics, payload), 1, self.capacity);
-            // A dropped line is no last line.
+            // A dropped line does not count as the last line.
             if let Some(last) = last.filter(|_| queue.dropped == 0) {
                 queue.keep_last_line(last, self.capacity);
             }
@@ -185,7 +185,7 @@ struct LogQueue {
     bytes: usize,
     /// Lines that were dropped and not reported. While this is not 0, every line is dropped.
     dropped: u64,
-    /// The last lines of services that repeat them, or may.
+    /// The last lines of services that repeat them, or may repeat them.
     last_lines: Vec<LastLine>,
 }
 

@@ -44,11 +44,11 @@ enum State {
     Running,
     /// The service's own thread has the VM, until the service ends.
     OwnThread,
-    /// The service takes no messages. What it has left is kept for root.
+    /// The service takes no messages. Its remaining messages are kept for root.
     Dead,
 }
 
-/// What the sender must do after a push.
+/// The next action of the sender after a push.
 #[derive(Debug)]
 pub(crate) enum Wake<W> {
     /// Nothing: the receiver is running or in a ready queue.
@@ -68,7 +68,7 @@ pub(crate) enum Refusal {
     Full,
 }
 
-/// What the lock guards.
+/// The data that the lock guards.
 struct Inner<M, V, W> {
     id: u32,
     state: State,
@@ -158,8 +158,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         Wake::Schedule(affinity)
     }
 
-    /// From Idle or Ready to OwnThread: takes the VM for a thread of its own, which `waker` wakes. If a ready queue has
-    /// an entry of the service, that entry is skipped.
+    /// From Idle or Ready to OwnThread: takes the VM for the service's own thread, which `waker` wakes. If a ready
+    /// queue has an entry of the service, that entry is skipped.
     pub(crate) fn detach(&self, id: u32, waker: W) -> Option<V> {
         let mut inner = lock(&self.inner);
         if inner.id != id || !matches!(inner.state, State::Idle | State::Ready) {
@@ -179,7 +179,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         }
     }
 
-    /// Sets another waker for a service with a thread of its own.
+    /// Sets another waker for a service with its own thread.
     pub(crate) fn replace_waker(&self, id: u32, waker: W) {
         let mut inner = lock(&self.inner);
         if inner.id == id && inner.state == State::OwnThread {
@@ -387,12 +387,12 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         inner.waker.clone().filter(|_| inner.id == id)
     }
 
-    /// The waker of the service with a thread of its own that has this mailbox, if any.
+    /// The waker of the service with its own thread that has this mailbox, if any.
     pub(crate) fn any_waker(&self) -> Option<W> {
         lock(&self.inner).waker.clone()
     }
 
-    /// Takes the VM, whatever the state, after every thread has ended.
+    /// Takes the VM in any state, after every thread has ended.
     pub(crate) fn take_vm(&self) -> Option<V> {
         lock(&self.inner).vm.take()
     }

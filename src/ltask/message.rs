@@ -50,7 +50,7 @@ pub(crate) struct BorrowedPayload {
     size: usize,
 }
 
-// SAFETY: this value is the only owner of the block, whichever thread it is on.
+// SAFETY: this value is the only owner of the block, on any thread.
 unsafe impl Send for Payload {}
 
 impl BorrowedPayload {
@@ -180,7 +180,7 @@ impl Message {
             kind::RESPONSE | kind::ERROR | kind::SIGNAL | kind::IDLE | kind::ROOM => false,
             // Messages of root and of the system are few, and must arrive.
             kind::SYSTEM => self.from > ROOT,
-            // External messages have a limit of their own.
+            // External messages have a separate limit.
             _ => self.from != SYSTEM,
         }
     }

@@ -5,13 +5,13 @@
 //! **Mailbox and state** (`mailbox.rs`). One lock per service guards its message queue and its state, so that "a
 //! message has arrived" and "the service is in a ready queue" always agree: only the thread that holds the lock changes
 //! the state. A slot without a service is Free; it is Building from the assignment of an id until the VM exists. Then
-//! the service is Idle, Ready or Running, or OwnThread if it has a thread of its own. It is Dead until root has removed
-//! it. A push takes the lock once. The service takes whole batches by swapping queues, so that reading a message takes
-//! no lock. Messages of one sender to one receiver keep their order. The capacity counts requests only. Responses,
-//! errors, signals and the messages of timers always have room (the requests that they belong to bound their number),
-//! so they are never lost, delayed or retried. A sender whose message is refused gets the message back. If it wants to
-//! wait, the mailbox records it; when half of the mailbox is free again, the sender gets a ROOM message and delivers
-//! what it has kept, in order. Nothing polls.
+//! the service is Idle, Ready or Running, or OwnThread if it has its own thread. It is Dead until root has removed it.
+//! A push takes the lock once. The service takes whole batches by swapping queues, so that reading a message takes no
+//! lock. Messages of one sender to one receiver keep their order. The capacity counts requests only. Responses, errors,
+//! signals and the messages of timers always have room (the requests that they belong to bound their number), so they
+//! are never lost, delayed or retried. A sender whose message is refused gets the message back. If it wants to wait,
+//! the mailbox records it; when half of the mailbox is free again, the sender gets a ROOM message and delivers what it
+//! has kept, in order. Nothing polls.
 //!
 //! **Service ids** (`registry.rs`). An id is a slot and a generation. Slots are not freed while the system exists, so a
 //! late message finds valid memory and another id there: it fails instead of reaching a new service.
@@ -26,9 +26,9 @@
 //! before that slice begins.
 //!
 //! **Sleep and wakeup** (`sleep.rs`). A producer pushes and then reads how many workers sleep. A worker announces its
-//! sleep and then checks the queues once more. Both have a fence in between. A push wakes one worker, or none while a
-//! woken worker still searches; the last searching worker that finds work wakes the next one. The models in
-//! `tests/loom` check this with whole workers, and the mailbox.
+//! sleep and then checks the queues once more. Each of them executes a fence between its two actions. A push wakes one
+//! worker, or none while a woken worker still searches; the last searching worker that finds work wakes the next one.
+//! The models in `tests/loom` check this with whole workers, and the mailbox.
 //!
 //! **A slice** (`modules/ltask/dispatch.rs`) is one entry into the VM for a batch: up to 512 messages or 2 ms. The
 //! dispatcher unpacks each message on the running coroutine, which is protected, moves the values to the task's
@@ -44,13 +44,12 @@
 //! the service.
 //!
 //! **Threads of services** (`own_thread.rs`, `event.rs`): exclusive services (G1) and services with an event descriptor
-//! (G2) have a thread of their own, since they block in a selector. The first message of a burst writes to the
-//! descriptor; the following ones find it claimed. The wait function drains the descriptor. So a burst costs one system
-//! call.
+//! (G2) have their own threads, since they block in a selector. The first message of a burst writes to the descriptor;
+//! the following ones find it claimed. The wait function drains the descriptor. So a burst costs one system call.
 //!
 //! **Death** (`lifecycle.rs`) has a fixed order of steps: the mailbox closes; unread messages and unanswered requests
 //! are recorded; the timers are removed; the thread that ran the VM closes it; root gets a signal, answers the recorded
-//! requests and frees the id. So every request is answered, whatever the service does.
+//! requests and frees the id. So every request is answered, regardless of the service's code.
 //!
 //! **The end of the system** (`run.rs`, `monitor_thread.rs`). Root's main function returns. Threads end after their
 //! slice, and blocked threads are woken. One second after the beginning of the end, slices that still run get an error

@@ -1,4 +1,5 @@
-//! What other threads share with the monitor thread: the timers, its wakeup, and the number of blocked workers.
+//! The data that other threads share with the monitor thread: the timers, its wakeup, and the number of blocked
+//! workers.
 
 use super::message::ServiceId;
 use super::sync::lock;

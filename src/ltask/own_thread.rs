@@ -9,7 +9,7 @@ use crate::event::clock::monotonic_nanos;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// Moves a service with a new event descriptor to a thread of its own.
+/// Moves a service with a new event descriptor to its own thread.
 pub(super) fn detach(system: &Arc<System>, mut service: ServiceVm) {
     service.needs_own_thread = false;
     if let (Some(slot), Some(event)) = (system.registry.get(service.id), service.event.clone()) {
@@ -50,8 +50,8 @@ fn run_slices(system: &Arc<System>, mut service: ServiceVm, progress: &Progress)
     let is_exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     while !system.is_quitting() {
         let wants_slice = std::mem::take(&mut service.wants_slice);
-        // Refill also if the service wants another slice: it may block in that, and refused senders must be notified of
-        // room.
+        // The queue is also refilled if the service requests another slice: it may block in that slice, and refused
+        // senders must be notified of room.
         let has_messages = !service.batch.is_empty() || service.refill_or_notify();
         if !wants_slice && !has_messages && !is_exclusive {
             let id = service.id;

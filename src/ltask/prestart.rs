@@ -1,4 +1,4 @@
-//! A VM that runs on a thread of its own before its system does (G1), and then becomes a service.
+//! A VM that runs on its own thread before its system does (G1), and then becomes a service.
 
 use super::lifecycle;
 use super::message::ServiceId;

@@ -10,7 +10,7 @@ use super::message::ServiceId;
 use super::sync::{AtomicU32, AtomicUsize, Deque, Injector, Mutex, Ordering, Steal, Stealer, lock};
 use std::collections::VecDeque;
 
-/// The slots of one worker. Each has a cache line of its own, so that workers do not disturb each other.
+/// The slots of one worker. Each has its own cache line, so that workers do not disturb each other.
 #[repr(align(64))]
 struct Lane {
     /// The hand-off slot; 0 is empty.

@@ -16,11 +16,12 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 thread_local! {
-    /// The worker that the calling thread is. Emptied when the thread ends: a destructor would slow down each access.
+    /// The worker that runs on the calling thread. Emptied when the thread ends: a destructor would slow down each
+    /// access.
     static CURRENT: ManuallyDrop<RefCell<Option<CurrentWorker>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
-/// The worker that a thread is: the address of its scheduler, and its queue.
+/// The worker that runs on a thread: the address of its scheduler, and its queue.
 struct CurrentWorker(*const Scheduler, Rc<WorkerQueue>);
 
 /// The ready queues and the threads that take from them.

@@ -32,7 +32,7 @@ pub(crate) enum Receipt {
     Returned(i64, Message),
 }
 
-/// What happened to a message that may wait for room.
+/// The result of posting a message that may wait for room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Posted {
     Done,
@@ -65,7 +65,7 @@ pub(crate) struct Service {
     pub(crate) slice_affinity: Affinity,
     /// Wakes the service's own thread, if it has one or is about to get one.
     pub(crate) event: Option<Arc<Event>>,
-    /// Whether the service moves to a thread of its own after this slice.
+    /// Whether the service moves to its own thread after this slice.
     pub(crate) needs_own_thread: bool,
     /// Messages of `exclusive.send` that are not yet delivered.
     pub(crate) send_queue: VecDeque<Message>,
@@ -162,15 +162,15 @@ impl Service {
     }
 
     /// Whether to ask the mailbox for more messages within the slice. It is asked again between slices: a worker takes
-    /// its lock then, and on a thread of its own the next message wakes the service.
+    /// its lock then, and on its own thread the next message wakes the service.
     #[inline(always)]
     fn should_refill(&self) -> bool {
         let has_arrived = self.slot.as_ref().is_some_and(|slot| slot.mailbox.has_arrived());
         has_arrived || self.overload_threshold != 0 || self.event.is_some() && self.may_block_in_slice()
     }
 
-    /// Whether the service may block on its event after the last message of a slice: without our library, or with a
-    /// loop of its own.
+    /// Whether the service may block on its event after the last message of a slice: if it does not use our library, or
+    /// has its own loop.
     fn may_block_in_slice(&self) -> bool {
         self.library.has_own_loop || self.library.tasks().is_none()
     }
@@ -228,7 +228,7 @@ impl Service {
     }
 
     /// Sets a timer: a RESPONSE with `session` reaches the service after `ticks` centiseconds. If `ticks` is not above
-    /// 0, it arrives behind the messages that are in the mailbox now, and no timer is set. Returns the timer's id.
+    /// 0, it arrives after the messages that are in the mailbox now, and no timer is set. Returns the timer's id.
     pub(crate) fn set_timer(&self, session: i64, ticks: i64) -> Option<u64> {
         if ticks <= 0 {
             let message = Message::without_payload(SYSTEM, self.id, session, kind::RESPONSE);
@@ -284,8 +284,8 @@ impl Service {
         }
     }
 
-    /// What the next slice has to do: the number of unread messages, plus 1 if the service wants a slice or has an
-    /// unread receipt. Called when that slice is queued.
+    /// Returns the amount of work for the next slice: the number of unread messages, plus 1 if the service requests a
+    /// slice or has an unread receipt. Called when that slice is queued.
     pub(crate) fn take_work_count(&mut self) -> usize {
         let wants_slice = std::mem::take(&mut self.wants_slice) || self.receipt.is_some();
         self.batch.len() + usize::from(wants_slice)

@@ -134,7 +134,7 @@ fn log_position(service: &Service, traceback: &str) {
     let system = service.system();
     let own = Progress::own();
     let progress = worker_number().map(|number| &system.progress[number]).or(own.as_deref());
-    // On a thread of its own, a service waits during most of its slice.
+    // On its own thread, a service waits during most of its slice.
     let since = progress.map_or(0, |progress| progress.since.load(Ordering::Relaxed));
     let seconds = (monotonic_nanos() - since.max(service.slice_began)) as f64 / 1e9;
     let (id, label) = (service.id, service.statistics.label());

@@ -2,11 +2,11 @@
 //! produce work.
 //!
 //! A producer puts a service into a queue and then calls `notify`. A worker that found every queue empty announces that
-//! it sleeps, checks the queues once more, and only then parks. The announcement and the second check have a
-//! sequentially consistent fence between them, and so have the push and the load of `sleeping`: the later of the two
-//! threads sees what the other one has written. A push wakes one worker at most, and none while a woken worker still
-//! searches: that one calls `notify` when it finds work (`found`). So a burst of pushes wakes the workers one after
-//! another, only as long as there is work. The models in `tests/loom` check this.
+//! it sleeps, checks the queues once more, and only then parks. A sequentially consistent fence is between the
+//! announcement and the second check, and another one between the push and the load of `sleeping`: the later of the two
+//! threads reads the values that the other one has written. A push wakes one worker at most, and none while a woken
+//! worker still searches: that one calls `notify` when it finds work (`found`). So a burst of pushes wakes the workers
+//! one after another, only as long as there is work. The models in `tests/loom` check this.
 
 use super::sync::{AtomicU32, Condvar, Mutex, Ordering, fence, lock};
 

@@ -11,7 +11,7 @@ pub(crate) struct Statistics {
     label: Mutex<String>,
     /// Nanoseconds that its slices on workers took.
     busy: AtomicU64,
-    /// The CPU clock of its own thread (clockid_t); 0 if it has none.
+    /// The clockid_t of the CPU clock of the service's thread; 0 if the service has no thread.
     pub(super) clock: AtomicI32,
     pub(crate) resumes: AtomicU64,
     pub(crate) memory: AtomicUsize,
@@ -33,8 +33,8 @@ impl Statistics {
         lock(&self.label).clone()
     }
 
-    /// Nanoseconds that it has run: the time of its slices, and the CPU time of its own thread, where it waits during
-    /// most of a slice.
+    /// Nanoseconds that it has run: the time of its slices, and the CPU time of the service's thread, where it waits
+    /// during most of a slice.
     pub(crate) fn busy(&self) -> u64 {
         let busy = self.busy.load(Ordering::Relaxed);
         busy + super::thread_clock::nanos(self.clock.load(Ordering::Relaxed))

@@ -1,6 +1,6 @@
 //! One system: its services, queues, timers and log, shared by all its threads.
 //!
-//! Messages are posted here; of threads, this file only knows how to wake them. Services start and end in
+//! Messages are posted here. This file only wakes threads; other files run them. Services start and end in
 //! `lifecycle.rs`, threads in `run.rs`.
 
 use super::config::{Config, MAX_SPARE_WORKERS};
@@ -32,7 +32,7 @@ pub(crate) struct System<V> {
     pub(crate) monitor: Arc<Monitor>,
     /// The progress of each worker, by number, including spare workers.
     pub(super) progress: Arc<[Progress]>,
-    /// The progress of services with a thread of their own.
+    /// The progress of services with their own threads.
     pub(super) own_progress: Mutex<Vec<Arc<Progress>>>,
     pub(super) main_progress: Progress,
     pub(crate) log: Log,
@@ -262,7 +262,7 @@ impl<V> System<V> {
         self.blocked_listener.store(service, Ordering::Relaxed);
     }
 
-    /// Reports that a service with a thread of its own is blocked, or no longer blocked.
+    /// Reports that a service with its own thread is blocked, or no longer blocked.
     pub(crate) fn report_blocked(&self, service: ServiceId, is_blocked: bool) {
         let reader = self.blocked_listener.load(Ordering::Relaxed);
         if reader == 0 {
@@ -300,7 +300,7 @@ impl<V> System<V> {
         self.wake_threads();
     }
 
-    /// Wakes every service with a thread of its own.
+    /// Wakes every service with its own thread.
     pub(crate) fn wake_threads(&self) {
         for slot in self.registry.all() {
             if let Some(event) = slot.mailbox.any_waker() {

@@ -116,8 +116,7 @@ impl Timers {
         }
     }
 
-    /// Returns the time of the first timer or `until`, whichever is earlier, and records it as the monitor thread's
-    /// plan.
+    /// Returns the earlier of the first timer's time and `until`, and records it as the monitor thread's plan.
     pub(crate) fn plan_wakeup(&self, until: u64) -> u64 {
         let mut inner = lock(&self.inner);
         let first = inner.queue.next_due().unwrap_or(u64::MAX);

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 const MILLI: u64 = 1_000_000;
 /// A longer slice blocks its worker.
 const LONG_SLICE: u64 = 8 * MILLI;
-/// A service with a thread of its own that has not waited for this time is blocked: other services may do its work.
+/// A service with its own thread that has not waited for this time is blocked: other services may do its work.
 const BLOCKED_AFTER: u64 = 200 * MILLI;
 /// How long the watchdog waits for a traceback.
 const TRACEBACK_TIMEOUT: u64 = 200 * MILLI;
@@ -33,7 +33,8 @@ struct Sample {
     /// When the watchdog requested a traceback; 0 if it did not.
     requested_at: u64,
     logged: bool,
-    /// The service's statistics, from the request of the traceback on: the service may be dead at the next report.
+    /// The service's statistics, kept since the traceback was requested, because the service may be dead at the next
+    /// report.
     statistics: Option<Arc<Statistics>>,
     /// For a thread of a service's own: its waits, and whether it was reported as blocked.
     waits: u64,
@@ -87,8 +88,8 @@ impl Watchdog {
         running > 0 || sleepers.sleeping() < system.config.worker
     }
 
-    /// Samples services with threads of their own. Such a service waits during most of a slice, so what counts is the
-    /// CPU time that it takes between two waits. Returns whether one takes CPU time, or is awake and not reported as
+    /// Samples services with their own threads. Such a service waits during most of a slice, so what counts is the CPU
+    /// time that it takes between two waits. Returns whether one takes CPU time, or is awake and not reported as
     /// blocked.
     fn sample_own(&mut self, system: &System, now: u64) -> bool {
         let all = lock(&system.own_progress).clone();

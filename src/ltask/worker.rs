@@ -93,8 +93,8 @@ impl Worker<'_> {
     }
 }
 
-/// Runs a slice of a ready service. `began` returns the time. Returns when the slice ended, and where the service is to
-/// be queued, if anywhere; or None if there was no slice, or the service will not run here again.
+/// Runs a slice of a ready service. `began` returns the time. Returns the end time of the slice, and the queue into
+/// which the service must be put, if any; or None if there was no slice, or the service will not run here again.
 #[inline]
 fn run_slice_of(
     system: &Arc<System>, id: ServiceId, progress: &Progress, began: impl FnOnce() -> u64,
@@ -122,7 +122,7 @@ fn run_slice_of(
     }
     let (unread, affinity) = (service.take_work_count(), service.affinity);
     let next = slot.mailbox.end_slice(service, unread, affinity);
-    // Also if the service has another slice: this one may not have taken the mailbox's lock.
+    // Needed even if the service has another slice: this one may not have taken the mailbox's lock.
     if slot.mailbox.has_refused() {
         system.notify_room(id);
     }

@@ -1,8 +1,8 @@
 //! The layout of userdata blocks that contain Rust values, and how their type is checked.
 //!
 //! Each block begins with the identity of its type, so a check reads the block's kind, size and first word, without a
-//! lookup. No other userdata can begin with it: Lua code cannot write into a block. A finalizer may meet a value that
-//! was dropped before it; such a value is refused like one of a wrong type.
+//! lookup. No other userdata can begin with it: Lua code cannot write into a block. A finalizer may access a value that
+//! was dropped before it; such a value is refused like a value of a wrong type.
 
 use super::state::{Key, State, at};
 use mlua::ffi;
@@ -95,7 +95,7 @@ impl State {
         Some(slot.wrapping_byte_add(offset_of!(Slot<T>, value)).cast())
     }
 
-    /// Returns pointers to the object at `index` and to the bytes behind it. Those were written when the object was
+    /// Returns pointers to the object at `index` and to the bytes after it. Those were written when the object was
     /// created and never change. Both are valid as long as that of [`State::slot`].
     pub(super) fn tail<T: 'static>(&self, index: c_int) -> Option<(*const T, *const [u8])> {
         let (slot, size) = self.slot::<T>(index)?;

@@ -16,7 +16,7 @@ impl Push for Module {
     }
 }
 
-/// A module that contains other values besides its functions.
+/// A module that contains other values in addition to its functions.
 pub(crate) struct ModuleWith {
     pub(crate) functions: FunctionTable,
     pub(crate) values: Vec<(&'static str, Value)>,

@@ -28,7 +28,7 @@ pub(crate) enum Event<'e> {
     Table(Table),
     /// A table that was given this name before.
     Named(i64),
-    /// The contents of a table that was given this name before, which are no value themselves. Not within a table.
+    /// The contents of a table that was given this name before, which are not a value themselves. Not within a table.
     Content(i64, Table),
     /// No value follows.
     End,
@@ -46,7 +46,7 @@ pub(crate) struct Table {
     pub(crate) room: (c_int, c_int),
     /// Names by which later events refer to the table; 0 is none.
     pub(crate) names: [i64; 2],
-    /// The index of its metatable, which is ignored if it is no table; 0 is none.
+    /// The index of its metatable, which is ignored if it is not a table; 0 is none.
     pub(crate) metatable: c_int,
 }
 
@@ -69,7 +69,7 @@ impl<E: Decoder> Values for Decoded<E> {
     }
 }
 
-/// Encoded data, whose decoder is created when its values are to be pushed.
+/// Encoded data. Its decoder is created when its values are pushed.
 pub(crate) trait Encoded: 'static {
     type Decoder: Decoder;
     /// Returns a decoder that begins at the start.
@@ -102,7 +102,7 @@ struct Builder<'e, E> {
     events: &'e mut E,
 }
 
-/// What an event has produced.
+/// The product of an event.
 enum Built {
     /// A value is on top of the stack, and no Lua code has run.
     Plain,

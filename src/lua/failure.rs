@@ -7,12 +7,12 @@ use super::returns::{Nil, Pusher};
 use rustix::io::Errno;
 use std::io;
 
-/// Why a system call, or an operation of this library, failed. It is small where it is one of several results, since
-/// most calls succeed.
+/// The failure of a system call, or of an operation of this library. It is a box, because most calls succeed and their
+/// results should be small.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<(&'static str, Cause)>);
 
-/// What failed.
+/// The cause of a failure.
 #[derive(Debug)]
 enum Cause {
     System(Errno),

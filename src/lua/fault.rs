@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[derive(Debug)]
 pub(crate) struct Fault(Box<Cause>);
 
-/// What the core raises, returns or does for a fault.
+/// The action of the core for a fault: an error, results, or a raise of an object.
 #[derive(Debug)]
 enum Cause {
     /// `bad argument #index to 'call' (message)`.

@@ -1,4 +1,4 @@
-//! What follows a step: the function ends, calls, or yields. A [`Flow`] is plain data; the core acts on it when no
+//! The action after a step: the function ends, calls, or yields. A [`Flow`] is plain data; the core acts on it when no
 //! frame of the step is left.
 
 use super::pusher::Pusher;
@@ -12,8 +12,8 @@ pub(crate) trait Returns: Sized + 'static {
     fn push_results(self, to: Pusher<'_>) -> Flow;
 }
 
-/// What follows a step. Plain data: a raise may skip it. It has two words, so that it is returned in registers: each
-/// message leaves a step by one.
+/// The action after a step. Plain data: a raise may skip it. It has two words, so that it is returned in registers:
+/// each message leaves a step by one.
 #[derive(Clone, Copy)]
 pub(crate) struct Flow {
     /// The next step; `None` if the function ends.
@@ -116,17 +116,17 @@ impl Flow {
     }
 }
 
-/// What a function does next, if it does not always end with its first step.
+/// The next action of a function that does not always end with its first step.
 #[derive(Clone, Copy)]
 pub(crate) struct Next<R = ()>(Action<R>);
 
-/// What [`Next`] contains.
+/// The content of [`Next`].
 #[derive(Clone, Copy)]
 enum Action<R> {
     Return(R),
     /// The function ends with this number of pushed values.
     Pushed(c_int),
-    /// The function ends with the values above the first ones, of which this is the number.
+    /// The function ends. Its results are the values above the first ones; this is the number of the first ones.
     Rest(c_int),
     Flow(Flow),
 }
@@ -206,7 +206,7 @@ impl Next {
     }
 }
 
-/// What a step that follows another one receives.
+/// The input of a step that follows another one.
 #[derive(Clone, Copy)]
 pub(crate) struct Outcome {
     /// Whether the call returned, or the coroutine was resumed. If not, the first value is the error.
@@ -239,7 +239,7 @@ fn push_all<V: Values>(values: V, to: Pusher<'_>) -> c_int {
     with_parked(values, to, V::push_all)
 }
 
-/// What follows a step, with values that allocate and have to be pushed before; see [`Next::pushing`].
+/// The action after a step, with values that allocate and must be pushed before it; see [`Next::pushing`].
 pub(crate) struct Pushing<V> {
     values: V,
     flow: Flow,

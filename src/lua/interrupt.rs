@@ -96,7 +96,7 @@ impl Drop for RunningVm {
 }
 
 impl Call<'_> {
-    /// Lets interrupts of the VM reach the coroutines that `threads` runs, besides the main function.
+    /// Lets interrupts of the VM reach the coroutines that `threads` runs, in addition to the main function.
     pub(crate) fn interrupt_with(&mut self, threads: &Rc<Threads>) {
         if let Some(context) = vm_context::context_of(self) {
             let _ = context.threads.set(threads.clone());
@@ -164,7 +164,7 @@ where
     F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
 {
     // SAFETY: Lua calls the hook with a valid state and with room for 20 values. When the handler's error is raised,
-    // only the error is left of the step. The values below belong to the interrupted function.
+    // the step has ended and only its error remains. The values below belong to the interrupted function.
     unsafe {
         let mut to = Pusher::new(state);
         let Some((context, main)) =
@@ -181,7 +181,7 @@ where
             Ok(Err(fault)) => fault,
             Err(panic) => Fault::panic(panic),
         };
-        // Code that catches the error gets it again, and so does a coroutine that has resumed this one.
+        // Code that catches the error gets it again. A coroutine that has resumed this one also gets it.
         let again: Option<ffi::lua_Hook> = Some(hook::<F>);
         to.set_hook(again);
         main.set_hook(again);

@@ -1,7 +1,7 @@
 //! The built-in modules, and how Lua finds them: native modules, which the crate lists as a [`Library`], and the Lua
 //! files of `lualib/`, which `build.rs` embeds.
 //!
-//! A searcher finds both. It is inserted behind the searcher for `package.path`, so that a user's file there takes
+//! A searcher finds both. It is inserted after the searcher for `package.path`, so that a user's file there takes
 //! precedence. An entry point (`luaopen_…`, see `entry_points!`) installs it as well: after one module was loaded from
 //! the shared object on `package.cpath`, the others are found.
 

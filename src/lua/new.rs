@@ -1,6 +1,6 @@
 //! New objects that a step returns to Lua, and bytes that an object passes to Lua.
 //!
-//! A *tailed* object is plain data with bytes behind it, its *tail*, in one block of Lua memory. It has no finalizer,
+//! A *tailed* object is plain data with bytes after it, its *tail*, in one block of Lua memory. It has no finalizer,
 //! which saves work for the collector.
 
 use super::fields::Field;
@@ -24,7 +24,7 @@ impl<T: Object> New<T> {
 pub(crate) trait ByteSource: Object {
     /// Returns the bytes to pass now.
     fn bytes_to_push(&self) -> &[u8];
-    /// Called after Lua has copied the bytes. Not called if the copy failed for want of memory.
+    /// Called after Lua has copied the bytes. Not called if there was no memory for the copy.
     fn bytes_pushed(&mut self);
 }
 
@@ -192,7 +192,7 @@ impl<T: Object + Copy> Push for TailSlice<T> {
     const REFERS_TO_STACK: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
-        // SAFETY: the bytes behind an object never change, and Lua has copied them when the next finalizer can run.
+        // SAFETY: the bytes after an object never change, and Lua has copied them when the next finalizer can run.
         let tail = to.tail::<T>(self.object).map(|(_, bytes)| unsafe { &*bytes });
         match tail.and_then(|tail| tail.get(self.begin..self.end)) {
             Some(bytes) => to.push_string(bytes),

@@ -21,7 +21,7 @@ pub(crate) trait Object: Sized + 'static {
     const USER_VALUES: c_int = 0;
     /// The methods, in a table that `__index` is set to. Without methods there is no `__index`.
     const METHODS: FunctionTable = &[];
-    /// Metamethods besides `__index`, `__name` and `__gc`.
+    /// Metamethods other than `__index`, `__name` and `__gc`.
     const META: FunctionTable = &[];
     /// Called before the collector drops the value.
     fn collected(&mut self) {}
@@ -42,7 +42,7 @@ pub(super) fn push<T: Object>(to: &mut Pusher<'_>, make: impl FnOnce() -> Option
     push_with(to, 0, |_| make())
 }
 
-/// Pushes a new userdata with `size` bytes behind its value, which has no finalizer, as [`push_with`].
+/// Pushes a new userdata with `size` bytes after its value, which has no finalizer, as [`push_with`].
 #[inline]
 pub(super) fn push_tailed<T: Object + Copy>(
     to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>,
@@ -50,7 +50,7 @@ pub(super) fn push_tailed<T: Object + Copy>(
     push_with(to, size, make)
 }
 
-/// Pushes a new userdata: the value that `make` returns, and behind it `size` bytes, which are 0 until `make` fills
+/// Pushes a new userdata: the value that `make` returns, and after it `size` bytes, which are 0 until `make` fills
 /// them. Pushes nothing if `make` returns `None`. `make` runs after everything that may raise, so the value is never
 /// lost; a panic in it is raised. Returns whether the userdata was pushed.
 #[inline(always)]
@@ -98,7 +98,8 @@ fn create_metatable<T: Object>(to: &mut Pusher<'_>) {
     to.push_string(T::NAME.as_bytes());
     to.set_field(c"__name");
     if !T::METHODS.is_empty() {
-        // Twice the slots that are needed keep the table's collision chains short, so most methods are found at once.
+        // The table has twice the needed slots, which keeps its collision chains short, so most methods are found at
+        // once.
         to.push_functions(T::METHODS, T::METHODS.len() + 8);
         to.set_field(c"__index");
     }

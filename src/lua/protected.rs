@@ -154,7 +154,7 @@ impl Stack {
         }
     }
 
-    /// Restarts the collector. By the contract of the caller, nothing is in use that a finalizer must not meet.
+    /// Restarts the collector. By the contract of the caller, nothing is in use that a finalizer must not access.
     #[cold]
     fn end_pause(&mut self) {
         self.collector_paused = false;

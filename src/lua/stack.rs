@@ -23,7 +23,7 @@ pub(crate) struct Stack {
     vm_ref: Cell<VmRef>,
 }
 
-/// What a step leaves room for, so that its results can be pushed.
+/// The number of free slots that a step leaves, so that its results can be pushed.
 const SPARE: c_int = 10;
 
 deref_to_field!(Stack, raw: State);
@@ -156,8 +156,8 @@ impl Stack {
         std::str::from_utf8(bytes).map_err(|_| Fault::argument(index, "not valid UTF-8"))
     }
 
-    /// Returns a timeout, given in units of which a second has `per_second`. `None` is no timeout: no value, a negative
-    /// one, or one of 1e9 seconds or more.
+    /// Returns a timeout, given in units of which a second has `per_second`. `None` means no timeout: no value, a
+    /// negative one, or one of 1e9 seconds or more.
     pub(crate) fn timeout_in(&self, index: c_int, per_second: f64) -> Result<Option<Duration>, Fault> {
         if self.is_none(index) {
             return Ok(None);

@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 /// The type of a Lua value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// No value: the index is behind the last value.
+    /// No value: the index is above the last value.
     None = ffi::LUA_TNONE as isize,
     Nil = ffi::LUA_TNIL as isize,
     Boolean = ffi::LUA_TBOOLEAN as isize,
@@ -461,7 +461,7 @@ pub(super) fn registry_key(address: *const c_void) -> i64 {
     address.addr().wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64
 }
 
-/// Returns an index that is valid whatever value is there: a positive one, or that of an upvalue. Panics on any other.
+/// Returns an index that is valid for any value there: a positive one, or the index of an upvalue. Panics on any other.
 #[inline(always)]
 pub(super) fn at(index: c_int) -> c_int {
     let upvalues = ffi::lua_upvalueindex(255)..ffi::LUA_REGISTRYINDEX;

@@ -180,7 +180,7 @@ fn below_function(to: &mut Pusher<'_>, arguments: c_int) -> c_int {
     below
 }
 
-/// What Lua calls after a yield, if the function may yield.
+/// The function that Lua calls after a yield, if the step may yield.
 type Entry = Option<ffi::lua_KFunction>;
 
 impl Pusher<'_> {
@@ -201,7 +201,7 @@ impl Pusher<'_> {
 }
 
 /// Acts on the result of a step, and runs the steps that follow, until the function ends or yields. Calls are in a
-/// function of their own: then a wait, which each message ends with, has few registers to save.
+/// separate function, so that a wait, which ends each message, has few registers to save.
 fn run_flow(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
     while let Some(then) = flow.then {
         flow = match flow.kind() {

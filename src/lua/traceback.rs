@@ -35,7 +35,7 @@ impl Push for MainTraceback {
 }
 
 impl Call<'_> {
-    /// Returns a traceback of the running coroutine, from `level` on; `None` for want of memory.
+    /// Returns a traceback of the running coroutine, from `level` on; `None` if there is no memory.
     pub(crate) fn traceback(&mut self, level: c_int) -> Option<String> {
         let height = self.count();
         // The function that pushes the traceback is one more level.

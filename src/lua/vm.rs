@@ -327,7 +327,7 @@ impl<T> Vm<T> {
     }
 
     /// Calls into the VM. A panic that unwinds out of the call, from foreign code, breaks the VM.
-    // Inlined, as its callers are: each slice of a service passes through here.
+    // Inlined like its callers: each slice of a service passes through here.
     #[inline(always)]
     fn guarded<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, Broken> {
         if self.is_broken() {

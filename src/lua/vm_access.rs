@@ -1,4 +1,4 @@
-//! What a step reaches of its VM: the VM's data, memory and collector.
+//! The parts of its VM that a step can access: data, memory and collector.
 
 use super::call::Call;
 use super::stack::Stack;

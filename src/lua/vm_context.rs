@@ -1,6 +1,6 @@
-//! The Rust data of a VM that the core creates. Any state of the VM leads to it, by the VM's allocator. Other VMs have
-//! only a store, in their registry. That store is not freed before the process ends: a script can call its finalizer at
-//! any time, which only closes it, see `registry`.
+//! The Rust data of a VM that the core creates. It can be reached from any state of the VM, through the VM's allocator.
+//! Other VMs have only a store, in their registry. That store is not freed before the process ends: a script can call
+//! its finalizer at any time, which only closes it, see `registry`.
 
 use super::block::{shared_key, type_number};
 use super::state::State;
@@ -31,7 +31,7 @@ pub(super) struct VmContext {
     pub(super) on_interrupt: OnceCell<ffi::lua_Hook>,
     #[cfg(feature = "vendored")]
     pub(super) warnings: Cell<Warnings>,
-    /// The `Threads` whose coroutines an interrupt reaches besides the main function.
+    /// The `Threads` whose coroutines an interrupt reaches in addition to the main function.
     pub(super) threads: OnceCell<Rc<dyn Any>>,
 }
 
@@ -66,7 +66,7 @@ impl VmContext {
 #[cfg(feature = "vendored")]
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Warnings {
-    /// No warning is written until `warn("@on")`. A new VM of Lua 5.4 begins so.
+    /// No warning is written until `warn("@on")`. A new VM of Lua 5.4 begins in this state.
     #[cfg_attr(not(feature = "lua55"), default)]
     Off,
     /// Warnings are written. A new VM of Lua 5.5 begins so.

@@ -39,7 +39,7 @@ pub(crate) enum Read<'w> {
     Other(Kind),
 }
 
-/// A walk. When it is dropped, also by a panic, the call learns whether the collector is stopped.
+/// A walk. When it is dropped, even by a panic, the call records whether the collector is stopped.
 struct WalkGuard<'a> {
     walk: Walk,
     of: &'a mut Stack,
@@ -225,7 +225,7 @@ impl Pairs<'_> {
         }
     }
 
-    /// Returns the key if it is an integer; `None` also behind the last pair.
+    /// Returns the key if it is an integer; otherwise, and after the last pair, `None`.
     #[inline(always)]
     pub(crate) fn integer_key(&self) -> Option<i64> {
         self.walk.as_integer(self.key)

@@ -32,7 +32,7 @@ impl Usage {
         self.peak.get()
     }
 
-    /// Returns the limit in bytes; 0 is no limit.
+    /// Returns the limit in bytes; 0 means no limit.
     pub(crate) fn limit(&self) -> usize {
         self.limit.get()
     }

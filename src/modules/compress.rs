@@ -97,7 +97,7 @@ fn decode(
     }
     let (message, code) = match act(decoder, stack)? {
         Ok(()) => return Ok(std::mem::take(decoder.output())),
-        Err(DecodeError::Corrupt) => ("the data is not what its coding allows", "corrupt"),
+        Err(DecodeError::Corrupt) => ("the data is invalid in its coding", "corrupt"),
         Err(DecodeError::Truncated) => ("the data ends too early", "truncated"),
         Err(DecodeError::TooLong) => ("the decoded data exceeds the limit", "too long"),
     };

@@ -58,8 +58,8 @@ fn open(call: &mut Call<'_>) -> Result<New<OpenFile>, Fault> {
     opened(OpenFile::open(call.bytes(1)?))
 }
 
-/// `file.open_beneath(root, path)`: opens a file as `open` does, but nothing outside the folder `root`, which is a path
-/// or a result of `folder`.
+/// `file.open_beneath(root, path)`: opens a file as `open` does, but only inside the folder `root`, which is a path or
+/// a result of `folder`.
 fn open_beneath(call: &mut Call<'_>) -> Result<New<OpenFile>, Fault> {
     if call.as_object::<Folder>(1).is_some() {
         return folder_open(call);
@@ -155,7 +155,7 @@ fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let file = call.object::<OpenFile>(1)?;
     let descriptor = file.descriptor().ok_or_else(|| failure("read", CLOSED))?;
     // A large `count` by itself costs no memory: a read asks for at most the bytes that the file had when it was
-    // opened. As some files report no size, that limit is never below `MIN_READ`.
+    // opened. Some files report no size, so that limit is never below `MIN_READ`.
     let there = file.metadata().size.saturating_sub(offset);
     let count = count.min(there.max(MIN_READ) as usize);
     let mut bytes = Vec::new();

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
 
-/// The most bytes in the path of a unix socket.
+/// The maximum number of bytes in the path of a unix socket.
 const MAX_UNIX_PATH: usize = 107;
 
 /// The reason why there is no address.

@@ -1,4 +1,4 @@
-//! Sockets: non-blocking, close-on-exec, without SIGPIPE. Each call updates the readiness that selectors remember.
+//! Sockets: non-blocking, close-on-exec, without SIGPIPE. Each call updates the readiness that selectors have recorded.
 //!
 //! | file | topic |
 //! |---|---|

@@ -9,7 +9,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The most queries that run at the same time.
+/// The maximum number of queries that run at the same time.
 const MAX_THREADS: usize = 8;
 
 /// The number of a query, and its result: the addresses in the order of getaddrinfo, or a message.

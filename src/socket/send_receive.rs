@@ -40,8 +40,8 @@ impl Socket {
         self.send_with(data, SendFlags::NOSIGNAL)
     }
 
-    /// send(2) of bytes after which more data follows immediately: the system waits for it before it sends a short
-    /// packet.
+    /// Like `send`, for data after which more follows immediately: the system waits for the rest before it sends a
+    /// short packet.
     pub(crate) fn send_more(&self, data: &[u8]) -> io::Result<Attempt<usize>> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let flags = SendFlags::NOSIGNAL | SendFlags::MORE;

@@ -8,7 +8,7 @@ use rustix::io::{Errno, pread, retry_on_intr};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// The most bytes copied at once.
+/// The maximum number of bytes copied at once.
 const MAX_COPY: usize = 64 * 1024;
 
 impl Socket {

@@ -9,7 +9,7 @@ pub(crate) const SIZE: usize = 16 * 1024;
 const WIDE: usize = 64 * 1024 + 512;
 /// A larger buffer is freed and not pooled.
 const MAX_POOLED: usize = 4 * SIZE;
-/// The most free buffers in a pool.
+/// The maximum number of free buffers in a pool.
 const MAX_FREE: usize = 64;
 
 /// The memory of a buffer.
@@ -169,7 +169,7 @@ impl Buffer {
 }
 
 /// Returns the size of the next read of data with `total` bytes, of which `received` have arrived. It grows with them,
-/// so that only received data costs memory, whatever total is announced.
+/// so that only received data costs memory, regardless of the announced total.
 pub(crate) fn next_read(total: usize, received: usize) -> usize {
     (total - received).min(received.max(SIZE))
 }

@@ -2,7 +2,7 @@
 //! them bytes that the caller owns.
 //!
 //! Used by the HTTP server and by streams. Invariant: bytes are sent in the order in which they were queued, each once,
-//! whatever part of them the transport accepts at a time.
+//! regardless of the part that the transport accepts at a time.
 
 pub(crate) use crate::socket::Attempt;
 
@@ -43,13 +43,13 @@ impl Sink for Socket {
     }
 }
 
-/// The most pieces of one system call.
+/// The maximum number of pieces of one system call.
 const MAX_PIECES: usize = 64;
 /// Shared bytes shorter than this are copied.
 const SHARE_FROM: usize = 4096;
-/// The most bytes of files sent in one turn; then other connections get their turn.
+/// The maximum number of bytes of files sent in one turn; then other connections get their turn.
 pub(super) const FILE_BUDGET: u64 = 512 * 1024;
-/// The most bytes of capacity that an empty queue keeps.
+/// The maximum number of bytes of capacity that an empty queue keeps.
 const MAX_SPARE_CAPACITY: usize = 64 * 1024;
 /// The bytes that an item counts in addition to its data, so that the number of short items is limited as well.
 const ITEM_COST: usize = 64;
@@ -79,7 +79,7 @@ pub(crate) enum Sent {
     All,
     /// The destination cannot accept the rest now.
     Blocked,
-    /// The rest is to be sent in the next turn.
+    /// The rest must be sent in the next turn.
     BudgetSpent,
     /// A file is shorter than its queued range.
     FileTooShort,
@@ -119,7 +119,7 @@ impl<F: Clone> Queue<F> {
         self.share(bytes);
     }
 
-    /// Appends shared bytes without a copy, however few they are.
+    /// Appends shared bytes without a copy, even if they are few.
     pub(super) fn share(&mut self, bytes: Bytes) {
         self.queued += bytes.len();
         self.close_tail();

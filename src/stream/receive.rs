@@ -121,8 +121,8 @@ impl Stream {
     }
 }
 
-/// Whether `bytes`, which contain no delimiter, exceed the limit whatever follows. They do not if a delimiter may have
-/// begun at the limit or before.
+/// Whether `bytes`, which contain no delimiter, exceed the limit regardless of the bytes that follow. They do not if a
+/// delimiter may have begun at the limit or before.
 fn is_too_long(bytes: &[u8], delimiter: &[u8], limit: usize, line: bool) -> bool {
     if bytes.len() <= limit {
         return false;

@@ -219,7 +219,7 @@ fn taken_over() -> (Stream, Socket, Rc<Selector>) {
     (stream, far, core)
 }
 
-// Once the error was lost, and the connection waited forever.
+// Regression: the error was lost, and the connection waited forever.
 #[test]
 fn a_refused_wait_to_read_is_an_error_and_the_next_one_works() {
     let (mut stream, far, core) = taken_over();

@@ -42,7 +42,7 @@ pub(super) enum Phase {
     Woken { values: i32, raises: bool },
     /// Queued after a plain yield.
     Yielded,
-    /// Running. `raises`: so does the wait that the task was resumed in.
+    /// Running. `raises`: the wait in which the task was resumed raises.
     Running { raises: bool },
     /// Suspended in a wait since this cycle of the collector. `weak`: the collector may free its coroutines, see
     /// `orphan`.

@@ -6,7 +6,7 @@ use super::token::Token;
 use crate::event::clock::{monotonic_nanos, thread_nanos};
 use crate::lua::{Call, Fault};
 
-/// What a task waits for.
+/// The reason of a task's wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WaitingOn {
     /// The value at this index, which was pushed.

@@ -36,7 +36,7 @@ impl Tasks {
         self.end_task(call, index, ErrorSink::Log)
     }
 
-    /// Kills a task like `kill`, and reports errors of its own coroutine as `errors` says.
+    /// Kills a task like `kill`, and reports errors of the task's coroutine according to `errors`.
     fn end_task(self: &Rc<Self>, call: &mut Call<'_>, index: i32, errors: ErrorSink) -> Result<KillResult, Fault> {
         let Some(own) = call.coroutine(index) else { return Ok(KillResult::NoTask) };
         let Some(id) = self.alive_task(own) else { return Ok(KillResult::NoTask) };
@@ -86,8 +86,8 @@ impl Tasks {
         false
     }
 
-    /// Closes the coroutine at `index`, also one of a task, as `coroutine.close` does. Returns whether it raised no
-    /// error; otherwise the error is pushed.
+    /// Closes the coroutine at `index`, even if it belongs to a task, as `coroutine.close` does. Returns whether it
+    /// raised no error; otherwise the error is pushed.
     pub(crate) fn close_any(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
         let member = call.coroutine(index).and_then(|co| self.member_of(co));
         let Some(id) = member else { return self.threads.close(call, index) };
@@ -176,7 +176,7 @@ impl Tasks {
         }
     }
 
-    /// Returns the coroutine of the first task from `next` on that has not ended, and moves `next` behind it.
+    /// Returns the coroutine of the first task from `next` on that has not ended, and moves `next` past it.
     pub(crate) fn next_alive(&self, next: &mut TaskId) -> Option<crate::lua::Coroutine> {
         let table = &mut *self.table.borrow_mut();
         while (*next as usize) < table.tasks.len() {

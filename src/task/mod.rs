@@ -74,7 +74,7 @@ pub(crate) struct Tasks {
     /// Whether the tasks' CPU time is measured.
     metering: Cell<bool>,
     host: OnceCell<Box<dyn Host>>,
-    /// C functions across which a wait may yield, besides Lua's own.
+    /// C functions across which a wait may yield, in addition to Lua's own.
     yieldable_functions: RefCell<Vec<Function>>,
 }
 

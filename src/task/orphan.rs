@@ -3,7 +3,7 @@
 //! The coroutines of every task are anchored, even if no code can wake it. Therefore a wait that has lasted for a whole
 //! cycle of the collector is made weak: from then on its coroutines stay only as long as other code refers to the
 //! token. When there is no such reference, the task is queued as an orphan. When its turn comes, it is reported and
-//! killed. A shorter wait, as nearly all are, costs nothing.
+//! killed. A shorter wait costs nothing, and nearly all waits are shorter.
 
 use super::Tasks;
 use super::entry::{Phase, Tag, Task, TaskId};
@@ -80,7 +80,7 @@ impl Tasks {
         }
     }
 
-    /// Handles an orphan when its turn comes: reports it like an error of its own, and kills it.
+    /// Handles an orphan when its turn comes: reports it like an error in the task, and kills it.
     #[cold]
     pub(super) fn report_orphan(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let height = call.count();

@@ -132,7 +132,7 @@ impl Tasks {
         }
     }
 
-    /// Handles a queued task that is not simply woken.
+    /// Handles a queued task that needs more than a plain resume.
     fn run_queued(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let (is_alive, phase) = {
             let table = &mut *self.table.borrow_mut();
@@ -268,7 +268,7 @@ impl Tasks {
         }
     }
 
-    /// Handles the return of a task, whose results are on the stack of its own coroutine.
+    /// Handles the return of a task, whose results are on the stack of the task's coroutine.
     fn finish(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, own: Coroutine, results: i32, tag: Tag) {
         if tag.session != 0
             && let Some(host) = self.host()
@@ -284,10 +284,11 @@ impl Tasks {
     #[cold]
     fn fail(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let height = call.count();
-        // A failure that cannot be reported for want of stack cannot be reported anywhere else.
+        // A failure that cannot be reported because the stack is full cannot be reported anywhere else.
         let _ = self.report_failure(call, id);
         call.drop_to(height);
-        // The task may have failed at its very end, for want of memory. A task that joins it is notified by `on_end`.
+        // The task may have failed at its very end, because there was no memory. A task that joins it is notified by
+        // `on_end`.
         self.table.borrow_mut().task_mut(id).watched = true;
         call.without_memory_limit(|call| self.notify_end(call, id));
         self.table.borrow_mut().discard(id);
@@ -309,11 +310,11 @@ impl Tasks {
     }
 }
 
-/// What follows when a task's front has stopped.
+/// The action after a task's front has stopped.
 enum Stopped {
     /// Nothing: the task waits, or has yielded.
     Waits,
-    /// The task has returned. This number of results is on the stack of its own coroutine.
+    /// The task has returned. The number is that of the results on the stack of the task's coroutine.
     Finished(Coroutine, i32, Tag),
     Failed,
     /// A coroutine inside its own has stopped.

@@ -76,7 +76,7 @@ impl TaskTable {
         self.ready_queue.push_back(id);
     }
 
-    /// Whether the waiting coroutine of a task is suspended by a yield, and so are the others of its chain.
+    /// Whether the waiting coroutine of a task and the others of its chain are suspended by a yield.
     #[inline(always)]
     pub(super) fn is_suspended(&self, id: TaskId) -> bool {
         let task = self.task(id);
@@ -86,8 +86,8 @@ impl TaskTable {
         }
     }
 
-    /// Returns how many of a task's coroutines are suspended, as they must be, from its own inwards up to the first
-    /// that is not.
+    /// Returns how many of a task's coroutines, from the task's coroutine inwards, are suspended as required; stops at
+    /// the first that is not.
     #[cold]
     pub(super) fn count_intact(&self, id: TaskId) -> usize {
         let task = self.task(id);
@@ -256,8 +256,8 @@ impl TaskTable {
         }
     }
 
-    /// Handles a coroutine that runs although this module has not resumed it. It leaves its task, and so do the
-    /// coroutines inside it.
+    /// Handles a coroutine that runs although this module has not resumed it. It and the coroutines inside it leave
+    /// their task.
     pub(super) fn handle_foreign_resume(&mut self, co: Identity) {
         let Some(&id) = self.by_thread.get(&co) else { return };
         let position = self.position_in_chain(id, co);

@@ -32,7 +32,7 @@ local function after_pause(...)
   return ...
 end
 
--- Bodies that begin with a wait. A value that is no function is passed on, so that the library raises its own error.
+-- Bodies that begin with a wait. A value that is not a function is passed on, so that the library raises its own error.
 local function waits_first(f)
   if type(f) ~= "function" then return f end
   return function(...)
@@ -118,7 +118,7 @@ function kit.behaviour(name, f, opts)
   end
 end
 
---- Ends the suite, after a test that the places "that wait" have waited.
+--- Ends the suite. Before that, tests that the places marked as waiting have waited.
 function kit.finish()
   t.test("the places that wait have waited", function()
     t.ok(waits > 200, waits .. " waits")

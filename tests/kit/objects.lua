@@ -35,7 +35,8 @@ local function folder()
   return dir
 end
 
--- By the name of the kind: a function that returns an object, and a function that closes the objects it needs.
+-- The makers, by the name of the kind: a function that returns an object, and a function that closes the objects it
+-- needs.
 M.makers = {
   ["lio.compress.encoder"] = function() return compress.encoder "gzip" end,
   ["lio.compress.decoder"] = function()

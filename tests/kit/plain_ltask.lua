@@ -181,7 +181,7 @@ function host.new(generation)
     return last
   end
 
-  -- Its requests are answered first, as by a service library, and then it is dead.
+  -- Its requests are answered first, like a service library does, and then it is dead.
   function system.kill(id)
     local service = services[id]
     if not service then return false end
@@ -247,7 +247,7 @@ function host.new(generation)
     return worked
   end
 
-  -- Does what the timer thread of a real system does.
+  -- Does the work of the timer thread of a real system.
   local probe = lio.create()
   local methods = getmetatable(probe).__index
   local wait = methods.wait

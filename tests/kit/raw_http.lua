@@ -49,7 +49,7 @@ local function line(self)
 end
 
 --- Reads a head: `status`, `reason`, `fields` (list of { name, value }), `headers` (lower-case name to value).
--- Raises for a malformed head, and if a field that may occur once occurs twice.
+-- Raises if the head is malformed, or if a field that may occur once occurs twice.
 function Client:read_head()
   local status, reason = line(self):match "^HTTP/1%.1 (%d%d%d) ([%w '%-]+)$"
   local head = { status = math.tointeger(tonumber(status)), reason = reason, fields = {}, headers = {} }
@@ -102,7 +102,8 @@ local function read_body(self, head, method)
   return receive(self, "all")
 end
 
---- Reads one final response: its head, and `body` (and `chunks`, a list, if it is chunked). `method`: that of the
+--- Reads one final response: its head, and `body` (and `chunks`, a list, if it is chunked). `method`: the request's
+--- method;
 -- request; a response to "HEAD" has no body.
 function Client:response(method)
   local head = self:read_head()
@@ -175,7 +176,8 @@ function http.stalls(f)
   end
 end
 
---- As `with`, for one request: serves an app with the routes of `build(app)`, requests, and returns the response.
+--- As `with`, for one request: serves an app with the routes of `build(app)`, sends the request, and returns the
+--- response.
 function http.once(build, method, target, fields, body)
   local app, response = web.new(), nil
   build(app)

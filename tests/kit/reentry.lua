@@ -1,4 +1,5 @@
--- What the re-entrancy suites share: a finalizer that runs at each allocation of a call, and connections to call on.
+-- Shared code of the re-entrancy suites: a finalizer that runs at each allocation of a call, and connections to call
+-- on.
 
 local t = require "tests.kit"
 local http = require "lio.http"
@@ -10,8 +11,8 @@ local is_54 <const> = _VERSION == "Lua 5.4"
 
 local kit = {}
 
--- Sets the collector so tense that it runs at each allocation once it is restarted: a step is a whole cycle, and one
--- follows the other.
+-- Makes the collector run at each allocation after its restart: a step is a whole cycle, and there is no pause between
+-- cycles.
 function kit.collect_always()
   collectgarbage()
   collectgarbage "stop"
@@ -23,7 +24,7 @@ function kit.collect_always()
   end
 end
 
--- Sets it back.
+-- Undoes `collect_always`.
 function kit.collect_sometimes()
   if is_54 then
     collectgarbage("incremental", 200, 100, 13)
@@ -33,7 +34,7 @@ function kit.collect_sometimes()
   end
 end
 
--- Calls `f` with the collector so tense that `final` runs, as a finalizer, at each allocation inside.
+-- Calls `f`, and makes the collector run `final`, as a finalizer, at each allocation of the call.
 function kit.with_finalizer(final, f, ...)
   local runs, armed, problem = 0, true, nil
   local function arm()

@@ -52,7 +52,7 @@ function kit.serving(handle, f)
   return f("http://127.0.0.1:" .. port, port, closing)
 end
 
---- A test with one client of its own and a scripted server: `handle` as for `serving`, `f(http, url, port)`.
+--- A test with one client and a scripted server: `handle` as for `serving`, `f(http, url, port)`.
 -- `options` are the client's.
 function kit.test(name, handle, f, options)
   netkit.test(name, function()

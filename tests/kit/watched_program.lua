@@ -212,7 +212,7 @@ function watchkit.hammer(port, clients, during)
   return count
 end
 
---- In a task: waits until `count`, which is that of `hammer`, has `times` such answers.
+--- In a task: waits until `count`, the table of `hammer`, has `times` such answers.
 function watchkit.until_counted(count, answer, times)
   local deadline = loop.now() + SECONDS
   while (count[answer] or 0) < times do

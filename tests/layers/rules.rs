@@ -3,7 +3,7 @@
 use crate::source::{File, Sources};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The folders of `src/`, from the top down. A file may import files of its own folder, and of folders with a lower
+/// The folders of `src/`, from the top down. A file may import files of the same folder, and of folders with a lower
 /// rank.
 const RANKS: &[(&str, u32)] = &[
     ("src/lib.rs", 13),
@@ -50,7 +50,8 @@ const BLOCKS: usize = 150;
 const CODE_LINES: usize = 30_000;
 const FILE_LINES: usize = 500;
 
-/// Files with data of a thread or of the process that is not plain data, and what it is. No VM's objects share it.
+/// Files with data of a thread or of the process that is not plain data, and a description of the data. No VM's objects
+/// share it.
 const THREADS: &[(&str, &str)] = &[
     ("src/lua/scratch.rs", "bytes on their way to Lua"),
     ("src/lua/store.rs", "an address that tells threads apart"),

@@ -174,7 +174,7 @@ impl<'s> Sources<'s> {
                 let found = self.resolve(module, path, 0);
                 let file = self.files.get_mut(&scope.file).expect("is read");
                 match found {
-                    // A module that re-exports items of its own submodules imports nothing.
+                    // A module that re-exports items of its submodules imports nothing.
                     Some((_, true)) if *passed_on => {}
                     Some((target, _)) if target != scope.file => {
                         file.imports.insert(target);

@@ -1,4 +1,4 @@
--- A server under a mixed load for minutes: 48 connections send all kinds of requests, also malformed, aborted and
+-- A server under a mixed load for minutes: 48 connections send all kinds of requests, with malformed, aborted and
 -- truncated ones, while 500 idle connections open and close. Every answer must be correct, and the server must not use
 -- more memory or descriptors in the second half of the time. Called by tests/run.sh --long, or by hand:
 --   lio tests/long/mixed_load.lua [seconds (600) [workers (1) [seed]]]
@@ -181,7 +181,7 @@ local function descriptors(pid)
   return tonumber(f:read "a")
 end
 
--- Waits until the number of open descriptors is stable, as workers have started and closed connections are removed.
+-- Waits until the number of open descriptors is stable: workers have started, and closed connections are removed.
 local function settled(pid)
   local before, same = -1, 0
   repeat

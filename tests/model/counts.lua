@@ -1,5 +1,5 @@
--- What a loop still holds: tasks, timers, sockets in its selector, descriptors. Called by the suites of
--- lio.thread, which compare the counts of before and after. Invariant: reading the counts changes none.
+-- Counts the objects that a loop still holds: tasks, timers, sockets in its selector, descriptors. The suites of
+-- lio.thread call it and compare the counts before and after a test. Invariant: reading the counts changes none.
 
 local loop = require "lio.loop"
 local task = require "lio.task"
@@ -21,7 +21,7 @@ function counts.now(all)
   }
 end
 
---- Waits until the counts are those of `before`, as the loop releases some objects in its next round; raises with the
+--- Waits until the counts equal `before`, because the loop releases some objects in its next round; raises with the
 -- difference after a hundred rounds. In a task.
 function counts.expect(before)
   for _ = 1, 100 do

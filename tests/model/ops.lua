@@ -93,7 +93,7 @@ function ops.wait(w, th, c)
   wait_for(w, th, list, function(ok, value) w:record(th, "wait", ok, value) end)
 end
 
--- Waits until all threads of the scope have ended, also those that are spawned during the wait.
+-- Waits until all threads of the scope have ended, even those that are spawned during the wait.
 local function wait_for_scope(w, th, scope)
   if not w:is_busy(scope) then
     local ok, e = w:scope_answer(scope)

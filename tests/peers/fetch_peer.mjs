@@ -33,7 +33,7 @@ const cases = {
     let text = "";
     for await (const piece of r.body) {
       text += Buffer.from(piece).toString();
-      step?.(); // the next piece goes up only when this one has come back
+      step?.(); // the next piece is sent only when this one has arrived
     }
     assert.equal(text, Array.from({ length: 20 }, (_, i) => `piece ${i};`).join(""));
   },

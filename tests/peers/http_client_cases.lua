@@ -46,7 +46,7 @@ case("nginx: ranges, a redirect of POST, gzip", function(http)
     .headers["content-encoding"], "gzip")
 end)
 
-case("nginx: a body over its limit is refused while it is sent, chunks go through", function(http)
+case("nginx: a body over its limit is refused while it is sent, and chunks are accepted", function(http)
   t.eq(http:post(nginx .. "/up", { body = ("x"):rep(4 * 1024 * 1024) }).status, 413)
   t.eq(http:post(nginx .. "/up", { body = pieces(10) }).body, "655360")
 end)

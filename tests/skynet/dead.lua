@@ -54,7 +54,7 @@ end
 
 local function master()
   skynet.start(function()
-    -- Calls in a coroutine of its own, up to the wait. Returns a function that waits for the outcome.
+    -- Calls in its own coroutine, up to the wait. Returns a function that waits for the outcome.
     local function ask(...)
       local args = table.pack(...)
       local result

@@ -19,7 +19,7 @@ skynet.start(function()
   skynet.fork(say, "b")
   skynet.sleep(0)
 
-  -- A woken coroutine runs before earlier forks, and so does a coroutine that a fork wakes.
+  -- A woken coroutine runs before earlier forks, even if a fork wakes it.
   local function sleeper(name)
     skynet.wait(name)
     print("woken", name)

@@ -27,7 +27,8 @@ local function first()
   skynet.start(function()
     skynet.dispatch("lua", function() skynet.wakeup "flood" end)
     local address = skynet.newservice(SERVICE_NAME, "slave", skynet.self())
-    -- The last two end a slice with their last message: 31 of the first slice, which is long, and 5 or 6 times 512.
+    -- The last two numbers end a slice with their last message: 31 messages in the first slice, which is long,
+    -- and then full slices of 512.
     for _, n in ipairs { 1500, 1024, 3000, 4000, 2590, 3102 } do
       skynet.send(address, "lua", "busy", n)
       skynet.wait "flood"

@@ -1,5 +1,5 @@
--- `skynet.queue`: one function at a time in the order of the calls, whatever they wait for; a section can be entered
--- again from inside; an error frees it, and so does the end of a coroutine that is inside or waits.
+-- `skynet.queue`: one function at a time in the order of the calls, even if they wait; a section can be entered again
+-- from inside; an error, or the end of a coroutine that is inside or waits, frees it.
 
 -- luacheck: read_globals SERVICE_NAME
 

@@ -6,7 +6,7 @@ local skynet = require "skynet"
 local service = require "skynet.service"
 local mode = ...
 
--- Runs in a VM of its own.
+-- Runs in its own VM.
 local function store(name, first)
   local skynet = require "skynet" -- luacheck: ignore 431
   local values, CMD = { first = first }, {}

@@ -1,4 +1,4 @@
--- `timeout`: functions in the order of their times, each in a coroutine of its own that may wait, never early.
+-- `timeout`: functions in the order of their times, each in its own coroutine that may wait, never early.
 
 local skynet = require "skynet"
 

@@ -8,7 +8,7 @@ local M = {
   is_service = false, -- a service owns the loop
 }
 
--- What the error of a call suggests, besides another service.
+-- The replacement for a call that its error suggests, in addition to another service.
 local INSTEAD <const> = {
   ["loop.sleep"] = "ltask.sleep(centiseconds) waits here; or ",
   ["loop.timeout"] = "ltask.timeout(centiseconds, f) works here; or ",
@@ -31,7 +31,7 @@ function M.check(call, ...)
 end
 
 -- `guard(net)`: in a service, calls of the network that wait, or let other code wait, are checked until the service is
--- known to own the loop. Returns a function that ends that.
+-- known to own the loop. Returns a function that ends the checks.
 function M.guard(net)
   local unchecked = {}
   local ltask = package.loaded.ltask

@@ -78,13 +78,14 @@ end
 function M.cancel(id)
   if not timeouts[id] then return false end
   local was_there = queue:cancel(id)
-  -- After the cancel: if that raises, the timeout still counts, and is cancelled when the loop ends.
+  -- The timeout is removed from the table after its cancel. If the cancel raises, the timeout is cancelled when the
+  -- loop ends.
   timeouts[id] = nil
   M.pending = M.pending - 1
   return was_there
 end
 
--- `cancel_all()`: no timeout fires any longer.
+-- `cancel_all()`: cancels all timeouts.
 function M.cancel_all()
   for id in pairs(timeouts) do M.cancel(id) end
 end

@@ -1,6 +1,6 @@
 -- `net.broadcast`: one message for many connections, without a wait. Part of `lio.net`.
 --
--- Bytes that the system does not take at once are kept once, however many connections have them in their queues. The
+-- Bytes that the system does not take immediately are kept in one copy, which the queues of all connections share. The
 -- loop sends them when there is room.
 
 local driver_of <const> = require("lio.net.connection").driver_of
@@ -14,7 +14,7 @@ local M = {}
 
 -- `broadcast(list, data [, limit])` returns how many of the connections have taken the message: it is sent, or queued
 -- behind earlier messages. If some have not, it also returns a table of these: connection to "closed", or to "full"
--- when over `limit` bytes would wait for the peer, or a task waits in `send` for it. Such a connection gets nothing of
+-- when over `limit` bytes would wait for the peer, or a task waits in `send` for it. Such a connection gets no part of
 -- the message. A connection with an empty queue takes a message of any length.
 local function broadcast(list, data, limit)
   misuse.check("broadcast", 1, list, "table")

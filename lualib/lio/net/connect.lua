@@ -12,7 +12,7 @@ local now <const> = require("lio").now
 
 local M = {}
 
--- What another task can close while a connect is under way. `token` is what the connect waits on.
+-- The handle with which another task can close a connect that is under way. The connect waits on `token`.
 local Attempt = {}
 Attempt.__index = Attempt
 Attempt.__name = "lio.attempt"
@@ -79,14 +79,14 @@ function M.install(driver)
   local net <const> = driver.net
   resolve.install(driver)
 
-  -- `attempt()` returns what the option `attempt` of one `connect` takes.
+  -- `attempt()` returns a value for the option `attempt` of one `connect`.
   function net.attempt()
     return setmetatable({ driver = driver }, Attempt)
   end
 
   -- `connect(addr, port [, opts])` returns a connection, or `false, message, code`. `addr`: an IP address, a host name,
-  -- or `"unix:/path"`. `opts.timeout`: seconds for all of it, resolving included; `opts.attempt`: what another task may
-  -- close meanwhile, then the result is `false, "closed"`.
+  -- or `"unix:/path"`. `opts.timeout`: seconds for all of it, resolving included; `opts.attempt`: a result of
+  -- `attempt()`; if another task closes it meanwhile, the result is `false, "closed"`.
   function net.connect(addr, port, opts)
     return connect(driver, addr, port, opts)
   end

@@ -5,7 +5,7 @@ local options = require "lio.options"
 
 local RULES <const> = {
   timeout = options.seconds,
-  attempt = options.rule("what net.attempt returned", function(value) return misuse.is_kind(value, "attempt") end),
+  attempt = options.rule("a result of net.attempt", function(value) return misuse.is_kind(value, "attempt") end),
 }
 
 -- Returns the checked options. The family of an address is ignored, so that the results of `listener:address()` can be

@@ -24,7 +24,7 @@ local METHODS <const> = {
 
 stream.metatable.__close = function(c) c:close() end
 
--- A VM has one driver as a rule, and its calls are the methods. If there are more, a method finds the driver of the
+-- A VM usually has one driver, and its calls are the methods. If there are more, a method finds the driver of the
 -- connection: `first`, unless `owners` has another one.
 local first
 local owners = setmetatable({}, { __mode = "k" })
@@ -54,7 +54,7 @@ end
 
 -- Receiving ------------------------------------------------------------------------------------------
 
--- The rest of a `recv` that would have blocked. The queue is that for reading.
+-- The rest of a `recv` that would have blocked. The task waits in the queue for reading.
 local function recv_blocked(queue, c, ...)
   while true do
     local reason = queue:wait_ready(c)
@@ -103,7 +103,7 @@ local function recv_queued(queue, c, ...)
   return nil, message, partial, code
 end
 
--- `recv(c)` returns the bytes that there are, nil at the end of the stream. `recv(c, n)`: exactly n bytes. `recv(c,
+-- `recv(c)` returns the available bytes, or nil at the end of the stream. `recv(c, n)`: exactly n bytes. `recv(c,
 -- "line" [, limit])`, `recv(c, "until", delimiter [, limit])`: up to the newline or delimiter, without it. `recv(c,
 -- "all" [, limit])`: up to the end. Limits in bytes; for longer data the result is `nil, "too long"`. Failures: `nil,
 -- message, partial, code`. After a timeout or "too long", the received bytes stay buffered.
@@ -121,7 +121,7 @@ end
 
 -- Sending --------------------------------------------------------------------------------------------
 
--- The rest of a `send` of which `sent` bytes are sent. The queue is that for writing.
+-- The rest of a `send` of which `sent` bytes are sent. The task waits in the queue for writing.
 local function send_rest(queue, c, sent, ...)
   while true do
     local reason = queue:wait_ready(c)
@@ -184,7 +184,7 @@ local function wait_closed(queue, c, seconds)
     local reason
     if queue.holders[c] then reason = queue:acquire(c, seconds) end
     if not reason then
-      -- The end may have come while another task held the connection.
+      -- The end may have arrived while another task held the connection.
       reason = c:is_over() or queue:wait_ready(c, seconds)
       queue:release(c)
     end

@@ -1,9 +1,9 @@
--- The driver of an instance of `lio.net`: the loop that its calls run on. Used by the code that runs the loop
--- (`lio.loop`, lio/service.lua) and by protocol code (`lio.webserver`, `lio.http.client`); programs use `driver.net`.
+-- The driver of an instance of `lio.net`: the event loop of its calls. Used by the code that runs the loop (`lio.loop`,
+-- lio/service.lua) and by protocol code (`lio.webserver`, `lio.http.client`); programs use `driver.net`.
 --
 -- A round of the loop (`step`) sends what is queued, waits for I/O until the next timer, and wakes the tasks whose
--- sockets are ready. Invariant: an event for which no task waits is dropped, as every call tries before it waits, and
--- arms its socket when it does.
+-- sockets are ready. Invariant: an event for which no task waits is dropped. This is safe because every call first
+-- tries its operation, and arms its socket before it waits.
 
 local broadcast = require "lio.net.broadcast"
 local connect = require "lio.net.connect"
@@ -42,7 +42,7 @@ local function flush(driver)
   while c do
     unflushed[c] = nil
     if before ~= true then before() end
-    -- If the system takes a part only, the rest follows when there is room, or with what a task sends.
+    -- If the system takes only a part, the rest follows when there is room, or with the next send of a task.
     if not is_closed(c) and send(c, 0) == 0 then driver.flushing[c] = true end
     c, before = next(unflushed)
   end
@@ -166,14 +166,14 @@ function Driver:watch(descriptor, f)
   return self.selector:event_add(descriptor, READ)
 end
 
--- `driver:unwatch(descriptor)`: ends that.
+-- `driver:unwatch(descriptor)`: stops the calls.
 function Driver:unwatch(descriptor)
   self.watched[descriptor] = nil
   return self.selector:event_del(descriptor)
 end
 
--- `driver:fire(value)`: what a timer with this value does, unless that is of the code that runs the loop. A value that
--- is no table is a token.
+-- `driver:fire(value)`: does the action of a timer with this value, unless the value belongs to the code that runs the
+-- loop. A value that is not a table is a token.
 function Driver:fire(value)
   if type(value) == "table" then return value:expired() end
   self.scheduler.wakeup(value, "timeout")
@@ -185,8 +185,8 @@ function Driver:set_timer_handler(f)
   self.on_timer = f
 end
 
--- `driver:describe(token)`: what a task waits for that waits on the token, for `lio.tasks`; nil when it is no token of
--- this driver.
+-- `driver:describe(token)`: describes the wait of a task on the token, for `lio.tasks`; nil if the token does not
+-- belong to this driver.
 function Driver:describe(token)
   local meta = getmetatable(token)
   return type(meta) == "table" and rawget(meta, "stands_for") or wait_queue.describe(self, token)
@@ -212,7 +212,7 @@ function Driver:add_hooks(hooks)
   table.insert(self.hooks, hooks)
 end
 
--- `driver:remove_hooks(hooks)`: ends that.
+-- `driver:remove_hooks(hooks)`: stops the calls.
 function Driver:remove_hooks(hooks)
   for index, other in ipairs(self.hooks) do
     if other == hooks then return table.remove(self.hooks, index) end
@@ -237,7 +237,7 @@ function Driver:register(c)
   return connection.adopt(self, c)
 end
 
--- `driver:forget(x)`: a socket is closed, or another owner's. All tasks that wait for it get "closed".
+-- `driver:forget(x)`: a socket is closed, or belongs to another owner. All tasks that wait for it get "closed".
 function Driver:forget(x)
   wait_queue.forget(self, x)
   self.unflushed[x], self.flushing[x] = nil, nil
@@ -263,7 +263,7 @@ function Driver:wake_reader(c, reason)
   return self.scheduler.wakeup(c, reason) == true
 end
 
--- `driver:new_token()`: what one task waits on, by `wait`.
+-- `driver:new_token()`: returns a token for one task, on which it waits by `wait`.
 function Driver:new_token()
   return setmetatable({}, self.Token)
 end

@@ -1,6 +1,6 @@
 -- Connects to the addresses of a name as RFC 8305 ("Happy Eyeballs") says: IPv6 and IPv4 alternate, the next attempt
 -- starts when the one before fails or after 250 ms, and the first that connects is taken. Part of `lio.net`.
--- Invariant: sockets of attempts that are under way are in `running`; the end of the race closes those that are left.
+-- Invariant: sockets of attempts that are under way are in `running`; the end of the race closes the remaining ones.
 
 local lio_socket = require "lio.socket"
 local resolver = require "lio.resolver"

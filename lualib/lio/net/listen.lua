@@ -9,8 +9,9 @@ local resolver = require "lio.resolver"
 -- Under `lio --watch`, the functions that keep sockets open from one program to the next; else false.
 local supervisor <const> = require "lio.supervisor"
 
--- How many bytes the system takes for a peer beyond those that can leave for it. Without a bound, a thousand peers that
--- read slowly fill all memory that the system has for TCP, and the packets of all other connections are dropped.
+-- How many unsent bytes the system queues for a peer in addition to those that it can send. Without a bound, a thousand
+-- peers that read slowly fill all memory that the system has for TCP, and the packets of all other connections are
+-- dropped.
 local MAX_UNSENT <const> = 256 * 1024
 
 local OPTIONS <const> = {
@@ -61,7 +62,7 @@ end
 -- Opening --------------------------------------------------------------------------------------------
 
 -- A socket for an address that is not bound yet: `socket`, `endpoint` to bind it to, `path` of a unix socket, and under
--- `lio --watch` the `key` by which the supervisor knows it. Else nil, message, code.
+-- `lio --watch` the `key` by which the supervisor identifies it. Else nil, message, code.
 local function new_unix_socket(path)
   local endpoint, message, code = lio_socket.endpoint("unix", path)
   if not endpoint then return nil, message, code end
@@ -88,7 +89,7 @@ local function new_tcp_socket(ip, family, port, opts)
   return { socket = socket, endpoint = endpoint, key = key }
 end
 
--- Binds, under `lio --watch` also while the previous program is leaving the address.
+-- Binds, under `lio --watch` even while the previous program is leaving the address.
 local function bind_when_free(opening)
   local socket, key = opening.socket, opening.key
   local ok, message, code = socket:bind(opening.endpoint)
@@ -108,7 +109,7 @@ local function bind_and_listen(opening, opts)
     ok, message, code = socket:bind(opening.endpoint)
   end
   local bound = ok
-  -- Before listening, so that no client gets in while the permissions are the wider ones.
+  -- Before listening, so that no client connects while the permissions are wider.
   if ok and opts.mode and is_file(path) then ok, message, code = lio_socket.chmod(path, opts.mode) end
   if ok then ok, message, code = socket:listen(opts.backlog or 1024) end
   if not ok then
@@ -127,8 +128,8 @@ local function resume(socket, path, opts)
   return ok, message, code
 end
 
--- Opens a socket that listens, under `lio --watch` that of the previous program if there is one. Returns the socket,
--- the file that its owner removes, and its key; or nil, message, code.
+-- Opens a socket that listens, or under `lio --watch` takes the previous program's socket, if there is one. Returns the
+-- socket, the file that its owner removes, and its key; or nil, message, code.
 local function open_socket(driver, addr, port, opts)
   local path = unix_path(addr)
   local opening, message, code
@@ -189,7 +190,7 @@ function M.install(driver)
 
   -- `bind(addr, port [, opts])` returns a `lio.socket` that listens, or `nil, message, code`. Its connections wait
   -- until it is given to `listen`, of this VM or, by its descriptor, of another one. Under `lio --watch` the third
-  -- result is the key by which the supervisor knows it.
+  -- result is the key by which the supervisor identifies it.
   function net.bind(addr, port, opts)
     check_address("bind", addr, port)
     opts = options.check("net.bind", 3, opts, OPTIONS)

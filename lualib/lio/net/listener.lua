@@ -25,9 +25,9 @@ local Listener = {}
 Listener.__index = Listener
 Listener.__name = "lio.listener"
 
--- `new(driver, socket, file, key)`: a listener on a socket, which it owns: false, a message and a code, and the socket
--- is closed, if the selector refuses it. `file` is removed at its close; `key` is that of the supervisor of `lio
--- --watch`.
+-- `new(driver, socket, file, key)`: returns a listener, which owns the socket. If the selector refuses the socket,
+-- closes it and returns false, a message and a code. `file` is removed at its close; `key` identifies the socket for
+-- the supervisor of `lio --watch`.
 function M.new(driver, socket, file, key)
   local ok, message, code = stream.register_socket(driver.selector, socket)
   if not ok then
@@ -148,7 +148,7 @@ end
 
 Listener.__close = Listener.close
 
--- `install(driver)`: makes the call of this file, and what net/server.lua needs.
+-- `install(driver)`: makes the call of this file, and the function that net/server.lua calls.
 function M.install(driver)
   driver.net.accept = Listener.accept
 

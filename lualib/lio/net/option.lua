@@ -1,4 +1,4 @@
--- What connections have besides their bytes: time limits, shutdown, addresses, socket options. Part of `lio.net`.
+-- The settings and addresses of connections: time limits, shutdown, addresses, socket options. Part of `lio.net`.
 -- Listeners and datagram sockets have some of these calls too.
 
 local driver_of <const> = require("lio.net.connection").driver_of

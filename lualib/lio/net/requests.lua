@@ -1,4 +1,4 @@
--- `lio.net` as requests with integer handles, for services that have no loop: what lio/service.lua answers. The files
+-- `lio.net` as requests with integer handles, for services that have no loop. lio/service.lua answers them. The files
 -- in requests/ have the requests.
 --
 -- A handle belongs to the service that made it, accepted it, or was given it, and only that service may use it. Every

@@ -1,5 +1,6 @@
 -- Host names: `resolve`. Part of `lio.net`. Names are resolved off the thread (`lio.resolver`); answers are cached.
--- Invariant: a name has one query under way at most, in `pending`; tasks that ask for it meanwhile wait for that one.
+-- Invariant: a name has one query under way at most, in `pending`; tasks that request the name meanwhile wait for that
+-- query.
 
 local misuse = require "lio.misuse"
 local native = require "lio.resolver"
@@ -15,7 +16,7 @@ local M = {}
 local Resolver = {}
 Resolver.__index = Resolver
 
--- What a task waits on, also the value of the timer that ends the wait.
+-- The token that a task waits on, and the value of the timer that ends the wait.
 local Token = { stands_for = "the address of a name" }
 Token.__index = Token
 

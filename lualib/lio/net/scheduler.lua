@@ -1,4 +1,5 @@
--- The scheduler that an instance of `lio.net` was made for, with what it leaves out. Called by net/driver.lua.
+-- The scheduler that an instance of `lio.net` was made for, completed with the functions that it does not have. Called
+-- by net/driver.lua.
 
 local wait_queue = require "lio.net.wait_queue"
 

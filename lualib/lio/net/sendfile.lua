@@ -29,7 +29,7 @@ local function open_source(source)
     return opened, opened
   end
   if io.type(source) == "file" then
-    -- What the program has written to it must be sent as well.
+    -- The program's buffered writes must be sent as well.
     source:flush()
   elseif type(source) ~= "userdata" then
     misuse.argument("sendfile", 2, "path or file", source)

@@ -1,6 +1,6 @@
 -- `net.serve`: a task per connection, which runs the program's handler. Part of `lio.net` and of `lio.net.remote`.
--- Invariant: a connection is in `connections` from its accept until its handler has ended, in whatever way, or released
--- it.
+-- Invariant: a connection is in `connections` from its accept until its handler has returned, failed, been killed, or
+-- released it.
 
 local debug <const> = debug or require "lio.debug"
 local misuse = require "lio.misuse"

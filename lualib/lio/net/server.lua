@@ -1,20 +1,19 @@
--- Servers: the accept loop that programs would otherwise write, and its graceful stop. What `net.serve` and
--- `driver:serve` return.
+-- Servers, the results of `net.serve` and `driver:serve`: an accept loop with a graceful stop.
 --
 -- A backend holds the connections of a server and serves them. It is an object with the methods
 --   `admit(c)`        serves a connection
---   `release(c)`      forgets a connection that another owner has taken over
---   `count()`         how many connections it has
---   `is_full()`       whether no connection is to be accepted now
---   `notify_leave()`  requests a call of `backend.on_leave`, which the server sets, when the next connection leaves
---   `stop()`, `close()`  a stop begins; a stop ends: closes the connections that are left
--- A backend that accepts by itself also has
---   `listen(socket)`  the socket it accepts from
+--   `release(c)`      removes a connection that another owner has taken over
+--   `count()`         returns the number of its connections
+--   `is_full()`       returns whether no connection may be accepted now
+--   `notify_leave()`  requests a call of `backend.on_leave`, which the server sets, when the next connection is removed
+--   `stop()`, `close()`  begins a stop; ends a stop: closes the remaining connections
+-- A backend that accepts connections itself also has
+--   `listen(socket)`  sets the socket from which it accepts
 --   `accept()`        true: it has accepted, or has no room; false: no peer waits, and the socket is armed; else nil,
 --                     message, code
---   `accept_waiting()`  accepts a peer that waits, also without room, and returns whether there was one
+--   `accept_waiting()`  accepts a waiting peer even if the server is full; returns whether a peer waited
 --
--- What a server needs of its driver is `net`, `scheduler`, `timers` and `sleep`, and for such a backend `accept_by`;
+-- A server uses `net`, `scheduler`, `timers` and `sleep` of its driver, and for such a backend `accept_by`;
 -- net/remote.lua has a driver without a loop.
 
 local misuse = require "lio.misuse"
@@ -26,7 +25,7 @@ local M = {}
 
 local Methods = {}
 
--- A server's `count` is that of its backend.
+-- A server's `count` is its backend's `count`.
 local Server = { __name = "lio.server" }
 
 function Server.__index(server, key)
@@ -102,7 +101,7 @@ function Methods:admit(c)
   return true
 end
 
--- `server:release(c)`: the server forgets a connection, which another owner has taken over.
+-- `server:release(c)`: the server no longer counts a connection, which another owner has taken over.
 function Methods:release(c)
   misuse.check_kind("release", self, "server")
   self.backend:release(c)
@@ -110,7 +109,7 @@ end
 
 -- Stopping -------------------------------------------------------------------------------------------
 
--- A connection has left. The accept loop waits on the server when that is full.
+-- A connection was removed. The accept loop waits on the server when that is full.
 local function on_leave(server)
   local wakeup <const> = server.driver.scheduler.wakeup
   wakeup(server)
@@ -118,7 +117,7 @@ local function on_leave(server)
   if server.count == 0 then wakeup(server.drained) else server.backend:notify_leave() end
 end
 
--- Waits until no connection is left, `grace` seconds at most.
+-- Waits until no connection remains, at most `grace` seconds.
 local function drain(server, grace)
   local scheduler, timers = server.driver.scheduler, server.driver.timers
   local token = {}
@@ -136,8 +135,8 @@ local function close_listener(server, listener)
   listener:close()
 end
 
--- `server:stop([grace_seconds = 0])`: stops accepting, waits that long for the connections to end, then closes those
--- that are left. Called from a task. A second call does nothing.
+-- `server:stop([grace_seconds = 0])`: stops accepting, waits that long for the connections to end, then closes the
+-- remaining ones. Called from a task. A second call does nothing.
 function Methods:stop(grace)
   misuse.check_kind("stop", self, "server")
   misuse.check_optional_seconds("stop", 1, grace)
@@ -171,7 +170,8 @@ function Methods:wait()
   end
 end
 
--- What a stop of the loop waits for, as a text; nil when no connection is left, as the server is about to end.
+-- Returns the reason why a stop of the loop waits, as a text; nil when no connection remains, because the server is
+-- about to end.
 local function remaining(server)
   local count = server.count
   if count == 0 then return nil end

@@ -1,6 +1,6 @@
 -- Connections that move to the loop of another service: `transfer`, `on_transfer`. Part of `lio.net`; the service that
 -- owns the loop (lio/service.lua, net/requests.lua) uses the other functions. Invariant: a connection has one owner at
--- each moment, as its socket and bytes travel under a number that can be taken once (src/stream/parcel.rs).
+-- each moment, because its socket and bytes are sent under a number that can be taken once (src/stream/parcel.rs).
 
 local debug <const> = debug or require "lio.debug"
 local connection = require "lio.net.connection"
@@ -28,7 +28,8 @@ function M.enable(driver, call)
   driver.call_service = call
 end
 
--- `transfer_as(driver, service, owner, c, …)`: `transfer`, on behalf of the service `owner`; nil: of this one.
+-- `transfer_as(driver, service, owner, c, …)`: does the work of `transfer` on behalf of the service `owner`; nil: of this
+-- service.
 function M.transfer_as(driver, service, owner, c, ...)
   if is_closed(c) then return nil, "closed", "closed" end
   local state = {
@@ -86,9 +87,9 @@ function M.install(driver)
 
   -- `transfer(c, service, …)`: moves a connection to the loop of another service (one of `lio.service`), with the bytes
   -- that were received and not read, and those that are queued. Waits of other tasks on `c` end with "closed". Returns
-  -- true when the service's function of `on_transfer` has it, which gets the further arguments too; else the handle
-  -- that it has become there, which is this service's. On failure `nil, message, code`; unless the code is "closed",
-  -- `c` is as before.
+  -- true if the service's function of `on_transfer` has taken it, with the further arguments; else its handle in the
+  -- other service, which belongs to this service. On failure `nil, message, code`; unless the code is "closed", `c` is
+  -- as before.
   function net.transfer(c, service, ...)
     misuse.check_kind("transfer", c, "connection")
     if math.type(service) ~= "integer" then misuse.argument("transfer", 2, "service", service) end

@@ -20,7 +20,7 @@ Udp.__name = "lio.udp"
 
 -- Opening --------------------------------------------------------------------------------------------
 
--- A socket that is bound, under `lio --watch` that of the previous program if there is one; nil, message, code.
+-- Returns a bound socket, under `lio --watch` the previous program's if there is one; or nil, message, code.
 local function open_socket(ip, family, port, key)
   local kept = key and supervisor.request_socket(key)
   if kept then return kept end

@@ -6,9 +6,9 @@
 -- socket `x` waits or has waited; tasks queue only for a socket that is held. If a task is killed or interrupted while
 -- it waits, the next one gets the lock (`abandon`).
 --
--- If the tasks are those of `lio.task`, `recv` is native (src/modules/stream/recv.rs). A native `recv` that waits is
--- recorded in the connection only, and this file records in the connection which other tasks hold it. `forget` must be
--- called when a connection with such a record closes.
+-- If the tasks are those of `lio.task`, `recv` is native (src/modules/stream/recv.rs). A native `recv` that waits
+-- has an entry in the connection only, and this file marks in the connection which queues have entries for it. `forget`
+-- must be called when a marked connection closes.
 
 local stream = require "lio.stream"
 
@@ -21,7 +21,7 @@ local M = {}
 local WaitQueue = {}
 WaitQueue.__index = WaitQueue
 
--- What a task waits on, unless it is the socket itself; also the value of the timer that ends the wait.
+-- The token that a task waits on, unless it is the socket itself, and the value of the timer that ends the wait.
 local Token = {}
 Token.__index = Token
 
@@ -51,7 +51,7 @@ function M.new(driver, direction)
     waiting = {}, -- the tokens of the tasks that queue for it, from `first` to `last`
     limits = {}, -- how many seconds a wait may last
     alarms = {}, -- the timer for that
-    tokens = {}, -- what its holder waits on; for reading that is the socket
+    tokens = {}, -- the token that its holder waits on; for reading, the socket
   }, WaitQueue)
 end
 
@@ -181,7 +181,7 @@ local function forget(queue, x)
   queue.tokens[x] = nil
 end
 
--- `forget(driver, x)`: the socket is closed, or another owner's. All tasks that wait for it get "closed".
+-- `forget(driver, x)`: the socket is closed, or belongs to another owner. All tasks that wait for it get "closed".
 function M.forget(driver, x)
   forget(driver.read_queue, x)
   forget(driver.write_queue, x)
@@ -206,7 +206,7 @@ function M.abandon(driver, token)
   end
 end
 
--- `describe(driver, token)`: what a task waits for that waits on the token, for `lio.tasks`; nil when it is none of
+-- `describe(driver, token)`: describes the wait of a task on the token, for `lio.tasks`; nil if the token is in none of
 -- these queues.
 function M.describe(driver, token)
   local queue, x = driver.read_queue, token

@@ -88,7 +88,7 @@ local function add_driver(loop, ltask)
   -- `loop.run(f, …)` returns the results of `f`: the service runs already.
   function loop.run(f, ...) return f(...) end
 
-  -- `loop.attach(descriptor, take)` returns two functions, idle and poll, as that of `lio.loop`.
+  -- `loop.attach(descriptor, take)` returns two functions, idle and poll, as `attach` of `lio.loop` does.
   function loop.attach(descriptor, take)
     driver:watch(descriptor, take)
     local step <const> = driver.net.step

@@ -1,11 +1,11 @@
 -- Threads of `lio.thread`: handles, the tasks that wait for them, kills, and parents. Used by the files of this folder.
 --
 -- A thread that has ended is a zombie until a task waits for it, or until its parent ends: the task or thread that
--- spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or a table of its own; `parents`
--- has it by the task's coroutine. Waiting tasks are woken at the end of a thread also when there is no memory left:
+-- spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or a separate table; `parents`
+-- has it by the task's coroutine. Waiting tasks are woken at the end of a thread even when there is no memory left:
 -- code that may raise comes before the wakeups, which allocate nothing, and `end_after_raise` does the rest if it has
 -- raised. Invariants: `t.co` is set until the thread ends; `t.ended` when the tasks that wait have been woken;
--- `t.result` from its end until it is reaped. The first task that waits, waits on the thread itself; the others have
+-- `t.result` from its end until it is reaped. The first waiting task waits on the thread itself; the others wait on
 -- tickets, in order. A thread with a collector has no other reference: its end calls the collector, and leaves no
 -- result to reap.
 
@@ -33,7 +33,7 @@ local Failed <const> = failure.Failed
 
 -- The record of a parent, by its coroutine. Weak, so that it keeps no thread that can never be woken.
 local parents = setmetatable({}, { __mode = "k" })
-local NO_TASK <const> = {} -- the parent of threads that are spawned outside of any task
+local NO_TASK <const> = {} -- the parent of threads that are spawned outside of tasks
 
 local function is_thread(value)
   local meta = getmetatable(value)
@@ -61,7 +61,7 @@ local function reap(t)
   return unpack(result, 1, result.n)
 end
 
--- The same for a task that did not wait before the end.
+-- The same for a task that did not wait before the thread's end.
 local function reap_late(t)
   if t.parent.ended then return nil, REAPED end
   return reap(t)
@@ -130,7 +130,7 @@ local function kill_off(t)
   finish(t, false, "killed")
 end
 
--- The thread's coroutine ends, in whatever way.
+-- The thread's coroutine ends by a return, an error or a kill.
 function Thread.__close(t)
   if not t.done then
     kill_off(t)
@@ -141,8 +141,8 @@ end
 
 Failed.__close = Thread.__close
 
--- Called at the end of tasks that have a record without being a thread, and of those that failed: a thread among these
--- has raised while it ended, and ends here, where a service's limit of memory does not apply.
+-- Called at the end of tasks that have a record and are not threads, and at the end of tasks that failed. If such a
+-- task is a thread, its end has raised for lack of memory: it ends here, where a service's memory limit does not apply.
 task.on_end(function(co)
   local parent = parents[co]
   parents[co] = nil
@@ -282,14 +282,14 @@ function M.kill(t)
   return nil, "already ended"
 end
 
--- Kills a thread unless it has ended; if it is in the middle of a call, as soon as that has ended.
+-- Kills a thread unless it has ended; if it is in the middle of a call, the kill follows the end of that call.
 local function kill_soon(t)
   if t.done then return end
   if task.is_idle(t.co) then M.kill(t) else task.fork(kill_soon, t) end
 end
 
--- `thread.status(t)` returns "running"; "waiting", also when it is ready to run; "zombie": it has ended, and no task
--- has waited for it; "dead".
+-- `thread.status(t)` returns "running"; "waiting", also for a thread that is ready to run; "zombie": it has ended, and
+-- no task has waited for it; "dead".
 function M.status(t)
   check(t, 1, "status")
   if t.done then

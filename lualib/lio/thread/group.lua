@@ -1,4 +1,4 @@
--- `all`, `race` and `timeout` of `lio.thread`: several threads at a time, in a scope of their own.
+-- `all`, `race` and `timeout` of `lio.thread`: several threads at a time, in a scope of the call.
 
 local task = require "lio.task"
 local core = require "lio.thread.core"
@@ -51,12 +51,13 @@ local function kill_all(threads)
   for _, t in ipairs(threads) do kill_soon(t) end
 end
 
--- What `all` waits on: how many threads are left, and their packed results by their places in the list. `failed` is the
--- place of the first thread that failed.
+-- The token of `all`: the number of threads that have not ended, and the packed results of the others by their places
+-- in the list. `failed` is the place of the first thread that failed.
 local All = {}
 All.__index = All
 
--- Code that may raise comes first; if it does, the caller calls again with an error, which needs no memory.
+-- The code that may raise comes first. If it raises, the caller calls this function again with an error, which needs no
+-- memory.
 function All:collect(place, ok, ...)
   if ok then
     self.results[place] = pack(...)
@@ -127,8 +128,8 @@ local function start_collected(scope, all, list)
 end
 
 -- `thread.all{ f1, … }` returns true and the list of their packed results (`table.pack`) when all have ended; or false
--- and the error of the first that failed, and the others are killed. Elements are functions, `{ f, arguments… }` and
--- threads.
+-- and the error of the first thread that failed, after killing the others. Elements are functions, `{ f, arguments… }`
+-- and threads.
 function M.all(list)
   check_list(list, "all")
   local scope <close> = new_scope()
@@ -144,7 +145,7 @@ function M.all(list)
   return true, all.results
 end
 
--- `thread.race{ f1, … }` returns as `wait` for the first to end; the others are killed.
+-- `thread.race{ f1, … }` returns the results of `wait` for the first thread that ends; the others are killed.
 function M.race(list)
   check_list(list, "race")
   if #list == 0 then misuse.raise "thread.race: the list is empty" end
@@ -173,8 +174,8 @@ end
 
 local LATE <const> = {}
 
--- `thread.timeout(seconds, f, …)` returns true and the results of `f(…)`, or false and its error; nil, "timeout" when
--- it has not ended after that time, and it is killed. A service's clock has centiseconds.
+-- `thread.timeout(seconds, f, …)` returns true and the results of `f(…)`, or false and its error; nil, "timeout" if it
+-- has not ended after that time, after killing it. A service's clock has centiseconds.
 function M.timeout(seconds, f, ...)
   misuse.check_seconds("thread.timeout", 1, seconds)
   check_function(f, 2, "thread.timeout")

@@ -76,8 +76,8 @@ function Scope:wait()
   return false, self.reason
 end
 
--- `scope:close()`: kills the threads that are left, the oldest first: at the end of the block of `local scope <close>`,
--- in whatever way it is left. A thread that makes this call is killed as soon as the call has ended.
+-- `scope:close()`: kills the remaining threads, the oldest first. Called at every end of the block of `local scope
+-- <close>`. A thread that makes this call is killed as soon as the call has ended.
 function Scope:close()
   check_scope(self, "close")
   if self.ended then return end
@@ -94,7 +94,7 @@ end
 
 Scope.__close = Scope.close
 
--- `describe(token)`: what a task waits for that waits on a token of this file, for `lio.tasks`.
+-- `describe(token)`: describes the wait of a task on a token of this file, for `lio.tasks`.
 function M.describe(token)
   if getmetatable(token) == WAIT then return "the threads of a scope" end
 end

@@ -2,8 +2,8 @@
 -- lio/net/server.lua). Used by webserver.lua.
 --
 -- Connections, requests and responses are native (`http.server`, see src/http/server). Tasks run `http.serve`, which
--- calls the handlers. A task serves one request after another; when a handler waits, the task is that handler's, and
--- another task serves the remaining requests: there is one change of coroutines a round of the loop, not one a request.
+-- calls the handlers. A task serves one request after another; when a handler waits, its task waits too, and another
+-- task serves the remaining requests. So coroutines change once per round of the loop, not once per request.
 
 local dispatch = require "lio.web.dispatch"
 local exchanges = require "lio.web.exchange"
@@ -22,15 +22,15 @@ local READ <const> = 1
 local M = {}
 
 -- Fields: `app`, `driver`, `server` (the native server), `stopping`, `closed`, `socket` (that listens), `on_leave`
--- (called when a connection has left), `timer`, `idle_task` (a serving task that has ended), `unflushed` (functions to
--- call before the loop waits, by request), and `exchanges`, by request.
+-- (called when a connection has been removed), `timer`, `idle_task` (a serving task that has ended), `unflushed`
+-- (functions to call before the loop waits, by request), and `exchanges`, by request.
 local AppServer = {}
 AppServer.__index = AppServer
 
 -- Tasks ------------------------------------------------------------------------------------------------
 
--- What a task serves with: a native dispatcher. As a closing value it closes the connection of a task that is killed
--- within a request, which no other task would answer.
+-- The state of a serving task: a native dispatcher. As a closing value it closes the connection of a task that is
+-- killed within a request, which no other task would answer.
 local ServingTask = {}
 ServingTask.__index = ServingTask
 
@@ -48,14 +48,15 @@ local function serve_ready(app_server)
   app_server.idle_task = task
 end
 
--- The same as one of several tasks that run later: if a handler waits, the next of them serves the remaining requests.
+-- Serves requests as one of several tasks that run later: if a handler waits, the next of them serves the remaining
+-- requests.
 local function serve_later(app_server)
   if app_server.server:work_count() > 1 then app_server.driver.scheduler.start(serve_later, app_server) end
   serve_ready(app_server)
 end
 
--- Serves the requests that are ready; called outside of tasks, so that a task that is started runs at once, if the
--- scheduler can do that.
+-- Serves the requests that are ready. Called outside of tasks, where a started task runs at once, if the scheduler can
+-- do that.
 function AppServer:serve()
   local scheduler, server = self.driver.scheduler, self.server
   if not scheduler.starts_at_once then
@@ -65,7 +66,7 @@ function AppServer:serve()
   end
 end
 
--- The same, called from a task, in which a task that is started runs later.
+-- Like `serve`, but called from a task, where a started task runs later.
 function AppServer:serve_soon()
   local scheduler = self.driver.scheduler
   if not scheduler.starts_at_once then return self:serve() end
@@ -99,7 +100,7 @@ function AppServer:expired()
   if self.server:expire() then self:serve() end
 end
 
--- The loop forgets a server that has been stopped when its last connection has left.
+-- The loop forgets a server that has been stopped when its last connection has ended.
 function AppServer:leave()
   if self.server:count() > 0 then return end
   self.driver:remove_hooks(self)
@@ -112,7 +113,7 @@ function AppServer:count() return self.server:count() end
 
 function AppServer:is_full() return self.server:is_full() end
 
--- `on_leave` is called when the next connection has left.
+-- `on_leave` is called when the next connection has been removed.
 function AppServer:notify_leave() self.server:notify_next_close() end
 
 function AppServer:listen(socket)
@@ -128,7 +129,7 @@ function AppServer:accept()
   return more, message, code
 end
 
--- Accepts peers that wait, also without room. Returns whether more may wait.
+-- Accepts waiting peers even if the server is full. Returns whether more may wait.
 function AppServer:accept_waiting()
   local more = self.server:accept(true)
   self:serve_soon()
@@ -141,11 +142,11 @@ function AppServer:admit(c)
   self:serve_soon()
 end
 
--- A connection that a program has taken over has left already.
+-- A connection that a program has taken over was removed before.
 function AppServer.release() end
 
--- Closes a few connections that have had a response and are idle, as the process is out of descriptors: they make room
--- for peers that wait.
+-- Called when the process is out of descriptors: closes a few idle connections that have had a response, to make room
+-- for waiting peers.
 function AppServer:close_some_idle() self.server:close_some_idle() end
 
 -- Stopping ---------------------------------------------------------------------------------------------
@@ -154,8 +155,8 @@ function AppServer:close_some_idle() self.server:close_some_idle() end
 function AppServer:stop()
   self.stopping = true
   self.server:stop()
-  -- The loop receives what the system has. If another process listens already, clients have the time to learn from a
-  -- response that the connection ends.
+  -- The loop receives the data that the system has. If another process listens already, there is time to announce the
+  -- end of the connection in a response.
   self.driver:sleep(supervisor and supervisor.is_replaced() and 1 or 0.05)
   self.server:drain()
   for _, exchange in pairs(self.exchanges) do

@@ -11,7 +11,7 @@ local options = require "lio.options"
 local ORDER <const> = { "br", "gzip", "deflate" }
 local NO_BODY <const> = { [204] = true, [205] = true, [304] = true, [206] = true }
 
--- Compressible types besides `text/…`, `…+json` and `…+xml`.
+-- Compressible types in addition to `text/…`, `…+json` and `…+xml`.
 local COMPRESSIBLE <const> = {
   ["application/json"] = true,
   ["application/javascript"] = true,
@@ -57,7 +57,7 @@ local function choose(value, order)
     local quality = accepted[coding] or any
     if quality > best_quality then best, best_quality = coding, quality end
   end
-  -- `identity` has no quality of its own unless it is named.
+  -- `identity` has no quality unless it is named.
   if best and (accepted.identity or 0) > best_quality then return nil end
   return best
 end

@@ -1,6 +1,7 @@
--- What the native server asks of Lua while it serves requests. It calls the handlers itself and sends the bodies that
--- they return; it calls the functions of this file to choose a handler that the route alone does not determine, to
--- complete a request whose handler did more than return a body, and to wake tasks. Used by web/app_server.lua.
+-- The functions that the native server calls while it serves requests. It calls the handlers itself and sends the
+-- bodies that they return; it calls the functions of this file to choose a handler that the route alone does not
+-- determine, to complete a request whose handler did more than return a body, and to wake tasks. Used by
+-- web/app_server.lua.
 --
 -- Invariant: an exchange (web/exchange.lua), with its temporary files and hooks, ends with its request.
 
@@ -120,8 +121,8 @@ local WAKE_UPS <const> = {
   { event = "read", result = "timeout" }, { event = "write", result = "timeout" },
 }
 
--- `notify(app_server, id, reason)`: wakes the tasks that wait on request `id`. Without a request: a connection has
--- left.
+-- `notify(app_server, id, reason)`: wakes the tasks that wait on request `id`. Without a request: a connection was
+-- removed.
 function M.notify(app_server, id, reason)
   if not id then return app_server.on_leave() end
   local exchange = app_server.exchanges[id]

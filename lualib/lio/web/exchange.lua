@@ -1,5 +1,6 @@
--- An exchange is what Lua keeps of a request whose handler does more than return a body: why its body was refused, its
--- form and its file, hooks, server-sent events, tasks that wait. Made when it is first needed; ends with the request.
+-- An exchange has the data that Lua keeps for a request whose handler does more than return a body: why its body was
+-- refused, its form and its file, hooks, server-sent events, tasks that wait. Made when it is first needed; ends with
+-- the request.
 --
 -- An exchange that is kept for longer finds that the request has ended: the functions of `http.request` have no effect
 -- then. The native server passes the id of a request, a number, where it has no request.
@@ -19,7 +20,7 @@ local app_servers = setmetatable({}, { __mode = "k" })
 local by_request = setmetatable({}, { __mode = "k" })
 M.by_request = by_request
 
--- The fields of a new exchange, besides `id`, `request`, `app_server`, and its `app` and `driver`.
+-- The fields of a new exchange, in addition to `id`, `request`, `app_server`, and its `app` and `driver`.
 local Exchange = {
   refusal = false, -- why the body was refused: `status`, `reason`, and `raised`, the value that form.lua raised
   upload_error = false, -- the error of `on_file`, as `handler_error.catch` returns it
@@ -128,7 +129,7 @@ function Exchange:continue_reading(f, limit, value, status, reason)
     local woken = self:wait "read"
     if woken ~= true then
       status, reason = 400, "closed"
-      if woken == "timeout" then status, reason = 408, "the body comes in too slowly" end
+      if woken == "timeout" then status, reason = 408, "the body arrives too slowly" end
       self.refusal = { status = status, reason = reason }
       native.close_after(self.request)
       return nil, status, reason

@@ -1,7 +1,7 @@
 -- Responses that are files: `res:file`, and those of web/static.lua. `lio.http` evaluates conditions and ranges; the
 -- bytes are sent by sendfile(2), those of small files together with the head.
 --
--- Invariant: the open file belongs to the exchange, which closes it at the end of the request, also after an error.
+-- Invariant: the open file belongs to the exchange, which closes it at the end of the request, even after an error.
 
 local exchanges = require "lio.web.exchange"
 local file = require "lio.file"
@@ -85,7 +85,7 @@ local function respond_without_file(res, status, text)
   exchange_of(res):keep_file(nil)
 end
 
--- `add_vary(res)`: another client may get the file with other bytes, as it accepts other codings.
+-- `add_vary(res)`: another client may get the file with other bytes, because it accepts other codings.
 function M.add_vary(res) add(res, "Vary", "Accept-Encoding") end
 
 -- `respond_with(res, f, kind, coding, cache)`: responds with an open regular file, which the exchange owns from now on.

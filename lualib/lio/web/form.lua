@@ -13,7 +13,7 @@ local native <const> = http.request
 
 local M = {}
 
--- Limits of a form, all settable per call; so is `body`, by default the limit of the app.
+-- Limits of a form, all settable per call. `body` is also settable; its default is the limit of the app.
 M.defaults = {
   parts = 1000, -- fields and files, or pairs of a urlencoded form
   part_headers = 8 * 1024, -- bytes of one part's headers

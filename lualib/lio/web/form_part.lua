@@ -70,7 +70,7 @@ end
 
 local function check_open(part, call)
   if getmetatable(part) ~= Part then misuse.no_colon("part", call) end
-  if part.closed then misuse.raise(("part:%s: the part is closed, as its request has ended"):format(call)) end
+  if part.closed then misuse.raise(("part:%s: the part is closed, because its request has ended"):format(call)) end
 end
 
 -- `part:keep()` returns part. Stores it in a temporary file when it has been received. Raises if the form is refused.

@@ -1,7 +1,7 @@
--- What follows when a handler, middleware or `on_error` raises: an entry in the log, and a response.
+-- Errors of handlers, middleware and `on_error`: an entry in the log, and a response.
 --
--- Called by web/app_server.lua for the outermost function of a request, and by web/middleware.lua for what `next()`
--- runs. Invariant: the log has one entry per error.
+-- Called by web/app_server.lua for the outermost function of a request, and by web/middleware.lua for the functions
+-- that `next()` runs. Invariant: the log has one entry per error.
 
 local debug <const> = debug or require "lio.debug"
 local mount_scopes = require "lio.web.mount_scope"
@@ -11,10 +11,10 @@ local native <const> = require("lio.http").request
 local M = {}
 
 -- `catch(value)`: the message handler for handlers. Returns a caught error: the raised `value`, its `message`, and
--- `text`, the message with the traceback behind it.
+-- `text`, the message, followed by the traceback.
 function M.catch(value)
   local message = texts.message_of(value)
-  -- Lua cuts a message at a NUL: only the traceback is Lua's.
+  -- Lua cuts a message at a NUL, so only the traceback is made by Lua.
   return { value = value, message = message, text = message .. debug.traceback("", 2) }
 end
 
@@ -84,7 +84,7 @@ function M.respond(exchange, req, res, err)
   res.error = err.value
   if exchange.taken_over then return end
   if native.record_effect(exchange.request, true) then
-    -- What was written before is sent.
+    -- Earlier writes are sent.
     if not exchange.peer_closed then exchange:send() end
     exchange.aborted = true
     return

@@ -1,4 +1,4 @@
--- What a handler returned, as its response: a body, a status, headers, in one of a few orders. The methods of
+-- Makes a response of a handler's results: a body, a status, headers, in one of a few orders. The methods of
 -- responses that web/response_sending.lua, web/middleware.lua and web/handler_error.lua call.
 --
 -- Invariant: a handler that has begun to send, or has taken over the connection, may return anything.
@@ -13,7 +13,7 @@ local existing_exchange <const> = exchanges.existing
 local check_open <const> = classes.check_open
 local Response <const> = classes.Response
 
--- What a handler may return, for the error that shows what it returned instead.
+-- The valid results of a handler, for the error that shows the invalid ones.
 local FORMS <const> = "a body (string, table or function), or: body, status; body, headers; body, status, headers; "
   .. "status; status, body; status, body, headers; nothing"
 
@@ -73,14 +73,14 @@ local function set_headers(res, headers)
   end
 end
 
--- Sets what `f` returned: nothing, `res` itself, or one of the FORMS. `role` is what `f` is, such as "middleware"; `f`
+-- Sets what `f` returned: nothing, `res` itself, or one of the FORMS. `role` describes `f`, such as "middleware"; `f`
 -- is nil for the handler of the route.
 local function set_result(res, role, f, a, b, c, ...)
   local exchange = existing_exchange(res)
   if res.framing or exchange and exchange.taken_over then return end
   if a == nil then
     if b == nil and c == nil then return end
-    -- `return req:body()` and `return res:file(path)` may return nil and a reason. The response is set by then.
+    -- `return req:body()` and `return res:file(path)` may return nil and a reason. The response is then already set.
     if res.code or res.body ~= nil or exchange and (exchange.refusal or exchange.aborted) then return end
   elseif rawequal(a, res) and b == nil and c == nil then
     return

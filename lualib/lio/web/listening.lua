@@ -40,14 +40,14 @@ local function parse_address(call, where, opts)
   end
   if type(where) ~= "string" then misuse.argument(call, 1, "port or address", where) end
   if opts.addr then
-    misuse.raise(("app:%s: option 'addr' goes with a port, and not with the address '%s'"):format(call, where))
+    misuse.raise(("app:%s: option 'addr' needs a port, but the address is '%s'"):format(call, where))
   end
   if where:match "^unix:." then return where, nil end
   local addr, port = where:match("^%[([%x:.%%]+)%]:(%d+)$")
   if not addr then addr, port = where:match("^([^:]+):(%d+)$") end
   port = math.tointeger(tonumber(port))
   if not addr or port > 65535 then
-    misuse.raise(("app:%s: cannot read the address '%s', which would be as in 127.0.0.1:8080"):format(call, where))
+    misuse.raise(("app:%s: cannot read the address '%s'; an example is 127.0.0.1:8080"):format(call, where))
   end
   return addr, port
 end
@@ -188,7 +188,7 @@ function M.run(app, where, opts)
   local workers = require "lio.web.workers"
   local is_worker, socket = workers.next_socket()
   if not is_worker then return start_workers(app, where, opts) end
-  -- Another call of `run` is for the VM that started the workers, or has ended.
+  -- Without a socket, this call of `run` belongs to the VM that started the workers, or has ended.
   if socket then return run_here(app, socket, opts, workers.serve_with) end
 end
 

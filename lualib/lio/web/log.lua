@@ -1,7 +1,7 @@
 -- `web.log`: middleware that writes a line per request when the response is sent or the client has closed.
 --
 -- Lines are kept and written together: when there are 64 KiB of them, 0.2 seconds after the first, and at once while
--- the server stops. What a client has sent is escaped, so that it cannot forge a line.
+-- the server stops. Data of clients is escaped, so that it cannot forge a line.
 
 local exchanges = require "lio.web.exchange"
 local lio = require "lio"
@@ -213,7 +213,7 @@ end
 
 local OPTIONS <const> = {
   format = options.either(options.one_of("combined", "json"), options.callable),
-  file = options.rule("a path, a function or something with write", function(value)
+  file = options.rule("a path, a function or an object with the method 'write'", function(value)
     local kind = type(value)
     return kind == "string" or kind == "function" or kind == "userdata" or kind == "table"
   end),

@@ -1,9 +1,9 @@
 -- Runs the middleware of `app:use` around a handler. Called by web/dispatch.lua for the app that listens, and by
--- web/mount.lua for apps mounted in it; `req.path` is relative to the app in question. webserver.lua uses `next_of` for
--- several handlers of one route.
+-- web/mount.lua for apps mounted in it; `req.path` is relative to the app that handles the request. webserver.lua uses
+-- `next_of` for several handlers of one route.
 --
 -- Invariant: `next()` does not raise the errors of the functions that it calls. An error is logged and answered here,
--- so the code behind `next()` runs, and finds the response in `res`.
+-- so the code after `next()` runs, and finds the response in `res`.
 
 local exchanges = require "lio.web.exchange"
 local handler_error = require "lio.web.handler_error"
@@ -26,9 +26,9 @@ local function run(req, res, role, f, inner)
   res:set_refusal()
 end
 
--- `next_of(res, role, f, inner [, scope])` returns the `next` of one middleware. It calls `inner` once and sets
--- what that returns as the response. `f` is the program's function that `inner` calls, and `role` what it is, for an
--- error in its results; `scope` is the mount scope of the middleware's app.
+-- `next_of(res, role, f, inner [, scope])` returns the `next` of one middleware. It calls `inner` once and sets the
+-- results as the response. `f` is the program's function that `inner` calls, and `role` describes it, for an error in
+-- its results; `scope` is the mount scope of the middleware's app.
 function M.next_of(res, role, f, inner, scope)
   local called = false
   return function()

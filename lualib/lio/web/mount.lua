@@ -13,7 +13,7 @@ local enter <const>, leave <const> = mount_scopes.enter, mount_scopes.leave
 
 local M = {}
 
--- The name of the tail in the patterns of what is below a prefix. A route cannot have it.
+-- The name of the tail in patterns for the paths below a prefix. A route cannot have it.
 local REST <const> = "lio_below"
 
 -- Returns a handler as it runs below a mount. If it raises, the request stays inside, so that the mounted app is found
@@ -30,8 +30,8 @@ local function inside(mount, handler)
   end
 end
 
--- Adds a route of a mounted app to the outer app. The prefix without a slash is the mounted app's `/`, and its `/*tail`
--- with an empty tail.
+-- Adds a route of a mounted app to the outer app. The prefix without a slash matches the mounted app's `/`, and its
+-- `/*tail` with an empty tail.
 local function add_to_outer(mount, entry, call)
   local handler = inside(mount, entry.handler)
   mount.outer:add_entry(entry.method, mount.prefix .. entry.pattern, handler, call, entry.origin)
@@ -53,8 +53,8 @@ local function contains(other, app)
   return false
 end
 
--- Registers with an app, and with the apps around it, the mounts that lead to what is below a prefix. Of two mounts at
--- one prefix the first counts.
+-- Registers with an app, and with the apps around it, the mounts that lead to a prefix. Of two mounts at one prefix the
+-- first counts.
 local function declare(app, prefix, chain)
   app.below = app.below or { routes = http.routes(), chains = {}, declared = {} }
   local below = app.below

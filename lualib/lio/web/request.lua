@@ -73,7 +73,7 @@ local function check(req, call, limit)
   end
 end
 
--- `req:trailers()` returns the fields behind a chunked body by lower-case name; empty until the body was read.
+-- `req:trailers()` returns the fields after a chunked body by lower-case name; empty until the body was read.
 function Request:trailers()
   check(self, "trailers")
   return native.trailers(self)

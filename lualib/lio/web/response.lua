@@ -1,5 +1,5 @@
--- Responses as handlers see them. What a handler sets or returns is kept until the handler and its middleware have
--- returned; `write` begins to send at once. The class and its fields are in web/response_class.lua.
+-- Responses as handlers see them. The values that a handler sets or returns are kept until the handler and its
+-- middleware have returned; `write` begins to send at once. The class and its fields are in web/response_class.lua.
 
 local classes = require "lio.web.response_class"
 local exchanges = require "lio.web.exchange"
@@ -41,7 +41,7 @@ local function add_field(res, call, name, value)
   return res
 end
 
--- `res:add_header(name, value)` returns res. Adds a field, also if there is one of that name. Raises for bytes that
+-- `res:add_header(name, value)` returns res. Adds a field, even if there is one of that name. Raises for bytes that
 -- could split the response.
 function Response:add_header(name, value)
   return add_field(self, "add_header", name, value)
@@ -89,7 +89,7 @@ function Response:cookie(name, value, opts)
   return self:add_header("Set-Cookie", require("lio.web.cookie")(name, value, opts))
 end
 
--- `res:trailer(name, value)` returns res. Adds a field behind the body, which is then sent in chunks. HTTP/1.0 clients
+-- `res:trailer(name, value)` returns res. Adds a field after the body, which is then sent in chunks. HTTP/1.0 clients
 -- and HEAD requests do not get it. Raises for a field that is not allowed there, and for bytes that could split the
 -- response.
 function Response:trailer(name, value)

@@ -25,8 +25,8 @@ local function options_handler(allowed)
   return function() return 204, nil, { Allow = value } end
 end
 
--- `custom`: the `not_found` of a mounted app, which finds 405 and `Allow` set. If it sets 404, 405 is sent, as the path
--- has a route.
+-- `custom`: the `not_found` of a mounted app, which finds 405 and `Allow` set. If it sets 404, 405 is sent, because the
+-- path has a route.
 local function not_allowed_handler(allowed, custom)
   local value = allow_value(allowed)
   return function(req, res)
@@ -99,7 +99,7 @@ local function find(app, req)
 end
 
 -- `find_handler(app, req)` returns the handler, and the id of its route unless the handler is the library's. If finding
--- it raises, as a constraint may, the handler that is returned raises that.
+-- it raises, as a constraint may, the returned handler raises the error.
 return function(app, req)
   local ok, handler, id = pcall(find, app, req)
   if ok then return handler, id end

@@ -84,7 +84,7 @@ function Events:wait(seconds)
   if self.waiting then misuse.raise "events:wait: another task waits on this stream" end
   local driver = self.driver
   self.waiting = driver:new_token()
-  -- Also if the task is killed.
+  -- Runs even if the task is killed.
   local _ <close> = defer(function() self.waiting = nil end)
   local reason = driver:wait(self.waiting, seconds)
   if reason == "timeout" then return false, "timeout" end

@@ -41,8 +41,9 @@ local function is_hidden(path)
   return path:byte(1) == 46 or path:find("/.", 1, true) ~= nil
 end
 
--- The location of a directory whose path was requested without a slash at its end: a relative reference, as the host
--- and a prefix that a proxy removes are not known. It begins with a dot, so that no part of the path is read as a host.
+-- The location of a directory whose path was requested without a slash at its end: a relative reference, because the
+-- host and a prefix that a proxy removes are not known. It begins with a dot, so that no part of the path is read as a
+-- host.
 local function with_slash(req)
   local name = req.raw_path:match "[^/]*$"
   local query = req.raw_query

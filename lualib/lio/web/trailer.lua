@@ -1,4 +1,4 @@
--- `trailer(name, value)`: the line of a field behind a chunked body (RFC 9112 section 7.1.2), for `res:trailer`. Called
+-- `trailer(name, value)`: the line of a field after a chunked body (RFC 9112 section 7.1.2), for `res:trailer`. Called
 -- by web/response.lua. Raises for a field that is not allowed there, and for bytes that could split the response.
 
 local http = require "lio.http"
@@ -18,6 +18,6 @@ return function(name, value)
   if type(value) == "number" then value = tostring(value) end
   local ok, message = pcall(http.check_field, name, value)
   if not ok then misuse.raise("res:trailer: " .. message) end
-  if FORBIDDEN[name:lower()] then misuse.raise("res:trailer: '" .. name .. "' is not allowed behind a body") end
+  if FORBIDDEN[name:lower()] then misuse.raise("res:trailer: '" .. name .. "' is not allowed after a body") end
   return name .. ": " .. value .. "\r\n"
 end

@@ -36,7 +36,7 @@ ltask.fork(function()
   local name = program.script or program.module
   local ok = require("lio.service.script").run(name, load_program, table.unpack(program.args, 1, program.args.n))
   if not ok then ltask.call(1, "exit_code", 1) end
-  -- A signal may have come before the other workers could receive it.
+  -- A signal may have arrived before the other workers could receive it.
   if not ok or loop.was_signalled() then ltask.send(1, "quit_ltask") end
   ltask.quit()
 end)

@@ -1,5 +1,5 @@
 -- A service that keeps the system of web/workers.lua running until its last worker has ended, and ends it then,
--- whatever other services exist. If a worker is blocked, by an endless loop for example, it requests the others to
+-- even if other services exist. If a worker is blocked, by an endless loop for example, it requests the others to
 -- accept connections for that one. Argument: the number of workers, whose addresses follow root's.
 
 local ltask = require "ltask"

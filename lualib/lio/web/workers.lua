@@ -61,8 +61,8 @@ local function open_duplicate(socket)
   return listener
 end
 
--- `accept_for(index, is_blocked)`: accepts connections for worker `index` while it is blocked, as the kernel continues
--- to queue connections at its sockets.
+-- `accept_for(index, is_blocked)`: accepts connections for worker `index` while it is blocked, because the kernel
+-- continues to queue connections at its sockets.
 function M.accept_for(index, is_blocked)
   local listeners = listeners_for[index]
   if not is_blocked then
@@ -96,7 +96,7 @@ local function open_sockets(addr, port, opts, count)
   local _, chosen = first:info("socket"):value()
   local sockets = { first }
   if not supervisor then
-    -- As the port could be opened without `reuseport`, no other process uses it, not even with `reuseport`.
+    -- The port could be opened without `reuseport`, so no other process uses it, not even with `reuseport`.
     first:close()
     sockets[1] = nil
   end
@@ -169,7 +169,7 @@ function M.start(options)
   local program = find_program(options.module, options.args)
   local sockets, message = open_sockets(options.addr, options.port, options.listen, options.count)
   if not sockets then return nil, message end
-  -- A signal that arrives before all workers run is theirs as well.
+  -- A signal that arrives before all workers run is also passed to them.
   local _ <close> = assert(require("lio.signal").hold("SIGINT", "SIGTERM"))
   options.on_listening(sockets[1])
   calls = calls + 1

@@ -35,7 +35,7 @@ function Session:call(name, ...)
   return ok, result, message
 end
 
--- The tunnel has not answered in time. If it runs again, it learns that the session has ended.
+-- The tunnel has not answered in time. If it runs again, it is notified that the session has ended.
 function Session:expired()
   self:drop()
   ltask.send(self.tunnel.address, "tunnel_close", self.id)
@@ -54,7 +54,7 @@ end
 
 Session.__close = Session.remove
 
--- Ends the session at once, also if its task waits for the tunnel.
+-- Ends the session at once, even if its task waits for the tunnel.
 function Session:drop()
   self.is_tunnel_notified, self.ended = true, true
   loop.kill(self.task)
@@ -95,7 +95,7 @@ local function open_session(tunnel, id)
     tunnel = tunnel,
     pending_bytes = 0, -- from the tunnel, not yet written
     ended = false,
-    is_tunnel_notified = false, -- it knows that the session has ended
+    is_tunnel_notified = false, -- it was notified that the session has ended
   }, Session)
   self.alarm = driver.timers:create(self)
   tunnel.sessions[id] = self

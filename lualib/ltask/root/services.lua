@@ -12,9 +12,9 @@ local SCHEDULE_NEW <const>, SCHEDULE_DEL <const> = 0, 1 -- types of messages to 
 local RECEIPT_RESPONSE <const> = 4
 local SYSTEM <const>, ERROR <const> = 0, 3 -- types of messages
 
--- Seconds that services have for their end, unless it is configured.
+-- The default number of seconds in which services must end.
 local GRACE <const> = 10
--- Seconds that the logger has at least.
+-- The minimum number of seconds for the end of the logger.
 local LOGGER_GRACE <const> = 1
 
 -- The error of a service that is spawned during the end of the system.
@@ -77,7 +77,7 @@ local function is_only_logger_left()
   return true
 end
 
--- The last spawned first. Each is asked without a wait: a service that hangs does not keep others from their end.
+-- The last spawned first. The requests are sent without a wait, so that a service that hangs does not delay the others.
 local function quit_all_but_logger()
   local ids = {}
   for id in pairs(labels) do
@@ -106,7 +106,19 @@ function M.end_system()
   ltask.fork(shut_down)
 end
 
--- `hold()`, `release()`: between them the system does not end for want of common services.
+-- `is_ending()`: returns whether the end of the system has begun.
+function M.is_ending()
+  return is_ending
+end
+
+-- `was_cut_short(problem)`: returns whether a service failed to start with this error only because the system ends: the
+-- service quit during its start, or it could not spawn another service.
+function M.was_cut_short(problem)
+  problem = tostring(problem)
+  return is_ending and (problem:find(IS_ENDING, 1, true) or problem:find "{service:%d+} is dead") ~= nil
+end
+
+-- `hold()`, `release()`: between the two calls the system does not end, even if there are no common services.
 function M.hold()
   common_count = common_count + 1
 end
@@ -172,18 +184,6 @@ local function create(id, t)
   M.init(id, t)
 end
 
--- `is_ending()`: returns whether the end of the system has begun.
-function M.is_ending()
-  return is_ending
-end
-
--- `was_cut_short(problem)`: returns whether a service failed to start with this error only because the system ends: it
--- quit during its start, or it could not spawn another service.
-function M.was_cut_short(problem)
-  problem = tostring(problem)
-  return is_ending and (problem:find(IS_ENDING, 1, true) or problem:find "{service:%d+} is dead") ~= nil
-end
-
 -- `spawn(t)`: makes a service that `t` describes. Returns its address. Raises the error of its file.
 function M.spawn(t)
   if is_ending then error(IS_ENDING, 0) end
@@ -206,7 +206,7 @@ function M.spawn_common(t)
   return id
 end
 
--- `kill(id)`: asks a service to quit. Returns whether there was one that had not been killed before.
+-- `kill(id)`: requests a service to quit. Returns whether the service existed and was not killed before.
 function M.kill(id)
   if not labels[id] or killed[id] or id == ltask.self() then return false end
   killed[id] = post_quit(id)

@@ -11,7 +11,7 @@ local config = ...
 
 local S = {}
 
--- No message of root's is lost for want of room.
+-- No message of root is lost because a mailbox is full.
 ltask.on_full "wait"
 services.configure(config)
 
@@ -54,7 +54,7 @@ function S.register(name)
   names.set(name, ltask.current_session().from)
 end
 
--- `kill(id)`: asks a service to quit. Returns whether there was one that had not been killed before.
+-- `kill(id)`: requests a service to quit. Returns whether the service existed and was not killed before.
 S.kill = services.kill
 
 -- `servicepath([path])`: sets the path of service files for later spawns. Returns the path in force.
@@ -79,7 +79,7 @@ end
 local external_receiver
 local kept_messages = {}
 
--- `on_external()`: the caller gets external messages as its request `external` from now on, and those that are kept.
+-- `on_external()`: from now on the caller gets external messages, and the kept ones, as its request `external`.
 function S.on_external()
   external_receiver = ltask.current_session().from
   for _, message in ipairs(kept_messages) do ltask.send(external_receiver, "external", message) end
@@ -104,7 +104,7 @@ end
 -- `quit_ltask()`: ends the system.
 S.quit_ltask = services.end_system
 
--- Root itself quits behind the other services, at the end of the system.
+-- Root itself quits after the other services, at the end of the system.
 function S.quit()
   services.end_system()
   ltask.wait {}

@@ -65,7 +65,7 @@ local function read_service(where, t)
   if type(t) == "string" then return { name = t, args = {} } end
   if type(t) ~= "table" then fail("%s: a name or a table expected, got %s", where, type(t)) end
   local name = t.name or t[1]
-  if type(name) ~= "string" then fail("%s: no service name, as in { name = \"main\" }", where) end
+  if type(name) ~= "string" then fail("%s: no service name; an example is { name = \"main\" }", where) end
   return describe(where, name, t, table.pack(table.unpack(t, t.name and 1 or 2)))
 end
 
@@ -81,7 +81,7 @@ end
 -- In G1 `{ "main", args… }`; in G2 a list of services, or a table of them by name. The latter has no order, so its
 -- services start in the order of their names.
 local function read_bootstrap(t)
-  if t == nil then fail("bootstrap is missing, as in bootstrap = { { name = \"main\" } }") end
+  if t == nil then fail("bootstrap is missing; an example is bootstrap = { { name = \"main\" } }") end
   if type(t) == "string" then return { read_service("bootstrap", t) } end
   if type(t) ~= "table" then fail("bootstrap: a table expected, got %s", type(t)) end
   if type(t[1]) == "string" or type(t.name) == "string" then return { read_service("bootstrap", t) } end
@@ -95,7 +95,7 @@ local function read_bootstrap(t)
   end
   table.sort(names)
   for i, name in ipairs(names) do list[i] = read_named_service(name, t[name]) end
-  if #list == 0 then fail("bootstrap names no service, as in bootstrap = { { name = \"main\" } }") end
+  if #list == 0 then fail("bootstrap names no service; an example is bootstrap = { { name = \"main\" } }") end
   return list
 end
 

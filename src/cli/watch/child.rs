@@ -29,7 +29,7 @@ pub(super) enum Phase {
     Listening(Instant),
     /// It is running.
     Running,
-    /// It was asked to end, and is killed at this time.
+    /// It was requested to end, and is killed at this time.
     Ending(Instant),
 }
 

@@ -58,7 +58,7 @@ pub(super) struct Supervisor {
     pending_check: Option<(Instant, Instant)>,
     /// When sockets without a user are closed.
     close_unused_at: Option<Instant>,
-    /// The process that wants an address of the previous one, and until when it may retry.
+    /// The process that requests an address of the previous one, and the end of the time in which it may retry.
     bind_retry: Option<(u32, Instant)>,
     /// The number of files in the last report.
     reported_files: usize,
@@ -304,8 +304,8 @@ impl Supervisor {
         }
     }
 
-    /// Handles that a process has closed a socket. If the process continues, it no longer wants the socket. If it is
-    /// ending, the next one may.
+    /// Handles that a process has closed a socket. If the process continues, it no longer needs the socket. If it is
+    /// ending, the next process may have it.
     fn handle_closed(&mut self, number: u32, key: &[u8]) {
         let mut active = self.children.iter().filter(|child| !child.is_ending());
         let only = active.next().is_none_or(|child| child.number == number);

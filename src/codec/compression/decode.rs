@@ -1,4 +1,4 @@
-//! Decoders. Invariant: one `write` never outputs more than its limit, however small its input is, and a decoder holds
+//! Decoders. Invariant: one `write` never outputs more than its limit, even for a very small input, and a decoder holds
 //! at most a buffer of [`BROTLI_BUFFER`] bytes or flate2's 32 KiB beyond that.
 
 use super::Coding;
@@ -35,7 +35,7 @@ impl Sink {
         Sink { limit, ..Sink::default() }
     }
 
-    /// Returns what an error of the decoder that writes here means.
+    /// Returns the meaning of an error of the decoder that writes here.
     fn failure(&self) -> DecodeError {
         if self.is_over { DecodeError::TooLong } else { DecodeError::Corrupt }
     }

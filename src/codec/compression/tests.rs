@@ -48,7 +48,8 @@ fn every_truncated_body_is_refused() {
     }
 }
 
-/// Once each member's header was copied together with all bytes after it, which took half a minute for this body.
+/// Regression: each member's header was copied together with all bytes after it, which took half a minute for this
+/// body.
 #[test]
 fn a_body_of_many_tiny_members_costs_linear_time() {
     let members = encoded(Coding::Gzip, b"").repeat(200_000);

@@ -9,20 +9,20 @@ use std::ops::Range;
 use super::fields::{self, Field, Section};
 use super::reject::Reject;
 
-/// The most bytes of the extensions in one chunk line.
+/// The maximum number of bytes of the extensions in one chunk line.
 const MAX_EXTENSION: u32 = 4096;
 
 /// The extensions of all chunks together may exceed the data by this many bytes. Without this limit a client could make
 /// the server read forever and never reach a body limit.
 const EXTENSION_ALLOWANCE: u64 = 16 * 1024;
 
-/// The most bytes of a trailer section including its blank line.
+/// The maximum number of bytes of a trailer section including its blank line.
 const MAX_TRAILERS: usize = 8192;
 
-/// The most fields of a trailer section.
+/// The maximum number of fields of a trailer section.
 const MAX_TRAILER_FIELDS: usize = 64;
 
-/// The most digits of a chunk size.
+/// The maximum number of digits of a chunk size.
 const MAX_DIGITS: u8 = 16;
 
 /// The result of one call. Ranges are offsets into the slice that was passed.

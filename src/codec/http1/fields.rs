@@ -6,7 +6,7 @@
 use super::reject::Reject;
 use crate::codec::byte_table;
 
-/// The most fields of a head or trailer section, whatever the configured limit is.
+/// The maximum number of fields of a head or trailer section, independent of the configured limit.
 pub(crate) const MAX_FIELDS: usize = 256;
 
 /// The number of fields that the first, cheap attempt can hold.

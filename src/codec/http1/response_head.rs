@@ -8,7 +8,7 @@ use super::fields::{self, Fields, Section, Span};
 use super::head::{Coding, MessageFields, Progress};
 use super::reject::Reject;
 
-/// The most bytes of a status line.
+/// The maximum number of bytes of a status line.
 const MAX_LINE: usize = 8192;
 
 /// The property of the request that affects the framing of its response.

@@ -64,7 +64,7 @@ pub(crate) struct HandlerFields {
 }
 
 impl HandlerFields {
-    /// Records a field. Returns whether it is to be sent.
+    /// Records a field. Returns whether it must be sent.
     #[inline]
     pub(crate) fn record(&mut self, role: Role, value: &[u8]) -> bool {
         match role {

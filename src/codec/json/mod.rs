@@ -6,6 +6,6 @@ mod write;
 pub(crate) use read::{Node, Nodes, parse};
 pub(crate) use write::{NotUtf8, put_float, put_integer, put_string};
 
-/// The most arrays and objects inside one another. The limit is the same for parsing and for writing, so that every
+/// The maximum depth of nested arrays and objects. The limit is the same for parsing and for writing, so that every
 /// written text can be parsed.
 pub(crate) const MAX_DEPTH: u32 = 127;

@@ -7,7 +7,7 @@
 //! if the shape says so, key, value … `NIL`. Nesting deeper than [`MAX_DEPTH`] is cut: the inner table is a
 //! `POSTPONED`, so neither side needs a stack as deep as the data.
 
-/// The most tables open at once, in a message and in each `CONTENT`.
+/// The maximum number of tables open at once, in a message and in each `CONTENT`.
 pub(super) const MAX_DEPTH: u32 = 48;
 
 /// Tags below this value are the integers from `-INTEGER_BIAS` up.

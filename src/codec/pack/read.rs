@@ -86,8 +86,8 @@ pub(crate) struct Reader<B> {
     at: usize,
     postponed: i64,
     contents: i64,
-    /// The number of entries that may still be preallocated. An entry takes at least one byte, one with a key two, and
-    /// the hint for keys is less than twice their number, so messages of a writer never exceed it.
+    /// The number of entries that may still be preallocated. An entry takes at least one byte, and an entry with a key
+    /// at least two. The hint for keys is less than twice their number, so messages of a writer never exceed it.
     preallocatable: u64,
     origin: Origin,
 }

@@ -54,7 +54,7 @@ pub(crate) struct Array {
 }
 
 const FIRST_CAPACITY: usize = 512;
-/// The most bytes of capacity kept for the next message.
+/// The maximum number of bytes of capacity kept for the next message.
 const MAX_SPARE_CAPACITY: usize = 64 * 1024;
 /// The largest distance of two consecutive keys in the array.
 const MAX_GAP: u64 = 64;

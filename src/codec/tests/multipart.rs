@@ -173,7 +173,7 @@ fn malformed_framing_is_400() {
     // Lines that end with LF alone are refused.
     assert_eq!(refuse(SAMPLE.replace("\r\n", "\n")), 400);
     assert_eq!(refuse(format!("--B\r\n{head}data\n--B--\n")), 400);
-    // A line that begins with the boundary counts as a boundary, whatever follows (RFC 2046 section 5.1.1).
+    // A line that begins with the boundary counts as a boundary, regardless of the rest (RFC 2046 section 5.1.1).
     assert_eq!(refuse(format!("--B\r\n{head}data\r\n--BC\r\n--B--")), 400);
 }
 

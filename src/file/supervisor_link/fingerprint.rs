@@ -25,7 +25,7 @@ impl Fingerprint {
         *self != Fingerprint::default()
     }
 
-    /// Whether it is the same file or folder, whatever its content.
+    /// Whether it is the same file or folder, regardless of its content.
     pub(crate) fn is_same_file(&self, other: &Fingerprint) -> bool {
         self.0[0] == other.0[0]
     }

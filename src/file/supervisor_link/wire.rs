@@ -34,7 +34,7 @@ pub(crate) const NO: u8 = b'n';
 pub(crate) const REQUESTED_SOCKET: u8 = b'h';
 
 const HEAD: usize = 5;
-/// The most bytes of a text; paths and keys are shorter.
+/// The maximum number of bytes of a text; paths and keys are shorter.
 const MAX_TEXT: usize = 64 * 1024;
 
 /// The size of the control data for one descriptor.

@@ -2,7 +2,7 @@
 //! another. `codec::http1::response_head` parses heads, `codec::http1::body` parses bodies.
 //!
 //! No call waits; each does what is possible now. Invariant: the next head is parsed only after the previous body is
-//! complete, and after anything ambiguous no request may follow.
+//! complete, and no request may follow an ambiguous response.
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ const ENTRY_OVERHEAD: usize = 256;
 
 /// The cache of files by path. If it is too large, entries that were not used recently are removed.
 pub(crate) struct Cache {
-    /// The most bytes in all, and of one file.
+    /// The maximum number of bytes in all, and of one file.
     most: usize,
     file_most: usize,
     size: usize,

@@ -10,8 +10,8 @@ use crate::file::{Kind, Metadata, OpenFile, Refusal, read_at};
 use crate::http::server::Clock;
 use bytes::Bytes;
 
-/// The most bytes of a file that are read at once; the kernel sends longer ones. lualib/lio/web/file.lua has the same
-/// value.
+/// The maximum number of bytes of a file that are read at once; the kernel sends longer ones. lualib/lio/web/file.lua
+/// has the same value.
 const MAX_READ: u64 = 32 * 1024;
 
 /// The options of a served folder.
@@ -23,7 +23,7 @@ pub(crate) struct Options {
     pub(crate) precompressed: bool,
     /// The value of `Cache-Control`.
     pub(crate) cache_control: Option<Box<[u8]>>,
-    /// The most bytes cached in all, and of one file; 0: none.
+    /// The maximum number of bytes cached in all, and of one file; 0: none.
     pub(crate) cache: usize,
     pub(crate) cache_file: usize,
 }
@@ -111,8 +111,8 @@ impl Site {
         found
     }
 
-    /// Returns the bytes of a representation that a request gets, if they are few: its content, or one range. `None` if
-    /// they are not few, or cannot be read.
+    /// Returns the bytes of a representation that a request gets, if their number is small: its content, or one range.
+    /// `None` if it is not small, or the file cannot be read.
     pub(crate) fn load(&mut self, found: &Representation, choice: &Choice, clock: Clock) -> Option<Bytes> {
         let (first, length) = match choice {
             Choice::Whole => (0, found.metadata.size),

@@ -7,9 +7,9 @@ use crate::codec::http1::request::RequestHead;
 use crate::codec::range::{self, Span};
 use crate::file::Metadata;
 
-/// The most bytes of a tag: three hexadecimal numbers, separators, and a coding.
+/// The maximum number of bytes of a tag: three hexadecimal numbers, separators, and a coding.
 const MAX_TAG: usize = 96;
-/// The most bytes in the name of a coding.
+/// The maximum number of bytes in the name of a coding.
 const MAX_CODING: usize = 16;
 
 /// The validators of a representation.

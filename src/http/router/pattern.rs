@@ -5,7 +5,7 @@
 
 use crate::codec::uri;
 
-/// The most parameters of a pattern, including the tail.
+/// The maximum number of parameters of a pattern, including the tail.
 pub(crate) const MAX_PARAMETERS: usize = 16;
 
 /// One segment of a shape. Segments are ordered by precedence.

@@ -16,17 +16,18 @@ use bytes::BytesMut;
 pub(super) type Spare<T> = Vec<Box<Queue<<T as Sink>::File>>>;
 
 pub(super) struct Connection<T: Transport> {
-    /// The stamp of its own identifier, and that of its latest request's; before the first request, both are equal.
+    /// The stamps of the connection's identifier and of its latest request's identifier; equal before the first
+    /// request.
     pub(super) stamp: u64,
     pub(super) request_stamp: u64,
     pub(super) transport: T,
     /// The bytes that were read and not consumed, unless the read buffer has them.
     pub(super) input: BytesMut,
-    /// The output queue; `None` if nothing is to be sent.
+    /// The output queue; `None` if there is nothing to send.
     pub(super) output: Option<Box<Queue<T::File>>>,
     /// The total number of bytes that the transport has accepted.
     pub(super) sent: u64,
-    /// The offset at which the body of the latest response begins, counted likewise.
+    /// The offset at which the body of the latest response begins, counted in the same way.
     pub(super) body_from: Option<u64>,
     pub(super) state: State,
     pub(super) deadline: Deadline,
@@ -81,7 +82,7 @@ pub(super) struct Handling {
     extras: Option<Box<Extras>>,
 }
 
-/// Data that only few requests have.
+/// Data that only a few requests have.
 #[derive(Default)]
 pub(super) struct Extras {
     /// The part of a body that was read so far, if it is requested as a whole.
@@ -103,7 +104,7 @@ pub(super) enum ResponseState {
     Whole,
 }
 
-/// What a handler has done besides returning. It never decreases.
+/// The most far-reaching action of a handler so far, other than its return. It never decreases.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum HandlerEffect {
     None,
@@ -242,7 +243,7 @@ impl Handling {
     pub(super) fn of(head: &Head, route: Option<RouteId>) -> Handling {
         let body = IncomingBody::new(head.framing);
         let expects = if head.expect_continue && !body.is_done() { Expects::Continue } else { Expects::Nothing };
-        // No request follows CONNECT, whatever the response to it is.
+        // No request follows CONNECT, regardless of the response to it.
         let may_follow = head.keep_alive && head.method_id != Method::Connect;
         let next = if may_follow { NextRequest::Follows } else { NextRequest::None };
         Handling {

@@ -50,7 +50,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Returns the time at which [`Server::expire`] is to be called; `None` if there is no deadline.
+    /// Returns the time at which [`Server::expire`] must be called; `None` if there is no deadline.
     pub(crate) fn next_deadline(&mut self) -> Option<Time> {
         self.deadlines.next_due()
     }

@@ -4,7 +4,7 @@
 /// The number of bits of an identifier for the slot.
 const SLOT_BITS: u32 = 20;
 
-/// The most connections that a server can have.
+/// The maximum number of connections that a server can have.
 pub(crate) const MAX_CONNECTIONS: usize = 1 << SLOT_BITS;
 
 /// Identifies a connection while it is open.

@@ -67,7 +67,7 @@ use std::cell::{Ref, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// The most queues and drafts kept for reuse.
+/// The maximum number of queues and drafts kept for reuse.
 const SPARE: usize = 64;
 
 /// A web server.

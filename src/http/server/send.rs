@@ -46,7 +46,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Marks a connection, so that its queue is sent before the loop waits, whatever its handler does.
+    /// Marks a connection, so that its queue is sent before the loop waits, regardless of its handler.
     #[inline]
     pub(super) fn mark_unflushed(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];

@@ -12,7 +12,7 @@ pub(crate) type Time = u64;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     pub(crate) now: Time,
-    /// Seconds since the Unix epoch, as precise as `Date` needs them.
+    /// Seconds since the Unix epoch, with the precision that `Date` needs.
     pub(crate) unix: u64,
 }
 
@@ -29,9 +29,9 @@ pub(crate) struct Settings {
     pub(crate) body_rate: f64,
     /// The longest time without progress in sending.
     pub(crate) write_time: Span,
-    /// The most connections at once. At the limit, accepting pauses.
+    /// The maximum number of connections at once. At the limit, accepting pauses.
     pub(crate) connections: usize,
-    /// The most requests of one connection.
+    /// The maximum number of requests of one connection.
     pub(crate) requests: Option<u64>,
 }
 
@@ -51,8 +51,8 @@ impl Default for Settings {
     }
 }
 
-/// The most bytes of an unread body that are read and discarded to keep the connection. A connection with a longer rest
-/// closes.
+/// The maximum number of bytes of an unread body that are read and discarded to keep the connection. A connection with
+/// a longer remaining body closes.
 pub(super) const MAX_DISCARDED: u64 = 256 * 1024;
 
 /// The number of requests that a connection may have in one turn; then other connections get theirs.
@@ -61,7 +61,7 @@ pub(super) const REQUEST_BUDGET: u8 = 64;
 /// This number of bytes of a body counts as one request.
 pub(super) const BYTES_PER_REQUEST: usize = 16 * 1024;
 
-/// The most queued bytes with which the next pipelined request is parsed.
+/// If more bytes are queued, the next pipelined request is not parsed.
 pub(super) const MAX_QUEUE_TO_PARSE: usize = 64 * 1024;
 
 /// The number of reads in one turn of a connection.
@@ -74,10 +74,11 @@ pub(super) const MAX_COPIED_BODY: usize = 16 * 1024;
 /// longer body.
 pub(crate) const MAX_QUEUED_BODY: usize = 256 * 1024;
 
-/// How long bytes that a client still sends after the last response are read, so that a reset does not discard the
+/// How long the server still reads from a client after the last response, so that a reset does not discard the
 /// response.
 pub(super) const LINGER: Span = 2_000_000_000;
 
-/// The most connections that are closed at once to make room for others, and how long they must have been idle.
+/// The maximum number of connections that are closed at once to make room for others, and how long they must have been
+/// idle.
 pub(super) const MAX_SHED: usize = 16;
 pub(super) const SHED_AFTER: Span = 1_000_000_000;

@@ -84,7 +84,7 @@ fn break_later(call: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::call(0, then(|_, _| -> Result<(), Fault> { panic!("in a later step") }), 0))
 }
 
-/// Plain data with bytes behind it.
+/// Plain data with bytes after it.
 #[derive(Clone, Copy)]
 struct Head(u32);
 
@@ -119,7 +119,7 @@ impl TailedSource for Text {
     }
 }
 
-/// `tailed(text, owner)`: returns an object with the text behind it.
+/// `tailed(text, owner)`: returns an object with the text after it.
 fn tailed(call: &mut Call<'_>) -> Result<NewTailed<Text, 1>, Fault> {
     let source = Text(call.utf8(1)?.to_string());
     Ok(NewTailed { source, fields: [(OWNER, 2)] })

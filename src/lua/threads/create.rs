@@ -113,7 +113,7 @@ impl Push for CreateAnchors {
             to.push_boolean(false);
             to.set_item(number);
         }
-        // The table contains the anchor thread or the sentinel, whichever has no other reference.
+        // The table contains the anchor thread or the sentinel: the one that has no other reference.
         to.push_copy(height + 1);
         to.set_item(ANCHOR_THREAD);
         for (number, text) in (RESUME_ERRORS..).zip(RESUME_ERROR_TEXTS) {

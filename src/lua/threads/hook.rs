@@ -5,7 +5,7 @@ use crate::lua::state::{State, ffi_methods};
 use mlua::ffi;
 use std::ffi::c_int;
 
-/// What `lua_sethook` sets.
+/// The values that `lua_sethook` sets.
 #[derive(Clone, Copy)]
 pub(super) struct Hook {
     function: Option<ffi::lua_Hook>,

@@ -114,14 +114,14 @@ impl Threads {
         state == Some(&thread) && !thread.is_null()
     }
 
-    /// Returns the place for the next coroutine: a free one, or one behind all others.
+    /// Returns the place for the next coroutine: a free one, or one after all others.
     pub(super) fn next_place(&self) -> Coroutine {
         let places = self.places.borrow();
         let free = places.free.last().copied();
         Coroutine(free.unwrap_or(places.states.len() as u32))
     }
 
-    /// Returns the place behind all others.
+    /// Returns the place after all others.
     pub(super) fn new_place(&self) -> Coroutine {
         Coroutine(self.places.borrow().states.len() as u32)
     }

@@ -1,7 +1,7 @@
 //! Resuming coroutines in the middle of a step.
 //!
 //! Only `resume` and `call` run Lua code in the middle of a step. They borrow the call mutably, so no reference to an
-//! object or a string outlives them. What they run is on another thread than the step: an error, or in Lua 5.5 a
+//! object or a string outlives them. They run code on another Lua thread than the step's, so an error, or in Lua 5.5 a
 //! coroutine that closes itself, never skips the step's frames. The values of the step's own function stay at their
 //! indexes, but `debug.setlocal` may have changed them.
 

@@ -25,7 +25,7 @@ pub(super) struct Machine {
     pub(super) served: Cell<u32>,
     /// The time at which the loop's timer fires for the server; `u64::MAX` if it is not set.
     pub(super) timer: Cell<u64>,
-    /// The most bytes of a body, unless a call sets another limit.
+    /// The maximum number of bytes of a body, unless a call sets another limit.
     pub(super) body_limit: u64,
 }
 

@@ -1,8 +1,8 @@
 //! Requests as handlers get them, and `http.head`, the functions that read them.
 //!
 //! A request is one block of memory with the bytes of its head, which are parsed on demand. It needs no finalizer, and
-//! can be read after its connection has continued. Invariant: a value that a handler stores under a name is what it
-//! reads under that name, whatever else has that name.
+//! can be read after its connection has continued. Invariant: after a handler has stored a value under a name, it reads
+//! that value under the name, even if a method or field of the request has the same name.
 
 use super::fields::{joined_table, strings};
 use super::machine::{Machine, ServerObject};
@@ -236,8 +236,8 @@ fn parameters(routes: &Routes, path: &[u8], id: Option<RouteId>) -> Parameters {
     found.unwrap_or_else(no_parameters)
 }
 
-/// `head:matches(routes)`: returns a list of the ids of all routes whose pattern matches, whatever their method and
-/// constraints, the most specific first; a 0 follows those of equal patterns.
+/// `head:matches(routes)`: returns a list of the ids of all routes whose pattern matches, regardless of method and
+/// constraints, the most specific first; a 0 follows the ids of equal patterns.
 fn matches(call: &mut Call<'_>) -> Result<Value, Fault> {
     let path = head(call, 1)?.route_path();
     let routes = call.object::<AppRoutes>(2)?.0.borrow();

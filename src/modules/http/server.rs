@@ -19,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 
-/// The most connections accepted at once; then other tasks run.
+/// The maximum number of connections accepted at once; then other tasks run.
 const BATCH: usize = 64;
 
 /// The key of the listener's events.

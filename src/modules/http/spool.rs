@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// The most bytes of one `read`.
+/// The maximum number of bytes of one `read`.
 const MAX_READ: i64 = 1 << 20;
 
 impl Object for Spool {

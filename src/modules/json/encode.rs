@@ -34,7 +34,7 @@ pub(super) fn write(stack: &mut Stack, index: i32, text: &mut Vec<u8>, order: Or
     })
 }
 
-/// The maximum length of a message in bytes, however long the path to the value is.
+/// The maximum length of a message in bytes. A longer message, with a long path to the value, is cut.
 const MAX_MESSAGE: usize = 400;
 
 /// Appends the value at `index` to `text`, as `json.encode` writes it without options. Returns false, and leaves `text`
@@ -158,7 +158,7 @@ impl Encoder<'_> {
     }
 
     /// Writes an array, whose first pair was found; its key is some integer. Elements are written in the order of
-    /// `next` while that is the order of their numbers, as it is unless a part of the table is hashed.
+    /// `next` while that is the order of their numbers, which is so unless a part of the table is hashed.
     fn array(&mut self, mut pairs: Pairs<'_>, table: i32, depth: u32) -> EncodeResult {
         self.text.push(b'[');
         let value = pairs.value();

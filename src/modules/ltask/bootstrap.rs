@@ -181,8 +181,7 @@ fn no_slot(wanted: ServiceId) -> String {
     }
 }
 
-/// `bootstrap.new_thread(id)`: makes the service exclusive (G1). It gets a thread of its own, which starts with the
-/// system.
+/// `bootstrap.new_thread(id)`: makes the service exclusive (G1). It gets its own thread, which starts with the system.
 fn new_thread(call: &mut Call<'_>) -> Result<(), Fault> {
     let id = service_id(call, 1)?;
     let (system, running) = owned_system(call)?;
@@ -192,8 +191,8 @@ fn new_thread(call: &mut Call<'_>) -> Result<(), Fault> {
     run::make_exclusive(&system, id).map_err(Fault::message)
 }
 
-/// `bootstrap.preinit(source)`: returns a pointer for `new_service_preinit` (G1). Starts a VM that runs on a thread of
-/// its own before the system does, and is resumed with `true` at each step.
+/// `bootstrap.preinit(source)`: returns a pointer for `new_service_preinit` (G1). Starts a VM that runs on its own
+/// thread before the system does, and is resumed with `true` at each step.
 fn preinit(call: &mut Call<'_>) -> Result<Light, Fault> {
     let system = system(call)?;
     let source = Source::read(call, 1, None)?;

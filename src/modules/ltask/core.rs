@@ -138,7 +138,7 @@ fn bytes(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 /// the thread.
 const IS_IDLE: Function = on_service(|service| service.is_idle());
 
-/// `core.idle_wait()`: blocks until a message arrives; for a service with a thread of its own (G1).
+/// `core.idle_wait()`: blocks until a message arrives; for a service with its own thread (G1).
 const IDLE_WAIT: Function = on_service(|service| {
     if service.is_idle() {
         service.wait();

@@ -35,7 +35,7 @@ const LOOP: u32 = 0;
 const SCHEDULE: u32 = 1;
 
 results! {
-    /// What follows a step of the loop.
+    /// The action after a step of the loop.
     pub(super) enum LoopStep {
         /// The values of a message are pushed.
         Unpack(Pushing<DecodedOnPush<BorrowedPayload>>),
@@ -56,8 +56,8 @@ pub(super) const LOOP_FUNCTION: Function = Function::new(|call: &mut Call<'_>| {
     begin_batch(call, LOOP)
 });
 
-/// `core.schedule()`: handles the messages that have arrived, for a main function with a loop of its own. Returns
-/// whether the service must end.
+/// `core.schedule()`: handles the messages that have arrived, for a main function with its own loop. Returns whether
+/// the service must end.
 pub(super) const SCHEDULE_FUNCTION: Function = Function::new(schedule);
 
 fn schedule(call: &mut Call<'_>) -> Result<LoopStep, Fault> {

@@ -1,4 +1,4 @@
-//! Event descriptors of module `ltask`, for services that block in a selector of their own.
+//! Event descriptors of module `ltask`, for services that block in their own selector.
 
 use super::arguments::{on_service, service};
 use crate::ltask::event::Event;
@@ -26,7 +26,7 @@ fn open(service: &mut Service) -> Result<Arc<Event>, Fault> {
 }
 
 /// `ltask.eventinit()`: returns a wait function and a descriptor (lightuserdata). Allowed once per service. The service
-/// moves to a thread of its own, and gets an IDLE message whenever its mailbox is empty.
+/// moves to its own thread, and gets an IDLE message whenever its mailbox is empty.
 pub(super) fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
     let service = service(call)?;
     if service.has_descriptor {

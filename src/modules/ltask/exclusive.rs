@@ -1,4 +1,4 @@
-//! Module `ltask.exclusive` (G1), for services that are configured to have a thread of their own.
+//! Module `ltask.exclusive` (G1), for services that are configured to have their own threads.
 
 use super::arguments::{message, on_service, service};
 use super::event;
@@ -28,7 +28,7 @@ pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
 fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let from = service(call)?.id;
     if from == SYSTEM {
-        return Err(Fault::message("exclusive.send: this VM is no service yet: wait until yield returns nothing"));
+        return Err(Fault::message("exclusive.send: this VM is not a service yet: wait until yield returns nothing"));
     }
     let message = message(call, from)?;
     let service = service(call)?;

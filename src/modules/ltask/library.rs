@@ -96,7 +96,7 @@ fn store(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<StoredInTable<A
     Ok(found.then_some(StoredInTable::new(1, 2, Argument(outcome.first))))
 }
 
-/// `core.setup()`: sets up our service library in this VM. Returns whether the service has a thread of its own.
+/// `core.setup()`: sets up our service library in this VM. Returns whether the service has its own thread.
 pub(super) fn setup(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     // The collector is stopped until the service's own code begins: what is created here stays.
     call.stop_collector();
@@ -212,7 +212,7 @@ fn text_of(call: &mut Call<'_>, index: i32) -> Result<Next, Fault> {
     Ok(Next::call(1, then(printed), index as u32))
 }
 
-/// The number of values that were converted is kept. Their strings are behind all values.
+/// The number of values that were converted is kept. Their strings are after all values.
 fn printed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     let done = outcome.kept as i32;
     let values = call.count() - done;

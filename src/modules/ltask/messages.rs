@@ -80,7 +80,8 @@ const SELF: Function = on_service(|service| service.id);
 /// `ltask.label()`: returns this service's label.
 const LABEL: Function = on_service(|service| service.statistics.label());
 
-/// `ltask.worker_id()`: returns the number of the worker that runs this service, from 0; nil on a thread of its own.
+/// `ltask.worker_id()`: returns the number of the worker that runs this service, from 0; nil if the service has its own
+/// thread.
 const WORKER_ID: Function = on_service(|_| worker_number().map(|number| number as i64));
 
 /// `ltask.worker_bind([n])`: binds the service to worker n (from 0), from its next slice on; nil unbinds it.
@@ -129,7 +130,7 @@ fn mem_count(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
         Kind::Table => 1,
         _ => call.create(empty_table())?,
     };
-    // The first kind is no object; the last two are internal to Lua.
+    // The first kind is not an object; the last two are internal to Lua.
     let objects = KIND_NAMES.iter().zip(counts).skip(1).take(5);
     let counts = objects.map(|(name, count)| (*name, count as i64));
     for (name, value) in counts.chain([("memory", used as i64)]) {
@@ -161,7 +162,7 @@ fn debuglog(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.is_exclusive([id])`: returns whether the service is configured to have a thread of its own (G1).
+/// `ltask.is_exclusive([id])`: returns whether the service is configured to have its own thread (G1).
 fn is_exclusive(call: &mut Call<'_>) -> Result<bool, Fault> {
     let asked = call.optional(1, service_id)?;
     let service = service(call)?;

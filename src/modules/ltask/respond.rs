@@ -10,7 +10,7 @@ use crate::modules::pack;
 use crate::task::{Host, Reason, Tag, TaskId, Tasks};
 use std::rc::Rc;
 
-/// What the tasks of a service report to the service library.
+/// Receives the reports of a service's tasks for the service library.
 pub(super) struct Responder;
 
 impl Host for Responder {

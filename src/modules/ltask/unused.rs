@@ -19,7 +19,7 @@ pub(super) fn has_finished(service: &Service, tasks: &Tasks) -> bool {
         && library.outbox.is_empty()
 }
 
-/// Ends the service, unless it has the function of a timer, a handler or a loop of its own.
+/// Ends the service, unless it still has functions for timeouts, handlers or its own loop.
 #[cold]
 pub(super) fn end_if_unused<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Service, Fault> {
     let mut is_unused = true;

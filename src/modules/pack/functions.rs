@@ -3,8 +3,8 @@
 use crate::lua::Function;
 use std::sync::{Mutex, PoisonError};
 
-/// The C functions that were packed. A message contains their places in this list, so whatever its bytes are, unpacking
-/// returns one of them.
+/// The C functions that were packed. A message contains their places in this list, so for any bytes, unpacking returns
+/// one of them.
 static FUNCTIONS_SENT: Mutex<Vec<Function>> = Mutex::new(Vec::new());
 
 /// Returns the place of a function in the list of packed functions, from 1 on.

@@ -46,7 +46,7 @@ pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     })
 }
 
-/// `unpack_remove(pointer, size)`: returns the values and frees the block, also if it fails.
+/// `unpack_remove(pointer, size)`: returns the values and frees the block, even if it fails.
 pub(crate) fn unpack_remove(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     Ok(match block_argument(call)? {
         Some((address, size)) => Unpacked::of(Payload::from_raw(address, size)),
@@ -70,7 +70,7 @@ fn into_lua(payload: Payload) -> (Light, i64) {
     (Light(address), size as i64)
 }
 
-/// Returns the block at arguments 1 and 2. Nil, or a null pointer of size 0, is no block.
+/// Returns the block at arguments 1 and 2. Nil, or a null pointer of size 0, is not a block.
 fn block_argument(call: &Call<'_>) -> Result<Option<(usize, usize)>, Fault> {
     let Some(Light(address)) = call.light(1) else {
         return if call.is_none(1) { Ok(None) } else { Err(Fault::expected(1, "pointer")) };

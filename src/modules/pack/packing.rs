@@ -53,7 +53,7 @@ pub(crate) fn block_of(call: &mut Call<'_>, threads: &Threads, co: Coroutine, co
 }
 
 /// Copies the values from `first` on. A table with a `__pairs` metamethod is replaced by the pairs that this returns.
-/// The step `next` gets an error message or nil, and the copies behind it. The copying cannot yield.
+/// The step `next` gets an error message or nil, and the copies after it. The copying cannot yield.
 pub(crate) fn copy<R>(
     call: &mut Call<'_>, first: i32, next: &'static Continuation, kept: u32,
 ) -> Result<Next<R>, Fault> {
@@ -210,8 +210,8 @@ impl Packer<'_> {
         }
     }
 
-    /// Packs the contents of the table at `index`: first the items, while the keys are 1, 2, …, as those of an array
-    /// part are; then keys and values.
+    /// Packs the contents of the table at `index`: first the items, while the keys are 1, 2, …, which is the order of
+    /// an array part; then keys and values.
     fn content(&mut self, values: &mut Walk, index: i32, depth: u32) -> Packed {
         let mut pairs = values.pairs(index).ok_or(PackError::Stack)?;
         match pairs.has_metafield(index, &PAIRS) {

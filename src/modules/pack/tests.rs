@@ -1,5 +1,5 @@
 //! Tests that the Lua suite cannot make: Lua runs out of memory at every point, and blocks contain malformed bytes of
-//! every kind, in allocations of exactly their size, so that a memory checker sees a read behind one.
+//! every kind, in allocations of exactly their size, so that a memory checker detects a read beyond a block.
 
 use super::functions::function_at;
 use super::*;
@@ -175,7 +175,7 @@ fn the_error_names_the_malformed_part() {
     }
 }
 
-/// Whatever the bytes are, a function among the unpacked values was packed before.
+/// For any bytes, a function among the unpacked values was packed before.
 #[test]
 fn a_function_is_one_that_was_packed() {
     let vm = Vm::new();

@@ -25,7 +25,7 @@ impl Unpacked {
         Some(Unpacked::Short(Decoded(Unpacker(reader))))
     }
 
-    /// Returns the values of a payload, whatever its size.
+    /// Returns the values of a payload of any size.
     pub(super) fn owned(payload: Payload, origin: Origin) -> Unpacked {
         Unpacked::Owned(Decoded(Unpacker(Reader::new(payload, origin))))
     }

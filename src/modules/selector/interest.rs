@@ -52,7 +52,10 @@ fn store_udata(call: &mut Call<'_>, index: i32, registration: &Registration, uda
 /// Converts an error of a registration to a failure of `event_add`.
 fn refused(error: io::Error) -> Fault {
     let (message, code) = match Errno::from_io_error(&error) {
-        Some(Errno::PERM) => ("a regular file or directory cannot be waited for, it is always ready", "denied"),
+        Some(Errno::PERM) => {
+            let message = "a regular file or directory cannot be waited for: it is always ready";
+            (message, "denied")
+        }
         Some(Errno::EXIST) => ("already registered", "exists"),
         _ => return failed("event_add")(error),
     };

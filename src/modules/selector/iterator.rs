@@ -148,7 +148,7 @@ fn iterator(call: &mut Call<'_>) -> Result<i32, Fault> {
 pub(crate) struct Event {
     /// The place of the registration's udata in the selector's list, from 1 on.
     pub(crate) index: usize,
-    /// The ready bits, in the terms of the registration's mode.
+    /// The ready bits in the form of the registration's mode.
     pub(crate) events: i64,
     /// The identity of its udata if that is a full userdata, otherwise 0.
     pub(crate) object: usize,

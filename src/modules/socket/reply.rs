@@ -1,4 +1,4 @@
-//! What the calls on sockets have in common: the open socket, and results that may be `false`.
+//! The common parts of the calls on sockets: the open socket, and results that may be `false`.
 
 use crate::lua::{Call, Fault, Flow, Pusher, Returns, Stack};
 use crate::socket::{Attempt, Socket};

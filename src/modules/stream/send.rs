@@ -9,7 +9,7 @@ use crate::stream::Stream;
 /// The Lua function that sends the rest, an upvalue after the tasks and the one that queues.
 const REST: i32 = upvalue(3);
 
-/// The most strings of one `try_send` that are gathered on the stack.
+/// The maximum number of strings of one `try_send` that are gathered on the stack.
 const MAX_GATHERED: usize = 8;
 
 /// `s:try_send(sent, data, …)`: sends the queue and the strings, of which `sent` bytes were sent before. Returns `true`

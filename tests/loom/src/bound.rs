@@ -1,4 +1,4 @@
-//! A full mailbox refuses messages, and notifies the refused senders when there is room. No sender waits for ever,
+//! A full mailbox refuses messages, and notifies the refused senders when there is room. No sender waits forever,
 //! and the mailbox never holds more messages than its capacity.
 
 use crate::check;

@@ -2,7 +2,7 @@
 //! `sync` module provides loom's types, so that each model runs in every interleaving and with every value
 //! that the memory model allows a load to return.
 //!
-//! Loom reports a model that waits for ever as a deadlock, so no model has a timeout, and none polls.
+//! Loom reports a model that waits forever as a deadlock, so no model has a timeout, and none polls.
 //! `LOOM_MAX_PREEMPTIONS` changes the number of preemptions that the models explore.
 #![cfg(test)]
 // The scheduler uses more of the files than the models do.

@@ -1,7 +1,7 @@
 //! Whole workers: hand-off slot, deque, injector, stealing, bound services, sleep. A ready service runs as long as a
 //! worker that may run it is free. A slice blocks until another service has run, which is a deadlock if the workers
-//! have forgotten that service. The queues are src/ltask/worker_queue.rs and src/ltask/ready_queues.rs, unchanged; the
-//! loop around them is that of src/ltask/worker.rs.
+//! have forgotten that service. The queues are src/ltask/worker_queue.rs and src/ltask/ready_queues.rs, unchanged. The
+//! loop is copied from src/ltask/worker.rs.
 
 use crate::check;
 use crate::ready_queues::ReadyQueues;

@@ -1,7 +1,7 @@
 -- One connection to a server: sends a request, and reads the response. Part of `lio.http.client`.
 --
 -- From `pool:acquire` until the response is read, a connection belongs to one task. Otherwise it is idle in the pool,
--- and closed by whatever the server does. Invariant: a connection that is left in the middle of a request or response
+-- and any event from the server closes it. Invariant: a connection that is left in the middle of a request or response
 -- is closed and never used again. `timeouts`: `read` and `write` (seconds of one wait), `deadline` (of `lio.now`).
 
 local defer = require "lio.defer"
@@ -184,7 +184,7 @@ function Connection:send(timeouts, ...)
   return true
 end
 
--- Sends strings, in a task of its own while another task reads the response.
+-- Sends strings, in a separate task while another task reads the response.
 local function send_aside(self, _, ...)
   local ok, message, _, code = self.net.send(self.c, ...)
   return ok, message, code
@@ -203,7 +203,7 @@ local function end_pieces(send, self, timeouts, request)
   request.finished = true
   if not request.length then return send(self, timeouts, "0\r\n\r\n") end
   if request.left == 0 then return true end
-  return nil, "the body is shorter than was announced", "body"
+  return nil, "the body is shorter than its announced length", "body"
 end
 
 -- Sends the rest of a body.

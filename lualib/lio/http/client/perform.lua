@@ -1,5 +1,5 @@
 -- Performs requests: sends them on connections of the pool, repeats them if that is safe, and follows redirects. Part
--- of `lio.http.client`. Invariant: a connection is released or closed on every path, also when the task is killed.
+-- of `lio.http.client`. Invariant: a connection is released or closed on every path, even when the task is killed.
 
 local decoding = require "lio.http.client.decoding"
 local defer = require "lio.defer"
@@ -10,7 +10,7 @@ local requests = require "lio.http.client.request"
 local responses = require "lio.http.client.response"
 local urls = require "lio.http.client.url"
 
--- To keep its connection, at most this many bytes of a response that is followed are read.
+-- At most this many bytes of a redirect response are read to keep its connection.
 local MAX_DISCARD <const> = 64 * 1024
 
 -- The codes of failures of a connection that the server may have closed while it was idle.
@@ -58,11 +58,11 @@ end
 -- Returns the endpoint of the connection for a request, or nil, message, code.
 local function endpoint_of(request)
   if request.url.scheme ~= "http" then
-    return nil, "https addresses need TLS, which is not there yet", "tls"
+    return nil, "https addresses need TLS, which is not supported yet", "tls"
   end
   local socket, via = request.socket, request.proxy or request.url
   if socket then return { key = "unix:" .. socket, addr = "unix:" .. socket } end
-  if via.scheme ~= "http" then return nil, "a proxy by https needs TLS, which is not there yet", "tls" end
+  if via.scheme ~= "http" then return nil, "a proxy with https needs TLS, which is not supported yet", "tls" end
   return { key = via.host .. " " .. via.port, addr = via.host, port = via.port }
 end
 
@@ -125,9 +125,9 @@ local function follow(client, request, max)
     if is_redirect == nil then return refuse_redirect(response, "redirect: " .. problem) end
     if not is_redirect then return response end
     if #request.history >= max then return refuse_redirect(response, "more than " .. max .. " redirects") end
-    -- A socket is that of one server.
+    -- The option `socket` names one server.
     if request.socket and not request.url:is_same_origin(url) then
-      return refuse_redirect(response, "redirect: to another server than that of the socket")
+      return refuse_redirect(response, "redirect: to another server than the one of the option 'socket'")
     end
     request.history[#request.history + 1] = responses.summary(response)
     responses.discard(response, MAX_DISCARD)

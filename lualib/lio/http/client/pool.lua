@@ -142,7 +142,7 @@ local function open(pool, host, endpoint, seconds)
   return add(pool, host, connection.new(driver, c, pool.options))
 end
 
--- Returns the number of seconds until the earlier of `deadline` and that of the request; nil if both are unlimited.
+-- Returns the number of seconds until the earlier of `deadline` and the request's deadline; nil if both are unlimited.
 local function seconds_left(timeouts, deadline)
   if timeouts.deadline then deadline = math.min(deadline, timeouts.deadline) end
   if deadline == math.huge then return nil end

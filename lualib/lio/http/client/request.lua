@@ -156,7 +156,7 @@ local function check_method(method)
   if type(method) ~= "string" or not method:find "^[%w!#$%%&'*+.^_`|~-]+$" then
     error("method must be a token, not " .. tostring(method), 0)
   end
-  if method == "CONNECT" then error("method CONNECT makes a tunnel, which this client has not", 0) end
+  if method == "CONNECT" then error("method CONNECT makes a tunnel, which this client does not support", 0) end
   return method
 end
 
@@ -247,7 +247,7 @@ end
 local FOLLOWED <const> = { [301] = true, [302] = true, [303] = true, [307] = true, [308] = true }
 
 -- `request:redirect(status, location)` returns true if the request has become the one to send next (RFC 9110 section
--- 15.4); false if the response is not to be followed; or nil and a message if the location is malformed.
+-- 15.4); false if the redirect must not be followed; or nil and a message if the location is malformed.
 function Request:redirect(status, location)
   if not FOLLOWED[status] or not location then return false end
   local method = self.method

@@ -109,7 +109,7 @@ end
 -- `password`, `host`, `port`, `authority` (the value of Host), `path`, `query` (or nil), `target`.
 function M.parse(text)
   local scheme, authority, path, query = split(text)
-  if not scheme then return nil, "scheme is missing, as in http://host/path" end
+  if not scheme then return nil, "scheme is missing; an example is http://host/path" end
   if not PORTS[scheme] then return nil, "unknown scheme" end
   if not authority or authority == "" then return nil, "host is missing" end
   return build(scheme, authority, path, query)

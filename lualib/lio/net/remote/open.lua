@@ -12,7 +12,8 @@ local Connection <const>, Listener <const>, Udp <const> = objects.Connection, ob
 
 local M = {}
 
--- What another task can close while a connect is under way: the service has it by the number.
+-- The handle with which another task can close a connect that is under way: the service finds the connect by the
+-- number.
 local Attempt = { __name = "lio.attempt" }
 Attempt.__index = Attempt
 

@@ -1,8 +1,8 @@
 -- `recv` of `lio.net.remote`'s connections, without the check of its first argument.
 --
 -- A connection reads ahead: bytes that its service has beyond the result come with the result, so that a burst of small
--- messages costs few requests. Invariant: one `remote_recv` request is under way at most (`fetching`), made by a task
--- of its own, so that a task that is killed while it waits loses no received bytes and stops no other task.
+-- messages costs few requests. Invariant: one `remote_recv` request is under way at most (`fetching`), made by a
+-- separate task, so that a task that is killed while it waits loses no received bytes and stops no other task.
 
 local ltask = require "ltask"
 local failure <const> = require("lio.net.remote.request").failure

@@ -9,7 +9,7 @@ local find <const>, type <const> = string.find, type
 
 local M = {}
 
--- By the names of their metatables.
+-- The keys are the names of metatables.
 local OBJECTS <const> = {
   ["lio.remote connection"] = true, ["lio.remote listener"] = true, ["lio.remote udp"] = true,
 }
@@ -18,7 +18,7 @@ local OBJECTS <const> = {
 function M.failure(err, io)
   local text = type(err) == "table" and err.message or tostring(err)
   if find(text, ("{service:%d} is dead"):format(io), 1, true) then return text, "dead" end
-  -- The position is that in the service, not that of the caller.
+  -- The position is in the service's code, not in the caller's.
   return nil, text:gsub("^[^:\n]+:%d+: (bad argument)", "%1", 1)
 end
 
@@ -31,8 +31,8 @@ function M.finish(io, ok, ...)
   return nil, message, code
 end
 
--- The request of `ask_for_new`, in a task of its own. If the caller was killed meanwhile, the new handle is closed; the
--- next request that accepts gets a connection.
+-- The request of `ask_for_new`, in a separate task. If the caller was killed meanwhile, the new handle is closed; a
+-- connection is given to the next `accept` request.
 local function request_new(token, io, name, ...)
   local ok, handle, message, code = pcall(call, io, name, ...)
   if wakeup(token, ok, handle, message, code) or not ok or not handle then return end

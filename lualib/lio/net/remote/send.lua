@@ -2,7 +2,7 @@
 --
 -- Messages leave this VM directly, through the connection's shared writer, as long as the system takes them. The
 -- messages that several tasks send beyond that leave together, by one request. Invariant: one `remote_send` request is
--- under way at most, made by a task of its own (`sending`). `writer` is nil before the first `remote_send`, and false
+-- under way at most, made by a separate task (`sending`). `writer` is nil before the first `remote_send`, and false
 -- once another request changes what is sent: from then on the order of the bytes is that of the requests.
 
 local failure <const> = require("lio.net.remote.request").failure
@@ -14,7 +14,7 @@ local call <const>, fork <const>, wait <const>, wakeup <const> = ltask.call, lta
 local pack <const>, unpack <const>, type <const> = table.pack, table.unpack, type
 local sub <const> = string.sub
 
--- A request has room for some hundred values: a message of more strings becomes one string.
+-- A request has room for a few hundred values, so a message of more strings becomes one string.
 local MAX_STRINGS <const> = 100
 -- A task that sends this many messages without a wait lets other tasks run.
 local BURST <const> = 32
@@ -44,7 +44,7 @@ local function report(c, batch, ok, done, result, sent, code)
   end
 end
 
--- The task that sends what is in the outbox.
+-- The task that sends the messages in the outbox.
 local function send_outbox(c)
   while c.outbox[1] do
     local batch = c.outbox

@@ -121,7 +121,7 @@ local function part_with(c, request, service, ...)
   return result, message, code
 end
 
--- `give(c, service)` returns the handle, which is that service's now: `net.connection(handle)` there.
+-- `give(c, service)` returns the handle, which now belongs to that service: `net.connection(handle)` there.
 function M.give(c, service)
   check("give", c, Connection, "connection")
   local ok, message, code = part_with(c, "give", service)
@@ -144,7 +144,7 @@ for _, name in ipairs { "timeout", "option", "sock", "peer", "wait_closed", "rec
   M[name] = function(x, ...) return ask(x, name, ...) end
 end
 
--- By class: the calls that are its methods.
+-- The calls that are methods, by class.
 local METHODS <const> = {
   [Connection] = {
     "recv", "send", "sendfile", "shutdown", "timeout", "peer", "sock", "option", "wait_readable", "wait_closed",
@@ -167,8 +167,8 @@ for class, kind in pairs { [Listener] = "listener", [Udp] = "datagram socket" } 
   end
 end
 
--- In our scheduler every service has a request by which the service with the loop detects its death. In another one,
--- this is that request; see net/requests/owners.lua.
+-- In our scheduler every service has a request by which the service with the loop detects its death. In another
+-- scheduler, this is that request; see net/requests/owners.lua.
 if not package.loaded["ltask.core"] then
   pcall(ltask.dispatch, { ["lio.net.watch"] = function() ltask.wait {} end })
 end

@@ -85,7 +85,7 @@ function M.install(S, context)
     return handles:register(owner, c, "connection")
   end
 
-  -- `put_back(listener, h)`: the next request that accepts gets a connection whose task was killed meanwhile.
+  -- `put_back(listener, h)`: gives the connection `h`, whose task was killed meanwhile, to the next `accept` request.
   function S.put_back(listener, handle)
     local entry = handles:find("accept", listener, "listener")
     local c = handles:find("accept", handle, "connection", handles.caller())

@@ -14,8 +14,8 @@ end
 function M.install(S, context)
   local handles <const>, driver <const> = context.handles, context.driver
 
-  -- `give(h, service [, unread])` returns true: from now on the handle is that service's. Requests that wait on it
-  -- continue.
+  -- `give(h, service [, unread])` returns true: from now on the handle belongs to that service. Requests that wait on
+  -- it continue.
   function S.give(handle, service, unread)
     local entry, message, code = handles:find("give", handle, nil, handles.caller())
     if not entry then return nil, message, code end
@@ -45,13 +45,14 @@ function M.install(S, context)
     return nil, message, code
   end
 
-  -- `transfer(h, service, …)`: as `net.transfer`; the handle that it becomes there is the caller's.
+  -- `transfer(h, service, …)`: as `net.transfer`; the new handle in the other service belongs to the caller.
   function S.transfer(handle, service, ...)
     return S.remote_transfer(handle, service, nil, ...)
   end
 
-  -- `adopt(number, state, …)`: takes a connection that another loop's `net.transfer` has sent. `state` has `owner`
-  -- and the time limits. Returns true when the function of `on_transfer` has it, else its handle, which is the owner's.
+  -- `adopt(number, state, …)`: takes a connection that another loop's `net.transfer` has sent off. `state` has `owner`
+  -- and the time limits. Returns true if the function of `on_transfer` has taken it, else its handle, which belongs to
+  -- the owner.
   function S.adopt(number, state, ...)
     local owner = handles.owners:of(state.owner or handles.caller())
     local c, message, code = transfer.adopt(driver, number)

@@ -25,7 +25,7 @@ end
 function M.install(S, context)
   local net <const>, handles <const> = context.net, context.handles
 
-  -- The handle for what a call has returned.
+  -- Returns the handle for the result of a call.
   local function register(owner, kind, object, message, code)
     if not object then return false, message, code end
     local handle

@@ -1,9 +1,9 @@
--- The services that have handles of this one, and what must end when they die. Part of lio/net/requests.
+-- The services that have handles of this one, and the things that must end when they die. Part of lio/net/requests.
 --
 -- A request to the owner that stays unanswered until it dies, and ends with an error then, detects the death. Our
--- service library has such a request for every service; in another one `lio.net.remote` adds it to the services that
--- use it. A service without it is asked again every second while it has anything here. Invariant: nothing is registered
--- for an owner that is known to be dead.
+-- service library has such a request for every service; in another library `lio.net.remote` adds it to the services
+-- that use it. A service without it gets the request again every second while it has things here. Invariant: nothing is
+-- registered for an owner that is known to be dead.
 
 local INTERVAL <const> = 100 -- centiseconds
 
@@ -31,8 +31,8 @@ function Owners:of(id)
   return owner
 end
 
--- `owners:run_internal(f, finish, argument)`: runs `f(argument)` in the current task, which is no task of the program;
--- `finish(argument)` follows, also if the task is killed.
+-- `owners:run_internal(f, finish, argument)`: runs `f(argument)` in the current task, which does not belong to the
+-- program; `finish(argument)` follows, even if the task is killed.
 function Owners:run_internal(f, finish, argument)
   local tasks, co = self.tasks, coroutine.running()
   tasks[co], tasks.count = true, tasks.count + 1
@@ -66,14 +66,14 @@ local function watch(owner)
   for thing, finish in pairs(things) do finish(thing) end
 end
 
--- However the watch ends, by a kill too, the next request of an owner that is alive begins another one.
+-- After every end of the watch, even by a kill, the next request of an owner that has not died begins another one.
 local function end_watch(owner)
   local by_id = owner.owners.by_id
   owner.watched = false
   if by_id[owner.id] == owner then by_id[owner.id] = nil end
 end
 
--- `owner:add(thing, finish)`: `finish(thing)` is called when the owner dies, unless `remove` came before.
+-- `owner:add(thing, finish)`: `finish(thing)` is called when the owner dies, unless `remove` was called before.
 function Owner:add(thing, finish)
   local owners = self.owners
   local ltask = owners.ltask

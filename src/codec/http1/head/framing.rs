@@ -28,7 +28,7 @@ struct RequestFields {
     message: MessageFields,
 }
 
-/// What the fields that are common to requests and responses say about the message.
+/// The values of the fields that are common to requests and responses and concern the message itself.
 #[derive(Default)]
 pub(crate) struct MessageFields {
     pub(crate) length: Option<u64>,

@@ -35,7 +35,7 @@ struct Pair {
     log: Vec<String>,
 }
 
-/// What a handler does immediately.
+/// The immediate action of a handler.
 enum HandlerAction {
     Text(Vec<u8>),
     /// It responds later.

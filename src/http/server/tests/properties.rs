@@ -1,4 +1,4 @@
-//! Properties for all requests, however their bytes are split, and with slow clients.
+//! Properties for all requests, for every split of their bytes, and with slow clients.
 
 use super::*;
 use proptest::prelude::*;
