@@ -28,8 +28,8 @@ function M.enable(driver, call)
   driver.call_service = call
 end
 
--- `transfer_as(driver, service, owner, c, …)`: does the work of `transfer` on behalf of the service `owner`; nil: of this
--- service.
+-- `transfer_as(driver, service, owner, c, …)`: does the work of `transfer` on behalf of the service `owner`, or of this
+-- service if that is nil.
 function M.transfer_as(driver, service, owner, c, ...)
   if is_closed(c) then return nil, "closed", "closed" end
   local state = {
