@@ -44,7 +44,7 @@ function Driver:step(seconds) end
 ---@param events integer 1 reading, 2 writing, 4 the peer's end, or a sum of these
 function Driver:dispatch(x, events) end
 
----Tells whether a name's addresses are being resolved, so that a task may be woken without I/O.
+---Reports whether a name's addresses are being resolved, so that a task may be woken without I/O.
 ---@return boolean
 function Driver:is_resolving() end
 
