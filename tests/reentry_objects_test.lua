@@ -157,11 +157,11 @@ ltask.test("bytes for which a service has no memory stay in the stream", {
 t.test("a stream whose __gc is called while a number becomes a string is refused", function()
   for name, call in pairs {
     unread = function(s) s:unread(12345) end,
-    put = function(s) s:put(0, 12345) end,
-    take = function(s) s:try_recv("until", 51377) end,
+    try_send = function(s) s:try_send(0, 12345) end,
+    try_recv = function(s) s:try_recv("until", 51377) end,
     option = function(s) s:set_option(61377) end,
     address = function(s) s:address(71377) end,
-    cut = function(s) s:cut(81377) end,
+    shutdown_now = function(s) s:shutdown_now(81377) end,
   } do
     local s, far, sel = connection()
     far:send "x"
@@ -571,7 +571,7 @@ t.test("a call on a listener or a socket that a finalizer drops works or returns
   local a, b = socket.pair()
   local made = with_finalizer(once(function() drop(a) end), stream.new, sel, a)
   t.eq(b:send "y", 1)
-  t.eq(made:take(), "y")
+  t.eq(made:try_recv(), "y")
   close(made, b, sel)
 end)
 

@@ -157,9 +157,9 @@ kit.test("a connection that a finalizer frees while its bytes become a string is
     local function lose()
       if state ~= "armed" then return end
       local level = 2
-      while debug.getinfo(level, "f").func ~= held.take do level = level + 1 end
+      while debug.getinfo(level, "f").func ~= held.try_recv do level = level + 1 end
       debug.setlocal(level, 1, nil)
-      state, held.take, held.older = "lost", nil, nil
+      state, held.try_recv, held.older = "lost", nil, nil
       local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z -- luacheck: ignore 211
       collect()
     end
@@ -180,10 +180,10 @@ kit.test("a connection that a finalizer frees while its bytes become a string is
       local s
       s, far = reentry.connection()
       far:send(("x"):rep(5000))
-      held.connection, held.take, held.seen = s, s.take, setmetatable({ s }, { __mode = "v" })
+      held.connection, held.try_recv, held.seen = s, s.try_recv, setmetatable({ s }, { __mode = "v" })
     end
     state = "armed"
-    say(#reentry.with_finalizer(lose, function() return take():take() end))
+    say(#reentry.with_finalizer(lose, function() return take():try_recv() end))
     far:close()
   ]],
   out = { "lost\tnil", "5000" },
