@@ -28,7 +28,7 @@ enum FirstRequest {
     Yes,
 }
 
-/// What happened to the connections while they were kept open.
+/// The events of the connections while they were kept open.
 #[derive(Default)]
 struct Counts {
     closed: usize,

@@ -10,7 +10,7 @@ const HEAD_LIMIT: usize = 64 * 1024;
 /// The method of the request, as far as the framing of the response depends on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Method {
-    /// The response has no body, whatever its fields are.
+    /// The response has no body, regardless of its fields.
     Head,
     /// Any other method.
     Other,

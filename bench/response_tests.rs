@@ -1,4 +1,4 @@
-//! What `response.rs` accepts, when it needs more input, and what it refuses.
+//! Tests of `response.rs`: accepted responses, incomplete ones, and refused ones.
 
 use super::*;
 

@@ -41,7 +41,7 @@ return {
     case = "waits.chain", plain = "chain", times = 100000 },
   { name = "spawn", what = "light thread that ends at once, spawn + wait", case = "threads.spawn", plain = "create",
     times = 500000 },
-  { name = "spawn_wait", what = "  with one wait of its own", case = "threads.spawn_wait", plain = "create_yield",
+  { name = "spawn_wait", what = "  with one wait each", case = "threads.spawn_wait", plain = "create_yield",
     times = 500000 },
   { name = "scope", what = "scope of 10 threads with one wait each", case = "threads.scope", plain = "create_ten",
     times = 40000 },

@@ -56,7 +56,7 @@ function Progress:problem(name, text)
   self:say(("%-22s %-16s %s"):format(self.where, name, text:gsub("\n+$", ""):gsub("\n", "\n    ")))
 end
 
--- The case has ended, also if turns failed.
+-- The case has ended, even if turns failed.
 function Progress:case_ended()
   self.done, self.where = self.ends, ""
 end

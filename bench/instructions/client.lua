@@ -30,7 +30,7 @@ loop.run(function()
   local list, length = {}, nil
   if not load.reconnect then
     for i = 1, COUNT do list[i] = connect() end
-    -- Learns the length of a response. The server has accepted all connections before the count.
+    -- Reads the length of a response. The server has accepted all connections before the count.
     for _, c in ipairs(list) do
       assert(c:send(load[1]))
       local response = assert(c:recv())

@@ -152,7 +152,7 @@ pub(crate) enum Closing {
     May,
 }
 
-/// What happens to the connection after the expected responses.
+/// The state of the connection after the expected responses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Finish {
     /// The next case uses it.

@@ -1,7 +1,7 @@
 -- Makes a VM under `lio --watch` report the files that it loads: by `require` (Lua and C modules), `loadfile` and
 -- `dofile`; and the files where `require` has searched for a module and found none. Run once per VM, before any code of
 -- the program, with the functions that report a file and a missing file (src/modules/supervisor.rs). Invariant: a file
--- is reported before it is read, also when it does not load. A missing file is reported as missing even if it has
+-- is reported before it is read, even when it does not load. A missing file is reported as missing even if it has
 -- appeared by then, so that the supervisor restarts the program.
 
 local report_file, report_missing = ...

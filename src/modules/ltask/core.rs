@@ -58,7 +58,7 @@ fn log(call: &mut Call<'_>) -> Result<Next, Fault> {
 const SET_LOG_READER: Function = on_service(|service| service.system().log.set_reader(service.id));
 
 /// `core.set_blocked_listener()`: from now on this service gets the system message `blocked(id, true)` when a service
-/// with a thread of its own has not waited for 0.2 s, and `blocked(id, false)` when that service waits again or has
+/// with its own thread has not waited for 0.2 s, and `blocked(id, false)` when that service waits again or has
 /// ended.
 const SET_BLOCKED_LISTENER: Function = on_service(|service| service.system().set_blocked_listener(service.id));
 

@@ -162,7 +162,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         Some(b"closed") => Some(Code::Closed),
         _ => None,
     };
-    // The tasks are known also if another task holds the connection by now, as after an interrupt. A program may have
+    // The tasks are known even if another task holds the connection by now, as after an interrupt. A program may have
     // replaced the connection, which stores the tasks, by another value.
     let known = call.as_object::<Connection>(1).and_then(|connection| connection.tasks.as_ref());
     let tasks = known.map_or_else(|| own_tasks(call), Ok)?;
