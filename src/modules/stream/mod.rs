@@ -107,7 +107,7 @@ const HANDLE: Function = Function::method_mut(|stream: &mut Connection| light(st
 /// `s:to_parcel()`: detaches the connection with its buffers. Returns the number by which any VM of the process can
 /// take it, or nil if it is closed. This connection is closed then.
 const TO_PARCEL: Function =
-    Function::method_mut(|stream: &mut Connection| stream.to_parcel(0).map(|number| number as i64));
+    Function::method_mut(|stream: &mut Connection| stream.detach_as_parcel(0).map(|number| number as i64));
 
 /// `s:unread(bytes)`: puts bytes before the buffered ones.
 fn unread(call: &mut Call<'_>) -> Result<(), Fault> {
