@@ -12,9 +12,9 @@
 
 pub(crate) mod beneath;
 pub(crate) mod folder;
+pub(crate) mod spool;
 // Only the executable has the supervisor, which uses a part of it.
 #[cfg_attr(not(feature = "vendored"), allow(dead_code))]
-pub(crate) mod spool;
 pub(crate) mod supervisor_link;
 #[cfg(test)]
 mod tests;
