@@ -116,7 +116,7 @@ function Connection:handle() end
 
 ---For `transfer`.
 ---@private
-function Connection:to_parcel() end
+function Connection:make_parcel() end
 
 ---For sending by `net.remote`.
 ---@private

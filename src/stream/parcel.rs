@@ -35,7 +35,7 @@ static PARCELS: LazyLock<Mutex<Parcels>> = LazyLock::new(Mutex::default);
 impl Stream {
     /// Detaches socket and bytes, so that any VM can take them by the returned number; this stream is closed then.
     /// `None` if it was closed before. `number`: that of the parcel it came from, to put it back; 0 for a new one.
-    pub(crate) fn detach_as_parcel(&mut self, number: u64) -> Option<u64> {
+    pub(crate) fn make_parcel(&mut self, number: u64) -> Option<u64> {
         self.leave_wide_buffer();
         let parcel = Parcel {
             socket: self.socket.take_parts()?,
@@ -147,7 +147,7 @@ mod tests {
         stream.consume(2);
         stream.unread(b"B");
         stream.queue().append(|out| out.extend_from_slice(b"queued"));
-        let number = stream.detach_as_parcel(0).unwrap();
+        let number = stream.make_parcel(0).unwrap();
         assert!(stream.is_closed() && stream.buffered().is_empty());
         let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));
         let mut other = Stream::from_parcel(number, &pool, &table).unwrap();
@@ -162,10 +162,10 @@ mod tests {
     fn a_parcel_that_was_not_taken_is_taken_back_or_closed_with_the_stream() {
         let (mut stream, far) = pair();
         stream.unread(b"kept");
-        stream.detach_as_parcel(0).unwrap();
+        stream.make_parcel(0).unwrap();
         assert!(stream.take_back());
         assert_eq!(stream.buffered(), b"kept");
-        stream.detach_as_parcel(0).unwrap();
+        stream.make_parcel(0).unwrap();
         drop(stream);
         assert_eq!(received(&far), b"");
     }
@@ -174,6 +174,6 @@ mod tests {
     fn a_closed_stream_cannot_become_a_parcel() {
         let (mut stream, _far) = pair();
         stream.close();
-        assert!(stream.detach_as_parcel(0).is_none());
+        assert!(stream.make_parcel(0).is_none());
     }
 }

@@ -168,7 +168,7 @@ fn shared_bytes_are_transferred_to_another_vm_and_sent_before_files() {
     let big = vec![b'y'; 4 << 20];
     assert_eq!(stream.broadcast(&big, &mut None, 0), Delivery::Queued);
     assert_eq!(stream.broadcast(b"z", &mut None, usize::MAX), Delivery::Queued);
-    let number = stream.detach_as_parcel(0).expect("open");
+    let number = stream.make_parcel(0).expect("open");
     let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));
     let mut other = Stream::from_parcel(number, &pool, &table).expect("a parcel");
     let mut got = Vec::new();

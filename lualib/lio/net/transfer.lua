@@ -38,7 +38,7 @@ function M.transfer_as(driver, service, owner, c, ...)
     write_limit = driver.write_queue.limits[c],
   }
   driver:forget(c)
-  local number = c:to_parcel()
+  local number = c:make_parcel()
   local result = table.pack(pcall(driver.call_service, service, "adopt", number, state, ...))
   if result[1] and result[2] then
     driver.net.close(c)

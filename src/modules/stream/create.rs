@@ -23,7 +23,7 @@ pub(super) const REGISTER: Function =
 const REGISTER_PARCEL: Function = Function::new(|call: &mut Call<'_>| {
     let number = call.integer(3)? as u64;
     register_stream(call, |stream| {
-        stream.detach_as_parcel(number);
+        stream.make_parcel(number);
     })
 });
 

@@ -44,7 +44,7 @@ impl Object for Connection {
     const METHODS: FunctionTable = functions! {
         try_recv: recv::TRY_RECV, try_send: send::TRY_SEND, file::try_sendfile, arm, close_now, shutdown_now,
         buffered: BUFFERED, is_closed: IS_CLOSED, is_over: IS_OVER, address, set_option, handle: HANDLE,
-        to_parcel: TO_PARCEL, unread, shared_writer: SHARED_WRITER,
+        make_parcel: MAKE_PARCEL, unread, shared_writer: SHARED_WRITER,
     };
     const META: FunctionTable = functions! { __tostring = to_string };
 }
@@ -104,10 +104,10 @@ fn set_option(call: &mut Call<'_>) -> Result<Setting, Fault> {
 /// `s:handle()`: returns the descriptor as a light userdata.
 const HANDLE: Function = Function::method_mut(|stream: &mut Connection| light(stream.handle()));
 
-/// `s:to_parcel()`: detaches the connection with its buffers. Returns the number by which any VM of the process can
+/// `s:make_parcel()`: detaches the connection with its buffers. Returns the number by which any VM of the process can
 /// take it, or nil if it is closed. This connection is closed then.
-const TO_PARCEL: Function =
-    Function::method_mut(|stream: &mut Connection| stream.detach_as_parcel(0).map(|number| number as i64));
+const MAKE_PARCEL: Function =
+    Function::method_mut(|stream: &mut Connection| stream.make_parcel(0).map(|number| number as i64));
 
 /// `s:unread(bytes)`: puts bytes before the buffered ones.
 fn unread(call: &mut Call<'_>) -> Result<(), Fault> {
