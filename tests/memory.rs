@@ -144,7 +144,7 @@ const STREAM: &str = r#"
     local a, b = socket.pair()
     local one, two = stream.new(sel, a), stream.new(sel, b)
     one:try_send(0, "one\n", 2, "\n", ("x"):rep(50), 4, 5, 6, 7, 8, 9, 10)
-    two:take "line"
+    two:try_recv "line"
     two:try_recv("until", "x")
     two:try_recv(10)
     two:try_recv()
@@ -178,7 +178,7 @@ const WAITING: &str = r#"
     local recv, send = stream.native_calls(timers, {
       recv_queued = task.wait, release = type, send_queued = task.wait, send_rest = task.wait,
     })
-    local pump = stream.events(sel, true)
+    local events = stream.events(sel, true)
     local got, ended
     task.fork(function() got = recv(two, "line") .. recv(two, 50) .. recv(two) end)
     task.fork(function() ended = pcall(recv, one, "all") end)
@@ -190,7 +190,7 @@ const WAITING: &str = r#"
       send(one, piece, 5)
       for _ = 1, 2 do
         local iterate, _, _, guard = sel:wait(0)
-        for _ in pump, nil, nil, guard do end
+        for _ in events, nil, nil, guard do end
         task.run_ready()
       end
     end
