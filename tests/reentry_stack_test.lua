@@ -68,29 +68,26 @@ local function is_new_object(value) return type(value) == "userdata" and not deb
 local function is_metatable(value) return type(value) == "table" and rawget(value, "__gc") ~= nil end
 local function is_new_table(value) return type(value) == "table" and not next(value) end
 
-t.test("an object that is taken away while it is made is an error", function()
-  local sel <close> = lio.create()
-  -- The type is made once.
-  sel:waker()
-  for _, value in ipairs { false, 0, "text", print, coroutine.create(print), {} } do
-    local changed, done, message = with_changes(is_new_object, value, sel.waker, sel)
-    t.ok(changed > 0)
-    t.ok(not done and message:find "a finalizer has removed an object", message)
-    t.eq(metatables(), before)
-  end
-end, { leaks = true })
+-- Replaces the new object, or its metatable, with each of the values while a waker is made.
+local function test_removed(name, is_meant, values)
+  t.test(name .. " that a finalizer removes while an object is made is an error", function()
+    local sel <close> = lio.create()
+    -- The type is made once.
+    sel:waker()
+    for _, value in ipairs(values) do
+      local changed, done, message = with_changes(is_meant, value, sel.waker, sel)
+      t.ok(changed > 0)
+      t.ok(not done and message:find "a finalizer has removed an object", message)
+      t.eq(metatables(), before)
+    end
+  end, { leaks = true })
+end
 
--- Without the error, the memory of the object would never be freed.
-t.test("an object whose metatable is taken away while it is made is an error", function()
-  local sel <close> = lio.create()
-  sel:waker()
-  for _, value in ipairs { false, 0, "text", {}, debug.getmetatable(sel) } do
-    local changed, done, message = with_changes(is_metatable, value, sel.waker, sel)
-    t.ok(changed > 0)
-    t.ok(not done and message:find "a finalizer has removed an object", message)
-    t.eq(metatables(), before)
-  end
-end, { leaks = true })
+test_removed("an object", is_new_object, { false, 0, "text", print, coroutine.create(print), {} })
+-- The object would have no `__gc`, or that of another type.
+test_removed("a metatable", is_metatable, {
+  false, 0, "text", {}, debug.getmetatable(io.stdout), debug.getmetatable(require("lio.timer").new()),
+})
 
 t.test("a table that is taken away while it is filled is an error", function()
   local pointer, size = boot.pack { 1, 2, 3 }
