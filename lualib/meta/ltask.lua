@@ -1,5 +1,6 @@
 ---@meta ltask
 -- Definitions of `ltask` for the Lua language server. docs/build.lua generates docs/api/ltask.md from them.
+-- More than 400 lines: a module has one file of definitions, and each function of `ltask` is defined here.
 
 ---The scheduler, inside a service: services call each other, wait, and set timers. docs/ltask.md is the manual. It
 ---describes the differences between the generations of the API: G1 is ltask of early 2024, G2 is today's.

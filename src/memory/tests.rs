@@ -100,7 +100,7 @@ impl Model {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum Operation {
     Create(usize),
     Resize(usize, usize),
     Free(usize),
@@ -112,29 +112,29 @@ fn size() -> impl Strategy<Value = usize> {
     prop_oneof![4 => 1..80usize, 3 => 1..560usize, 1 => 480..1100usize, 1 => 1..40_000usize]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        6 => size().prop_map(Step::Create),
-        5 => (any::<usize>(), size()).prop_map(|(index, size)| Step::Resize(index, size)),
-        4 => any::<usize>().prop_map(Step::Free),
-        1 => any::<bool>().prop_map(Step::Exhaust),
-        1 => (0..60_000usize).prop_map(Step::Limit),
+        6 => size().prop_map(Operation::Create),
+        5 => (any::<usize>(), size()).prop_map(|(index, size)| Operation::Resize(index, size)),
+        4 => any::<usize>().prop_map(Operation::Free),
+        1 => any::<bool>().prop_map(Operation::Exhaust),
+        1 => (0..60_000usize).prop_map(Operation::Limit),
     ]
 }
 
 proptest! {
     #[test]
-    fn blocks_do_not_overlap_and_keep_their_contents(steps in prop::collection::vec(step(), 1..400)) {
+    fn blocks_do_not_overlap_and_keep_their_contents(operations in prop::collection::vec(operation(), 1..400)) {
         let mut model = Model::new();
         EXHAUSTED.set(false);
-        for step in steps {
+        for operation in operations {
             let count = model.blocks.len();
-            match step {
-                Step::Create(size) => _ = model.create(size),
-                Step::Resize(index, size) if count > 0 => _ = model.resize(index % count, size),
-                Step::Free(index) if count > 0 => model.free(index % count),
-                Step::Exhaust(now) => EXHAUSTED.set(now),
-                Step::Limit(limit) => _ = model.memory.set_limit(limit),
+            match operation {
+                Operation::Create(size) => _ = model.create(size),
+                Operation::Resize(index, size) if count > 0 => _ = model.resize(index % count, size),
+                Operation::Free(index) if count > 0 => model.free(index % count),
+                Operation::Exhaust(now) => EXHAUSTED.set(now),
+                Operation::Limit(limit) => _ = model.memory.set_limit(limit),
                 _ => {}
             }
         }
