@@ -2,7 +2,7 @@
 //! expected responses in order, and what happens to the connection after them. `cases.rs` generates cases,
 //! `exchange.rs` checks the server's responses.
 
-use crate::malformed::MALFORMED;
+use crate::malformed::{Closing, MALFORMED};
 use crate::response::{Method, Response};
 
 /// The kind of a request, which is a row of the results. Each request attempt counts in exactly one row.
@@ -142,14 +142,6 @@ impl Expected {
 /// Returns the body of the response to `GET /users/<id>`.
 pub(crate) fn user_json(id: u64) -> String {
     format!("{{\"id\":\"{id}\"}}")
-}
-
-/// Whether the server must close the connection after a refused request.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Closing {
-    /// The framing is uncertain, so the server must not parse the following bytes as a request.
-    Must,
-    May,
 }
 
 /// The state of the connection after the expected responses.

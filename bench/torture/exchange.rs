@@ -2,7 +2,8 @@
 //! stream, and gets a verdict. Responses must arrive in the order of the requests. Bytes without a request are a
 //! failure.
 
-use crate::case::{Case, Closing, Finish};
+use crate::case::{Case, Finish};
+use crate::malformed::Closing;
 use crate::response::{self, Input, Method};
 
 #[derive(Debug, PartialEq)]

@@ -2,8 +2,16 @@
 //! where a server that misreads the first one would find it. A response to it is a failure (request smuggling).
 //! The server can refuse each request at once, without waiting for more bytes.
 
-use crate::case::Closing::{self, May, Must};
 use crate::prng::Prng;
+use Closing::{May, Must};
+
+/// Whether the server must close the connection after a refused request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Closing {
+    /// The framing is uncertain, so the server must not parse the following bytes as a request.
+    Must,
+    May,
+}
 
 /// A request that a server sees only if it misreads the framing of the request before.
 const SMUGGLED: &[u8] = b"GET /users/smuggled HTTP/1.1\r\nHost: t\r\n\r\n";
