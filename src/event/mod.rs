@@ -3,7 +3,7 @@
 //! | file | topic |
 //! |---|---|
 //! | `selector` | the poll and the table of registrations |
-//! | `batch` | waiting, and the queue of ready registrations |
+//! | `wait` | waiting, and the order in which ready registrations are delivered |
 //! | `interest` | events and modes that can be requested |
 //! | `registration` | one descriptor in one selector |
 //! | `source` | a descriptor owned by lio, whose calls update the readiness of its registrations |
@@ -24,7 +24,6 @@
 //! This folder does not use Lua, sockets or streams.
 
 pub(crate) mod adopt;
-mod batch;
 pub(crate) mod clock;
 mod interest;
 pub(crate) mod pause;
@@ -36,6 +35,7 @@ mod readiness_check;
 pub(crate) mod signals;
 mod source;
 pub(crate) mod timers;
+mod wait;
 pub(crate) mod waker;
 
 pub(crate) use interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};

@@ -1,4 +1,4 @@
-//! The poll and the table of registrations. Adding, changing and removing are O(1). `batch.rs` waits.
+//! The poll and the table of registrations. Adding, changing and removing are O(1). `wait.rs` waits.
 
 use super::interest::{Kind, Mode, READ, WRITE, interest};
 use super::readiness_check::ReadinessCheck;

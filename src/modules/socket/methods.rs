@@ -1,8 +1,8 @@
-//! The methods of `lio.socket` objects, except for sending and receiving, which are in `bytes.rs`.
+//! The methods of `lio.socket` objects, except for sending and receiving, which are in `send_receive.rs`.
 
-use super::bytes;
 use super::endpoint::{self, Endpoint};
 use super::reply::open;
+use super::send_receive;
 use crate::lua::{Call, Either, Fault, FunctionTable, Kind, Light, New, Object, Stack, failed, functions};
 use crate::socket::address::Side;
 use crate::socket::option::{self, Value};
@@ -13,8 +13,8 @@ use std::net::Shutdown;
 impl Object for Socket {
     const NAME: &'static str = "lio.socket";
     const METHODS: FunctionTable = functions! {
-        connect, bind, _bind_over = bind_over, listen, accept, bytes::recv, bytes::send, bytes::sendv,
-        bytes::recvfrom, bytes::sendto, shutdown, status, info, option, handle, detach, close,
+        connect, bind, _bind_over = bind_over, listen, accept, send_receive::recv, send_receive::send, send_receive::sendv,
+        send_receive::recvfrom, send_receive::sendto, shutdown, status, info, option, handle, detach, close,
     };
     const META: FunctionTable = functions! { __close = close, __tostring = to_string };
     fn collected(&mut self) {

@@ -4,14 +4,14 @@
 //! | file | topic |
 //! |---|---|
 //! | `methods` | the methods of a socket |
-//! | `bytes` | the methods that send and receive |
+//! | `send_receive` | the methods that send and receive bytes and datagrams |
 //! | `endpoint` | addresses as objects |
 //! | `reply` | what the calls have in common |
 
-mod bytes;
 pub(crate) mod endpoint;
 pub(crate) mod methods;
 mod reply;
+mod send_receive;
 
 use crate::lua::{Call, Fault, Function, FunctionTable, List, ModuleWith, New, Value, failed, functions};
 use crate::socket::{Protocol, Socket, Table, duplicate, inherit};
