@@ -113,6 +113,7 @@ local function new_service(create)
       runnable = {}
       for _, co in ipairs(list) do assert(coroutine.resume(co)) end
       if #runnable == 0 and coroutine.status(main) ~= "dead" then
+        if service.before_wait then service.before_wait() end
         for update, event in selector:wait() do update(event) end
       end
     end
@@ -197,13 +198,19 @@ t.test("an accept callback that closes the listener on an empty accept is called
   service.leave()
 end)
 
-t.test("a client outside the service is served too", function()
+t.test("a client that is not registered is served, if it sends while the service waits", function()
   local a, b = loopback.tcp()
   local service = new_service(socket.create)
   local id = service.register(b)
+  local waited = false
   service.run(function()
-    a:send "hello"
+    service.before_wait = function()
+      waited = true
+      a:send "hello"
+      service.before_wait = nil
+    end
     t.eq(service.recv(id), "hello")
+    t.ok(waited)
     t.ok(service.send(id, "bye"))
     service.close(id)
   end)

@@ -182,15 +182,19 @@ t.test("json accepts objects and arrays; null and other values are a 400 with a 
   t.eq(log, "")
 end)
 
-t.test("a body of json over its limit is 413, and the handler may respond otherwise", function()
+t.test("a JSON body over its limit is 413, and the handler may respond otherwise", function()
   local app = web.new()
   app:post("/", function(req) return { got = req:json(5) } end)
+  app:post("/passed", function(req) return req:json(5) end)
   app:post("/own", function(req)
     local value, reason, status = req:json(5)
     if value == nil then return 422, status .. (reason and " with a reason") end
   end)
   http.with(app, function(open)
     t.eq(open():request("POST", "/", nil, "[1,2]").body, '{"got":[1,2]}')
+    t.eq(open():request("POST", "/passed", nil, "[1,2]").body, "[1,2]")
+    local refused = open():request("POST", "/passed", nil, "[1,2,3]")
+    t.eq({ refused.status, refused.headers.connection }, { 413, "close" })
     t.eq(open():request("POST", "/own", nil, "[1,2,3]").body, "413 with a reason")
     local c = open()
     for _, body in ipairs { "", "{", "nul", '"\255"', "1 2" } do

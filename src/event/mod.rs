@@ -3,7 +3,7 @@
 //! | file | topic |
 //! |---|---|
 //! | `selector` | the poll and the table of registrations |
-//! | `wait` | waiting, and the order in which ready registrations are delivered |
+//! | `wait` | waiting; which events are delivered, in which order, and when again |
 //! | `interest` | events and modes that can be requested |
 //! | `registration` | one descriptor in one selector |
 //! | `source` | a descriptor owned by lio, whose calls update the readiness of its registrations |
@@ -27,10 +27,10 @@ pub(crate) mod adopt;
 pub(crate) mod clock;
 mod interest;
 pub(crate) mod pause;
+mod readiness_check;
 mod registration;
 mod selector;
 // Only the executable has the supervisor, which uses a part of it.
-mod readiness_check;
 #[cfg_attr(not(feature = "vendored"), allow(dead_code))]
 pub(crate) mod signals;
 mod source;

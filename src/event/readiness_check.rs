@@ -2,6 +2,7 @@
 //!
 //! Called by the selector before a wait, for level-triggered sources whose events were delivered, and whose calls have
 //! not proved that the condition has ended. The results are in the order in which the sources were added.
+//! `wait.rs` decides what is checked and what is delivered.
 
 use super::interest::{CLOSED, ERROR, HANG_UP, READ, WRITE};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -1,5 +1,8 @@
 //! Waiting, and the batch of registrations that a wait has found ready.
 //!
+//! Invariant: a delivered registration goes to the end of the queue, and each wait asks the system for new events even
+//! if the queue is not empty. So every ready registration has its turn, even if a program takes one event per wait.
+//!
 //! The cost of a wait is proportional to the number of ready registrations. First the last batch is finished:
 //! remembered readiness is checked again, and foreign descriptors with delivered events are re-armed.
 

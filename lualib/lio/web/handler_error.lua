@@ -1,6 +1,6 @@
 -- Errors of handlers, middleware and `on_error`: an entry in the log, and a response.
 --
--- Called by web/app_server.lua for the outermost function of a request, and by web/middleware.lua for the functions
+-- Called by web/dispatch.lua for the outermost function of a request, and by web/middleware.lua for the functions
 -- that `next()` runs. Invariant: the log has one entry per error.
 
 local debug <const> = debug or require "lio.debug"

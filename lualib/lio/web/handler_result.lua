@@ -1,5 +1,6 @@
 -- Makes a response of a handler's results: a body, a status, headers, in one of a few orders. The methods of
--- responses that web/response_sending.lua, web/middleware.lua and web/handler_error.lua call.
+-- responses that web/response_sending.lua, web/middleware.lua and web/handler_error.lua call. If a handler sets
+-- nothing and has got a refusal of the request's body, that refusal is the response.
 --
 -- Invariant: a handler that has begun to send, or has taken over the connection, may return anything.
 

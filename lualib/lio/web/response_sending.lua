@@ -1,5 +1,5 @@
 -- Sends responses: at once with `res:write` and `res:flush`, or when the handler and its middleware have returned
--- (`Response:finish`, called by web/app_server.lua).
+-- (`Response:finish`, called by web/dispatch.lua).
 
 local classes = require "lio.web.response_class"
 local exchanges = require "lio.web.exchange"

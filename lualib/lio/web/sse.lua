@@ -1,5 +1,5 @@
 -- Server-sent events: `res:sse([opts])` returns a stream with `send`, `comment`, `wait` and `close` (HTML Standard,
--- section 9.2).
+-- section 9.2). The head is flushed at once. An event is queued, and the server sends it before the loop waits again.
 --
 -- The native server reports when the client has closed; no task waits for that. From then on, and when the server
 -- stops, every call returns nil and "closed", so the loop of a handler ends.

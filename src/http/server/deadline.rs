@@ -1,5 +1,5 @@
 //! The deadlines of connections: their timers, and what happens when one has passed. `close` sets the deadline of a
-//! closing connection, this file all others.
+//! closing connection, this file all others. The header time starts in `request.rs`, with the first byte of a head.
 //!
 //! A timer is moved only if it would fire too late, and set again if it has fired too early. So a connection that gets
 //! one request after another does not call the timer queue.

@@ -1,5 +1,6 @@
 //! The methods of `bee.select` and `bee.epoll` whose results differ from lio's. The files of `lualib/bee` assign them
 //! to selectors under bee's names. They are native functions, so that errors name the user's line.
+//! `event/wait.rs` decides which events are delivered.
 //!
 //! Invariant: a closed selector has no lists until `reopen` creates new ones. Earlier iterators do not see the new
 //! ones.
@@ -33,8 +34,8 @@ pub(super) const SELECT_DEL: Function = Function::new(|call: &mut Call<'_>| {
     with(call, 2, interest::delete_any)
 });
 
-/// `for udata, events in s:wait([milliseconds]) do`. Without a timeout it fails if all registrations have empty
-/// interests.
+/// `for udata, events in s:wait([milliseconds]) do`. There is no timeout without a number or with a negative one
+/// (`Stack::timeout_in`). Without a timeout it fails if all registrations have empty interests.
 pub(super) const SELECT_WAIT: Function = Function::new(|call: &mut Call<'_>| {
     reopen(call)?;
     let timeout = Unit::Milliseconds.timeout(call)?;
