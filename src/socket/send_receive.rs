@@ -1,4 +1,6 @@
-//! Sending and receiving. Invariant: the selector is informed of each transfer that shows that the socket is not ready.
+//! Sending and receiving. `modules/socket/send_receive.rs` checks the arguments.
+//!
+//! Invariant: the selector is informed of each transfer that shows that the socket is not ready.
 
 use super::address::from_rustix;
 use super::{Attempt, Socket};

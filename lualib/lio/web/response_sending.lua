@@ -1,5 +1,6 @@
 -- Sends responses: at once with `res:write` and `res:flush`, or when the handler and its middleware have returned
--- (`Response:finish`, called by web/dispatch.lua).
+-- (`Response:finish`, called by web/dispatch.lua). Decides whether a body is sent whole or in pieces: a string with
+-- trailers is one piece.
 
 local classes = require "lio.web.response_class"
 local exchanges = require "lio.web.exchange"

@@ -1,4 +1,4 @@
-//! Bodies of requests, read by handlers as a whole or in pieces.
+//! Bodies of requests, read by handlers as a whole or in pieces. `request` discards unread bodies.
 
 use super::connection::{Expects, NextRequest, State};
 use super::work::Filled;

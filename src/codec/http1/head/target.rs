@@ -1,7 +1,7 @@
 //! The four forms of a request target (RFC 9112 section 3.2), and the syntax of a host.
 //!
 //! Called by `head` with a complete request line. Invariant: a returned authority is a plausible `host[:port]` without
-//! user information.
+//! user information. `head` decides that an authority replaces `Host`, and that an empty path is `/`.
 
 use super::super::fields::Span;
 use super::super::reject::Reject;
