@@ -8,7 +8,7 @@ use super::flow::{Continuation, Flow, FlowKind, Outcome, Returns};
 use super::function::{Function, guarded, zero_sized};
 use super::object::Object;
 use super::pusher::Pusher;
-use super::state::{State, ffi_methods};
+use super::state::{Kind, State, ffi_methods};
 use mlua::ffi::{self, lua_KContext, lua_State};
 use std::ffi::c_int;
 
@@ -233,7 +233,10 @@ fn run_calls(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
         let kind = flow.kind();
         let (status, context) = if kind == FlowKind::Protected {
             let context = flow.context(below_function(&mut to, flow.count()));
-            let handler = if flow.handler() > below(context) { 0 } else { flow.handler() };
+            // The debug library may have replaced the message handler. Without a function the error stays as it is.
+            let handler = flow.handler();
+            let is_usable = handler > 0 && handler <= below(context) && to.kind(handler) == Kind::Function;
+            let handler = if is_usable { handler } else { 0 };
             (to.protect_then(flow.count(), flow.results(), handler, context, Some(then.entry)), context)
         } else if let FlowKind::Call | FlowKind::CallUnyieldable = kind {
             let context = flow.context(below_function(&mut to, flow.count()));
