@@ -139,6 +139,7 @@ fn log_position(service: &Service, traceback: &str) {
     let seconds = (monotonic_nanos() - since.max(service.slice_began)) as f64 / 1e9;
     let (id, label) = (service.id, service.statistics.label());
     system.log_text(id, &format!("service {id} ({label}) has not paused for {seconds:.1} s; {traceback}"));
+    service.statistics.long_slice_reported.store(true, Ordering::Relaxed);
     if let Some(progress) = progress {
         progress.set_reported();
     }

@@ -150,9 +150,6 @@ impl Sample {
             self.requested_at = now;
             progress.since.store(self.since, Ordering::Relaxed);
             self.statistics = system.statistics(self.service);
-            if let Some(statistics) = &self.statistics {
-                statistics.long_slice_reported.store(true, Ordering::Relaxed);
-            }
             progress.interrupt();
         } else if progress.has_reported(self.turn) {
             self.logged = true;
@@ -160,6 +157,9 @@ impl Sample {
             self.logged = true;
             let cause = "; it blocks in a C function, or runs in a coroutine of its own";
             self.report(system, b"error", now, "has not paused for", cause);
+            if let Some(statistics) = &self.statistics {
+                statistics.long_slice_reported.store(true, Ordering::Relaxed);
+            }
         }
     }
 
