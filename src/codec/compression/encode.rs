@@ -16,7 +16,7 @@ enum State {
     Gzip(GzEncoder<Vec<u8>>),
     Deflate(ZlibEncoder<Vec<u8>>),
     Brotli(Box<CompressorWriter<Vec<u8>>>),
-    /// Finished, with the rest of the output.
+    /// Finished. The vector contains the rest of the output.
     Done(Vec<u8>),
 }
 
@@ -51,7 +51,7 @@ impl Encoder {
         }
     }
 
-    /// Encodes a piece. The output may lag behind.
+    /// Encodes a piece of the body. Its encoded bytes may be output only by a later call.
     pub(crate) fn write(&mut self, data: &[u8]) -> io::Result<()> {
         match &mut self.0 {
             State::Gzip(writer) => writer.write_all(data),
