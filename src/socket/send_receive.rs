@@ -1,4 +1,5 @@
-//! Sending and receiving. Invariant: the selector is informed of each transfer that shows that the socket is not ready.
+//! Sending and receiving. Invariant: each transfer that shows that the socket is not ready reports this to the
+//! selectors.
 
 use super::address::from_rustix;
 use super::{Attempt, Socket};
@@ -40,8 +41,7 @@ impl Socket {
         self.send_with(data, SendFlags::NOSIGNAL)
     }
 
-    /// Like `send`, for data after which more follows immediately: the system waits for the rest before it sends a
-    /// short packet.
+    /// Like `send`, but more data follows immediately: the system waits for it before it sends a short packet.
     pub(crate) fn send_more(&self, data: &[u8]) -> io::Result<Attempt<usize>> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let flags = SendFlags::NOSIGNAL | SendFlags::MORE;
@@ -50,7 +50,7 @@ impl Socket {
         self.send_with(data, flags)
     }
 
-    /// sendmsg(2) of several pieces.
+    /// Sends several pieces with sendmsg(2).
     pub(crate) fn send_pieces(&self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
         let socket = self.open()?;
         let total = pieces.iter().map(|piece| piece.len()).sum();
@@ -74,7 +74,7 @@ impl Socket {
         }
     }
 
-    /// Updates the readiness after sending `total` bytes.
+    /// Updates the readiness after an attempt to send `total` bytes, whose result was `sent`.
     #[inline]
     pub(super) fn written(&self, sent: rustix::io::Result<usize>, total: usize) -> io::Result<Attempt<usize>> {
         match sent {
@@ -92,7 +92,7 @@ impl Socket {
         }
     }
 
-    /// Updates the readiness after a call.
+    /// Updates the readiness with `found`, unless the socket is closed.
     #[inline]
     fn report(&self, found: impl FnOnce(&Source)) {
         if let Some(source) = self.source() {
