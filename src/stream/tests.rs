@@ -210,7 +210,7 @@ fn a_full_pipe_accepts_a_part_and_reports_its_size() {
     assert_eq!(sent, big.len() + 4);
 }
 
-/// Like [`connected`], with a stream that is registered at its first wait, like those that a web server accepts.
+/// Like [`connected`], but the stream is registered at its first wait, as the streams that a web server accepts are.
 fn taken_over() -> (Stream, Socket, Rc<Selector>) {
     let (near, far) = Socket::pair(&Rc::new(Table::default())).unwrap();
     let core = Selector::new(16).unwrap();
