@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
 use std::time::{Duration, Instant};
 
-/// The number of allocations that succeed before all further ones fail. If it is negative, none fails.
+/// The number of allocations that succeed before every further allocation fails. If it is negative, none fails.
 struct Budget(Cell<i64>);
 
 unsafe extern "C" fn allocate(budget: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
@@ -93,7 +93,7 @@ fn fails_everywhere(code: &str) {
     let mut count = 0;
     while !run(&code, count) {
         count += 1;
-        assert!(count < 20_000, "the script comes to its end");
+        assert!(count < 20_000, "the script ends");
     }
     assert!(descriptors_become(before), "no descriptor is left open");
 }

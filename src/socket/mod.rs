@@ -267,14 +267,14 @@ impl Socket {
         })
     }
 
-    /// Moves the content, including registrations, into a new value; this socket is closed then.
+    /// Moves the content, including registrations, into a new value. This socket is then closed.
     pub(crate) fn take(&mut self) -> Socket {
         let closed = self.closed_copy();
         std::mem::replace(self, closed)
     }
 
-    /// Detaches the socket from its VM and its registrations; this socket is closed then. `None` if it is closed
-    /// already.
+    /// Removes the registrations, and returns the parts of the socket that do not belong to a VM. This socket is then
+    /// closed. Returns `None` if it was closed before.
     pub(crate) fn take_parts(&mut self) -> Option<Parts> {
         Some(Parts { fd: self.take_source()?.into_fd()?, protocol: self.protocol, phase: self.phase })
     }
@@ -284,7 +284,7 @@ impl Socket {
         Self::of(parts.fd, parts.protocol, parts.phase, table)
     }
 
-    /// Takes back the result of [`take_parts`](Self::take_parts).
+    /// Makes this socket own the result of its [`take_parts`](Self::take_parts) again.
     pub(crate) fn restore(&mut self, parts: Parts) {
         *self = Self::from_parts(parts, &self.table);
     }

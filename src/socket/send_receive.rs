@@ -41,7 +41,7 @@ impl Socket {
         self.send_with(data, SendFlags::NOSIGNAL)
     }
 
-    /// Like `send`, but more data follows immediately: the system waits for it before it sends a short packet.
+    /// Like `send`, but more data follows immediately, so the system does not send a short packet yet.
     pub(crate) fn send_more(&self, data: &[u8]) -> io::Result<Attempt<usize>> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let flags = SendFlags::NOSIGNAL | SendFlags::MORE;

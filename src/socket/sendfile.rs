@@ -17,7 +17,7 @@ impl Socket {
     /// end of the file.
     pub(crate) fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
         match self.send_by_kernel(file, offset, count) {
-            // The kernel does not support sendfile(2) for this file, or for no file.
+            // The kernel does not support sendfile(2), or not for this file.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOTSOCK) => {
                 self.send_copied(file, offset, count)
             }

@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(wide.data.capacity(), WIDE);
         let address = wide.data.as_ptr();
         let beside = pool.take_wide();
-        assert_eq!(beside.data.capacity(), SIZE, "a stream uses the wide one");
+        assert_eq!(beside.data.capacity(), SIZE, "a stream uses the wide buffer");
         pool.put(beside);
         pool.put(wide);
         let mut grows = Buffer::default();
@@ -310,7 +310,7 @@ mod tests {
         grows.fill(2 * WIDE, &pool, |data| data.push(0));
         assert!(!grows.is_wide());
         let next = pool.take_wide();
-        assert_eq!(next.data.capacity(), WIDE, "a new one after the first grew");
+        assert_eq!(next.data.capacity(), WIDE, "a new wide buffer after the first grew");
         pool.put(grows.release());
         pool.put(next);
     }
@@ -321,7 +321,7 @@ mod tests {
         let wide = pool.take_wide();
         pool.put(Vec::with_capacity(WIDE).into());
         let beside = pool.take_wide();
-        assert!(beside.origin == Origin::Ordinary, "the wide one is lent");
+        assert!(beside.origin == Origin::Ordinary, "the wide buffer is lent");
         pool.put(wide);
         assert!(pool.take_wide().origin == Origin::Wide);
     }

@@ -1,7 +1,7 @@
 //! The forms of `recv`: available data, exactly n bytes, up to a delimiter, up to the end.
 //!
-//! All forms work within the read buffer; the caller creates one Lua string from the result. They use less memory than
-//! the requested size plus one read.
+//! All forms work within the read buffer, and use less memory than the requested size plus one read. The caller creates
+//! one Lua string from the result.
 
 use super::buffer::next_read;
 use super::{Filled, Stream};

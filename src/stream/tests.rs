@@ -39,13 +39,13 @@ fn a_peer_that_sends_without_pause_is_read_again_in_the_next_round() {
     let mut reads = 0;
     loop {
         fill_pipe(&far);
-        assert!(reads <= TURN_BUDGET * 10, "the stream reads while others wait");
+        assert!(reads <= TURN_BUDGET * 10, "the stream reads while other streams wait");
         if stream.fill(0).unwrap() == Filled::WouldBlock {
             break;
         }
         reads += 1;
         stream.consume(stream.buffered().len());
-        // A wait would report that more data is available.
+        // As in a wait, the selector reports that more data is available.
         stream.arm(READ).unwrap();
         is_due(&core, Duration::ZERO);
     }

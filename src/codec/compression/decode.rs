@@ -6,7 +6,7 @@ use brotli::DecompressorWriter;
 use flate2::write::{DeflateDecoder, GzDecoder, ZlibDecoder};
 use std::io::{self, Write};
 
-/// The buffer of a brotli decoder, in bytes.
+/// The size of a brotli decoder's buffer, in bytes.
 const BROTLI_BUFFER: usize = 16 * 1024;
 /// The first byte of each gzip member (RFC 1952 section 2.3.1).
 const GZIP_MAGIC: u8 = 0x1f;

@@ -1,4 +1,4 @@
-//! Encoders. Each writes into its own vector, which the caller empties after each step.
+//! Encoders. Each encoder writes into its own vector, which the caller empties after each step.
 
 use super::Coding;
 use brotli::CompressorWriter;
@@ -7,9 +7,10 @@ use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use std::io::{self, Write};
 
-/// Brotli's window as a power of two: 512 KiB. Bodies compressed on the fly gain little from a larger one.
+/// The size of brotli's window as a power of two: 512 KiB. Bodies compressed on the fly gain little from a larger
+/// window.
 const BROTLI_WINDOW: i32 = 19;
-/// Brotli's input buffer, in bytes.
+/// The size of brotli's input buffer, in bytes.
 const BROTLI_BUFFER: usize = 4096;
 
 enum State {

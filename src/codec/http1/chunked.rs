@@ -130,8 +130,8 @@ impl Chunked {
         Self { state: NEXT_SIZE, total: 0, extensions: 0 }
     }
 
-    /// The number of data bytes announced so far: those returned, and the rest of the current chunk. The caller
-    /// compares it with the body limit after each call.
+    /// The number of data bytes announced so far: the bytes returned, and the rest of the current chunk. The caller
+    /// compares this number with the body limit after each call.
     pub(crate) fn announced(&self) -> u64 {
         self.total
     }

@@ -51,7 +51,7 @@ pub(crate) struct Field {
     pub(crate) value: Span,
 }
 
-/// A table of the fields of one head. Tables are large, so connections share one.
+/// A table of the fields of one head. A table is large, so connections share it.
 pub(crate) type Fields = [Field; MAX_FIELDS];
 
 /// An empty table.
@@ -131,8 +131,8 @@ pub(crate) fn parse_grown(
 
 const BARE_LF: Reject = Reject::bad("line feed without carriage return");
 
-/// The second attempt, for sections with many fields. The first attempt does not use the large table, because clearing
-/// it costs more than parsing a usual head.
+/// The second attempt to parse a section, which has many fields. The first attempt does not use the large table,
+/// because clearing it costs more than parsing a usual head.
 #[cold]
 #[inline(never)]
 fn parse_many(buf: &[u8], at: usize, max: usize, out: &mut [Field]) -> Result<Section, Reject> {
@@ -175,8 +175,8 @@ fn ends_with_crlf(behind: &[u8]) -> bool {
     first == Some(&b'\r')
 }
 
-/// Handles a section that is incomplete or malformed. The first fault decides, so that the result does not depend on
-/// how the bytes were split.
+/// Handles a section that is incomplete or malformed. The first fault determines the result, so that it does not depend
+/// on how the bytes were split.
 #[cold]
 fn unfinished(text: &[u8], max: usize, parsed: Parsed<'_, '_>) -> Result<Section, Reject> {
     let too_many = parsed == Err(httparse::Error::TooManyHeaders);

@@ -67,8 +67,8 @@ impl Progress {
             }
     }
 
-    /// Postpones the next parse without a blank line until the buffer has doubled or exceeds the limit at offset
-    /// `limit_at`.
+    /// Postpones the next parse until the buffer has doubled, exceeds the limit at offset `limit_at`, or contains a
+    /// blank line.
     pub(super) fn postpone(&mut self, buffered: usize, limit_at: usize) {
         self.parse_from = (buffered * 2).min(limit_at + 1).max(buffered + 1);
     }

@@ -1,9 +1,9 @@
-//! The reason why a message is refused, for all parsers.
+//! Refusals of messages, for all parsers.
 
 /// A refusal of a message. If the message is a request, `status` is sent as the response before the connection is
 /// closed.
 ///
-/// Only the status is part of the contract; the text is for the log and for the body of the response.
+/// Only the status is part of the contract; the reason is for the log and for the body of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reject {
     /// The status code of the response, 400..=599.

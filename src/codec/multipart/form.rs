@@ -24,9 +24,9 @@ pub(crate) struct Form {
 /// The result of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum FormEvent {
-    /// More of the body is needed: [`Form::feed`].
+    /// More of the body is needed; the caller passes it to [`Form::feed`].
     More,
-    /// A part begins: [`Form::part`].
+    /// A part begins: [`Form::part`] returns it.
     Part,
     /// Data of the current part: a range of [`Form::bytes`], valid until the next call.
     Data(Range<usize>),

@@ -25,7 +25,8 @@ impl Fingerprint {
         *self != Fingerprint::default()
     }
 
-    /// Whether both fingerprints have the same inode: they are of the same file or folder, regardless of its content.
+    /// Whether both fingerprints have the same inode, and so belong to the same file or folder, regardless of its
+    /// content.
     pub(crate) fn is_same_file(&self, other: &Fingerprint) -> bool {
         self.0[0] == other.0[0]
     }

@@ -7,7 +7,8 @@ use crate::codec::http1::request::RequestHead;
 use crate::file::{Kind, Metadata, OpenFile, Refusal};
 use std::collections::HashMap;
 
-/// How long a missing copy is cached as missing, in nanoseconds, and the maximum number of such paths.
+/// How long a missing copy is cached as missing, in nanoseconds, and the maximum number of paths whose copies are
+/// cached as missing.
 const ABSENT_FOR: u64 = 2_000_000_000;
 const MAX_ABSENT: usize = 1000;
 

@@ -7,7 +7,7 @@ use super::pattern::{MAX_PARAMETERS, Segment};
 use crate::codec::uri::find_byte;
 use rustc_hash::FxHashMap;
 
-/// The segments that can come next at one point of the patterns.
+/// A branch of the tree: the segments that can come next.
 #[derive(Debug, Default)]
 struct Branch {
     literals: FxHashMap<Box<[u8]>, usize>,

@@ -133,8 +133,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Starts to stop the server: requests that have arrived are handled, and the last response of each connection
-    /// announces that the connection closes.
+    /// Starts a graceful stop of the server: requests that have arrived are handled, and the last response of each
+    /// connection announces that the connection closes.
     pub(crate) fn stop(&mut self) {
         self.phase = self.phase.max(Phase::Stopping);
     }

@@ -58,8 +58,8 @@ pub(super) enum State {
     /// The response is queued, and the rest of the request's body is read and discarded. `since`: when the connection
     /// started to wait for more of the body.
     Discarding { body: IncomingBody, since: Option<Time> },
-    /// The connection waits until it is writable: the peer does not receive the queue, or other connections have their
-    /// turn. `body`: the unread rest of the last request's body.
+    /// The connection waits until it is writable, because the peer has not received the queue, or because other
+    /// connections have their turn. `body`: the unread rest of the last request's body.
     Blocked { body: IncomingBody },
     /// The server has closed its sending side; received bytes are discarded.
     Lingering,

@@ -12,7 +12,7 @@
 //! | `body` | bodies of requests that a handler reads |
 //! | `respond` | whole responses; heads |
 //! | `pieces` | bodies of responses that are queued in pieces |
-//! | `response` | a response as a handler gives it |
+//! | `response` | a response as a handler specifies it |
 //! | `response_state` | the progress of a response |
 //! | [`draft`] | fields that a handler has set before its response |
 //! | `send` | flushing queues; waits of handlers |

@@ -115,7 +115,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Queues a whole body; see [`Server::send_long`] for a long one.
+    /// Queues a whole body. A long body is sent immediately instead, see [`Server::send_long`].
     fn queue_body(&mut self, slot: usize, body: Body<'_>) -> Responded {
         let connection = &mut self.connections[slot];
         match body {

@@ -1,4 +1,4 @@
-//! A response as a handler gives it, and the result of responding.
+//! A response as a handler specifies it, and the result of responding.
 
 use crate::codec::http1::write;
 use bytes::Bytes;

@@ -74,8 +74,8 @@ pub(super) const MAX_COPIED_BODY: usize = 16 * 1024;
 /// the rest of a longer body.
 pub(crate) const MAX_QUEUED_BODY: usize = 256 * 1024;
 
-/// How long the server still reads from a client after the last response, so that a reset does not discard the
-/// response, in nanoseconds.
+/// How long, in nanoseconds, the server still reads from a client after the last response, so that a reset does not
+/// discard the response.
 pub(super) const LINGER: Span = 2_000_000_000;
 
 /// The maximum number of connections that are closed at once to make room for new connections, and how long a

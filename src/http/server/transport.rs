@@ -17,7 +17,7 @@ pub(crate) trait Transport: Sink {
     /// Requests one report of an event.
     ///
     /// # Errors
-    /// If the event cannot be requested; it will not be reported.
+    /// If the event cannot be requested. It is then not reported.
     fn arm(&mut self, interest: Interest) -> io::Result<()>;
 
     /// Whether the transport can report events.

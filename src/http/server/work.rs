@@ -1,4 +1,4 @@
-//! Determines the next work of the server: from events and ended requests to the next request.
+//! Determines the next work of the server, from events and ended requests.
 
 use super::connection::{Client, Handling, NextRequest, Peer, QueueState, State, Waits};
 use super::request::Parsed;

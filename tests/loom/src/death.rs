@@ -7,8 +7,8 @@ use crate::mailbox::Refusal;
 use loom::sync::Arc;
 use loom::thread;
 
-/// Starts a thread that posts `count` messages, and asserts that none is accepted after a refused message. The thread
-/// returns the number of accepted messages.
+/// Starts a thread that posts `count` messages, and asserts that no message is accepted after a refused message. The
+/// thread returns the number of accepted messages.
 fn sender(fixture: &Arc<Fixture>, id: u32, count: u32) -> thread::JoinHandle<u32> {
     let fixture = fixture.clone();
     thread::spawn(move || {

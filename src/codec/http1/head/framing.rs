@@ -42,7 +42,7 @@ impl MessageFields {
     /// Reads one field.
     ///
     /// # Errors
-    /// 400 if it is malformed or contradicts an earlier field.
+    /// 400 if the field is malformed or contradicts an earlier field.
     #[inline]
     pub(crate) fn read(&mut self, name: &[u8], value: &[u8]) -> Result<(), Reject> {
         match name.len() {
@@ -75,7 +75,7 @@ pub(crate) enum Coding {
     Unknown,
     /// `chunked` alone.
     Chunked,
-    /// `chunked` as the last coding, after an unknown one.
+    /// `chunked` as the last coding, after an unknown coding.
     ChunkedOverUnknown,
 }
 

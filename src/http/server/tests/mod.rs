@@ -1,5 +1,5 @@
 //! Tests of the server as a state machine: no socket, no Lua, no clock. An in-memory connection joins the server and a
-//! client. The test decides which bytes arrive, how many the client receives, and what time it is.
+//! client. The test decides which bytes arrive, how many bytes the client receives, and what time it is.
 
 mod bodies;
 mod closing;
@@ -17,7 +17,7 @@ use crate::codec::http1::response_head::{self, RequestKind};
 use crate::stream::queue::Sent;
 use wire::{Pipe, Wire};
 
-/// Returns a 200 response with a text.
+/// Returns a 200 response with a text body.
 fn text_response(body: &[u8]) -> Response<'_> {
     Response { status: 200, media_type: MediaType::Text, body: Body::Bytes(body) }
 }
@@ -31,7 +31,7 @@ struct Pair {
     clock: Clock,
     /// The requests that were dispatched and wait for their response, in order.
     waiting: Vec<RequestId>,
-    /// Method and path of each dispatched request; ended waits; closed connections.
+    /// The method and the path of each dispatched request, ended waits, and closed connections.
     log: Vec<String>,
 }
 
