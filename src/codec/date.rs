@@ -35,8 +35,8 @@ impl DateCache {
         Self { second: 0, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" }
     }
 
-    /// Returns the date for `now`, in seconds since the Unix epoch. The date is formatted only if `now` differs from
-    /// that of the last call. Times after the year 9999 give the last second of that year.
+    /// Returns the date for `now`, in seconds since the Unix epoch. The date is formatted only if `now` has changed
+    /// since the last call. Times after the year 9999 give the last second of that year.
     #[inline]
     pub(crate) fn get(&mut self, now: u64) -> &[u8; LENGTH] {
         if now != self.second {

@@ -186,7 +186,7 @@ impl Multipart {
         &self.buffer[self.start..]
     }
 
-    /// Returns the data before the next boundary. If a boundary is next, consumes it, which ends the part.
+    /// Returns the data before the next boundary. If a boundary is next, consumes it and ends the part.
     fn content(&mut self) -> Event {
         let start = self.start;
         match self.delimiter.find(self.rest()) {
@@ -233,7 +233,7 @@ impl Multipart {
         None
     }
 
-    /// Consumes the next element of a boundary's line, after the boundary. Returns false if more bytes are needed.
+    /// Consumes the next element of the line that a boundary has started. Returns false if more bytes are needed.
     fn boundary_line(&mut self) -> Result<bool, Reject> {
         let rest = self.rest();
         let (state, used) = match (self.state, rest) {

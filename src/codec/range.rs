@@ -22,9 +22,9 @@ enum Spec {
 }
 
 /// Parses a `Range` field for a representation of `size` bytes. Returns the requested ranges, without those outside the
-/// representation; the list is empty if all are outside. Returns `None` if the field is ignored.
+/// representation; the list is empty if all are outside. Returns `None` if the field must be ignored.
 ///
-/// A field is ignored if its unit is not bytes, if it is malformed (RFC 9110 section 14.2), or if it has more than
+/// A field must be ignored if its unit is not bytes, if it is malformed (RFC 9110 section 14.2), or if it has more than
 /// [`MAX_RANGES`] ranges, overlapping ranges, or a suffix range of an empty representation.
 pub(crate) fn parse(field: &[u8], size: u64) -> Option<Vec<Span>> {
     let equals = memchr::memchr(b'=', field)?;

@@ -1,6 +1,6 @@
 //! Which tasks hold a stream, for reading and for writing. While a task waits in `recv` or `send`, it holds the stream,
-//! and further callers of the same function are queued; `lualib/lio/net/wait_queue.lua` keeps these queues. A `recv`
-//! that waits while no other caller is queued needs no entry in a queue.
+//! and further callers of the same function are queued; `lualib/lio/net/wait_queue.lua` keeps these queues. If a `recv`
+//! waits and no other caller is queued, no queue is needed.
 
 /// The task that holds the stream for reading.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

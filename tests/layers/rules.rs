@@ -29,7 +29,7 @@ const RANKS: &[(&str, u32)] = &[
 /// Folders that must not use Lua, so that tests can use them without Lua.
 const WITHOUT_LUA: &[&str] = &["src/codec/", "src/event/", "src/socket/", "src/file/", "src/stream/", "src/http/"];
 
-/// Files outside `src/lua/` that may have `unsafe`, at most ten, and why safe Rust is not enough.
+/// Files outside `src/lua/` that may contain `unsafe`, at most ten, and why safe Rust is not enough.
 /// `docs/architecture.md` has the same table.
 pub const UNSAFE: &[(&str, &str)] = &[
     ("src/event/adopt.rs", "descriptors that are handed over as numbers"),

@@ -1,6 +1,6 @@
 //! Refusals of messages, for all parsers.
 
-/// A refusal of a message. If the message is a request, `status` is sent as the response before the connection is
+/// A refusal of a message. If the message is a request, a response with `status` is sent before the connection is
 /// closed.
 ///
 /// Only the status is part of the contract; the reason is for the log and for the body of the response.

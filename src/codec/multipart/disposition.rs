@@ -20,7 +20,7 @@ pub(crate) struct Disposition {
     pub(crate) filename: Option<Vec<u8>>,
 }
 
-/// One parameter, `name=value`. `value` is without its quotes, but still escaped.
+/// One parameter, `name=value`. `value` does not include its quotes, but is still escaped.
 struct Parameter<'a> {
     name: &'a [u8],
     value: &'a [u8],

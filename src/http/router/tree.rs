@@ -18,7 +18,7 @@ struct Branch {
     tail: Option<usize>,
 }
 
-/// The tree. Paths begin at its first branch.
+/// The tree. Every path starts at the first branch.
 #[derive(Debug)]
 pub(super) struct Tree {
     branches: Vec<Branch>,

@@ -84,7 +84,7 @@ impl<T: Transport> Server<T> {
 
     /// Closes a connection on which no further request follows, after everything was sent. If the client may still be
     /// sending, an immediate close would reset the connection before the client has read the response (RFC 9112 section
-    /// 9.6). Therefore received bytes are read and discarded for the time [`LINGER`].
+    /// 9.6). Therefore the server reads and discards received bytes for up to [`LINGER`].
     pub(super) fn close_gently(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
         let is_empty = self.read_buffer.bytes(slot, &connection.input).is_empty();

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `work` | the next work; events |
 //! | `accept` | new connections; closing idle connections to make room |
-//! | `request` | from bytes to a request; unread bodies, which are discarded |
+//! | `request` | parsing the next request; discarding unread bodies |
 //! | `body` | bodies of requests that a handler reads |
 //! | `respond` | whole responses; heads |
 //! | `pieces` | bodies of responses that are queued in pieces |

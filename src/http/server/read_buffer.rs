@@ -31,7 +31,8 @@ impl ReadBuffer {
         ReadBuffer { memory: Box::default(), start: 0, end: 0, owner: NO_OWNER }
     }
 
-    /// Returns the slot of the connection that owns the buffer; `None` if it is `slot`, or if the buffer is empty.
+    /// Returns the slot of the connection that owns the buffer; `None` if the owner is `slot`, or if the buffer is
+    /// empty.
     pub(super) fn other_owner(&self, slot: usize) -> Option<usize> {
         (self.owner != slot && self.owner != NO_OWNER).then_some(self.owner)
     }

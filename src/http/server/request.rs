@@ -104,8 +104,8 @@ impl<T: Transport> Server<T> {
         self.handling(id)?.route
     }
 
-    /// Refuses a request whose path has malformed escapes. The rest of the head is valid, so the response follows the
-    /// request's method and version.
+    /// Refuses a request whose path has malformed escapes. The rest of the head is valid, so the response depends on
+    /// the request's method and version.
     #[cold]
     fn refuse_path(&mut self, slot: usize) -> Parsed {
         let stamp = self.stamp();

@@ -63,8 +63,7 @@ impl Waker for Arc<Event> {
 
 type Box = Mailbox<Note, Body, Arc<Event>>;
 
-/// Creates a service that is running, because it has received its first message. Returns its mailbox, and its body,
-/// which the worker's thread has.
+/// Creates a service that runs because of its first message, which it has read. Returns its mailbox and its body.
 fn running(capacity: usize) -> (Arc<Box>, Body) {
     let mailbox = Box::new(capacity);
     mailbox.open(ID);

@@ -94,8 +94,8 @@ pub(super) fn is_host(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether `inside`, the text between the brackets, consists of characters of an IPv6 address and contains a colon. It
-/// need not be a valid address.
+/// Whether `inside`, the text between the brackets, consists of characters of an IPv6 address and contains a colon. The
+/// text need not be a valid address.
 fn is_ip_literal(inside: &[u8]) -> bool {
     inside.len() >= 2
         && inside.contains(&b':')
