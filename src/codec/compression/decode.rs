@@ -113,7 +113,7 @@ impl Decoder {
         &mut self.out
     }
 
-    /// Decodes a piece of the body. Appends all data that can be decoded so far to the output.
+    /// Decodes a piece of the body. Appends to the output all data that can be decoded so far.
     ///
     /// # Errors
     /// After an error, every further call with data returns the same error.

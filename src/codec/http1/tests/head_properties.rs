@@ -29,7 +29,7 @@ fn feed(buf: &[u8], cuts: impl IntoIterator<Item = usize>) -> Outcome {
     Ok(None)
 }
 
-/// Generates bytes that are often a request, with every fault that the rules cover.
+/// Generates requests from random pieces, which contain every fault that the rules cover.
 fn request() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         "GET ",
