@@ -1,4 +1,4 @@
-//! Tests of `lio::install`: lio in the VM of a Rust program that embeds Lua by mlua.
+//! Tests of `lio::install`: lio in the VM of a Rust program that embeds Lua with mlua.
 
 #![cfg(feature = "vendored")]
 
@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 #[path = "../examples/embed.rs"]
 mod example;
 
-/// Lets one test run at a time, since some count the descriptors of the process.
+/// Lets one test run at a time, because some tests count the descriptors of the process.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -25,7 +25,7 @@ fn vm() -> Lua {
     lua
 }
 
-/// Sends a request to `url` and returns the answer, up to the end of the connection.
+/// Sends a request for `path` to the server at `url`. Returns all bytes of the response.
 fn ask(url: &str, path: &str) -> String {
     let address = url.trim_start_matches("http://").trim_end_matches('/');
     let mut stream = TcpStream::connect(address).expect("the server listens");
@@ -35,7 +35,7 @@ fn ask(url: &str, path: &str) -> String {
     answer
 }
 
-/// Returns the status and the body of the answer to a request.
+/// Sends a request for `path` to the server at `url`. Returns the status and the body of the response.
 fn get(url: &str, path: &str) -> (String, String) {
     let answer = ask(url, path);
     let (head, body) = answer.split_once("\r\n\r\n").expect("a whole head");
@@ -43,7 +43,8 @@ fn get(url: &str, path: &str) -> (String, String) {
     (status.into(), body.into())
 }
 
-/// Starts a server in a VM on its own thread. The script is called with `is_served`, and ends at a request for `/stop`.
+/// Starts a server in a VM on its own thread. The script calls its argument `is_served` with the server's URL, and ends
+/// after a request for `/stop`. Returns the URL and the thread.
 fn serve(prepare: impl FnOnce(&Lua) + Send + 'static, routes: &str) -> (String, JoinHandle<()>) {
     let script = format!(
         r#"
@@ -132,7 +133,7 @@ fn a_handler_that_takes_too_much_memory_fails_alone() {
     for _ in 0..20 {
         assert_eq!(get(&url, "/caught").1, "not enough memory");
         assert_eq!(get(&url, "/json").1, "not enough memory");
-        // One block of that size exceeds the limit, but there is memory for an answer.
+        // A single block of 16 MiB exceeds the limit, but there is enough memory for a response.
         assert_eq!(get(&url, "/much"), ("500".into(), "Internal Server Error\n".into()));
         assert_eq!(get(&url, "/inner"), ("500".into(), "Internal Server Error\n".into()));
         assert_eq!(get(&url, "/"), ("200".into(), "fine".into()));

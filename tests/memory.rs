@@ -1,15 +1,15 @@
-//! Lets every allocation of Lua fail once, at each place where the library allocates. The running call must fail
-//! because there is no memory, and closing the VM must release everything.
+//! Lets every allocation of Lua fail once while a script uses the library. The script must then fail with "not enough
+//! memory" or handle the error, and closing the VM must release everything.
 //!
-//! Such an error leaves native functions by longjmp, which would leak what they own at that moment. A leaked descriptor
-//! shows it.
+//! A memory error leaves native functions by longjmp, which would leak the values that they own. The test detects
+//! leaked descriptors.
 
 use mlua::ffi;
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
 use std::time::{Duration, Instant};
 
-/// The number of allocations that succeed before all fail. Negative: none fails.
+/// The number of allocations that succeed before every further allocation fails. If it is negative, none fails.
 struct Budget(Cell<i64>);
 
 unsafe extern "C" fn allocate(budget: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
@@ -30,8 +30,8 @@ unsafe extern "C" fn allocate(budget: *mut c_void, block: *mut c_void, old: usiz
     }
 }
 
-/// Runs `code` in a new VM where only the first `count` allocations succeed. Returns whether it ended normally with
-/// some of these left: code that catches errors may end normally without.
+/// Runs `code` in a new VM where only the first `count` allocations succeed. Returns whether `code` ended normally and
+/// needed fewer than `count` allocations. Code that catches errors may also end normally if it needs more.
 fn run(code: &CStr, count: i64) -> bool {
     // SAFETY: the state is created, used and closed here; `lua_pcall` catches errors.
     unsafe {
@@ -61,7 +61,8 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }
 
-/// Waits until `count` descriptors are open, as a thread of the resolver may still close one. Returns whether they are.
+/// Waits up to 10 s until `count` descriptors are open, because a thread of the resolver may still close a descriptor.
+/// Returns whether `count` descriptors are open.
 fn descriptors_become(count: usize) -> bool {
     let deadline = Instant::now() + Duration::from_secs(10);
     while descriptors() != count && Instant::now() < deadline {
@@ -86,18 +87,18 @@ fn settled_descriptors() -> usize {
 
 fn fails_everywhere(code: &str) {
     let code = CString::new(code).expect("no NUL in the script");
-    // Descriptors that a process opens only once stay open afterwards.
+    // The first run may open descriptors that stay open until the process ends.
     assert!(run(&code, i64::MAX));
     let before = settled_descriptors();
     let mut count = 0;
     while !run(&code, count) {
         count += 1;
-        assert!(count < 20_000, "the script comes to its end");
+        assert!(count < 20_000, "the script ends");
     }
     assert!(descriptors_become(before), "no descriptor is left open");
 }
 
-/// The scripts are in one test, since each counts the descriptors of the process.
+/// The scripts are in one test, because the descriptors of the process are counted for each of them.
 #[test]
 fn no_failing_allocation_leaks_anything() {
     for script in [SELECTOR, STREAM, WAITING, HTTP, TASK, COROUTINE, OTHERS] {

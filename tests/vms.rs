@@ -1,12 +1,12 @@
-//! Many Lua VMs on many threads of one process: each has its own selectors, they share only wakers, and no VM waits for
-//! another.
+//! Many Lua VMs on many threads of one process: each VM has its own selectors, VMs share only wakers, and no VM waits
+//! for another VM.
 
 use mlua::ffi;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// Lets one test run at a time, since the last one counts the descriptors of the process.
+/// Lets one test run at a time, because the last test counts the descriptors of the process.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -29,7 +29,8 @@ impl Vm {
         }
     }
 
-    /// Runs `code` with a lightuserdata as its argument. Returns its result if that is a lightuserdata.
+    /// Runs `code` with a lightuserdata as its argument. Returns the result as a number; 0 if it is not a
+    /// lightuserdata.
     fn run(&self, code: &str, argument: usize) -> usize {
         let code = CString::new(code).expect("no NUL in the script");
         // SAFETY: `lua_pcall` catches errors; the frames of Lua own nothing that needs `Drop`.

@@ -1,5 +1,5 @@
 //! Conditional requests (RFC 9110 section 13): whether a GET or HEAD request is answered with the representation, 304
-//! or 412, and whether a range of it may be sent.
+//! or 412, and whether a range of the representation may be sent.
 //!
 //! Malformed dates are ignored. A malformed list of entity tags matches nothing.
 
@@ -26,7 +26,7 @@ pub(crate) struct Conditions<'a> {
     pub(crate) if_range: Option<&'a [u8]>,
 }
 
-/// The outcome of the conditions.
+/// The result of evaluating the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Send the representation, or the requested ranges of it.
@@ -70,11 +70,12 @@ pub(crate) fn allows_range(conditions: &Conditions<'_>, known: &Validators<'_>) 
     if let Some((weak, tag, rest)) = take_tag(field) {
         return !weak && rest.is_empty() && tag == known.tag;
     }
-    // The representation may change again in the second of its last modification.
+    // Within the second of its last modification, the representation may change again without a new date.
     date(field) == Some(known.modified) && known.modified < known.now
 }
 
-/// Splits the entity tag off the start of `text`: whether it is weak, the quoted part, and the rest.
+/// Splits the entity tag off the start of `text`. Returns whether the tag is weak, the tag with its quotes, and the
+/// rest; `None` if `text` does not start with a tag.
 fn take_tag(text: &[u8]) -> Option<(bool, &[u8], &[u8])> {
     let (weak, rest) = match text.strip_prefix(b"W/") {
         Some(rest) => (true, rest),
@@ -85,7 +86,7 @@ fn take_tag(text: &[u8]) -> Option<(bool, &[u8], &[u8])> {
     Some((weak, &rest[..end], &rest[end..]))
 }
 
-/// Returns whether a list of entity tags contains `tag` or is `*`; `None` if the list is malformed.
+/// Returns whether a list of entity tags contains `tag` or is `*`; `None` if the list is empty or malformed.
 fn lists(field: &[u8], tag: &[u8], comparison: Comparison) -> Option<bool> {
     if field.trim_ascii() == b"*" {
         return Some(true);

@@ -1,7 +1,7 @@
 //! The value of the `Date` field, formatted once a second.
 //!
-//! Each event loop has one cache; the response writer reads it for every response. Invariant: the bytes returned are
-//! always a complete IMF-fixdate (RFC 9110 section 5.6.7) in ASCII.
+//! Each server has one cache, which it reads for every response head. Invariant: the bytes returned are always a
+//! complete IMF-fixdate (RFC 9110 section 5.6.7) in ASCII.
 
 use httpdate::HttpDate;
 use std::io::Write;
@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 /// Length of an IMF-fixdate in bytes: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub(crate) const LENGTH: usize = 29;
 
-/// The last second the format can express: 9999-12-31 23:59:59.
+/// The last second that the format can express: 9999-12-31 23:59:59.
 pub(crate) const LAST_SECOND: u64 = 253_402_300_799;
 
-/// Formats a second since the Unix epoch. Seconds after the year 9999 give the last second of that year.
+/// Formats a time in seconds since the Unix epoch. Times after the year 9999 give the last second of that year.
 pub(crate) fn format(second: u64) -> [u8; LENGTH] {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(second.min(LAST_SECOND));
     let mut text = [0; LENGTH];
@@ -22,7 +22,7 @@ pub(crate) fn format(second: u64) -> [u8; LENGTH] {
     text
 }
 
-/// The date of the second that was last requested.
+/// Caches the date of the last requested second.
 #[derive(Clone, Debug)]
 pub(crate) struct DateCache {
     second: u64,
@@ -30,13 +30,13 @@ pub(crate) struct DateCache {
 }
 
 impl DateCache {
-    /// Returns a cache that holds the date of the epoch.
+    /// Returns a cache that contains the date of the epoch.
     pub(crate) fn new() -> Self {
         Self { second: 0, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" }
     }
 
-    /// Returns the date of `now`, in seconds since the Unix epoch. It is formatted only if `now` differs from the last
-    /// call. Seconds after the year 9999 give the last second of that year.
+    /// Returns the date for `now`, in seconds since the Unix epoch. The date is formatted only if `now` has changed
+    /// since the last call. Times after the year 9999 give the last second of that year.
     #[inline]
     pub(crate) fn get(&mut self, now: u64) -> &[u8; LENGTH] {
         if now != self.second {

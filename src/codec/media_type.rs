@@ -14,7 +14,7 @@ pub(crate) fn is_text(media_type: &str) -> bool {
     media_type.starts_with("text/")
 }
 
-/// Whether a compressed copy of files of this type saves space.
+/// Whether compressing a file of this type saves space.
 pub(crate) fn is_compressible(media_type: &str) -> bool {
     let packed = ["font/woff", "font/woff2"];
     let plain = [
@@ -39,7 +39,8 @@ pub(crate) fn with_charset(media_type: &str) -> String {
     format!("{media_type}{charset}")
 }
 
-/// The most frequent types, as `mime_guess` lists them: they are found without a search in its table.
+/// Returns the media type for a frequent extension in lower case, as `mime_guess` lists it, without a search in its
+/// table.
 fn common(extension: &[u8]) -> Option<&'static str> {
     Some(match extension {
         b"avif" => "image/avif",

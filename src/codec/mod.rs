@@ -1,15 +1,15 @@
-//! Encoders and decoders: no Lua, no socket, no clock, no thread.
+//! Encoders and decoders. They use no Lua, no sockets, no clock and no threads.
 //!
-//! The functions take slices of the caller's buffers. Invariant of this folder: for any bytes of a peer, the result is
-//! a value or a refusal, never a panic, and the work is linear in the number of bytes received, regardless of how they
-//! are split.
+//! The functions take slices of the caller's buffers. Invariant of this folder: for any bytes that a peer sends, the
+//! result is a value or a refusal, never a panic, and the work is linear in the number of bytes received, regardless of
+//! how they are split.
 //!
 //! | file | topic | RFC |
 //! |---|---|---|
 //! | [`http1`] | heads, fields and bodies of HTTP/1 | 9112 |
 //! | [`multipart`] | forms with files, decoding | 2046 section 5.1, 7578 |
-//! | [`json`] | JSON, by `serde_json` | 8259 |
-//! | [`pack`] | Lua values between VMs | |
+//! | [`json`] | JSON, with `serde_json` | 8259 |
+//! | [`pack`] | Lua values that are sent between VMs | |
 //! | [`compression`] | gzip, deflate and brotli in pieces, encoding and decoding | 1950 to 1952, 7932 |
 //! | [`date`] | the `Date` value, formatted once a second | 9110 section 5.6.7 |
 //! | [`conditional`] | conditional requests | 9110 section 13 |
@@ -36,7 +36,7 @@ pub(crate) mod pairs;
 pub(crate) mod range;
 pub(crate) mod uri;
 
-/// Makes a table that has `true` for each byte that meets the condition.
+/// Creates a table of 256 booleans: `true` for each byte that meets the condition.
 macro_rules! byte_table {
     (|$byte:ident| $holds:expr) => {{
         let (mut table, mut index) = ([false; 256], 0);

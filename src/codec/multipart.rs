@@ -1,8 +1,8 @@
 //! Incremental parser of `multipart/form-data` (RFC 7578, framing by RFC 2046 section 5.1).
 //!
 //! `form` reads the body part by part. Invariants: the work is linear in the number of bytes fed, regardless of how
-//! they are split. Only one piece, a boundary's length of the previous piece, and a part's headers within their limit
-//! are stored. A malformed body is a [`Reject`], found at its first fault.
+//! they are split. The parser stores only one piece, at most a boundary's length of the previous piece, and the headers
+//! of one part up to their limit. A malformed body is refused with a [`Reject`] at its first fault.
 
 pub(crate) mod disposition;
 pub(crate) mod form;
@@ -30,11 +30,11 @@ pub(crate) struct Limits {
 /// The next event in a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// More bytes are needed. Unconsumed bytes are only those that cannot be interpreted yet.
+    /// More bytes are needed. Only bytes that cannot be interpreted yet remain in the buffer.
     More,
     /// A part begins: [`Multipart::part`] returns its headers.
     Part,
-    /// Data of the current part, never empty: [`Multipart::bytes`] contains it until the next call.
+    /// Data of the current part, never empty: a range of [`Multipart::bytes`], valid until the next call.
     Data(Range<usize>),
     /// The current part is complete.
     PartEnd,
@@ -67,7 +67,7 @@ enum State {
 /// A part's header section.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
-    /// Its name and file name.
+    /// The name and the file name of the part.
     pub(crate) disposition: Disposition,
     section: Vec<u8>,
     fields: [Field; MAX_PART_FIELDS],
@@ -75,7 +75,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Returns the names and values in order, as sent.
+    /// Returns the names and values of the header fields in order, as sent.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let fields = self.fields[..self.count].iter();
         fields.map(|field| (field.name.of(&self.section), field.value.of(&self.section)))
@@ -89,7 +89,7 @@ pub(crate) struct Multipart {
     limits: Limits,
     /// Searches for the delimiter: CRLF, two dashes and the boundary.
     delimiter: Finder<'static>,
-    /// The fed bytes. Those from `start` on are not processed yet.
+    /// The buffered bytes. The bytes from offset `start` on are not processed yet.
     buffer: Vec<u8>,
     start: usize,
     part: Part,
@@ -99,7 +99,7 @@ impl Multipart {
     /// Returns a parser at the start of a body with this `Content-Type`.
     ///
     /// # Errors
-    /// 415 if it is not `multipart/form-data`, 400 without a valid boundary.
+    /// 415 if the type is not `multipart/form-data`; 400 if it has no valid boundary.
     pub(crate) fn new(content_type: &[u8], limits: Limits) -> Result<Self, Reject> {
         let boundary = disposition::boundary(content_type)?;
         let delimiter = [b"\r\n--", &boundary[..]].concat();
@@ -107,14 +107,14 @@ impl Multipart {
             state: State::Preamble,
             limits,
             delimiter: Finder::new(&delimiter).into_owned(),
-            // The first boundary is at the start of a line. The start of a body counts as the start of a line.
+            // A delimiter starts with CRLF. The body may start with a boundary without this CRLF.
             buffer: b"\r\n".to_vec(),
             start: 0,
             part: Part::default(),
         })
     }
 
-    /// Adds the next bytes of the body. The caller does so after [`Event::More`], so that the buffer stays small.
+    /// Adds the next piece of the body. Call this only after [`Event::More`], so that the buffer stays small.
     pub(crate) fn feed(&mut self, piece: &[u8]) {
         if self.state == State::Epilogue {
             return;
@@ -186,7 +186,7 @@ impl Multipart {
         &self.buffer[self.start..]
     }
 
-    /// Returns the data up to the next boundary, or consumes the boundary, which ends the part.
+    /// Returns the data before the next boundary. If a boundary is next, consumes it and ends the part.
     fn content(&mut self) -> Event {
         let start = self.start;
         match self.delimiter.find(self.rest()) {
@@ -206,8 +206,8 @@ impl Multipart {
         }
     }
 
-    /// Returns the number of bytes at the end that may be the start of a delimiter. A delimiter contains one carriage
-    /// return, its first byte, so only the last carriage return can begin it.
+    /// Returns the number of bytes at the end of the buffer that may be the start of a delimiter. The only carriage
+    /// return of a delimiter is its first byte, so only the last carriage return in the buffer can be the start.
     fn held_back(&self) -> usize {
         let rest = self.rest();
         let needle = self.delimiter.needle();
@@ -218,8 +218,8 @@ impl Multipart {
         }
     }
 
-    /// Handles a boundary directly after a header section. Both share a CRLF, and the part has no data (RFC 2046
-    /// section 5.1.1, body-part). `None` if there is no such boundary.
+    /// Handles a boundary directly after a header section: both share a CRLF, and the part has no data (RFC 2046
+    /// section 5.1.1, body-part). If data follows instead, skips the CRLF and returns `None`.
     fn shared_boundary(&mut self) -> Option<Event> {
         let (rest, needle) = (self.rest(), self.delimiter.needle());
         if rest.starts_with(needle) {
@@ -233,7 +233,7 @@ impl Multipart {
         None
     }
 
-    /// Consumes one element of the line after a boundary. Returns false if more bytes are needed.
+    /// Consumes the next element of the line that a boundary has started. Returns false if more bytes are needed.
     fn boundary_line(&mut self) -> Result<bool, Reject> {
         let rest = self.rest();
         let (state, used) = match (self.state, rest) {

@@ -7,7 +7,7 @@ pub(crate) trait PairList: 'static {
     fn len(&self) -> usize;
     fn name(&self, index: usize) -> &[u8];
     fn value(&self, index: usize) -> &[u8];
-    /// Returns the number of values of the name at `index`, if this is its first one.
+    /// Returns the number of values of the name at `index`, which must be the index of its first value.
     fn values(&self, index: usize) -> usize;
 }
 
@@ -18,7 +18,7 @@ pub(crate) struct Pairs {
     pairs: Vec<Pair>,
 }
 
-/// Offsets in the text: the start of a name, the start of its value after it, and the end of the value.
+/// Offsets in the text: the start of a name, the start of its value, which follows the name, and the end of the value.
 #[derive(Clone, Copy)]
 struct Pair {
     name: usize,
@@ -39,7 +39,7 @@ impl Pairs {
         all
     }
 
-    /// Decodes the parameters of a route: names as they are, and raw values. The names must differ.
+    /// Stores the parameters of a route, with their values decoded. The names must differ.
     pub(crate) fn of_parameters<'p>(parameters: impl Iterator<Item = (&'p str, &'p [u8])>) -> Pairs {
         let mut all = Pairs::default();
         for (name, value) in parameters {
@@ -89,8 +89,8 @@ impl PairList for Pairs {
     }
 }
 
-/// Up to four short, different names with values that have no escapes. This is enough for most routes, and needs no
-/// memory of the heap.
+/// Up to four short pairs with different names and without escapes in the values. They are enough for most routes, and
+/// need no heap memory.
 #[derive(Clone, Copy)]
 pub(crate) struct InlinePairs {
     text: [u8; 48],
@@ -101,7 +101,7 @@ pub(crate) struct InlinePairs {
 }
 
 impl InlinePairs {
-    /// Stores `pairs`; `None` if they are too many or too long, or if a value has escapes.
+    /// Stores `pairs`; `None` if there are too many, if they are too long, or if a value has escapes.
     #[inline]
     pub(crate) fn of<'p>(pairs: impl Iterator<Item = (&'p str, &'p [u8])>) -> Option<InlinePairs> {
         let mut inline = InlinePairs { text: [0; 48], end_offsets: [0; 8], count: 0 };

@@ -1,7 +1,7 @@
 //! `Range` fields (RFC 9110 section 14).
 //!
 //! Invariant: the selected ranges are within the representation, in the order of the request, do not overlap, and are
-//! few: a request is never more expensive than one for the whole file.
+//! few, so that a request for ranges is never more expensive than a request for the whole file.
 
 /// The maximum number of ranges in one response.
 pub(crate) const MAX_RANGES: usize = 32;
@@ -22,10 +22,10 @@ enum Spec {
 }
 
 /// Parses a `Range` field for a representation of `size` bytes. Returns the requested ranges, without those outside the
-/// representation; the list is empty if all are outside. `None`: the field is ignored.
+/// representation; the list is empty if all are outside. Returns `None` if the field must be ignored.
 ///
-/// Ignored are fields with another unit than bytes and malformed fields (RFC 9110 section 14.2), more than
-/// [`MAX_RANGES`] ranges, overlapping ranges, and a suffix range of an empty representation.
+/// A field must be ignored if its unit is not bytes, if it is malformed (RFC 9110 section 14.2), or if it has more than
+/// [`MAX_RANGES`] ranges, overlapping ranges, or a suffix range of an empty representation.
 pub(crate) fn parse(field: &[u8], size: u64) -> Option<Vec<Span>> {
     let equals = memchr::memchr(b'=', field)?;
     if !field[..equals].eq_ignore_ascii_case(b"bytes") {
@@ -51,7 +51,7 @@ pub(crate) fn parse(field: &[u8], size: u64) -> Option<Vec<Span>> {
     (count > 0).then_some(found)
 }
 
-/// Parses a decimal number. Numbers beyond 64 bits give the largest one.
+/// Parses a decimal number. Numbers beyond 64 bits give the largest `u64`.
 fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -75,7 +75,7 @@ fn spec(text: &[u8]) -> Option<Spec> {
     (first <= last).then_some(Spec::From(first, last))
 }
 
-/// Returns the range within a representation of `size` bytes; `None` if no byte of it exists.
+/// Returns the part of a range that is within a representation of `size` bytes; `None` if it is empty.
 fn span(spec: Spec, size: u64) -> Option<Span> {
     match spec {
         Spec::From(first, _) if first >= size => None,

@@ -3,7 +3,7 @@
 //! Used by the HTTP server, the router and the Lua library. Invariant: decoding is exact. An escape is `%` and two
 //! hexadecimal digits; any other `%` is an error and is never copied. `+` is a space only if the caller says so.
 
-/// A `%` without two hexadecimal digits after it; the response is 400.
+/// A `%` without two hexadecimal digits after it. In the path of a request, it is refused with 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadEscape;
 

@@ -1,8 +1,9 @@
 //! Paths that must not leave a folder, even if they contain `..`, links or special bytes.
 //!
-//! First the text is checked. Then the kernel resolves the path below the folder's descriptor (openat2(2) with
-//! RESOLVE_BENEATH), so no other process can replace a link in between. If the kernel cannot, the path is resolved by
-//! name and compared. Links that stay inside the folder are followed in both cases.
+//! First [`check`] examines the text of the path. Then the kernel resolves the path below the folder's descriptor
+//! (openat2(2) with RESOLVE_BENEATH), so no other process can replace a link in between. If the kernel does not support
+//! this, the path is resolved by name, and its target must be inside the folder. Links that stay inside the folder are
+//! followed in both cases.
 
 use super::Refusal;
 use rustix::fs::{self, Mode, OFlags};
@@ -12,8 +13,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Checks that a relative path may be opened: it is not absolute and contains no `..`, NUL or backslash. Such paths do
-/// not mean a file of the folder; on some systems a backslash is a separator.
+/// Checks that `path` may be opened: it is not absolute, and contains no `..`, NUL or backslash. An absolute path or
+/// `..` may lead out of the folder, and a backslash is a separator on some systems.
 pub(crate) fn check(path: &[u8]) -> Result<(), Refusal> {
     let leaves = path.first() == Some(&b'/')
         || memchr::memchr2(0, b'\\', path).is_some()
@@ -22,13 +23,13 @@ pub(crate) fn check(path: &[u8]) -> Result<(), Refusal> {
 }
 
 /// Opens a [`check`]ed path below the folder `root`, whose path is `name`; `""` is the folder itself. `flags`:
-/// [`super::READ_FLAGS`] to read it, [`super::METADATA_FLAGS`] only to get its metadata.
+/// [`super::READ_FLAGS`] to read the file, [`super::METADATA_FLAGS`] only to get its metadata.
 ///
 /// # Errors
 /// `EXDEV` if a link leads out of the folder, and other errors of the system.
 pub(super) fn open(root: BorrowedFd<'_>, name: &Path, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     match by_kernel(root, path, flags) {
-        // The target of an absolute link may still be inside.
+        // The target of an absolute link may still be inside the folder.
         Err(Errno::XDEV) => {
             let (_, inside) = resolve(name, path)?;
             by_kernel(root, inside.as_os_str().as_bytes(), flags)
@@ -39,7 +40,8 @@ pub(super) fn open(root: BorrowedFd<'_>, name: &Path, path: &[u8], flags: OFlags
     }
 }
 
-/// Like [`open`], without the kernel's help. A process that can change the folder meanwhile can bypass it.
+/// Like [`open`], but without openat2. A process that replaces links in the folder during this call can bypass the
+/// check.
 pub(super) fn by_name(name: &Path, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let (root, inside) = resolve(name, path)?;
     fs::open(root.join(inside), flags | OFlags::NOFOLLOW, Mode::empty())
@@ -49,7 +51,7 @@ pub(super) fn by_name(name: &Path, path: &[u8], flags: OFlags) -> Result<OwnedFd
 fn by_kernel(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let path: &[u8] = if path.is_empty() { b"." } else { path };
     let resolve = fs::ResolveFlags::BENEATH | fs::ResolveFlags::NO_MAGICLINKS;
-    // The kernel returns EAGAIN after a rename in between.
+    // The kernel returns EAGAIN if a file was renamed while it resolved the path.
     for _ in 0..16 {
         match fs::openat2(root, path, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
@@ -64,10 +66,10 @@ fn by_kernel(_: BorrowedFd<'_>, _: &[u8], _: OFlags) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
 }
 
-/// Returns the folder `name` without links, and the target of a path relative to it.
+/// Returns the path of the folder `name` with all links resolved, and the target of `path` relative to it.
 ///
 /// # Errors
-/// `EXDEV` if the target is outside.
+/// `EXDEV` if the target is outside the folder.
 fn resolve(name: &Path, path: &[u8]) -> Result<(PathBuf, PathBuf), Errno> {
     let canonical =
         |path: &Path| path.canonicalize().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOENT));

@@ -1,7 +1,8 @@
 //! A folder that is served.
 //!
-//! It keeps a descriptor, so that opening a file below it is one system call. Once a second it checks whether its path
-//! still leads to the same folder, so that a deployment that replaces a link is noticed.
+//! A [`Folder`] keeps a descriptor of the folder, so that opening a file below it is one system call. At most once a
+//! second, an access checks whether the path still leads to the same folder, to detect a deployment that replaces a
+//! link.
 
 use super::{Kind, METADATA_FLAGS, Metadata, OpenFile, READ_FLAGS, Refusal, beneath};
 use rustix::fs::{self, AtFlags, Dir, Mode, OFlags};
@@ -12,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The time between checks of the folder's path.
+/// The minimum time between two checks of the folder's path.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// An entry of a directory listing.
@@ -54,7 +55,7 @@ impl Folder {
         self.root = None;
     }
 
-    /// Makes the next `open` check the folder's path.
+    /// Makes the next access check the folder's path.
     #[cfg(test)]
     pub(super) fn expire_check(&mut self) {
         self.checked -= CHECK_EVERY;
@@ -65,14 +66,15 @@ impl Folder {
         OpenFile::adopt(self.open_for(path, READ_FLAGS)?)
     }
 
-    /// Returns the current metadata of a path below the folder. Its target may be outside of the folder, so the result
-    /// may only be compared with the metadata of a file that was opened by this path.
+    /// Returns the current metadata of a path below the folder. The target of the path may be outside the folder, so
+    /// the result may only be compared with the metadata of a file that was opened by this path.
     pub(crate) fn metadata_beneath(&mut self, path: &[u8]) -> Result<Metadata, Refusal> {
         Ok(Metadata::from_status(&fs::statat(self.root_for(path)?, path, AtFlags::empty())?))
     }
 
-    /// Lists the directory `path`: at most `most` entries, directories first, then by name. A link has the metadata of
-    /// its target. Files that cannot be served are left out. Also returns whether there are further entries.
+    /// Lists the directory `path`: at most `most` entries, sorted by name, with directories first. A link has the
+    /// metadata of its target. Files that cannot be served are left out. Also returns whether there are further
+    /// entries.
     pub(crate) fn list(&mut self, path: &[u8], most: usize) -> Result<(Vec<Entry>, bool), Refusal> {
         let mut entries = Vec::new();
         let mut directory = Dir::new(self.open_for(path, READ_FLAGS)?)?;
@@ -82,7 +84,7 @@ impl Folder {
             if name == c"." || name == c".." {
                 continue;
             }
-            // `None` if it was removed meanwhile.
+            // `None` if the entry was removed meanwhile.
             let status = fs::statat(directory.fd()?, name, AtFlags::SYMLINK_NOFOLLOW);
             let metadata = status.ok().map(|status| Metadata::from_status(&status));
             let name = name.to_bytes().to_vec();
@@ -103,7 +105,7 @@ impl Folder {
         Ok((entries, more))
     }
 
-    /// Reopens the folder if its path now leads elsewhere.
+    /// Reopens the folder if its path now leads to another folder.
     fn reopen_if_moved(&mut self) -> Result<(), Errno> {
         if let Some(root) = &mut self.root {
             let now = fs::stat(&self.path)?;
@@ -131,7 +133,8 @@ impl Folder {
         Ok(beneath::open(root.as_fd(), &self.path, path, flags)?)
     }
 
-    /// Returns the metadata of the target of a link in the directory `path`, unless the target is outside.
+    /// Returns the metadata of the file or directory that the link `name` in the directory `path` leads to; `None` if
+    /// it is outside the folder.
     fn link_target(&mut self, path: &[u8], name: &[u8]) -> Option<Metadata> {
         let mut full = path.to_vec();
         if !full.is_empty() && !full.ends_with(b"/") {

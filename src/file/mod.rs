@@ -1,4 +1,4 @@
-//! Files for serving: opened without blocking, read by position, listed below a root. No Lua.
+//! Files that are served: opened without blocking, read at an offset, and listed below a folder. No Lua.
 //!
 //! | file | topic |
 //! |---|---|
@@ -13,7 +13,7 @@
 pub(crate) mod beneath;
 pub(crate) mod folder;
 pub(crate) mod spool;
-// Only the executable has the supervisor, which uses a part of it.
+// Only the executable contains the supervisor, which uses some items of this module.
 #[cfg_attr(not(feature = "vendored"), allow(dead_code))]
 pub(crate) mod supervisor_link;
 #[cfg(test)]
@@ -25,8 +25,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-/// The flags of every `open`: a fifo without a writer must not block, and a terminal must not become the controlling
-/// terminal.
+/// The flags for opening a file to read: a fifo without a writer must not block, and a terminal must not become the
+/// controlling terminal.
 const READ_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// The flags of an `open` that is used only to get the metadata of a path.
@@ -65,7 +65,7 @@ pub(crate) struct Metadata {
     pub(crate) size: u64,
     /// The time of the last change of the content: seconds since the Unix epoch.
     pub(crate) seconds: i64,
-    /// The nanoseconds of that time, below 10^9.
+    /// The nanoseconds of the time in `seconds`, below 10^9.
     pub(crate) nanoseconds: u32,
     /// The time of the last change of the file or its metadata, which programs cannot set: seconds and nanoseconds.
     pub(crate) changed: (i64, u32),
@@ -100,7 +100,7 @@ impl Metadata {
     }
 }
 
-/// The reason why a file was not opened, or cannot be used.
+/// Why a file was not opened, or cannot be used.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// A message, and a short code for programs.
@@ -162,12 +162,13 @@ impl OpenFile {
         &self.metadata
     }
 
-    /// The descriptor; `None` once closed.
+    /// Returns the descriptor; `None` once the file is closed.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(AsFd::as_fd)
     }
 
-    /// The descriptor, for a response that may exist longer than this object; `None` once closed.
+    /// Returns a shared descriptor, for a response that may exist longer than this object; `None` once the file is
+    /// closed.
     pub(crate) fn share(&self) -> Option<Rc<OwnedFd>> {
         self.file.clone()
     }
@@ -178,7 +179,8 @@ impl OpenFile {
     }
 }
 
-/// Appends up to `most` bytes of a file from `offset` to `out`. Returns the number of bytes, 0 at the end of the file.
+/// Reads up to `most` bytes of a file at `offset`, and appends them to `out`. Returns the number of bytes; 0 at the end
+/// of the file.
 pub(crate) fn read_at(file: BorrowedFd<'_>, out: &mut Vec<u8>, most: usize, offset: u64) -> io::Result<usize> {
     let start = out.len();
     out.resize(start + most, 0);

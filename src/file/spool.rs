@@ -1,8 +1,8 @@
-//! Temporary files for uploads, without a name if the system supports that. A small file is kept in memory until its
-//! path is requested, so that a form with many small files needs no descriptors for them.
+//! Temporary files for uploads. They have no name if the system supports unnamed files. A small file is kept in memory
+//! until its path is requested, so that the small files of a form need no descriptors.
 //!
-//! Invariant: a file that was not linked is removed at the end of its owner, even after an error or a panic: either it
-//! never had a name (`O_TMPFILE`), or `Drop` removes the name.
+//! Invariant: a file that was not linked is removed when its [`Spool`] is dropped, even after an error or a panic:
+//! either the file never had a name (`O_TMPFILE`), or `Drop` removes the name.
 
 use super::read_at;
 use rustix::fs::{self, AtFlags, CWD};
@@ -14,10 +14,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The maximum number of further names that are tried if a name exists.
+/// The maximum number of further names that are tried if the first name exists already.
 const MAX_ATTEMPTS: u32 = 100;
 
-/// The maximum number of bytes kept in memory.
+/// The maximum number of bytes of a file that is kept in memory.
 const MAX_IN_MEMORY: usize = 16 * 1024;
 
 /// An open temporary file.
@@ -29,18 +29,18 @@ pub(crate) struct Spool {
 
 enum Content {
     Memory(Vec<u8>),
-    /// A file, and its name if that must be removed.
+    /// A file on disk, and its name if the name must be removed.
     Disk(File, Option<PathBuf>),
     Closed,
 }
 
 impl Spool {
-    /// Returns an empty file. On disk it will be in the file system of `dir`.
+    /// Returns an empty file. Once it is on disk, it is in the file system of `dir`.
     pub(crate) fn new(dir: &Path) -> Self {
         Self { dir: dir.to_path_buf(), content: Content::Memory(Vec::new()), size: 0 }
     }
 
-    /// Appends all of `bytes`. Blocks as file operations do.
+    /// Appends all of `bytes`. May block on the disk.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.content {
             Content::Memory(memory) if memory.len() + bytes.len() <= MAX_IN_MEMORY => {
@@ -52,7 +52,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Returns up to `most` bytes from `offset` on; none at the end.
+    /// Returns up to `most` bytes at `offset`; no bytes at the end of the file.
     pub(crate) fn read(&self, offset: u64, most: usize) -> io::Result<Vec<u8>> {
         match &self.content {
             Content::Memory(memory) => {
@@ -74,8 +74,8 @@ impl Spool {
         self.size
     }
 
-    /// Returns a path by which this process and its children can open the file until it is closed. The file is on disk
-    /// from then on.
+    /// Returns a path by which this process and its children can open the file until it is closed. From this call on,
+    /// the file is on disk.
     pub(crate) fn path(&mut self) -> io::Result<PathBuf> {
         self.on_disk()?;
         Ok(match &self.content {
@@ -85,8 +85,8 @@ impl Spool {
         })
     }
 
-    /// Gives the file a second, permanent name. If the name exists, it is replaced atomically if `replace`; otherwise
-    /// it is an error.
+    /// Gives the file the permanent name `to`. If the name exists already, it is replaced atomically if `replace` is
+    /// true; otherwise the call fails.
     pub(crate) fn link(&mut self, to: &Path, replace: bool) -> io::Result<()> {
         let from = self.path()?;
         let link = |to: &Path| fs::linkat(CWD, &from, CWD, to, AtFlags::SYMLINK_FOLLOW);
@@ -110,7 +110,7 @@ impl Spool {
     /// Closes the file, and removes it unless it was linked. Idempotent.
     pub(crate) fn close(&mut self) {
         if let Content::Disk(_, Some(name)) = std::mem::replace(&mut self.content, Content::Closed) {
-            // Another process may have removed it.
+            // Another process may have removed the file.
             let _ = fs::unlink(name);
         }
     }
@@ -151,13 +151,13 @@ fn fresh_name(dir: &Path) -> PathBuf {
     dir.join(format!(".lio-{}-{count}-{time:x}", std::process::id()))
 }
 
-/// Opens a file without a name, if the file system and `/proc` support that.
+/// Opens a file without a name; `None` if the file system does not support this, or if `/proc` is not available.
 #[cfg(target_os = "linux")]
 fn open_nameless(dir: &Path) -> Option<File> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = fs::open(dir, flags, Mode::from_raw_mode(0o666)).ok()?.into();
-    // Linking the file needs that path.
+    // [`Spool::link`] needs this path below `/proc`.
     std::fs::symlink_metadata(path_of_descriptor(&file)).ok()?;
     Some(file)
 }
@@ -167,7 +167,7 @@ fn open_nameless(_dir: &Path) -> Option<File> {
     None
 }
 
-/// Returns the path by which this process and its children reach an open file.
+/// Returns the path by which this process and its children can open the file again.
 fn path_of_descriptor(file: &File) -> PathBuf {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
 }

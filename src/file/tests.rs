@@ -1,4 +1,4 @@
-//! Tests with paths that try to leave a folder, with the kernel's help and without it.
+//! Tests with paths that try to leave a folder, resolved with openat2 and without it.
 
 use super::beneath;
 use super::folder::Folder;
@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder `root` with files and links, and a secret file beside it. It is removed at the end.
+/// A folder `root` with files and links, and a secret file beside it. `Drop` removes everything.
 struct Site(PathBuf);
 
 impl Site {

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 /// The maximum number of bytes in the path of a unix socket.
 const MAX_UNIX_PATH: usize = 107;
 
-/// The reason why there is no address.
+/// Why there is no address.
 pub(crate) enum Refusal {
     /// The failed call, a message, and a short code for programs.
     Word(&'static str, &'static str, &'static str),
@@ -32,7 +32,7 @@ pub(crate) fn parse_ip(text: &str, port: u16) -> Option<SocketAddr> {
     Some(SocketAddrV6::new(address, port, 0, scope).into())
 }
 
-/// Parses the numeric address `text`, which must be of `domain`.
+/// Parses the numeric address `text`, which must belong to the family `domain`.
 pub(crate) fn numeric(text: &str, port: u16, domain: Domain) -> Result<SockAddr, Refusal> {
     match parse_ip(text, port) {
         Some(address) if Domain::for_address(address) == domain => Ok(address.into()),
@@ -40,8 +40,8 @@ pub(crate) fn numeric(text: &str, port: u16, domain: Domain) -> Result<SockAddr,
     }
 }
 
-/// Resolves a name with getaddrinfo(3), which blocks. Returns the first address, or the first of `domain` if it is
-/// given.
+/// Resolves a name with getaddrinfo(3), which blocks. Returns the first address; if `domain` is given, the first
+/// address of this family.
 pub(crate) fn look_up(host: &str, port: u16, domain: Option<Domain>) -> Result<SockAddr, Refusal> {
     let wanted = |address: &SocketAddr| match domain {
         Some(Domain::IPV4) => address.is_ipv4(),
@@ -115,7 +115,7 @@ pub(crate) fn parts(address: &SockAddr) -> Parts {
     Parts { name, port: None, kind, family: "unix" }
 }
 
-/// `"inet"` or `"inet6"`.
+/// Returns the family of an IP address: `"inet"` or `"inet6"`.
 pub(crate) fn family(address: &SocketAddr) -> &'static str {
     match address {
         SocketAddr::V4(_) => "inet",
@@ -131,8 +131,8 @@ pub(crate) fn ip_text(address: &SocketAddr) -> String {
     }
 }
 
-/// Formats an address: `1.2.3.4:80`, `[::1]:80`; for a unix address its path byte by byte, or `@name` for an abstract
-/// one.
+/// Formats an address: `1.2.3.4:80`, `[::1]:80`; a unix address as its path, byte for byte, or as `@name` if it is
+/// abstract.
 pub(crate) fn text(address: &SockAddr) -> Vec<u8> {
     match address.as_socket() {
         Some(v4 @ SocketAddr::V4(_)) => v4.to_string().into_bytes(),
@@ -153,7 +153,7 @@ fn interface_index(name: &str) -> Option<u32> {
     rustix::net::netdevice::name_to_index(any, name).ok()
 }
 
-/// Other systems identify an interface only by its number.
+/// On other systems, the scope of an address must be a number.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn interface_index(_: &str) -> Option<u32> {
     None

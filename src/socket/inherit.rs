@@ -1,7 +1,7 @@
 //! The sockets that the process was started with, according to sd_listen_fds(3).
 //!
-//! Invariant: the inherited descriptors stay open and are never given away; callers get duplicates. So every VM of the
-//! process gets the same sockets, even if another VM has closed its duplicates before.
+//! Invariant: the inherited descriptors stay open, and callers get only duplicates. So every VM of the process gets the
+//! same sockets, even if another VM has closed its duplicates before.
 
 use crate::event::adopt;
 use rustix::fs::{FileType, fstat};
@@ -23,7 +23,7 @@ pub(crate) struct Inherited {
 }
 
 /// Returns the sockets that the environment described at the first call. The variables are not removed, because other
-/// threads may read the environment at the same time. `LISTEN_PID` prevents children from using them.
+/// threads may read the environment at the same time. `LISTEN_PID` prevents children from using the variables.
 pub(crate) fn inherited() -> &'static [Inherited] {
     static ALL: OnceLock<Vec<Inherited>> = OnceLock::new();
     ALL.get_or_init(|| {

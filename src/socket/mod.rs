@@ -2,7 +2,7 @@
 //!
 //! | file | topic |
 //! |---|---|
-//! | this file | the socket: created, connected, accepted, closed, given away |
+//! | this file | the socket: creating, connecting, accepting, closing, detaching |
 //! | `protocol` | protocols, and the phases of a socket |
 //! | `send_receive` | sending and receiving |
 //! | `table` | the sockets of one VM by their descriptors |
@@ -42,14 +42,14 @@ use std::rc::Rc;
 /// The result of a call that does not wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Attempt<T> {
-    /// It was done; the value is its result.
+    /// The call has succeeded; the value is its result.
     Done(T),
-    /// It would block.
+    /// The call would block.
     WouldBlock,
 }
 
 impl<T> Attempt<T> {
-    /// Applies `f` to the result of a call that was done.
+    /// Applies `f` to the value of `Done`.
     pub(crate) fn map<R>(self, f: impl FnOnce(T) -> R) -> Attempt<R> {
         match self {
             Attempt::Done(value) => Attempt::Done(f(value)),
@@ -58,7 +58,7 @@ impl<T> Attempt<T> {
     }
 }
 
-/// A socket. `source` is `None` after it is closed or given away.
+/// A socket. `source` is `None` once the socket is closed or detached.
 pub(crate) struct Socket {
     source: Option<Rc<Source>>,
     protocol: Protocol,
@@ -67,8 +67,8 @@ pub(crate) struct Socket {
     shared_writer: Option<Box<shared_writer::OwnedWriter>>,
 }
 
-/// A socket without the parts that belong to a VM, while it is sent from one VM to another. Dropping it closes the
-/// socket.
+/// A socket without the parts that belong to a VM, while it is sent from one VM to another. Dropping this value closes
+/// the socket.
 pub(crate) struct Parts {
     fd: Fd,
     protocol: Protocol,
@@ -88,22 +88,22 @@ impl Socket {
         Ok(Self::of(Fd::Own(inner), protocol, Phase::Open, table))
     }
 
-    /// Creates a socket object for the descriptor `number` of other code. The descriptor becomes non-blocking and
-    /// close-on-exec. If `owns`, it is closed with the socket.
+    /// Creates a socket object for the descriptor `number`, which other code has opened. The descriptor becomes
+    /// non-blocking and close-on-exec. If `owns` is true, the descriptor is closed with the socket.
     pub(crate) fn from_number(number: RawFd, owns: bool, table: &Rc<Table>) -> io::Result<Socket> {
         let (protocol, phase) = adopt::borrowed(number, |fd| prepare_foreign(&SockRef::from(&fd)))??;
         Self::of_number(number, owns, protocol, phase, table)
     }
 
-    /// Creates a socket object for a descriptor of the caller, which is closed if it is not a socket.
+    /// Creates a socket object that owns `descriptor`. The descriptor is closed if it is not a socket.
     pub(crate) fn from_own(descriptor: OwnedFd, table: &Rc<Table>) -> io::Result<Socket> {
         let inner = socket2::Socket::from(descriptor);
         let (protocol, phase) = prepare_foreign(&inner)?;
         Ok(Self::of(Fd::Own(inner), protocol, phase, table))
     }
 
-    /// Creates an object for a descriptor that is not a socket. Its flags are unchanged. Selectors treat it as foreign,
-    /// because other code reads and writes it.
+    /// Creates an object for a descriptor that is not a socket. The descriptor's flags are unchanged. Selectors treat
+    /// it as foreign, because other code reads and writes it.
     pub(crate) fn from_other(number: RawFd, owns: bool, table: &Rc<Table>) -> io::Result<Socket> {
         Self::of_number(number, owns, Protocol::None, Phase::Open, table)
     }
@@ -132,18 +132,18 @@ impl Socket {
         self.source.is_none()
     }
 
-    /// The descriptor; -1 once closed.
+    /// Returns the descriptor; -1 once the socket is closed.
     pub(crate) fn number(&self) -> RawFd {
         self.source.as_ref().map_or(-1, |source| source.as_raw_fd())
     }
 
-    /// The descriptor, for other libraries. From now on the VM's table finds the socket by it.
+    /// Returns the descriptor for other libraries. From now on the VM's table finds the socket by this number.
     pub(crate) fn handle(&mut self) -> RawFd {
         self.enter_table();
         self.number()
     }
 
-    /// The source that selectors register; `None` once closed.
+    /// Returns the source that selectors register; `None` once the socket is closed.
     pub(crate) fn source(&self) -> Option<&Rc<Source>> {
         self.source.as_ref()
     }
@@ -153,10 +153,10 @@ impl Socket {
         self.source().is_some_and(|source| source.may_read())
     }
 
-    /// Requests `bits` from its selectors, once.
+    /// Requests one report of the events `bits` from the socket's selectors.
     ///
     /// # Errors
-    /// One of the selectors will not report them.
+    /// If one of the selectors cannot report the events.
     pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
         self.source().map_or(Ok(()), |source| source.arm(bits))
     }
@@ -165,12 +165,13 @@ impl Socket {
         self.protocol
     }
 
-    /// The socket for options and addresses; `EBADF` once closed.
+    /// Returns the socket for options and addresses; `EBADF` once it is closed.
     pub(crate) fn raw(&self) -> io::Result<&socket2::Socket> {
         self.open().map(|source| &***source)
     }
 
-    /// connect(2). `WouldBlock`: the connection is in progress; an event for writing reports its end.
+    /// connect(2). If the result is `WouldBlock`, an event for writing reports when the connection is established or
+    /// has failed.
     pub(crate) fn connect(&mut self, address: &SockAddr) -> io::Result<Attempt<()>> {
         let source = self.open()?;
         let phase = loop {
@@ -189,7 +190,8 @@ impl Socket {
         })
     }
 
-    /// Returns the error of the last connect or transfer, once (SO_ERROR).
+    /// Returns and clears the error of the last connect or transfer (SO_ERROR). If there is none, a socket whose
+    /// connection is established gets the phase `Connected`.
     pub(crate) fn take_error(&mut self) -> io::Result<()> {
         if let Some(error) = self.raw()?.take_error()? {
             return Err(error);
@@ -228,7 +230,7 @@ impl Socket {
         }
     }
 
-    /// Returns its address, or that of its peer (getsockname(2), getpeername(2)).
+    /// Returns the address of the socket, or of its peer (getsockname(2), getpeername(2)).
     pub(crate) fn address(&self, side: Side) -> io::Result<SockAddr> {
         match side {
             Side::Local => self.raw()?.local_addr(),
@@ -236,8 +238,8 @@ impl Socket {
         }
     }
 
-    /// Returns the number of its shared writer, which is created at the first use; `None` if it is not a connection or
-    /// its descriptor is lent.
+    /// Returns the number of the socket's shared writer, which is created at the first use; `None` if the socket is not
+    /// a connection, or if its descriptor is lent.
     pub(crate) fn shared_writer(&mut self) -> Option<u64> {
         if self.shared_writer.is_none() {
             let is_connection = self.protocol.is_stream() && self.phase == Phase::Connected;
@@ -256,7 +258,8 @@ impl Socket {
         }
     }
 
-    /// Gives the descriptor to the caller, after the registrations are removed.
+    /// Removes the registrations and returns the descriptor, which this socket no longer closes; `None` if it is
+    /// closed.
     pub(crate) fn detach(&mut self) -> Option<RawFd> {
         Some(match self.take_source()?.into_fd()? {
             Fd::Own(socket) => socket.into_raw_fd(),
@@ -264,14 +267,14 @@ impl Socket {
         })
     }
 
-    /// Moves the content, including registrations, into a new value; this socket is closed then.
+    /// Moves the content, including registrations, into a new value. This socket is then closed.
     pub(crate) fn take(&mut self) -> Socket {
         let closed = self.closed_copy();
         std::mem::replace(self, closed)
     }
 
-    /// Detaches the socket from its VM and its registrations; this socket is closed then. `None` if it is closed
-    /// already.
+    /// Removes the registrations, and returns the parts of the socket that do not belong to a VM. This socket is then
+    /// closed. Returns `None` if it was closed before.
     pub(crate) fn take_parts(&mut self) -> Option<Parts> {
         Some(Parts { fd: self.take_source()?.into_fd()?, protocol: self.protocol, phase: self.phase })
     }
@@ -281,7 +284,7 @@ impl Socket {
         Self::of(parts.fd, parts.protocol, parts.phase, table)
     }
 
-    /// Takes back the result of [`take_parts`](Self::take_parts).
+    /// Makes this socket own the result of its [`take_parts`](Self::take_parts) again.
     pub(crate) fn restore(&mut self, parts: Parts) {
         *self = Self::from_parts(parts, &self.table);
     }
@@ -295,7 +298,7 @@ impl Socket {
 
     #[inline]
     fn of(fd: Fd, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> Socket {
-        // The kind decides how a selector treats it.
+        // The kind determines how a selector treats the descriptor.
         let kind = match protocol {
             Protocol::Tcp | Protocol::Tcp6 => Kind::Tcp,
             Protocol::None => Kind::Foreign,
@@ -328,7 +331,7 @@ impl Drop for Socket {
     }
 }
 
-/// Prepares a socket of other code: non-blocking and close-on-exec. Returns its protocol and phase.
+/// Makes a socket of other code non-blocking and close-on-exec. Returns its protocol and phase.
 fn prepare_foreign(socket: &socket2::Socket) -> io::Result<(Protocol, Phase)> {
     let kind = socket.r#type()?;
     let protocol = Protocol::of(socket.local_addr()?.domain(), kind);

@@ -28,7 +28,7 @@ impl Protocol {
         }
     }
 
-    /// The domain of its addresses.
+    /// Returns the domain of the protocol's addresses.
     pub(crate) fn domain(self) -> Domain {
         match self {
             Protocol::Tcp6 | Protocol::Udp6 => Domain::IPV6,
@@ -37,14 +37,14 @@ impl Protocol {
         }
     }
 
-    /// Whether it is a byte stream, without message boundaries.
+    /// Whether the protocol is a byte stream, without message boundaries.
     #[inline]
     pub(crate) fn is_stream(self) -> bool {
         use Protocol::*;
         matches!(self, Tcp | Tcp6 | UnixStream)
     }
 
-    /// The name for Lua programs.
+    /// Returns the protocol's name for Lua programs.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Protocol::Tcp => "tcp",

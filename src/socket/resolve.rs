@@ -1,7 +1,7 @@
 //! Names resolved on other threads, because getaddrinfo(3) blocks.
 //!
-//! A small set of threads takes the queries one by one, and runs only while there are any. Answers are queued, and wake
-//! the selector. The threads own nothing of the VM; if it ends first, they finish on their own.
+//! Up to [`MAX_THREADS`] threads take the queries one by one; they end when no query is left. Answers are queued, and
+//! wake the selector. The threads use no data of the VM, so they can finish after it is closed.
 
 use crate::event::Waker;
 use std::collections::VecDeque;
@@ -44,7 +44,7 @@ impl Resolver {
     /// Starts a query for the addresses of a name. Returns the number of the query.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// If no thread is running and none can be started.
     pub(crate) fn query(&mut self, name: &str) -> io::Result<i64> {
         self.last += 1;
         let mut queries = self.shared.queries();
@@ -75,7 +75,7 @@ impl Shared {
         self.queries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The main function of a thread: it answers queries until there are none.
+    /// The main function of a thread: it answers queries until none is left.
     fn answer_all(&self) {
         loop {
             let mut queries = self.queries();

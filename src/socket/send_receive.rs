@@ -1,6 +1,6 @@
 //! Sending and receiving. `modules/socket/send_receive.rs` checks the arguments.
 //!
-//! Invariant: the selector is informed of each transfer that shows that the socket is not ready.
+//! Invariant: a transfer that shows that the socket is not ready reports this to the selectors.
 
 use super::address::from_rustix;
 use super::{Attempt, Socket};
@@ -42,8 +42,7 @@ impl Socket {
         self.send_with(data, SendFlags::NOSIGNAL)
     }
 
-    /// Like `send`, for data after which more follows immediately: the system waits for the rest before it sends a
-    /// short packet.
+    /// Like `send`, but more data follows immediately, so the system does not send a short packet yet.
     pub(crate) fn send_more(&self, data: &[u8]) -> io::Result<Attempt<usize>> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let flags = SendFlags::NOSIGNAL | SendFlags::MORE;
@@ -52,7 +51,7 @@ impl Socket {
         self.send_with(data, flags)
     }
 
-    /// sendmsg(2) of several pieces.
+    /// Sends several pieces with sendmsg(2).
     pub(crate) fn send_pieces(&self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
         let socket = self.open()?;
         let total = pieces.iter().map(|piece| piece.len()).sum();
@@ -76,7 +75,7 @@ impl Socket {
         }
     }
 
-    /// Updates the readiness after sending `total` bytes.
+    /// Updates the readiness after an attempt to send `total` bytes, whose result was `sent`.
     #[inline]
     pub(super) fn written(&self, sent: rustix::io::Result<usize>, total: usize) -> io::Result<Attempt<usize>> {
         match sent {
@@ -94,7 +93,7 @@ impl Socket {
         }
     }
 
-    /// Updates the readiness after a call.
+    /// Updates the readiness with `found`, unless the socket is closed.
     #[inline]
     fn report(&self, found: impl FnOnce(&Source)) {
         if let Some(source) = self.source() {

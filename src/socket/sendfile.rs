@@ -1,4 +1,5 @@
-//! Sends files to sockets without a copy through the process: sendfile(2), or a copy where that is not possible.
+//! Sends files to sockets with sendfile(2), which copies nothing through the process; where the kernel does not support
+//! this, with a read and a send.
 
 #![allow(unsafe_code)]
 
@@ -12,11 +13,11 @@ use std::os::fd::BorrowedFd;
 const MAX_COPY: usize = 64 * 1024;
 
 impl Socket {
-    /// Sends `count` bytes of a regular file from `offset` on. Returns the number of bytes sent, 0 at the end of the
-    /// file.
+    /// Sends up to `count` bytes of a regular file, starting at `offset`. Returns the number of bytes sent; 0 at the
+    /// end of the file.
     pub(crate) fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
         match self.send_by_kernel(file, offset, count) {
-            // The kernel cannot do it with this file, or not at all.
+            // The kernel does not support sendfile(2), or not for this file.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOTSOCK) => {
                 self.send_copied(file, offset, count)
             }
@@ -49,9 +50,9 @@ impl Socket {
     }
 }
 
-/// Runs a call that raises SIGPIPE if the peer has closed, and that has no flag against it. The signal is blocked in
-/// this thread, and removed if it was raised. A call that has transferred fewer than `count` bytes may have raised it
-/// as well, if the peer closed meanwhile.
+/// Runs a call that raises SIGPIPE if the peer has closed, and has no flag to prevent this. The signal is blocked in
+/// this thread during the call, and removed if it was raised. A call that fails, or that transfers fewer than `count`
+/// bytes because the peer closes meanwhile, may have raised the signal.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn without_signal<E>(count: usize, call: impl FnOnce() -> Result<usize, E>) -> Result<usize, E> {
     // SAFETY: both sets are initialised before they are read. Only this thread's signal mask changes, and it is
@@ -116,7 +117,7 @@ mod tests {
         assert!(matches!(end, Attempt::Done(0)));
     }
 
-    /// A transfer once ended the process if the peer had received a part of it before it closed.
+    /// Regression: a transfer ended the process if the peer had received a part of the data before it closed.
     #[test]
     fn a_peer_that_closes_during_a_transfer_raises_no_signal() {
         // The signal would end the test's process.

@@ -1,8 +1,8 @@
 //! Shared writers: connections to which other VMs of the process may write, in addition to the owner. `lio.net.remote`
 //! sends through a shared writer, so that no other thread has to be woken.
 //!
-//! Every VM finds a shared writer by its number. Invariant: the descriptor is used only under the writer's lock, and
-//! the socket removes it, under the same lock, before it closes the descriptor or gives it away.
+//! Every VM finds a shared writer by its number. Invariant: the descriptor is used only under the writer's lock. Before
+//! the socket closes or detaches the descriptor, it removes the descriptor from the writer under the same lock.
 
 use crate::event::adopt;
 use rustc_hash::FxHashMap;
@@ -12,7 +12,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The descriptor of a connection for other VMs; `None` once closed.
+/// The descriptor of a connection for other VMs; `None` once the socket is closed or detached.
 pub(crate) struct SharedWriter(Mutex<Option<RawFd>>);
 
 /// The writer of a socket; dropping it closes the writer.
@@ -62,7 +62,8 @@ impl SharedWriter {
         lock(&SHARED_WRITERS).open.get(&number)?.upgrade()
     }
 
-    /// Sends `pieces`. Returns the number of bytes that the system has accepted; `None` if the socket is closed.
+    /// Sends `pieces`. Returns the number of bytes that the system has accepted, which may be 0; `None` if the socket
+    /// is closed.
     pub(crate) fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         let number = lock(&self.0);
         let Some(open) = *number else { return Ok(None) };

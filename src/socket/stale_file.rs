@@ -1,4 +1,5 @@
-//! The files of unix sockets that no socket uses any longer. They block a new socket with that path.
+//! The files of unix sockets that no socket uses any longer. They prevent a new socket from being bound to the same
+//! path.
 
 use rustix::io::Errno;
 use socket2::SockAddr;
@@ -7,8 +8,8 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Whether `path` is the file of a unix socket (not a link to one) that no socket uses. A listener does not notice the
-/// check: a datagram socket tries to connect to it, which fails because of its type.
+/// Whether `path` is the file of a unix socket (not a link to such a file) that no socket uses. The check tries to
+/// connect a datagram socket to it. A listener does not notice this, because connecting fails due to the socket's type.
 pub(crate) fn is_stale(path: &Path) -> io::Result<bool> {
     if !fs::symlink_metadata(path)?.file_type().is_socket() {
         return Ok(false);
@@ -20,7 +21,8 @@ pub(crate) fn is_stale(path: &Path) -> io::Result<bool> {
     Ok(errno == Some(Errno::CONNREFUSED))
 }
 
-/// Removes the file of a unix socket that no socket uses. Returns false if `address` is not such a file.
+/// Removes the file of a unix socket that no socket uses. Returns false if `address` has no file, or if the file is in
+/// use or not a unix socket.
 pub(crate) fn remove(address: &SockAddr) -> io::Result<bool> {
     let Some(path) = address.as_pathname() else { return Ok(false) };
     if !is_stale(path).unwrap_or(false) {

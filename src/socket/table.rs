@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::{Rc, Weak};
 
-/// The sockets by descriptor. A socket is added when its number becomes known outside of it.
+/// The sockets by descriptor. A socket is added when other code gets its number.
 #[derive(Default)]
 pub(crate) struct Table {
     sockets: RefCell<FxHashMap<RawFd, Weak<Source>>>,
@@ -15,12 +15,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Records `number` as the descriptor that is lent to the VM. It replaces an earlier one.
+    /// Records `number` as the descriptor that is lent to the VM. It replaces the descriptor that was lent before.
     pub(crate) fn lend(&self, number: RawFd) {
         self.lent.set(Some(number));
     }
 
-    /// Whether `number` is lent, so that closing an object for it leaves it open.
+    /// Whether `number` is lent, so that closing an object for it must leave the descriptor open.
     pub(crate) fn is_lent(&self, number: RawFd) -> bool {
         self.lent.get() == Some(number)
     }

@@ -1,18 +1,18 @@
-//! Messages to many streams. Data that the system does not accept immediately is shared by all their queues as one
-//! buffer.
+//! Messages to many streams. The queues of these streams share one buffer with the data that the system does not accept
+//! immediately.
 
 use super::Stream;
 use crate::socket::Attempt;
 use bytes::Bytes;
 
-/// The result of a message for one of the streams.
+/// The result of sending a message to one stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Delivery {
-    /// The system has accepted all of it.
+    /// The system has accepted the whole message.
     Sent,
-    /// The rest of it is queued, and is sent later.
+    /// The rest of the message is queued, and is sent later.
     Queued,
-    /// Nothing of it is queued: too many earlier bytes are queued, or a task waits to send.
+    /// The message was not sent: too many earlier bytes are queued, or a task waits to send.
     Full,
     /// The stream is closed or has failed.
     Closed,
@@ -20,8 +20,9 @@ pub(crate) enum Delivery {
 
 impl Stream {
     /// Sends a message that other streams get as well, and queues the bytes that the system does not accept. If the
-    /// queue is not empty, the message is appended to it, unless it would exceed `most` bytes; each queued message
-    /// counts for a few additional bytes. `copy` stores the shared copy of the message.
+    /// queue is not empty, the message is appended to it, unless the queue would then exceed `most` bytes; each queued
+    /// message counts a few additional bytes. `copy` keeps the shared copy of the message between the calls for several
+    /// streams.
     pub(crate) fn broadcast(&mut self, data: &[u8], copy: &mut Option<Bytes>, most: usize) -> Delivery {
         if self.is_closed() || self.send_failed {
             return Delivery::Closed;

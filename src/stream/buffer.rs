@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 
 /// The size of a pooled buffer in bytes.
 pub(crate) const SIZE: usize = 16 * 1024;
-/// The size of the wide buffer in bytes. A message of 64 KiB arrives in one read, and the free space left shows that
-/// all available data was read.
+/// The size of the wide buffer in bytes. One read can return a message of 64 KiB, and the space that stays free shows
+/// that all available data was read.
 const WIDE: usize = 64 * 1024 + 512;
-/// A larger buffer is freed and not pooled.
+/// The maximum capacity of a pooled buffer, in bytes. A larger buffer is freed.
 const MAX_POOLED: usize = 4 * SIZE;
 /// The maximum number of free buffers in a pool.
 const MAX_FREE: usize = 64;
@@ -43,7 +43,7 @@ pub(crate) struct Buffer {
     start: usize,
     /// The number of bytes before `start` that are lent, see [`Buffer::lend`].
     lent: usize,
-    /// The number of lent bytes that the borrower gets; the others are a delimiter after it.
+    /// The number of lent bytes that the borrower gets; the other lent bytes are a delimiter after them.
     lent_length: usize,
 }
 
@@ -56,25 +56,25 @@ impl Buffer {
         self.memory.data.len() == self.start
     }
 
-    /// Whether it uses the pool's wide buffer.
+    /// Whether the memory is the pool's wide buffer.
     pub(super) fn is_wide(&self) -> bool {
         self.memory.origin == Origin::Wide
     }
 
-    /// Whether it owns no memory.
+    /// Whether the buffer owns no memory.
     pub(crate) fn is_vacant(&self) -> bool {
         self.memory.data.capacity() == 0
     }
 
-    /// Uses `memory` from now on.
+    /// Uses `memory` instead of the current memory.
     #[inline]
     pub(super) fn adopt(&mut self, memory: Memory) {
         self.memory = memory;
         self.move_front(0);
     }
 
-    /// Consumes `consume` bytes and lends the first `length` of them. All stay in memory until the buffer is used for
-    /// anything else.
+    /// Consumes `consume` bytes and lends the first `length` of them. All of these bytes stay in memory until the
+    /// buffer is changed in another way; see [`Buffer::has_lent_bytes`].
     #[inline]
     pub(super) fn lend(&mut self, length: usize, consume: usize) {
         let lent = consume.min(self.bytes().len());
@@ -131,7 +131,7 @@ impl Buffer {
     }
 
     /// Calls `read` to append to the bytes, and returns its result. The vector has spare capacity for at least `want`
-    /// bytes and for a read of useful size. If the pool's wide buffer has to grow, it becomes an ordinary one.
+    /// bytes and for a read of useful size. If the pool's wide buffer has to grow, it becomes an ordinary buffer.
     #[inline]
     pub(super) fn fill<R>(&mut self, want: usize, pool: &Pool, read: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let want = want.max(SIZE / 4);
@@ -168,8 +168,8 @@ impl Buffer {
     }
 }
 
-/// Returns the size of the next read of data with `total` bytes, of which `received` have arrived. It grows with them,
-/// so that only received data costs memory, regardless of the announced total.
+/// Returns the size of the next read of data with `total` bytes, of which `received` have arrived. The size grows with
+/// the received data, so that the announced total alone costs no memory.
 pub(crate) fn next_read(total: usize, received: usize) -> usize {
     (total - received).min(received.max(SIZE))
 }
@@ -198,7 +198,7 @@ impl Pool {
         free.unwrap_or_else(|| Vec::with_capacity(SIZE))
     }
 
-    /// Returns an empty buffer to read into: the wide one, unless a stream uses it.
+    /// Returns an empty buffer to read into: the wide buffer, or an ordinary one if a stream uses the wide buffer.
     #[inline]
     pub(super) fn take_wide(&self) -> Memory {
         let data = match self.wide.replace(Wide::Lent) {
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(wide.data.capacity(), WIDE);
         let address = wide.data.as_ptr();
         let beside = pool.take_wide();
-        assert_eq!(beside.data.capacity(), SIZE, "a stream uses the wide one");
+        assert_eq!(beside.data.capacity(), SIZE, "a stream uses the wide buffer");
         pool.put(beside);
         pool.put(wide);
         let mut grows = Buffer::default();
@@ -310,7 +310,7 @@ mod tests {
         grows.fill(2 * WIDE, &pool, |data| data.push(0));
         assert!(!grows.is_wide());
         let next = pool.take_wide();
-        assert_eq!(next.data.capacity(), WIDE, "a new one after the first grew");
+        assert_eq!(next.data.capacity(), WIDE, "a new wide buffer after the first grew");
         pool.put(grows.release());
         pool.put(next);
     }
@@ -321,7 +321,7 @@ mod tests {
         let wide = pool.take_wide();
         pool.put(Vec::with_capacity(WIDE).into());
         let beside = pool.take_wide();
-        assert!(beside.origin == Origin::Ordinary, "the wide one is lent");
+        assert!(beside.origin == Origin::Ordinary, "the wide buffer is lent");
         pool.put(wide);
         assert!(pool.take_wide().origin == Origin::Wide);
     }

@@ -1,6 +1,6 @@
 //! Which tasks hold a stream, for reading and for writing. While a task waits in `recv` or `send`, it holds the stream,
-//! and other callers of the same call queue; `lualib/lio/net/wait_queue.lua` keeps these queues. A `recv` that waits
-//! without others behind it needs no entry in them.
+//! and further callers of the same function are queued; `lualib/lio/net/wait_queue.lua` keeps these queues. If a `recv`
+//! waits and no other caller is queued, no queue is needed.
 
 /// The task that holds the stream for reading.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -11,7 +11,7 @@ pub(crate) enum Reader {
     Lua,
     /// A task in a `recv` that waits; its token is the stream itself.
     Native,
-    /// Like `Native`, and other tasks queue behind it, in Lua's tables.
+    /// Like `Native`, and other tasks are queued behind the task, in Lua's tables.
     NativeQueued,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Holders {
     pub(crate) reader: Reader,
     /// Whether a task holds the stream for writing, according to Lua's tables.
     pub(crate) has_writer: bool,
-    /// The longest wait of a `recv`.
+    /// The time limit of `recv`; `None` if there is no limit.
     pub(crate) recv_timeout: Option<ReadTimeout>,
 }
 

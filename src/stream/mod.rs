@@ -45,7 +45,7 @@ pub(crate) enum Filled {
     WouldBlock,
 }
 
-/// The number of reads, or of messages sent, without a wait in between. Then other tasks run.
+/// The maximum number of reads, or of messages sent, without a wait in between. Then other tasks get their turn.
 const TURN_BUDGET: u32 = 32;
 /// This number of sent bytes counts as one more message.
 const BYTES_PER_MESSAGE: usize = buffer::SIZE;
@@ -58,19 +58,19 @@ pub(crate) struct Stream {
     output: Option<Box<Queue<Rc<OwnedFd>>>>,
     pool: Rc<Pool>,
     ended: bool,
-    /// No read was tried yet, so it is unknown whether data is available.
+    /// Whether no read was tried yet. It is then unknown whether data is available.
     untried: bool,
     /// The number of buffered bytes that were searched for `last_delimiter`.
     searched: usize,
     /// The delimiter of the last unsuccessful search.
     last_delimiter: Vec<u8>,
-    /// The number of reads since the last one that would block.
+    /// The number of reads since the stream was last armed for reading.
     reads: u32,
-    /// The number of messages sent since the stream last had to wait. Long messages count several times.
+    /// The number of messages sent since the stream last had to wait. A long message counts as several messages.
     messages: u32,
     /// The number of the parcel, if the stream was sent to another VM; otherwise 0.
     parcel: u64,
-    /// Whether the last send failed, so that the peer receives nothing from now on.
+    /// Whether the last send failed, so that the peer receives no further data.
     send_failed: bool,
     pub(crate) holders: Holders,
     /// The total number of bytes that the system has accepted.
@@ -102,17 +102,17 @@ impl Stream {
         &self.socket
     }
 
-    /// Requests the events `bits` from the selector, once. After an error no event will come.
+    /// Requests one report of the events `bits` from the selector. If this fails, no event is reported.
     pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
         self.socket.arm(bits)
     }
 
-    /// The descriptor, for other libraries; -1 once closed.
+    /// Returns the descriptor for other libraries; -1 once the stream is closed.
     pub(crate) fn handle(&mut self) -> RawFd {
         self.socket.handle()
     }
 
-    /// Returns the number of its shared writer; `None` while bytes are queued, or if the stream is closed.
+    /// Returns the number of the socket's shared writer; `None` while bytes are queued, or if the socket has no writer.
     pub(crate) fn shared_writer(&mut self) -> Option<u64> {
         self.socket.shared_writer().filter(|_| self.queued() == 0)
     }
@@ -136,7 +136,7 @@ impl Stream {
         }
     }
 
-    /// Puts bytes before the buffered ones, so that they are received next.
+    /// Puts `bytes` before the buffered bytes, so that they are received next.
     pub(crate) fn unread(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -191,8 +191,8 @@ impl Stream {
     }
 
     /// Reads once, into free space for at least `want` bytes. After a short read, which shows that all available data
-    /// was read, no system call is made. If the peer sends faster than the stream is read, the result is occasionally
-    /// `WouldBlock`; the next event then comes in the next round of the loop.
+    /// was read, no system call is made until the next event. If the peer sends faster than the stream is read, the
+    /// result is occasionally `WouldBlock`; the next event then comes in the next round of the loop.
     pub(crate) fn fill(&mut self, want: usize) -> io::Result<Filled> {
         if self.ended {
             return Ok(Filled::End);
@@ -219,14 +219,14 @@ impl Stream {
         }
     }
 
-    /// Whether the peer has neither sent anything nor closed its sending side. Makes a system call.
+    /// Whether no data is available and the peer has not closed its sending side. Makes a system call.
     pub(crate) fn is_quiet(&mut self) -> bool {
         self.untried = true;
         self.buffered().is_empty() && matches!(self.fill(0), Ok(Filled::WouldBlock))
     }
 
-    /// Whether it is certain that nothing can be received now; the stream is then armed for reading. False if arming
-    /// fails; the next read returns the error.
+    /// If it is certain that nothing can be received now, arms the stream for reading and returns true. Returns false
+    /// in all other cases. If arming fails, the next read returns the error.
     pub(super) fn arm_if_empty(&mut self) -> bool {
         self.input.is_empty() && !(self.untried || self.ended) && !self.socket.may_read() && self.read_later().is_ok()
     }
@@ -249,7 +249,7 @@ impl Stream {
         Ok(Filled::WouldBlock)
     }
 
-    /// Whether another message may be sent now. If false, other tasks must run first; the stream is then armed for
+    /// Returns whether another message may be sent now. If not, other tasks must run first: the stream is armed for
     /// writing, and its event comes in the next round of the loop.
     pub(crate) fn begin_message(&mut self) -> io::Result<bool> {
         if self.messages < TURN_BUDGET { Ok(true) } else { self.write_later() }
@@ -270,8 +270,8 @@ impl Stream {
         self.output.take().and_then(|queue| queue.copy()).unwrap_or_default()
     }
 
-    /// Sends the queue and then `pieces`, of which `sent` bytes were sent before; updates `sent`. Returns true if the
-    /// system has accepted everything; false if it would block, with the stream armed.
+    /// Flushes the queue and then sends `pieces`, of which `sent` bytes were sent before. Updates `sent`. Returns true
+    /// if the system has accepted everything; otherwise arms the stream for writing and returns false.
     #[inline]
     pub(crate) fn send(&mut self, pieces: &[&[u8]], sent: &mut usize) -> io::Result<bool> {
         let result = match pieces {
@@ -282,7 +282,7 @@ impl Stream {
         result
     }
 
-    /// Like [`Stream::send`], for one piece that is completely unsent, without a queue.
+    /// Like [`Stream::send`] for one piece, none of which was sent before. There must be no queue.
     #[inline]
     fn send_only(&mut self, data: &[u8], sent: &mut usize) -> io::Result<bool> {
         let count = match self.socket.send(data)? {

@@ -1,7 +1,7 @@
 //! Streams that are sent from one VM to another, as parcels, for `net.transfer`.
 //!
-//! A stream that is sent leaves its socket and its bytes here, under a number that is sent in a message. The first VM
-//! to take the number owns the connection: the receiver, or the sender again if the message failed. Invariant: each
+//! A stream that is sent leaves its socket and its bytes here as a parcel, whose number is sent in a message. The first
+//! VM to take the number owns the connection: the receiver, or the sender again if the message failed. Invariant: each
 //! parcel is taken once, so no descriptor has two owners. A parcel that was not taken is closed with the stream that
 //! sent it.
 
@@ -11,13 +11,13 @@ use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// The parts of a stream without those that belong to a VM. Dropping it closes the socket.
+/// The parts of a stream that do not belong to a VM. Dropping a parcel closes the socket.
 struct Parcel {
     socket: Parts,
     data: Data,
 }
 
-/// The data that a stream has read, and that it has to send.
+/// The data that a stream has received, and the data that it still has to send.
 struct Data {
     input: Vec<u8>,
     output: Vec<u8>,
@@ -33,8 +33,9 @@ struct Parcels {
 static PARCELS: LazyLock<Mutex<Parcels>> = LazyLock::new(Mutex::default);
 
 impl Stream {
-    /// Detaches socket and bytes, so that any VM can take them by the returned number; this stream is closed then.
-    /// `None` if it was closed before. `number`: that of the parcel it came from, to put it back; 0 for a new one.
+    /// Detaches the socket and the bytes as a parcel, which any VM can take by the returned number. This stream is then
+    /// closed. Returns `None` if it was closed before. `number`: the number of the parcel from which the stream was
+    /// taken, to put it back; 0 for a new parcel.
     pub(crate) fn make_parcel(&mut self, number: u64) -> Option<u64> {
         self.leave_wide_buffer();
         let parcel = Parcel {
@@ -51,7 +52,7 @@ impl Stream {
         Some(left)
     }
 
-    /// Detaches the socket, the unread bytes and the unsent bytes; the stream is closed then.
+    /// Returns the socket, the unread bytes and the unsent bytes. The stream is then closed.
     pub(crate) fn take_parts(&mut self) -> (Socket, Vec<u8>, Vec<u8>) {
         self.leave_wide_buffer();
         let socket = self.socket.take();
@@ -68,7 +69,7 @@ impl Stream {
         }
     }
 
-    /// Takes back the connection that this stream has sent to another VM. Returns false if it was taken.
+    /// Takes back the connection that this stream has sent to another VM. Returns false if a VM has already taken it.
     pub(crate) fn take_back(&mut self) -> bool {
         let number = std::mem::take(&mut self.parcel);
         let Some(parcel) = take(number) else { return false };
@@ -77,7 +78,7 @@ impl Stream {
         true
     }
 
-    /// Takes the stream that was sent under this number; `None` if it was taken before.
+    /// Takes the stream that was sent with this number; `None` if it was taken before.
     pub(crate) fn from_parcel(number: u64, pool: &Rc<Pool>, table: &Rc<Table>) -> Option<Stream> {
         let parcel = take(number)?;
         let socket = Socket::from_parts(parcel.socket, table);
@@ -97,7 +98,7 @@ impl Stream {
     }
 }
 
-/// Stores a parcel and returns its number. `number`: the previous number of the parcel, or 0 for a new one.
+/// Stores a parcel and returns its number. `number`: the previous number of the parcel, or 0 for a new parcel.
 fn store(parcel: Parcel, number: u64) -> u64 {
     let mut all = parcels();
     let number = match number {

@@ -22,7 +22,7 @@ pub(crate) trait Sink {
     /// Like `send`; more data follows immediately.
     fn send_more(&mut self, data: &[u8]) -> io::Result<Attempt<usize>>;
     fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>>;
-    /// Sends `count` bytes of the file from `offset` on, or a part of them. The result is 0 at the end of the file.
+    /// Sends up to `count` bytes of the file, starting at `offset`. The result is 0 at the end of the file.
     fn send_file(&mut self, file: &Self::File, offset: u64, count: usize) -> io::Result<Attempt<usize>>;
 }
 
@@ -43,15 +43,16 @@ impl Sink for Socket {
     }
 }
 
-/// The maximum number of pieces of one system call.
+/// The maximum number of pieces in one system call.
 const MAX_PIECES: usize = 64;
 /// Shared bytes shorter than this are copied.
 const SHARE_FROM: usize = 4096;
 /// The maximum number of bytes of files sent in one turn; then other connections get their turn.
 pub(super) const FILE_BUDGET: u64 = 512 * 1024;
-/// The maximum number of bytes of capacity that an empty queue keeps.
+/// The maximum capacity that an empty queue keeps, in bytes.
 const MAX_SPARE_CAPACITY: usize = 64 * 1024;
-/// The bytes that an item counts in addition to its data, so that the number of short items is limited as well.
+/// The number of bytes that an item counts in addition to its data, so that the number of short items is limited as
+/// well.
 const ITEM_COST: usize = 64;
 
 /// One connection's queue.
@@ -60,7 +61,7 @@ pub(crate) struct Queue<F> {
     items: VecDeque<Item<F>>,
     /// The bytes appended last.
     tail: Vec<u8>,
-    /// The number of sent bytes of the first item, or of the tail if there is none.
+    /// The number of sent bytes of the first item, or of the tail if there are no items.
     done: usize,
     /// The number of unsent bytes in memory.
     queued: usize,
@@ -111,7 +112,7 @@ impl<F: Clone> Queue<F> {
         result
     }
 
-    /// Appends bytes that other queues contain as well.
+    /// Appends bytes that other queues contain as well. Fewer than [`SHARE_FROM`] bytes are copied.
     pub(crate) fn push_shared(&mut self, bytes: Bytes) {
         if bytes.len() < SHARE_FROM {
             return self.append(|out| out.extend_from_slice(&bytes));
@@ -126,7 +127,7 @@ impl<F: Clone> Queue<F> {
         self.items.push_back(Item::Shared(bytes));
     }
 
-    /// Appends `length` bytes of a file from `offset` on.
+    /// Appends `length` bytes of a file, starting at `offset`.
     pub(crate) fn push_file(&mut self, file: F, offset: u64, length: u64) {
         if length > 0 {
             self.close_tail();
@@ -135,7 +136,7 @@ impl<F: Clone> Queue<F> {
         }
     }
 
-    /// The number of unsent bytes in memory. Those of files do not count.
+    /// The number of unsent bytes in memory. Bytes of files are not counted.
     pub(crate) fn queued(&self) -> usize {
         self.queued
     }
@@ -168,8 +169,8 @@ impl<F: Clone> Queue<F> {
         (self.done, self.queued) = (0, 0);
     }
 
-    /// Sends the queue, and then the pieces `borrowed`, of which `sent` bytes were sent before. Updates `sent` and
-    /// `total`, the total number of bytes sent.
+    /// Flushes the queue, and then sends the pieces `borrowed`, of which `sent` bytes were sent before. Updates `sent`
+    /// and `total`, the total number of bytes sent.
     ///
     /// # Errors
     /// Those of the transport; unsent bytes stay queued.
@@ -197,7 +198,7 @@ impl<F: Clone> Queue<F> {
         self.send_all(to, borrowed, sent, total, false)
     }
 
-    /// Like [`Queue::send`]; if `more`, a file follows immediately.
+    /// Like [`Queue::send`]. If `more` is true, a file follows immediately.
     pub(super) fn send_all<S: Sink<File = F>>(
         &mut self, to: &mut S, borrowed: &[&[u8]], sent: &mut usize, total: &mut u64, more: bool,
     ) -> io::Result<Sent> {
@@ -261,7 +262,7 @@ impl<F: Clone> Queue<F> {
         if self.tail.capacity() > MAX_SPARE_CAPACITY { self.tail = Vec::new() } else { self.tail.clear() }
     }
 
-    /// Sends bytes in memory with one system call. Returns its result and the number of bytes passed to it.
+    /// Sends bytes in memory with one system call. Returns the result of the call and the number of bytes passed to it.
     fn send_once<S: Sink<File = F>>(
         &self, to: &mut S, borrowed: &[&[u8]], sent: usize, mut more: bool,
     ) -> io::Result<(Attempt<usize>, usize)> {

@@ -1,7 +1,7 @@
 //! The forms of `recv`: available data, exactly n bytes, up to a delimiter, up to the end.
 //!
-//! All work within the read buffer; the caller makes one Lua string of the result. The memory used is less than the
-//! requested size plus one read.
+//! All forms work within the read buffer, and use less memory than the requested size plus one read. The caller creates
+//! one Lua string from the result.
 
 use super::buffer::next_read;
 use super::{Filled, Stream};
@@ -15,9 +15,9 @@ pub(crate) enum RecvForm<'a> {
     Any,
     /// Exactly this number of bytes.
     Exactly(usize),
-    /// A line: up to LF, without it and without a CR before it.
+    /// A line: up to LF, without the LF and without a CR before the LF.
     Line { limit: usize },
-    /// Up to a delimiter, without it.
+    /// Up to a delimiter, without the delimiter.
     Until { delimiter: &'a [u8], limit: usize },
     /// Up to the end of the stream.
     All { limit: usize },
@@ -37,7 +37,7 @@ pub(crate) enum Received {
 }
 
 impl Stream {
-    /// Tries to receive. Reads as long as data is available and the result is incomplete.
+    /// Tries to receive data of this form. Reads as long as data is available and the result is incomplete.
     #[inline]
     pub(crate) fn receive(&mut self, form: RecvForm<'_>) -> io::Result<Received> {
         match form {
@@ -121,8 +121,8 @@ impl Stream {
     }
 }
 
-/// Whether `bytes`, which contain no delimiter, exceed the limit regardless of the bytes that follow. They do not if a
-/// delimiter may have begun at the limit or before.
+/// Whether `bytes`, which contain no delimiter, exceed the limit regardless of the bytes that follow. The limit is not
+/// exceeded if a delimiter may have begun at the limit or before.
 fn is_too_long(bytes: &[u8], delimiter: &[u8], limit: usize, line: bool) -> bool {
     if bytes.len() <= limit {
         return false;

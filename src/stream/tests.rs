@@ -39,13 +39,13 @@ fn a_peer_that_sends_without_pause_is_read_again_in_the_next_round() {
     let mut reads = 0;
     loop {
         fill_pipe(&far);
-        assert!(reads <= TURN_BUDGET * 10, "the stream reads while others wait");
+        assert!(reads <= TURN_BUDGET * 10, "the stream reads while other streams wait");
         if stream.fill(0).unwrap() == Filled::WouldBlock {
             break;
         }
         reads += 1;
         stream.consume(stream.buffered().len());
-        // A wait would report that more data is available.
+        // As in a wait, the selector reports that more data is available.
         stream.arm(READ).unwrap();
         is_due(&core, Duration::ZERO);
     }
@@ -210,7 +210,7 @@ fn a_full_pipe_accepts_a_part_and_reports_its_size() {
     assert_eq!(sent, big.len() + 4);
 }
 
-/// Like [`connected`], with a stream that is registered at its first wait, like those that a web server accepts.
+/// Like [`connected`], but the stream is registered at its first wait, as the streams that a web server accepts are.
 fn taken_over() -> (Stream, Socket, Rc<Selector>) {
     let (near, far) = Socket::pair(&Rc::new(Table::default())).unwrap();
     let core = Selector::new(16).unwrap();

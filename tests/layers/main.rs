@@ -1,5 +1,5 @@
 //! Checks the sources against the rules of `docs/architecture.md`: imports run downward only and form no cycle,
-//! `unsafe` is used in the Lua core and in a few named files only, each of its blocks has its own argument, and data
+//! `unsafe` is used in the Lua core and in a few named files only, each `unsafe` block has its own argument, and data
 //! that a VM's objects share does not depend on a thread.
 
 mod rules;
@@ -15,7 +15,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns all files below `src/`, by their paths.
+/// Returns the texts of all Rust files below `src/`, by their paths.
 fn texts() -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
     let mut folders = vec![root().join("src")];

@@ -1,4 +1,4 @@
-//! The rules. Each is a function from the sources to their violations, one line for each.
+//! The rules. Each rule is a function that returns the violations in the sources, one line for each violation.
 
 use crate::source::{File, Sources};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,10 +26,10 @@ const RANKS: &[(&str, u32)] = &[
     ("src/memory/", 0),
 ];
 
-/// Folders that must not use Lua, so that tests can drive them without it.
+/// Folders that must not use Lua, so that tests can use them without Lua.
 const WITHOUT_LUA: &[&str] = &["src/codec/", "src/event/", "src/socket/", "src/file/", "src/stream/", "src/http/"];
 
-/// Files outside `src/lua/` that may have `unsafe`, at most ten, and why safe Rust is not enough.
+/// Files outside `src/lua/` that may contain `unsafe`, at most ten, and why safe Rust is not enough.
 /// `docs/architecture.md` has the same table.
 pub const UNSAFE: &[(&str, &str)] = &[
     ("src/event/adopt.rs", "descriptors that are handed over as numbers"),
@@ -50,8 +50,8 @@ const BLOCKS: usize = 150;
 const CODE_LINES: usize = 30_000;
 const FILE_LINES: usize = 500;
 
-/// Files with data of a thread or of the process that is not plain data, and a description of the data. No VM's objects
-/// share it.
+/// Files that may have thread-local data or mutable statics, and a description of the data. Objects of a VM do not
+/// share this data.
 const THREADS: &[(&str, &str)] = &[
     ("src/lua/scratch.rs", "bytes on their way to Lua"),
     ("src/lua/store.rs", "an address that tells threads apart"),
@@ -66,7 +66,7 @@ const THREADS: &[(&str, &str)] = &[
 /// Crates that only these folders may name.
 const CRATES: &[(&str, &[&str])] = &[("mlua", &["src/lua/", "src/lib.rs"])];
 
-/// Names that the codec may not use: it has no system calls, no clock and no threads.
+/// Names that the codec must not use: it has no system calls, no clock and no threads.
 const NOT_IN_CODEC: &[&str] = &[
     "std::fs",
     "std::net",
@@ -124,7 +124,7 @@ fn uses_of_lua(files: &Files) -> Vec<String> {
     with.map(|(path, _)| format!("lua {path}")).collect()
 }
 
-/// Finds the files in import cycles: those that reach themselves.
+/// Finds the files in import cycles: the files that import themselves, directly or indirectly.
 fn circles(files: &Files) -> Vec<String> {
     let reaches_itself = |start: &&String| {
         let mut seen = BTreeSet::new();
@@ -146,7 +146,7 @@ fn may_be_unsafe(path: &str) -> bool {
     path.starts_with("src/lua/") || UNSAFE.iter().any(|(file, _)| *file == path)
 }
 
-/// Counts the keyword `unsafe`, which is not in `unsafe_code`.
+/// Counts the keyword `unsafe`. The identifier `unsafe_code` does not count.
 fn count_unsafe(file: &File) -> usize {
     file.tokens.iter().filter(|token| *token == "unsafe").count()
 }
@@ -167,7 +167,7 @@ fn without_right_to_unsafe(files: &Files) -> Vec<String> {
         if count_unsafe(file) > 0 && !may_be_unsafe(path) {
             found.push(format!("unsafe {path}"));
         }
-        // The permission of a folder that does not need it.
+        // Report a folder that has the permission but does not need it.
         for head in &file.allows_unsafe {
             let mut below = files.iter().filter(|(path, _)| is_below(path, head));
             if below.all(|(_, file)| count_unsafe(file) == 0) {
@@ -175,7 +175,7 @@ fn without_right_to_unsafe(files: &Files) -> Vec<String> {
             }
         }
     }
-    // An entry of the table that is not needed.
+    // Report an entry of the table that is not needed.
     for (named, _) in UNSAFE {
         if files.get(*named).is_none_or(|file| count_unsafe(file) == 0) {
             found.push(format!("named {named}"));
@@ -207,7 +207,7 @@ fn arguments(file: &File) -> Vec<String> {
     found
 }
 
-/// Finds arguments that another block has as well, or that only refer to another block's.
+/// Finds arguments that another block has as well, or that only refer to the argument of another block.
 fn repeated_arguments(files: &Files) -> Vec<String> {
     let count = |folder: &str| {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -233,7 +233,7 @@ fn repeated_arguments(files: &Files) -> Vec<String> {
     found
 }
 
-/// Finds data of a thread or of the process, since VMs move between threads.
+/// Finds thread-local data and mutable statics, because VMs move between threads.
 fn shared_by_threads(files: &Files) -> Vec<String> {
     let mut found = Vec::new();
     for (path, file) in files {

@@ -1,10 +1,10 @@
-//! Tests of the rules: each finds its violation in a small tree of sources.
+//! Tests of the rules: each rule finds its violation in a small tree of sources.
 
 use crate::rules::violations;
 use crate::source::Sources;
 use std::collections::BTreeMap;
 
-/// Returns the violations in these files, except for the table of named files, which such a tree does not have.
+/// Returns the violations in these files. Leaves out the complaints that the files of the table `UNSAFE` are missing.
 fn broken(files: &[(&str, &str)]) -> Vec<String> {
     let files = files.iter().map(|(path, text)| (path.to_string(), text.to_string()));
     let texts: BTreeMap<_, _> = files.collect();

@@ -1,4 +1,5 @@
-//! Reads the sources like the compiler: finds all files, the names that each uses, and where those are defined.
+//! Reads the sources as the compiler does: finds all files, the names that each file uses, and the files that define
+//! these names.
 //!
 //! Test code is left out: items under `#[cfg(test)]`, and files that only such items declare.
 
@@ -16,11 +17,11 @@ pub struct File {
     pub text: String,
     /// All tokens outside test code, in order.
     pub tokens: Vec<String>,
-    /// The paths that begin with a crate, such as `mlua::ffi::lua_State`.
+    /// The paths that lead to another crate, such as `mlua::ffi::lua_State`.
     pub foreign: BTreeSet<String>,
-    /// The files that it imports.
+    /// The files that this file imports.
     pub imports: BTreeSet<String>,
-    /// The files of the modules that it declares with `#[allow(unsafe_code)]`.
+    /// The files of the modules that this file declares with `#[allow(unsafe_code)]`.
     pub allows_unsafe: BTreeSet<String>,
     /// The number of lines without test code.
     pub lines: usize,
@@ -34,7 +35,7 @@ struct Scope {
     file: String,
     /// The paths of the names that `use` declares.
     names: BTreeMap<String, Vec<String>>,
-    /// The paths that it uses, and whether each is only re-exported.
+    /// The paths that the scope uses, and whether each path is only re-exported.
     paths: Vec<(Vec<String>, bool)>,
 }
 
@@ -188,15 +189,15 @@ impl<'s> Sources<'s> {
         }
     }
 
-    /// Returns the file that defines `path` in `module`, and whether it is below that; `None` if it is in another
-    /// crate.
+    /// Returns the file that defines `path`, which `module` uses, and whether it is below `module`; `None` if `path`
+    /// leads to another crate.
     fn resolve(&self, module: &Module, path: &[String], depth: usize) -> Option<(String, bool)> {
         let found = self.module_of(module, path, depth)?;
         let below = found.1.len() > module.len() && found.1.starts_with(module);
         Some((found.0, below))
     }
 
-    /// Returns the file and the module that `path` leads to, through re-exports.
+    /// Returns the file and the module that `path` leads to. Follows re-exports.
     fn module_of(&self, from: &Module, path: &[String], depth: usize) -> Option<(String, Module)> {
         if depth > 16 {
             return None;
@@ -333,7 +334,7 @@ fn flatten_tokens(tokens: TokenStream, flat: &mut Vec<String>) {
     }
 }
 
-/// Keywords before a path that begins with `::`.
+/// Keywords that may precede a path that begins with `::`.
 const WORDS: &[&str] = &[
     "as", "const", "dyn", "else", "fn", "for", "if", "impl", "in", "let", "match", "mut", "ref", "return", "unsafe",
     "where",

@@ -1,17 +1,17 @@
-//! Decoders. Invariant: one `write` never outputs more than its limit, even for a very small input, and a decoder holds
-//! at most a buffer of [`BROTLI_BUFFER`] bytes or flate2's 32 KiB beyond that.
+//! Decoders. Invariant: one `write` never outputs more than its limit, even for a very small input. In addition, a
+//! decoder buffers at most [`BROTLI_BUFFER`] decoded bytes (brotli) or 32 KiB (flate2).
 
 use super::Coding;
 use brotli::DecompressorWriter;
 use flate2::write::{DeflateDecoder, GzDecoder, ZlibDecoder};
 use std::io::{self, Write};
 
-/// The buffer of a brotli decoder, in bytes.
+/// The size of a brotli decoder's buffer, in bytes.
 const BROTLI_BUFFER: usize = 16 * 1024;
 /// The first byte of each gzip member (RFC 1952 section 2.3.1).
 const GZIP_MAGIC: u8 = 0x1f;
 
-/// The reason why a body cannot be decoded.
+/// Why a body cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DecodeError {
     /// The data violates the coding's format, or bytes follow its end.
@@ -35,7 +35,7 @@ impl Sink {
         Sink { limit, ..Sink::default() }
     }
 
-    /// Returns the meaning of an error of the decoder that writes here.
+    /// Returns why the decoder that writes into this sink has failed.
     fn failure(&self) -> DecodeError {
         if self.is_over { DecodeError::TooLong } else { DecodeError::Corrupt }
     }
@@ -56,7 +56,7 @@ impl Write for Sink {
     }
 }
 
-/// The decoder of a coding, or of one gzip member. It consumes no byte after its end.
+/// A decoder for one coding; for gzip, a decoder of one member. It consumes no bytes after the end of the encoded data.
 trait StreamDecoder: Write {
     fn sink(&mut self) -> &mut Sink;
     /// Verifies the checksum after the data, if the decoder has not done so itself.
@@ -83,7 +83,7 @@ stream_decoder!(DeflateDecoder);
 stream_decoder!(DecompressorWriter);
 
 enum State {
-    /// The first bytes, until they determine the decoder.
+    /// The first bytes of the body, which are too few to choose the decoder.
     First(Vec<u8>),
     Decoding(Box<dyn StreamDecoder>),
     Failed(DecodeError),
@@ -99,7 +99,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// `limit`: the most bytes that one `write` may output, at least 1.
+    /// `limit`: the maximum number of bytes that one `write` may output, at least 1.
     pub(crate) fn new(coding: Coding, limit: usize) -> Self {
         Decoder { coding, state: State::First(Vec::new()), out: Vec::new(), limit, is_finished: false }
     }
@@ -113,10 +113,10 @@ impl Decoder {
         &mut self.out
     }
 
-    /// Decodes a piece. Everything that can be decoded so far is added to the output.
+    /// Decodes a piece of the body. Appends to the output all data that can be decoded so far.
     ///
     /// # Errors
-    /// After a failure every call fails with the same failure.
+    /// After an error, every further call with data returns the same error.
     pub(crate) fn write(&mut self, data: &[u8]) -> Result<(), DecodeError> {
         if data.is_empty() {
             return Ok(());
@@ -127,14 +127,14 @@ impl Decoder {
         })
     }
 
-    /// Ends the body. An empty body is valid, because responses without a body may name codings, too.
+    /// Ends the body. An empty body is valid, because a response without a body may still name a coding.
     pub(crate) fn finish(&mut self) -> Result<(), DecodeError> {
         self.is_finished = true;
         match &mut self.state {
             State::Failed(failure) => Err(*failure),
             State::First(bytes) if bytes.is_empty() => Ok(()),
             State::First(_) => Err(DecodeError::Truncated),
-            // A finished decoder consumes no byte.
+            // A finished decoder consumes no bytes.
             State::Decoding(decoder) => match decoder.write(&[0]) {
                 Ok(0) => decoder.check().map_err(|_| decoder.sink().failure()),
                 _ => Err(DecodeError::Truncated),
@@ -166,7 +166,8 @@ impl Decoder {
     }
 }
 
-/// Creates the decoder for a body that begins with the bytes `first`, at least one; `None` if more bytes are needed.
+/// Creates the decoder for a body that begins with `first`, which must not be empty. Returns `None` if more bytes are
+/// needed to choose the decoder.
 fn begin(coding: Coding, first: &[u8], sink: Sink) -> Result<Option<Box<dyn StreamDecoder>>, DecodeError> {
     Ok(Some(match (coding, first) {
         (Coding::Gzip, [GZIP_MAGIC, ..]) => Box::new(GzDecoder::new(sink)),
@@ -184,7 +185,7 @@ fn begin(coding: Coding, first: &[u8], sink: Sink) -> Result<Option<Box<dyn Stre
     }))
 }
 
-/// Decodes all of `data`. A gzip member may be followed by another one.
+/// Decodes all of `data`. A gzip member may be followed by another member.
 fn decode_all(coding: Coding, decoder: &mut Box<dyn StreamDecoder>, mut data: &[u8]) -> io::Result<()> {
     while let [next, ..] = data {
         match decoder.write(data)? {

@@ -1,4 +1,4 @@
-//! Encoders. Each writes into its own vector, which the caller empties after each step.
+//! Encoders. Each encoder writes into its own vector, which the caller empties after each step.
 
 use super::Coding;
 use brotli::CompressorWriter;
@@ -7,16 +7,17 @@ use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use std::io::{self, Write};
 
-/// Brotli's window as a power of two: 512 KiB. Bodies compressed on the fly gain little from a larger one.
+/// The size of brotli's window as a power of two: 512 KiB. Bodies compressed on the fly gain little from a larger
+/// window.
 const BROTLI_WINDOW: i32 = 19;
-/// Brotli's input buffer, in bytes.
+/// The size of brotli's input buffer, in bytes.
 const BROTLI_BUFFER: usize = 4096;
 
 enum State {
     Gzip(GzEncoder<Vec<u8>>),
     Deflate(ZlibEncoder<Vec<u8>>),
     Brotli(Box<CompressorWriter<Vec<u8>>>),
-    /// Finished, with the rest of the output.
+    /// Finished. The vector contains the rest of the output.
     Done(Vec<u8>),
 }
 
@@ -51,7 +52,7 @@ impl Encoder {
         }
     }
 
-    /// Encodes a piece. The output may lag behind.
+    /// Encodes a piece of the body. Its encoded bytes may be output only by a later call.
     pub(crate) fn write(&mut self, data: &[u8]) -> io::Result<()> {
         match &mut self.0 {
             State::Gzip(writer) => writer.write_all(data),

@@ -34,15 +34,15 @@ enum Rest {
     Broken(Box<Reject>),
 }
 
-/// The content of the buffered bytes. Ranges and counts are relative to their start.
+/// The content of the buffered bytes. Ranges and counts are relative to the start of the buffered bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BodyEvent {
-    /// Data, at least one byte. It counts as returned. The caller removes `consume` bytes after using it.
+    /// Data, at least one byte, which counts as returned. The caller uses the data, and then removes `consume` bytes.
     Data { data: Range<usize>, consume: usize },
     /// The body is complete; the caller removes `consume` bytes. `trailers`: the trailer section with its blank line;
     /// empty if there is none.
     End { consume: usize, trailers: Range<usize> },
-    /// More bytes are needed than remain after the caller has removed `consume` bytes.
+    /// The caller removes `consume` bytes. More bytes are needed than then remain.
     More { consume: usize },
 }
 
@@ -96,8 +96,8 @@ impl IncomingBody {
         Ok(BodyEvent::Data { data: 0..run, consume: run })
     }
 
-    /// Ends a body whose peer has closed its sending side. All received bytes must have been passed to `next`. Returns
-    /// whether the body is complete.
+    /// Ends the body because the peer has closed its sending side. All received bytes must have been passed to `next`.
+    /// Returns whether the body is complete.
     pub(crate) fn end(&mut self) -> bool {
         if matches!(self.rest, Rest::UntilClose) {
             self.rest = Rest::Done;
@@ -125,7 +125,7 @@ impl IncomingBody {
         self.received
     }
 
-    /// Number of data bytes returned or announced. A limit is compared with it, so that a body can be refused before
+    /// Number of data bytes returned or announced. Limits apply to this number, so that a body can be refused before
     /// its data arrives.
     pub(crate) fn announced(&self) -> u64 {
         match &self.rest {
@@ -135,7 +135,7 @@ impl IncomingBody {
         }
     }
 
-    /// Refuses a body that is, or will be, longer than `limit` bytes, with 413.
+    /// Returns a refusal with status 413 if the body is, or will be, longer than `limit` bytes.
     pub(crate) fn check(&self, limit: u64) -> Result<(), Reject> {
         if self.announced() > limit { Err(Reject::new(413, "the body is larger than allowed")) } else { Ok(()) }
     }
@@ -164,10 +164,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Data, trailers, rest.
+    /// The data, the trailers, and the bytes after the body.
     type Fed = (Vec<u8>, Vec<u8>, Vec<u8>);
 
-    /// Feeds `bytes` in pieces; the lengths are `cuts`, each plus one, repeated.
+    /// Feeds `bytes` in pieces. Each element of `cuts`, plus one, is the length of a piece; the list repeats.
     fn feed(body: &mut IncomingBody, bytes: &[u8], cuts: &[usize]) -> Result<Fed, Reject> {
         let (mut data, mut trailers, mut buffer) = (Vec::new(), Vec::new(), Vec::new());
         let (mut at, mut cuts) = (0, cuts.iter().cycle());

@@ -30,12 +30,12 @@ const MAX_DIGITS: u8 = 16;
 pub(crate) struct Decoded {
     /// The number of bytes that are no longer needed. Pass the rest, followed by new bytes, to the next call.
     pub(crate) consumed: usize,
-    /// A run of body data, never empty; it ends at or before `consumed`.
+    /// A run of body data, never empty. It ends at `consumed`.
     pub(crate) data: Option<Range<usize>>,
-    /// The trailer section including its blank line, only when `done`. Its fields are data for the handler and are
-    /// never merged into those of the head (RFC 9110 section 6.5.1).
+    /// The trailer section including its blank line; present only when the body becomes complete. The handler gets the
+    /// trailer fields separately: they are never merged into the fields of the head (RFC 9110 section 6.5.1).
     pub(crate) trailers: Option<Range<usize>>,
-    /// The body is complete; the bytes after `consumed` belong to the next message.
+    /// Whether the body is complete. If so, the bytes after `consumed` belong to the next message.
     pub(crate) done: bool,
 }
 
@@ -49,7 +49,7 @@ enum State {
     Extension { value: u64, length: u32, position: Position },
     /// Before the line feed of a chunk line.
     SizeFeed { value: u64 },
-    /// Before `left` bytes of data, at least one.
+    /// Before `left` bytes of data; `left` is at least 1.
     Data { left: u64 },
     /// Before the carriage return after the data.
     DataReturn,
@@ -85,7 +85,7 @@ enum Position {
 impl Position {
     /// Returns the position after `byte`, or `None` if `byte` is not allowed here.
     fn after(self, byte: u8) -> Option<Position> {
-        // Bytes outside ASCII have no meaning and do no harm.
+        // Bytes outside ASCII are accepted, because extensions are ignored.
         let is_token = fields::is_token_byte(byte) || byte >= 0x80;
         Some(match (self, byte) {
             (Position::Quoted, b'"') => Position::Closed,
@@ -106,7 +106,7 @@ impl Position {
         })
     }
 
-    /// Whether the line may end here.
+    /// Whether the chunk line may end at this position.
     fn is_whole(self) -> bool {
         matches!(self, Position::Name | Position::Value | Position::Closed)
     }
@@ -125,19 +125,19 @@ pub(crate) struct Chunked {
 }
 
 impl Chunked {
-    /// A decoder at the start of a body.
+    /// Returns a decoder at the start of a body.
     pub(crate) fn new() -> Self {
         Self { state: NEXT_SIZE, total: 0, extensions: 0 }
     }
 
-    /// The number of data bytes announced so far: those returned, and the rest of the current chunk. The caller
-    /// compares it with the body limit after each call.
+    /// The number of data bytes announced so far: the bytes returned, and the rest of the current chunk. The caller
+    /// compares this number with the body limit after each call.
     pub(crate) fn announced(&self) -> u64 {
         self.total
     }
 
     /// Decodes `buf`, which starts after the bytes consumed so far. If the result has no data and is not `done`, the
-    /// next call needs more bytes than this one had.
+    /// next call needs more bytes than this call had.
     ///
     /// # Errors
     /// 400 for malformed input, 431 for trailers of more than 8 KiB or 64 fields. The decoder must not be used after an
@@ -203,7 +203,7 @@ impl Chunked {
         }
     }
 
-    /// Counts one more byte of extensions, after which the position is `position`.
+    /// Counts one byte of an extension. `position` is the position after the byte.
     fn extension(&mut self, value: u64, length: u32, position: Position) -> Result<State, Reject> {
         self.extensions += 1;
         let allowed = self.total.saturating_add(EXTENSION_ALLOWANCE);
@@ -213,14 +213,15 @@ impl Chunked {
         Ok(State::Extension { value, length: length + 1, position })
     }
 
-    /// Returns the state after a chunk line, and adds its size to the total, which stays in the range of Lua integers.
+    /// Adds the chunk size `value` to the total, which must stay in the range of Lua integers. Returns the state before
+    /// the line feed of the chunk line.
     fn announce(&mut self, value: u64) -> Result<State, Reject> {
         let total = self.total.checked_add(value);
         self.total = total.filter(|&t| t <= i64::MAX as u64).ok_or(Reject::bad("chunk size too large"))?;
         Ok(State::SizeFeed { value })
     }
 
-    /// Parses the trailer section once it is complete. Until then it stays in the buffer, because it is small and the
+    /// Parses the trailer section once it is complete. Until then the section stays in the buffer: it is small, and the
     /// caller gets it in one piece.
     fn trailer(&mut self, buf: &[u8], at: usize, searched: usize) -> Result<Decoded, Reject> {
         let text = &buf[at..];

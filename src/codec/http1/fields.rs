@@ -9,7 +9,7 @@ use crate::codec::byte_table;
 /// The maximum number of fields of a head or trailer section, independent of the configured limit.
 pub(crate) const MAX_FIELDS: usize = 256;
 
-/// The number of fields that the first, cheap attempt can hold.
+/// The maximum number of fields in the first, cheap attempt to parse a section.
 const USUAL_FIELDS: usize = 32;
 
 /// A part of the parsed slice, as byte offsets `start..end`.
@@ -22,7 +22,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// The span `start..end`; both are below 4 GiB because the size limits are.
+    /// Returns the span `start..end`. Both offsets are below 4 GiB, because the size limits are.
     #[inline]
     pub(crate) fn new(start: usize, end: usize) -> Self {
         debug_assert!(start <= end && end <= u32::MAX as usize);
@@ -36,7 +36,7 @@ impl Span {
         self.end = self.end.wrapping_add(by);
     }
 
-    /// The bytes of this span in the slice it was parsed from.
+    /// Returns the bytes of this span in `buf`, the slice that the span was parsed from.
     pub(crate) fn of(self, buf: &[u8]) -> &[u8] {
         &buf[self.start as usize..self.end as usize]
     }
@@ -51,7 +51,7 @@ pub(crate) struct Field {
     pub(crate) value: Span,
 }
 
-/// A table of fields for one head at a time. Keep one per event loop, not one per connection.
+/// A table of the fields of one head. A table is large, so connections share it.
 pub(crate) type Fields = [Field; MAX_FIELDS];
 
 /// An empty table.
@@ -77,7 +77,7 @@ pub(crate) const fn is_token_byte(byte: u8) -> bool {
     TOKEN[byte as usize]
 }
 
-/// Whether `bytes` is a token: a method, a field name, a coding.
+/// Whether `bytes` is a token, such as a method, a field name or a coding.
 pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&b| is_token_byte(b))
 }
@@ -97,8 +97,8 @@ pub(crate) fn is_worth_parsing(buf: &[u8], from: usize) -> bool {
 
 /// Parses the field lines of `buf[at..]` up to and including the blank line.
 ///
-/// `limit`: the most bytes of the section. `max`: the most fields, at most [`MAX_FIELDS`] and `out.len()`. Spans are
-/// relative to the start of `buf`.
+/// `limit`: the maximum size of the section in bytes. `max`: the maximum number of fields; more than [`MAX_FIELDS`] or
+/// `out.len()` has no effect. Spans are relative to the start of `buf`.
 ///
 /// # Errors
 /// 431 if either limit is exceeded, even before the blank line arrives; otherwise 400.
@@ -120,7 +120,7 @@ pub(crate) fn parse_section(
     Ok(section)
 }
 
-/// Like [`parse_section`], for a section that is all of `text` and whose first `searched` bytes did not justify a
+/// Like [`parse_section`] for a section that starts with `text`. The first `searched` bytes of `text` did not justify a
 /// parse.
 pub(crate) fn parse_grown(
     text: &[u8], searched: usize, limit: usize, max: usize, out: &mut [Field],
@@ -131,8 +131,8 @@ pub(crate) fn parse_grown(
 
 const BARE_LF: Reject = Reject::bad("line feed without carriage return");
 
-/// The second attempt, for sections with many fields. The first attempt does not use the large table, because clearing
-/// it costs more than parsing a usual head.
+/// The second attempt to parse a section, which has many fields. The first attempt does not use the large table,
+/// because clearing it costs more than parsing a usual head.
 #[cold]
 #[inline(never)]
 fn parse_many(buf: &[u8], at: usize, max: usize, out: &mut [Field]) -> Result<Section, Reject> {
@@ -175,8 +175,8 @@ fn ends_with_crlf(behind: &[u8]) -> bool {
     first == Some(&b'\r')
 }
 
-/// Handles a section that is incomplete or malformed. The first fault decides, so that the result does not depend on
-/// how the bytes were split.
+/// Handles a section that is incomplete or malformed. The first fault determines the result, so that it does not depend
+/// on how the bytes were split.
 #[cold]
 fn unfinished(text: &[u8], max: usize, parsed: Parsed<'_, '_>) -> Result<Section, Reject> {
     let too_many = parsed == Err(httparse::Error::TooManyHeaders);

@@ -20,7 +20,8 @@ pub(crate) use framing::{Coding, MessageFields};
 pub(crate) use line::Method;
 pub(crate) use target::TargetForm;
 
-/// The number of empty lines before a request line that are skipped (RFC 9112 section 2.2 requires at least one).
+/// The maximum number of empty lines that are skipped before a request line (RFC 9112 section 2.2 requires at least
+/// one).
 const MAX_LEADING_CRLF: usize = 2;
 
 /// Limits are clamped to this value, so that offsets fit into a [`Span`].
@@ -48,7 +49,7 @@ impl Default for Limits {
 pub(crate) struct Progress {
     /// The buffer was searched for the blank line up to this offset.
     searched: usize,
-    /// From this buffer length on the head is parsed even without a blank line.
+    /// If the buffer has at least this length, the head is parsed even without a blank line.
     parse_from: usize,
     /// Whether the first line is complete and valid.
     pub(super) has_line: bool,
@@ -66,7 +67,8 @@ impl Progress {
             }
     }
 
-    /// Postpones the next parse until the buffer has doubled or exceeds the limit at offset `limit_at`.
+    /// Postpones the next parse until the buffer has doubled, exceeds the limit at offset `limit_at`, or contains a
+    /// blank line.
     pub(super) fn postpone(&mut self, buffered: usize, limit_at: usize) {
         self.parse_from = (buffered * 2).min(limit_at + 1).max(buffered + 1);
     }
@@ -77,7 +79,7 @@ impl Progress {
 pub(crate) struct Head {
     /// The method as sent.
     pub(crate) method: Span,
-    /// The standard method of that name, or `Other`.
+    /// The standard method with this name, or `Other`.
     pub(crate) method_id: Method,
     /// The request target as sent.
     pub(crate) target: Span,
@@ -87,7 +89,7 @@ pub(crate) struct Head {
     pub(crate) path: Span,
     /// The raw query after the `?`, if there is a `?`.
     pub(crate) query: Option<Span>,
-    /// `host[:port]`: from the target if it has one, otherwise from `Host`, which may be empty.
+    /// `host[:port]`: from the target if the target has a host, otherwise from `Host`, which may be empty.
     pub(crate) host: Option<Span>,
     /// 10 for HTTP/1.0, 11 for HTTP/1.1.
     pub(crate) version: u8,
@@ -130,16 +132,17 @@ impl Head {
 const MAX_CACHED_SECTION: usize = 2048;
 
 /// A parser that keeps the last head and its fields. Clients repeat their header sections: a section with the same
-/// bytes as the last one is compared and not parsed.
+/// bytes as the last section is compared and not parsed.
 pub(crate) struct Parser {
     fields: Box<Fields>,
     head: Head,
-    /// The section that `fields` describes, including its blank line; empty: none. It began at offset `start`.
+    /// The section that `fields` describes, including its blank line; empty if there is none. The section began at
+    /// offset `start`.
     section: Vec<u8>,
     start: usize,
     /// The value of `Host` in the section.
     host: Option<Span>,
-    /// The limits that it was parsed with.
+    /// The limits that the section was parsed with.
     limits: Limits,
 }
 
@@ -168,8 +171,9 @@ impl Parser {
 
     /// Parses the request head at the start of `buf`; `None` if more bytes are needed.
     ///
-    /// `progress` is the default at the first call for a head, and is kept for its further calls. Meanwhile `buf` may
-    /// move and grow, but not shrink. After `Some`, reset `progress` and consume `head_len` bytes.
+    /// Pass the default as `progress` to the first call for a head, and the same value to the further calls for this
+    /// head. Between these calls `buf` may move and grow, but not shrink. After `Some`, reset `progress` and consume
+    /// `head_len` bytes.
     ///
     /// # Errors
     /// The status to respond with before closing: 400, 414, 417, 431, 501 or 505. Faults in the request line, bare line
@@ -236,8 +240,8 @@ impl Parser {
     }
 }
 
-/// Returns the offset of the request line. Some old clients send an extra CRLF after a body: it is skipped, but only
-/// [`MAX_LEADING_CRLF`] of them.
+/// Returns the offset of the request line. Some old clients send an extra CRLF after a body, so up to
+/// [`MAX_LEADING_CRLF`] empty lines are skipped.
 #[inline]
 fn skip_empty_lines(buf: &[u8]) -> Result<usize, Reject> {
     let mut start = 0;

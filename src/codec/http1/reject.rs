@@ -1,13 +1,14 @@
-//! The reason why a message is refused, for all parsers.
+//! Refusals of messages, for all parsers.
 
-/// A refusal of a request: the status to respond with before the connection is closed.
+/// A refusal of a message. If the message is a request, a response with `status` is sent before the connection is
+/// closed.
 ///
-/// Only the status is part of the contract; the text is for the log and for the body of the response.
+/// Only the status is part of the contract; the reason is for the log and for the body of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reject {
     /// The status code of the response, 400..=599.
     pub(crate) status: u16,
-    /// The fault in a few words.
+    /// A short description of the fault.
     pub(crate) reason: &'static str,
 }
 
@@ -17,7 +18,7 @@ impl Reject {
         Self { status, reason }
     }
 
-    /// Returns a refusal with 400, for a malformed request.
+    /// Returns a refusal with status 400, for a malformed message.
     pub(crate) const fn bad(reason: &'static str) -> Self {
         Self::new(400, reason)
     }

@@ -39,8 +39,8 @@ pub(crate) struct Head {
     pub(crate) keep_alive: bool,
 }
 
-/// Parses the head at the start of `buf`; `None` if more bytes are needed. `limit`: the most bytes of the header
-/// section; `max`: the most fields.
+/// Parses the head at the start of `buf`; `None` if more bytes are needed. `limit`: the maximum size of the header
+/// section in bytes. `max`: the maximum number of fields.
 ///
 /// # Errors
 /// The reason why the response cannot be read. The status distinguishes an exceeded limit (431) from a malformed head.
@@ -85,7 +85,7 @@ struct Line {
 }
 
 impl MessageFields {
-    /// Decides the framing of the body (RFC 9112 section 6.3).
+    /// Determines the framing of the body (RFC 9112 section 6.3).
     fn framing(&self, request: RequestKind, line: &Line) -> Result<Framing, Reject> {
         if self.coding != Coding::Absent {
             if self.length.is_some() {

@@ -1,9 +1,10 @@
-//! Access to the fields of a stored section that was parsed before. It is read line by line, without a table.
+//! Access to the fields of a stored section that was parsed before. These functions read the section line by line,
+//! without a table.
 
 use std::borrow::Cow;
 
-/// Returns the lines, including the blank one, each with its carriage return but without its line feed. `section` was
-/// accepted by [`super::fields::parse_section`]; it may lack its blank line.
+/// Returns the lines, including the blank line, each with its carriage return but without its line feed. `section` must
+/// have been accepted by [`super::fields::parse_section`]; it may lack its blank line.
 pub(crate) fn lines(section: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     let mut rest = section;
     std::iter::from_fn(move || {
@@ -17,7 +18,7 @@ pub(crate) fn lines(section: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     })
 }
 
-/// Returns the names and values in order, as sent.
+/// Returns the names and values of the fields in order, as sent, without white space around a value.
 pub(crate) fn fields(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
     lines(section).filter_map(|line| {
         let colon = memchr::memchr(b':', line)?;
@@ -33,7 +34,7 @@ pub(crate) fn values<'s>(section: &'s [u8], name: &[u8]) -> impl Iterator<Item =
     })
 }
 
-/// Returns all values of a field as one, separated by commas (`Cookie`: by semicolons); `None` if the field is missing.
+/// Returns all values of a field, joined with commas (for `Cookie` with semicolons); `None` if the field is missing.
 pub(crate) fn joined<'s>(section: &'s [u8], name: &[u8]) -> Option<Cow<'s, [u8]>> {
     let mut values = values(section, name);
     let mut all = Cow::Borrowed(values.next()?);

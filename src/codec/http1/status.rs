@@ -3,7 +3,7 @@
 //! Used by the response writer for every status line that is not preformatted. Invariant: a reason phrase is printable
 //! ASCII, so that it can be sent without a check.
 
-/// Returns the reason phrase for `status` in IANA's registry, or `"Unknown"`.
+/// Returns the reason phrase for `status` from IANA's registry, or `"Unknown"`.
 pub(crate) const fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",

@@ -1,8 +1,8 @@
 //! Writer of response heads and chunks, into a connection's write buffer.
 //!
-//! [`ResponseHead`] writes a head with fields that a handler has set; [`plain_head`] writes a head without such fields
-//! in one go. Invariant: every name and value from outside is checked before it reaches the buffer, so that no response
-//! can be split in two.
+//! [`ResponseHead`] writes a head with fields that a handler has set; [`plain_head`] writes a head without handler
+//! fields in one step. Invariant: every name and value from outside is checked before it reaches the buffer, so that no
+//! response can be split in two.
 
 use super::body::Framing;
 use super::fields::is_token;
@@ -12,7 +12,7 @@ use std::io::Write;
 /// The interim response after which a waiting client sends its body (RFC 9110 section 10.1.1).
 pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// The reason why a field cannot be sent.
+/// Why a field cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadField {
     /// The name is not a token (RFC 9110 section 5.1).
@@ -29,9 +29,10 @@ pub(crate) enum Role {
     Plain,
     ContentType,
     Date,
-    /// Never copied to the response: the server decides about keep-alive. The value `close` ends the connection.
+    /// Never copied to the response: the server controls keep-alive. The value `close` closes the connection after the
+    /// response.
     Connection,
-    /// Used only if the body is not available to measure.
+    /// Used only if the server does not know the length of the body.
     ContentLength,
     /// Set by the server alone.
     TransferEncoding,
@@ -57,7 +58,7 @@ impl Role {
 pub(crate) struct HandlerFields {
     pub(crate) content_type: bool,
     pub(crate) date: bool,
-    /// The connection ends with this response.
+    /// Whether the connection closes after this response.
     pub(crate) close: bool,
     /// The Content-Length, if it is a number in the range of Lua integers.
     pub(crate) length: Option<u64>,
@@ -99,8 +100,8 @@ impl Framing {
         }
     }
 
-    /// Returns the framing of a body that is sent in pieces, for a request of `version` 10 or 11. `set` as for
-    /// [`Framing::of_whole`].
+    /// Returns the framing of a body that is sent in pieces, for a request of `version` 10 or 11. `set`: the
+    /// Content-Length that a handler set.
     pub(crate) fn of_pieces(status: u16, is_head: bool, version: u8, set: Option<u64>) -> Self {
         match (set, version) {
             _ if !body_allowed(status) => Framing::None,
@@ -153,7 +154,7 @@ impl ResponseHead<'_> {
 /// Checks whether a field can be sent.
 ///
 /// # Errors
-/// [`BadField`] is the reason if it cannot.
+/// If it cannot, the [`BadField`] is the reason.
 #[inline]
 pub(crate) fn check_field(name: &[u8], value: &[u8]) -> Result<(), BadField> {
     if !is_token(name) {
@@ -189,14 +190,14 @@ pub(crate) fn status_line(out: &mut Vec<u8>, status: u16) {
     out.extend_from_slice(line);
 }
 
-/// Appends `Content-Type`. `media_type` must be checked or a constant.
+/// Appends `Content-Type`. `media_type` must be a constant, or have been checked with [`check_field`].
 pub(crate) fn content_type(out: &mut Vec<u8>, media_type: &[u8]) {
     out.extend_from_slice(b"Content-Type: ");
     out.extend_from_slice(media_type);
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends `Content-Length`; not for 1xx and 204 (RFC 9110 section 8.6).
+/// Appends `Content-Length`, which 1xx and 204 responses must not have (RFC 9110 section 8.6).
 #[inline]
 pub(crate) fn content_length(out: &mut Vec<u8>, length: u64) {
     out.extend_from_slice(b"Content-Length: ");
@@ -235,8 +236,8 @@ pub(crate) struct Persistence {
     pub(crate) version: u8,
 }
 
-/// Appends the head of a response 200 as [`status_line`], [`content_type`] (not for an empty body), [`content_length`],
-/// [`date`], [`connection`] and [`end_head`] do together, and reserves memory for the body after it.
+/// Appends the head of a 200 response as [`status_line`], [`content_type`] (not for an empty body), [`content_length`],
+/// [`date`], [`connection`] and [`end_head`] together do, and reserves memory for the body.
 #[inline]
 pub(crate) fn plain_head(
     out: &mut Vec<u8>, media_type: DefaultType, length: usize, persists: Persistence, date: &[u8; 29],
@@ -280,7 +281,7 @@ impl DefaultType {
         &head[b"HTTP/1.1 200 OK\r\nContent-Type: ".len()..end]
     }
 
-    /// Returns the response head up to its length.
+    /// Returns the head of a 200 response up to the value of `Content-Length`.
     fn head(self) -> &'static [u8] {
         match self {
             DefaultType::Text => head_with!("text/plain; charset=utf-8"),

@@ -3,27 +3,27 @@
 use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// The reason why a text is not JSON.
+/// Why a JSON text cannot be parsed.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ParseError {
-    /// The message with line and column, both from 1; the column is in bytes.
+    /// The message, which names a line, counted from 1, and a column: the number of bytes of the line that were read.
     pub(crate) message: String,
     /// A short code for programs: `truncated` if the text ends too early, otherwise `invalid`.
     pub(crate) code: &'static str,
 }
 
-/// A value, or the start of one.
+/// A value, the start of an array or an object, or the end of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Node {
     Null,
     Boolean(bool),
     Integer(i64),
     Float(f64),
-    /// A string with this number of bytes, the next ones of [`Nodes::bytes`].
+    /// A string of this length in bytes. Its content is the next bytes of [`Nodes::bytes`].
     String(usize),
-    /// An array; this number of values follow.
+    /// An array of this number of values, which follow.
     Array(usize),
-    /// An object; this number of keys follow, each with its value, then [`Node::End`].
+    /// An object with this number of members. The key and the value of each member follow, then [`Node::End`].
     Object(usize),
     End,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Nodes {
 }
 
 /// Parses a whole text according to RFC 8259: one value, UTF-8, no byte order mark, no lone surrogates, no number
-/// beyond a double's range, and at most [`MAX_DEPTH`](super::MAX_DEPTH) arrays and objects inside one another.
+/// beyond a double's range, and at most [`MAX_DEPTH`](super::MAX_DEPTH) nested arrays and objects.
 pub(crate) fn parse(text: &[u8]) -> Result<Nodes, ParseError> {
     let mut nodes = Nodes::default();
     let mut reader = serde_json::Deserializer::from_slice(text);

@@ -2,7 +2,7 @@
 
 use crate::codec::byte_table;
 
-/// The position (from 1) of the first byte of a string that is not UTF-8.
+/// The position in a string, counted from 1, of the first byte that is not valid UTF-8.
 #[derive(Debug, PartialEq)]
 pub(crate) struct NotUtf8(pub(crate) usize);
 

@@ -1,7 +1,7 @@
 //! Parser of the parameters of `Content-Type` and of a part's `Content-Disposition` (RFC 7578 section 4.2).
 //!
-//! Invariant: ambiguous values are refused. A repeated parameter and text that is not a parameter are 400, because
-//! other readers may interpret them differently.
+//! Invariant: ambiguous values are refused. A repeated parameter is refused with 400, and so is text that is not a
+//! parameter, because other readers may interpret them differently.
 
 use crate::codec::http1::fields::is_token_byte;
 use crate::codec::http1::reject::Reject;
@@ -20,7 +20,7 @@ pub(crate) struct Disposition {
     pub(crate) filename: Option<Vec<u8>>,
 }
 
-/// One `name=value`; the value without its quotes, still escaped.
+/// One parameter, `name=value`. `value` does not include its quotes, but is still escaped.
 struct Parameter<'a> {
     name: &'a [u8],
     value: &'a [u8],
@@ -32,7 +32,7 @@ const MALFORMED: Reject = Reject::bad("malformed header parameter");
 /// Returns the boundary that the value of `Content-Type` names.
 ///
 /// # Errors
-/// 415 if the type is not `multipart/form-data`; 400 without a valid boundary.
+/// 415 if the type is not `multipart/form-data`; 400 if it has no valid boundary.
 pub(crate) fn boundary(content_type: &[u8]) -> Result<Cow<'_, [u8]>, Reject> {
     let end = content_type.iter().position(|b| matches!(b, b';' | b' ' | b'\t')).unwrap_or(content_type.len());
     let (kind, rest) = content_type.split_at(end);
@@ -82,7 +82,7 @@ fn take_token(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// Splits `text`, which follows an opening quote, into the inside of the quoted string and the rest after the closing
+/// Splits `text`, which follows an opening quote, into the content of the quoted string and the text after the closing
 /// quote.
 fn take_quoted(text: &[u8]) -> Result<(&[u8], &[u8]), Reject> {
     let mut at = 0;
@@ -96,8 +96,8 @@ fn take_quoted(text: &[u8]) -> Result<(&[u8], &[u8]), Reject> {
     }
 }
 
-/// Splits `text` into its first parameter and the rest; `None` if there is no parameter. `text` follows a first word or
-/// another parameter.
+/// Splits `text` into its first parameter and the rest; `None` if there is no parameter. `text` starts after the first
+/// word of the value, or after another parameter.
 fn take_parameter(text: &[u8]) -> Result<Option<(Parameter<'_>, &[u8])>, Reject> {
     let text = match skip_space(text) {
         [] => return Ok(None),
@@ -117,7 +117,8 @@ fn take_parameter(text: &[u8]) -> Result<Option<(Parameter<'_>, &[u8])>, Reject>
     Ok(Some((Parameter { name, value, quoted }, rest)))
 }
 
-/// Finds the parameters with these names, each at most once, in the text after a first word.
+/// Finds the parameters with these names in `text`, which starts after the first word of the value. Refuses a name that
+/// occurs twice.
 fn parameters<'a, const N: usize>(mut text: &'a [u8], names: [&[u8]; N]) -> Result<[Option<Parameter<'a>>; N], Reject> {
     let mut found = [const { None }; N];
     while let Some((parameter, rest)) = take_parameter(text)? {
@@ -136,7 +137,8 @@ fn is_boundary(boundary: &[u8]) -> bool {
     (1..=MAX_BOUNDARY).contains(&boundary.len()) && boundary.iter().all(is_allowed) && !boundary.ends_with(b" ")
 }
 
-/// Decodes a text byte by byte: `take` gets a byte and the bytes after it, and returns the decoded byte and the rest.
+/// Decodes `rest` byte by byte: `take` gets a byte and the bytes after it, and returns the decoded byte and the bytes
+/// that remain.
 fn decoded(mut rest: &[u8], take: impl Fn(u8, &[u8]) -> (u8, &[u8])) -> Vec<u8> {
     let mut out = Vec::with_capacity(rest.len());
     while let [first, behind @ ..] = rest {

@@ -16,7 +16,7 @@ pub(crate) struct Form {
     returned: u64,
     /// Whether a part has begun and not ended.
     in_part: bool,
-    /// The data that [`Form::peek`] has found.
+    /// The data that [`Form::peek`] has returned and that is not consumed yet.
     peeked: Option<Range<usize>>,
     refused: Option<Reject>,
 }
@@ -24,11 +24,11 @@ pub(crate) struct Form {
 /// The result of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum FormEvent {
-    /// More of the body is needed: [`Form::feed`].
+    /// More of the body is needed; the caller passes it to [`Form::feed`].
     More,
-    /// A part begins: [`Form::part`].
+    /// A part begins: [`Form::part`] returns it.
     Part,
-    /// Data of the current part: [`Form::bytes`] contains it until the next call.
+    /// Data of the current part: a range of [`Form::bytes`], valid until the next call.
     Data(Range<usize>),
     /// The current part, or the whole form, is complete.
     End,
@@ -47,7 +47,7 @@ impl Form {
         })
     }
 
-    /// Adds the next bytes of the body. Unread data of the last ones is discarded.
+    /// Adds the next piece of the body. Data that [`Form::peek`] has returned and that was not consumed is discarded.
     pub(crate) fn feed(&mut self, piece: &[u8]) {
         self.peeked = None;
         self.parser.feed(piece);
@@ -72,10 +72,10 @@ impl Form {
         }
     }
 
-    /// Returns the next data of the current part, which may have `limit` bytes in all.
+    /// Returns the next piece of the current part. `limit`: the maximum size of the whole part in bytes.
     ///
     /// # Errors
-    /// As [`Form::next`], and 413 if the part is larger.
+    /// Those of [`Form::next`], and 413 if the part is larger.
     pub(crate) fn piece(&mut self, limit: u64) -> Result<FormEvent, Reject> {
         if !self.in_part {
             return Ok(FormEvent::End);
@@ -100,7 +100,7 @@ impl Form {
         Ok(FormEvent::Data(data))
     }
 
-    /// Returns the next data of the current part without consuming it.
+    /// Returns the next piece of the current part without consuming it.
     pub(crate) fn peek(&mut self) -> Result<FormEvent, Reject> {
         let event = self.piece(u64::MAX)?;
         if let FormEvent::Data(data) = &event {
@@ -110,8 +110,8 @@ impl Form {
         Ok(event)
     }
 
-    /// Passes the available data of the current part to `take`. Then the part is complete, or more of the body is
-    /// needed.
+    /// Passes all available data of the current part to `take`. Returns whether the part is complete
+    /// ([`FormEvent::End`]) or more of the body is needed ([`FormEvent::More`]).
     pub(crate) fn drain<E: From<Reject>>(
         &mut self, limit: u64, mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<FormEvent, E> {
@@ -137,7 +137,7 @@ impl Form {
     /// Ends the body.
     ///
     /// # Errors
-    /// The earlier refusal of the form, or as [`Multipart::end`].
+    /// The earlier refusal of the form, or the error of [`Multipart::end`].
     pub(crate) fn end(&mut self) -> Result<(), Reject> {
         match self.refused {
             Some(reject) => Err(reject),
@@ -155,7 +155,7 @@ impl Form {
         self.parser.bytes()
     }
 
-    /// The value that [`Form::collect`] has collected.
+    /// The data that [`Form::collect`] has collected.
     pub(crate) fn text(&self) -> &[u8] {
         &self.collected
     }

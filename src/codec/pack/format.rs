@@ -1,22 +1,23 @@
-//! The format of packed values: each value is one tag, followed by the data of that tag.
+//! The format of packed values: each value is a tag, followed by the tag's data.
 //!
 //! Both sides are in one process, so numbers are in the machine's byte order. A message is a sequence of values,
-//! followed by a `CONTENT` for each `POSTPONED` in them, in order.
+//! followed by a `CONTENT` for each `POSTPONED` in the message, in the same order.
 //!
-//! A table is `TABLE`, a shape byte, the array count in the width that the shape names, the values of the array, and,
-//! if the shape says so, key, value … `NIL`. Nesting deeper than [`MAX_DEPTH`] is cut: the inner table is a
-//! `POSTPONED`, so neither side needs a stack as deep as the data.
+//! A table is `TABLE`, a shape byte, the number of array values in the width that the shape specifies, and these
+//! values. If the shape specifies keys, they follow, each with its value, and `NIL` ends them. A table nested deeper
+//! than [`MAX_DEPTH`] is written as `POSTPONED`, and its content separately, so neither side needs a stack as deep as
+//! the data.
 
 /// The maximum number of tables open at once, in a message and in each `CONTENT`.
 pub(super) const MAX_DEPTH: u32 = 48;
 
 /// Tags below this value are the integers from `-INTEGER_BIAS` up.
 pub(super) const INTEGER_END: u8 = 0x80;
-/// The value to subtract from such a tag.
+/// The value to subtract from the tag of an integer.
 pub(super) const INTEGER_BIAS: i64 = 16;
 /// Tags from this value on are strings of up to 63 bytes, with the length in the low six bits.
 pub(super) const STRING: u8 = 0x80;
-/// The shortest length that is written separately.
+/// Strings of this length or longer have their length after the tag.
 pub(super) const STRING_END: usize = 0x40;
 
 pub(super) const NIL: u8 = 0xc0;
@@ -39,13 +40,13 @@ pub(super) const TABLE_SHARED: u8 = 0xce;
 pub(super) const POSTPONED: u8 = 0xcf;
 /// A `POSTPONED` to which a `REFERENCE` refers.
 pub(super) const POSTPONED_SHARED: u8 = 0xd0;
-/// The content of the first `POSTPONED` that has none yet: shape, count and values as in a `TABLE`.
+/// The content of the first `POSTPONED` that has no content yet: shape, count and values as in a `TABLE`.
 pub(super) const CONTENT: u8 = 0xd1;
-/// The table whose tag is at the offset that follows, an integer.
+/// A table that occurs again. An integer follows: the offset of the table's tag in the message.
 pub(super) const REFERENCE: u8 = 0xd2;
 
-/// Low bits of the shape: 0 without keys; otherwise 1 + the binary logarithm of their number, rounded up as Lua rounds
-/// the size of a table's hash part.
+/// Low bits of the shape: 0 if there are no keys; otherwise 1 + the binary logarithm of the number of keys, rounded up,
+/// as Lua rounds up the size of a table's hash part.
 pub(super) const SHAPE_KEYS: u8 = 0x3f;
 /// High bits of the shape: the width of the array count.
 pub(super) const SHAPE_WIDTH: u8 = 0xc0;

@@ -1,12 +1,12 @@
 //! Reader of packed values.
 //!
-//! It does not trust its input: every read is checked against the end, and all preallocated tables together are no
-//! larger than the bytes could fill. The reader cannot check the target of a pointer. A string can come from any
-//! source, so pointers in strings are refused.
+//! The reader does not trust its input: it checks every read against the end, and all tables that it preallocates are
+//! together no larger than the bytes can fill. The reader cannot check the target of a pointer. A string can come from
+//! any source, so pointers in strings are refused.
 
 use super::format::*;
 
-/// The reason why bytes cannot be unpacked.
+/// Why bytes cannot be unpacked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Corrupt {
     Tag,
@@ -58,7 +58,7 @@ pub(crate) enum Item<'b> {
     Pointer(usize),
     /// A C function, by its number.
     Function(u64),
-    /// A table whose content follows. If it has a name, [`Item::Reference`] may refer to it.
+    /// A table whose content follows. If the second field is a name, [`Item::Reference`] may refer to the table by it.
     Table(Shape, Option<i64>),
     /// A table whose content follows as [`Item::Content`] with this number. The name is as in [`Item::Table`].
     Postponed(i64, Option<i64>),
@@ -70,8 +70,8 @@ pub(crate) enum Item<'b> {
     End,
 }
 
-/// The content of a table: `items` values, of which some may be nil; then, if `pairs`, keys and values until a key is
-/// nil.
+/// The content of a table: `items` values, some of which may be nil; then, if `pairs` is true, keys and values until a
+/// key is nil.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Shape {
     pub(crate) items: u64,
@@ -87,7 +87,8 @@ pub(crate) struct Reader<B> {
     postponed: i64,
     contents: i64,
     /// The number of entries that may still be preallocated. An entry takes at least one byte, and an entry with a key
-    /// at least two. The hint for keys is less than twice their number, so messages of a writer never exceed it.
+    /// at least two. The hint for keys is less than twice the number of keys, so a message of a writer never exceeds
+    /// this limit.
     preallocatable: u64,
     origin: Origin,
 }
@@ -98,7 +99,7 @@ impl<B: AsRef<[u8]>> Reader<B> {
         Reader { bytes, at: 0, postponed: 0, contents: 0, preallocatable, origin }
     }
 
-    /// Returns the next item. `depth`: the number of open tables, 0 outside of all.
+    /// Returns the next item. `depth`: the number of open tables; 0 at the top level.
     #[inline(always)]
     pub(crate) fn next(&mut self, depth: u32) -> Result<Item<'_>> {
         let Some(&tag) = self.bytes.as_ref().get(self.at) else { return self.end(depth) };
@@ -224,7 +225,8 @@ impl<B: AsRef<[u8]>> Reader<B> {
         Ok(Shape { items, pairs: pairs != 0, room: (self.preallocation(items), self.preallocation(pairs)) })
     }
 
-    /// Returns the number of entries to preallocate out of `promised`. A table grows if more follow.
+    /// Returns the number of entries to preallocate for a table that has `promised` entries. A table grows if more
+    /// entries follow.
     #[inline(always)]
     fn preallocation(&mut self, promised: u64) -> u32 {
         if promised > self.preallocatable.min(1 << 26) {

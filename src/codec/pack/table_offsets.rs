@@ -1,6 +1,6 @@
 //! The offsets at which tables begin in a message, to find tables that occur again. Used by `write`.
 //!
-//! Most messages have few tables: the first 16 are searched one by one, the others by a hash.
+//! Most messages have few tables, so the first 16 tables are searched one by one, and further tables in a hash map.
 
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
@@ -26,7 +26,8 @@ impl TableOffsets {
         self.count = 0;
     }
 
-    /// Returns the offset of a table that was entered before. Otherwise enters it with `offset` and returns `None`.
+    /// If the table `identity` was entered before, returns its offset. Otherwise enters it with `offset` and returns
+    /// `None`.
     #[inline]
     pub(super) fn enter(&mut self, identity: usize, offset: usize) -> Option<usize> {
         let few = &mut self.few[..self.count.min(FEW_TABLES)];

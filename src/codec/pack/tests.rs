@@ -2,7 +2,7 @@ use super::format::*;
 use super::*;
 use proptest::prelude::*;
 
-/// A value as tests write and read it.
+/// A value that the tests write and read.
 #[derive(Clone, Debug, PartialEq)]
 enum Tree {
     Nil,
@@ -70,7 +70,7 @@ fn packed(values: &[Tree]) -> Vec<u8> {
     writer.bytes().to_vec()
 }
 
-/// Returns the values that a reader returns, nested as deep as the reader allows, or its error.
+/// Reads all values of a message, including the postponed contents. Returns the reader's error if it fails.
 fn read(bytes: &[u8], origin: Origin) -> Result<Vec<Tree>, Corrupt> {
     let mut reader = Reader::new(bytes, origin);
     let mut values = Vec::new();
@@ -88,7 +88,7 @@ fn read(bytes: &[u8], origin: Origin) -> Result<Vec<Tree>, Corrupt> {
     Ok(values.iter().map(|tree| joined(tree, &bodies)).collect())
 }
 
-/// Inserts postponed contents into the tree.
+/// Returns a copy of `tree` in which the postponed tables `bodies` replace their placeholders.
 fn joined(tree: &Tree, bodies: &[Tree]) -> Tree {
     match tree {
         Tree::Pointer(number @ LATER_FROM..) => match bodies.get(number - LATER_FROM) {
@@ -305,7 +305,7 @@ proptest! {
     }
 }
 
-/// Generates bytes, with tags more often than others.
+/// Generates a byte. Tags are more likely than other bytes.
 fn byte() -> impl Strategy<Value = u8> {
     prop_oneof![any::<u8>(), NIL..=REFERENCE + 1]
 }

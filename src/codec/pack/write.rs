@@ -26,7 +26,7 @@ pub(crate) enum Value<'a> {
 /// A writer of messages, one after another. The caller writes the content of a table if [`Writer::table`] requests it.
 #[derive(Default)]
 pub(crate) struct Writer {
-    /// The first `length` bytes are the message; the rest is spare.
+    /// The first `length` bytes are the message; the other bytes are spare.
     bytes: Vec<u8>,
     length: usize,
     tables: TableOffsets,
@@ -35,16 +35,16 @@ pub(crate) struct Writer {
 
 /// How the caller continues after [`Writer::table`].
 pub(crate) enum TableState {
-    /// The caller writes its content now, from [`Writer::array`] to [`Writer::end`].
+    /// The caller writes the table's content now, from [`Writer::array`] to [`Writer::end`].
     New,
     /// The table was written before.
     Written,
-    /// The caller writes its content after the values, in the order of these numbers from 1, each after
-    /// [`Writer::begin_content`].
+    /// The caller writes the table's content after all values, once [`Writer::begin_content`] returns this number.
+    /// Numbers count from 1.
     Postponed(i64),
 }
 
-/// The array of a table that is being written, which precedes its pairs.
+/// The array of a table that is being written. The array precedes the table's pairs.
 pub(crate) struct Array {
     shape: usize,
     width: u8,
@@ -54,9 +54,9 @@ pub(crate) struct Array {
 }
 
 const FIRST_CAPACITY: usize = 512;
-/// The maximum number of bytes of capacity kept for the next message.
+/// The maximum capacity that is kept for the next message, in bytes.
 const MAX_SPARE_CAPACITY: usize = 64 * 1024;
-/// The largest distance of two consecutive keys in the array.
+/// The largest distance between two consecutive keys in the array.
 const MAX_GAP: u64 = 64;
 
 impl Writer {
@@ -120,7 +120,8 @@ impl Writer {
         }
     }
 
-    /// Writes a table inside `depth` others. `identity` must be unique among the tables of a message.
+    /// Writes the tag of a table, or a reference if the table was written before. `identity` must be unique among the
+    /// tables of a message; `depth` is the number of tables around this table.
     pub(crate) fn table(&mut self, identity: usize, depth: u32) -> Result<TableState> {
         let offset = self.length;
         if let Some(first) = self.tables.enter(identity, offset) {
@@ -143,7 +144,8 @@ impl Writer {
         Ok(TableState::Postponed(self.postponed))
     }
 
-    /// Begins the content of the next postponed table after `done` ones. Returns its number, or `None` if all are done.
+    /// Begins the content of the next postponed table. `done`: the number of postponed tables written so far. Returns
+    /// the table's number, or `None` if all are written.
     pub(crate) fn begin_content(&mut self, done: i64) -> Result<Option<i64>> {
         if done == self.postponed {
             return Ok(None);
@@ -152,7 +154,7 @@ impl Writer {
         Ok(Some(done + 1))
     }
 
-    /// Begins the content of a table. `length`: the length that Lua reports; 0 without an array.
+    /// Begins the content of a table. `length`: the length that Lua reports; 0 if the table has no array.
     pub(crate) fn array(&mut self, length: u64) -> Result<Array> {
         let shape = self.length;
         let (width, size) = match length {
@@ -165,9 +167,9 @@ impl Writer {
         Ok(Array { shape, width, length, count: 0 })
     }
 
-    /// Returns whether the value of `key`, which follows the previous keys, is the next one of the array. Small gaps
-    /// are filled with nil, but only within the table's length. That length may be any border: a table with a few
-    /// values can report a length of 2^40.
+    /// Returns whether the value of `key` belongs to the array, after the values of the previous keys. A small gap
+    /// before it is filled with nil, but only within the table's length. This length may be any border: a table with a
+    /// few values can report a length of 2^40.
     #[inline(always)]
     pub(crate) fn item(&mut self, array: &mut Array, key: i64) -> Result<bool> {
         let next = key as u64;
@@ -201,7 +203,7 @@ impl Writer {
         }
     }
 
-    /// Returns the next `count` bytes, to be overwritten.
+    /// Returns the next `count` bytes of the message, which the caller overwrites.
     #[inline(always)]
     fn next(&mut self, count: usize) -> Result<&mut [u8]> {
         let (start, end) = (self.length, self.length + count);
@@ -260,7 +262,8 @@ impl Writer {
     }
 }
 
-/// Copies a few bytes without a function call, because most strings are names. Both slices have the same length.
+/// Copies up to 16 bytes without a function call, because most strings are short. Both slices must have the same
+/// length.
 #[inline(always)]
 fn copy_short(to: &mut [u8], from: &[u8]) {
     if from.len() > 16 {
@@ -272,7 +275,7 @@ fn copy_short(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Copies `N` to `2 * N` bytes as two words that overlap. Returns false for shorter slices.
+/// Copies `N` to `2 * N` bytes as two words, which may overlap. Returns false if the slices are shorter than `N` bytes.
 #[inline(always)]
 fn overlap<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
     let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else {

@@ -13,7 +13,7 @@ const LIMITS: Limits = Limits { parts: 1000, headers: 8192 };
 /// One parsed part: name, file name, data.
 type Part = (Vec<u8>, Option<Vec<u8>>, Vec<u8>);
 
-/// Parses `wire` fed in pieces that end at `cuts`.
+/// Parses `wire`, which is fed in pieces that end at `cuts`.
 fn parse_in(kind: &[u8], limits: Limits, wire: &[u8], cuts: &[usize]) -> Result<Vec<Part>, Reject> {
     let mut parser = Multipart::new(kind, limits)?;
     let mut parts: Vec<Part> = Vec::new();
@@ -173,7 +173,8 @@ fn malformed_framing_is_400() {
     // Lines that end with LF alone are refused.
     assert_eq!(refuse(SAMPLE.replace("\r\n", "\n")), 400);
     assert_eq!(refuse(format!("--B\r\n{head}data\n--B--\n")), 400);
-    // A line that begins with the boundary counts as a boundary, regardless of the rest (RFC 2046 section 5.1.1).
+    // A line that begins with the boundary counts as a boundary, regardless of the rest of the line (RFC 2046 section
+    // 5.1.1).
     assert_eq!(refuse(format!("--B\r\n{head}data\r\n--BC\r\n--B--")), 400);
 }
 

@@ -3,7 +3,8 @@
 use super::super::range::{MAX_RANGES, parse};
 use proptest::prelude::*;
 
-/// The ranges that a field selects of `size` bytes, as first byte and length; `None` for the whole representation.
+/// Returns the ranges that a field selects from `size` bytes, each as first byte and length; `None` for the whole
+/// representation.
 fn parts(field: &str, size: u64) -> Option<Vec<(u64, u64)>> {
     let list = parse(field.as_bytes(), size)?;
     Some(list.iter().map(|span| (span.first, span.length)).collect())
@@ -97,7 +98,7 @@ fn a_suffix_range_of_an_empty_file_is_ignored() {
     assert_eq!(parts("bytes=-5", 0), None);
 }
 
-/// Counts for each byte how many ranges of a well-formed set contain it.
+/// Returns, for each byte, the number of ranges of a well-formed set that contain it.
 fn asked(list: &[(Option<u64>, Option<u64>)], size: u64) -> Vec<u32> {
     let mut counts = vec![0; size as usize];
     for (first, last) in list {

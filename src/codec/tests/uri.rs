@@ -57,7 +57,7 @@ fn pairs_keep_order_and_repeats() {
     assert_eq!(pairs("a=1&b=2&a=3"), [(&b"a"[..], Some(&b"1"[..])), (b"b", Some(b"2")), (b"a", Some(b"3"))]);
 }
 
-/// In ant's server a key without `=` consumed the next pair as well.
+/// Regression of ant.webserver: a key without `=` consumed the next pair as well.
 #[test]
 fn a_key_without_equals_does_not_consume_the_next_pair() {
     assert_eq!(pairs("a&b=2"), [(&b"a"[..], None), (b"b", Some(&b"2"[..]))]);

@@ -1,11 +1,11 @@
-//! The state of a file, from which `lio --watch` detects that it has changed since a program loaded it. The program
-//! takes it immediately before it reads the file, so that no change in between is missed.
+//! The fingerprint of a file, from which `lio --watch` detects that the file has changed since a program loaded it. The
+//! program takes the fingerprint immediately before it reads the file, so that no later change is missed.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The size of its encoded form in bytes.
+/// The size of an encoded fingerprint in bytes.
 const SIZE: usize = 32;
 
 /// The inode of a file, the time of its last write (seconds and nanoseconds), and its size; all 0 if there is no such
@@ -25,7 +25,8 @@ impl Fingerprint {
         *self != Fingerprint::default()
     }
 
-    /// Whether it is the same file or folder, regardless of its content.
+    /// Whether both fingerprints have the same inode, and so belong to the same file or folder, regardless of its
+    /// content.
     pub(crate) fn is_same_file(&self, other: &Fingerprint) -> bool {
         self.0[0] == other.0[0]
     }
@@ -35,7 +36,8 @@ impl Fingerprint {
         self.0.map(u64::to_le_bytes).concat()
     }
 
-    /// Decodes the result of [`encode`](Self::encode). Also returns the rest of the text.
+    /// Decodes the fingerprint at the start of `text`, as [`encode`](Self::encode) has written it. Also returns the
+    /// rest of `text`.
     pub(crate) fn decode(text: &[u8]) -> Option<(Fingerprint, &[u8])> {
         let (text, rest) = text.split_at_checked(SIZE)?;
         let number = |index| u64::from_le_bytes(text.as_chunks().0[index]);

@@ -3,11 +3,11 @@
 //!
 //! | file | topic |
 //! |---|---|
-//! | [`wire`] | frames between the two, used by both sides |
-//! | `fingerprint` | the state of a file, used by both sides |
+//! | [`wire`] | frames between program and supervisor, used by both sides |
+//! | `fingerprint` | fingerprints of files, used by both sides |
 //!
-//! Without a supervisor this costs nothing: `is_watched` is read once, when a module loads. If the supervisor dies, the
-//! program continues without it.
+//! Without a supervisor the link costs nothing: `is_watched` is called once, when a module loads. If the supervisor
+//! dies, the program continues without it.
 
 mod fingerprint;
 pub(crate) mod wire;
@@ -35,12 +35,12 @@ struct Link {
 
 static LINK: OnceLock<Mutex<Link>> = OnceLock::new();
 
-/// Takes ownership of the socket `number`, which leads to the process `supervisor`, the parent of this one. From now on
-/// this process ends when the supervisor ends, even if that is killed. Children of this process do not inherit the
-/// socket.
+/// Takes ownership of the socket `number`, which is connected to the process `supervisor`, the parent of this process.
+/// On Linux, this process gets SIGTERM from now on when the supervisor ends, even if the supervisor is killed. Children
+/// of this process do not inherit the socket.
 ///
 /// # Errors
-/// The supervisor has already ended, or there is no such descriptor.
+/// If the supervisor has already ended, or if the descriptor does not exist.
 pub(crate) fn join(number: RawFd, supervisor: Pid) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
@@ -63,22 +63,24 @@ pub(crate) fn report_load(path: &[u8]) {
     report(path, Fingerprint::of);
 }
 
-/// Reports that there is no file at `path`, which is needed. It counts as changed as soon as it exists.
+/// Reports that the program needs a file at `path` that does not exist. The file counts as changed as soon as it
+/// exists.
 pub(crate) fn report_missing(path: &[u8]) {
     report(path, |_| Fingerprint::default());
 }
 
-/// Requests the listening socket of this key that the previous process has used. Each key can be requested once.
+/// Requests the listening socket with this key that the previous process has used; `None` if there is none. Each socket
+/// can be requested once.
 pub(crate) fn request_socket(key: &[u8]) -> Option<OwnedFd> {
     request(wire::SOCKET_REQUEST, key)?.descriptor
 }
 
-/// Whether another process is being ended that uses the address of this key, so that the address may become free.
+/// Whether the address of this key may become free, because the supervisor is ending a process that uses it.
 pub(crate) fn may_become_free(key: &[u8]) -> bool {
     request(wire::ADDRESS_IN_USE, key).is_some_and(|frame| frame.kind == wire::YES)
 }
 
-/// Whether another process has replaced this one.
+/// Whether another process has replaced this process.
 pub(crate) fn is_replaced() -> bool {
     request(wire::IS_REPLACED, b"").is_some_and(|frame| frame.kind == wire::YES)
 }
@@ -90,7 +92,7 @@ pub(crate) fn report_socket(key: &[u8], descriptor: BorrowedFd<'_>) {
     }
 }
 
-/// Reports that a socket of this key was closed.
+/// Reports that a socket with this key was closed.
 pub(crate) fn report_closed(key: &[u8]) {
     if let Some(link) = link() {
         let _ = wire::send(&link.socket, wire::CLOSED_SOCKET, key, None);

@@ -1,8 +1,8 @@
 //! The protocol between a program and the `lio --watch` that runs it: frames on a pair of unix stream sockets. A frame
 //! may carry a descriptor (unix(7), SCM_RIGHTS).
 //!
-//! A frame is its kind, the length of its text (4 bytes, little endian), and the text. The descriptor is sent with the
-//! first byte, so that it belongs to the frame that is being received.
+//! A frame consists of its kind, the length of its text (4 bytes, little endian), and the text. The descriptor is sent
+//! with the first byte, so that it belongs to the frame that is being received.
 
 use rustix::io::{FdFlags, fcntl_setfd, retry_on_intr};
 use rustix::net::{
@@ -14,23 +14,24 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// From the program: it is about to load a file. Text: a [`Fingerprint`](super::Fingerprint), then the absolute path.
+/// Sent by the program before it loads a file. Text: a [`Fingerprint`](super::Fingerprint), then the absolute path.
 pub(crate) const FILE_LOAD: u8 = b'F';
-/// From the program: it requests a socket. Text: its key. The response is [`REQUESTED_SOCKET`] or [`NO`].
+/// Sent by the program to request a socket. Text: the socket's key. The response is [`REQUESTED_SOCKET`] or [`NO`].
 pub(crate) const SOCKET_REQUEST: u8 = b'W';
-/// From the program: it has created a socket, which the frame carries. Text: its key.
+/// Sent by the program when it has created a socket, which the frame carries. Text: the socket's key.
 pub(crate) const NEW_SOCKET: u8 = b'M';
-/// From the program: it has closed a socket that it requested or created. Text: its key.
+/// Sent by the program when it has closed a socket that it requested or created. Text: the socket's key.
 pub(crate) const CLOSED_SOCKET: u8 = b'C';
-/// From the program: the address of a key is in use. The response is [`YES`] while it may become free.
+/// Sent by the program when the address of a key is in use. Text: the key. The response is [`YES`] if the address may
+/// become free, otherwise [`NO`].
 pub(crate) const ADDRESS_IN_USE: u8 = b'T';
-/// From the program: whether another process replaces it. The response is [`YES`] or [`NO`].
+/// Sent by the program to ask whether another process has replaced it. The response is [`YES`] or [`NO`].
 pub(crate) const IS_REPLACED: u8 = b'R';
-/// To the program: yes.
+/// Response to the program: yes.
 pub(crate) const YES: u8 = b'y';
-/// To the program: no.
+/// Response to the program: no.
 pub(crate) const NO: u8 = b'n';
-/// To the program: the requested socket, which the frame carries.
+/// Response to the program: the requested socket, which the frame carries.
 pub(crate) const REQUESTED_SOCKET: u8 = b'h';
 
 const HEAD: usize = 5;
@@ -75,7 +76,7 @@ pub(crate) fn send(
 /// Waits for a frame; `None` if the other side has closed.
 ///
 /// # Errors
-/// Those of recvmsg(2), and an invalid frame.
+/// Those of recvmsg(2), and the errors of an invalid or truncated frame.
 pub(crate) fn receive(mut socket: &UnixStream) -> io::Result<Option<Frame>> {
     let mut head = [0; HEAD];
     let mut room = [MaybeUninit::uninit(); ROOM];

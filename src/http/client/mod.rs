@@ -1,8 +1,8 @@
 //! The client's side of HTTP as a state machine without Lua: the responses that arrive on one connection, one after
 //! another. `codec::http1::response_head` parses heads, `codec::http1::body` parses bodies.
 //!
-//! No call waits; each does what is possible now. Invariant: the next head is parsed only after the previous body is
-//! complete, and no request may follow an ambiguous response.
+//! No call waits: each call processes only what has arrived. Invariant: the next head is parsed only after the previous
+//! body is complete, and no request may follow an ambiguous response.
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,7 @@ use std::ops::Range;
 pub(crate) trait Input {
     /// The bytes that were read and not consumed.
     fn buffered(&self) -> &[u8];
-    /// Removes the first `count` of them.
+    /// Removes the first `count` buffered bytes.
     fn consume(&mut self, count: usize);
     /// Reads once, into free space for at least `want` bytes.
     fn fill(&mut self, want: usize) -> io::Result<Filled>;
@@ -57,7 +57,7 @@ pub(crate) enum ResponseRead<T> {
     Refused(Reject),
 }
 
-/// A run of body data among the buffered bytes. The caller removes `consume` bytes after using it.
+/// A run of body data among the buffered bytes. The caller uses the data, and then removes `consume` bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Data {
     pub(crate) data: Range<usize>,
@@ -82,7 +82,7 @@ pub(crate) struct Responses {
     body: body::IncomingBody,
     /// Whether bytes of a response have arrived since the last request.
     begun: bool,
-    /// Whether another request may follow, as far as known.
+    /// Whether another request may follow, as far as is known.
     keep_alive: bool,
     /// Whether the final head of the current response has not arrived yet.
     awaits_head: bool,
@@ -91,7 +91,7 @@ pub(crate) struct Responses {
 }
 
 impl Responses {
-    /// Creates the state. `limits`: the most bytes of a header section, and the most fields.
+    /// Creates the state. `limits`: the maximum size of a header section in bytes, and the maximum number of fields.
     pub(crate) fn new(limits: (usize, usize)) -> Self {
         Responses {
             limits,
@@ -106,12 +106,12 @@ impl Responses {
         }
     }
 
-    /// Begins a new request.
+    /// Prepares for the response to a new request.
     pub(crate) fn expect(&mut self, request: RequestKind) {
         *self = Responses { request, keep_alive: self.keep_alive, awaits_head: true, ..Responses::new(self.limits) };
     }
 
-    /// Reads the next head, of an interim response or of the final one. `table` is used temporarily.
+    /// Reads the next head: that of an interim response or of the final response. `table` is overwritten.
     ///
     /// # Errors
     /// Those of the connection.
@@ -154,7 +154,7 @@ impl Responses {
         taken
     }
 
-    /// Reads the next piece of the body. `limit`: the most bytes of the whole body.
+    /// Reads the next piece of the body. `limit`: the maximum size of the whole body in bytes.
     ///
     /// # Errors
     /// Those of the connection.
@@ -201,7 +201,7 @@ impl Responses {
         }
     }
 
-    /// Ends the response after the peer has closed.
+    /// Ends the response, because the peer has closed. Returns whether the body is complete or truncated.
     fn end<T>(&mut self) -> ResponseRead<T> {
         self.keep_alive = false;
         if self.body.end() { ResponseRead::End } else { ResponseRead::Truncated }
@@ -212,8 +212,8 @@ impl Responses {
         ResponseRead::Refused(reject)
     }
 
-    /// Reads the rest of the body as a whole. `Ready`: it is among the buffered bytes. `End`:
-    /// [`Responses::take_collected`] returns it.
+    /// Reads the rest of the body as a whole. If the result is `Ready`, the body is among the buffered bytes; if it is
+    /// `End`, [`Responses::take_collected`] returns the body.
     ///
     /// # Errors
     /// Those of the connection.
@@ -263,7 +263,7 @@ impl Responses {
         self.keep_alive && self.is_complete() && input.buffered().is_empty() && input.is_open()
     }
 
-    /// Returns the trailer section of the current chunked body after it was read.
+    /// Returns the trailer section of the current chunked body after the body was read; empty if there is none.
     pub(crate) fn trailers(&self) -> &[u8] {
         &self.trailers
     }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::io;
 
-/// A connection whose peer has sent these pieces, and has closed if `ends`.
+/// A connection whose peer has sent these pieces. If `ends` is true, the peer has then closed.
 struct Pieces {
     buffered: Vec<u8>,
     coming: VecDeque<Vec<u8>>,
@@ -46,7 +46,7 @@ impl Input for Pieces {
 
 const LIMITS: (usize, usize) = (1000, 10);
 
-/// Reads heads up to the final one, and the body as a whole. Returns the statuses, and the body or the reason why it
+/// Reads heads up to the final head, and the body as a whole. Returns the statuses, and the body or the reason why it
 /// could not be read.
 fn read(input: &mut Pieces, limit: u64) -> (Vec<u16>, Result<Vec<u8>, String>, Responses) {
     let mut responses = Responses::new(LIMITS);

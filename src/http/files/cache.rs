@@ -15,7 +15,7 @@ const ENTRY_OVERHEAD: usize = 256;
 
 /// The cache of files by path. If it is too large, entries that were not used recently are removed.
 pub(crate) struct Cache {
-    /// The maximum number of bytes in all, and of one file.
+    /// The maximum size of the cache, and of one cached file, in bytes.
     most: usize,
     file_most: usize,
     size: usize,
@@ -26,14 +26,14 @@ pub(crate) struct Cache {
 
 struct Entry {
     metadata: Metadata,
-    /// `None`: only the metadata is known.
+    /// `None` if only the metadata is cached.
     content: Option<Bytes>,
-    /// Whether it was used since its last check.
+    /// Whether the entry was used since it was last checked for removal.
     is_used: bool,
 }
 
 impl Cache {
-    /// Creates a cache of up to `most` bytes, with files of up to `file_most` bytes; 0: nothing is cached.
+    /// Creates a cache of up to `most` bytes, with files of up to `file_most` bytes. If `most` is 0, nothing is cached.
     pub(crate) fn new(most: usize, file_most: usize) -> Cache {
         Cache { most, file_most, size: 0, entries: FxHashMap::default(), queue: VecDeque::new() }
     }
@@ -51,14 +51,14 @@ impl Cache {
         self.entries.get(path).map(|entry| &entry.metadata)
     }
 
-    /// Returns the content of a file whose metadata is unchanged.
+    /// Returns the cached content of a file. The caller has checked that the metadata is unchanged.
     pub(crate) fn content(&mut self, path: &[u8]) -> Option<Bytes> {
         let entry = self.entries.get_mut(path)?;
         entry.is_used = true;
         entry.content.clone()
     }
 
-    /// Caches the metadata of a file, and its content if it was read; see [`Cache::accepts`].
+    /// Caches the metadata of a file, and its content if that is given; see [`Cache::accepts`].
     pub(crate) fn put(&mut self, path: &[u8], metadata: &Metadata, content: Option<Bytes>) {
         self.remove(path);
         let path: Rc<[u8]> = path.into();
@@ -69,7 +69,7 @@ impl Cache {
         self.make_room();
     }
 
-    /// Removes a file.
+    /// Removes the entry of a file.
     pub(crate) fn remove(&mut self, path: &[u8]) {
         if let Some((path, entry)) = self.entries.remove_entry(path) {
             self.size -= weight(&path, entry.content.as_ref());

@@ -7,7 +7,8 @@ use crate::codec::http1::request::RequestHead;
 use crate::file::{Kind, Metadata, OpenFile, Refusal};
 use std::collections::HashMap;
 
-/// How long a missing copy is cached as missing, in nanoseconds, and for how many paths.
+/// How long a missing copy is cached as missing, in nanoseconds, and the maximum number of paths whose copies are
+/// cached as missing.
 const ABSENT_FOR: u64 = 2_000_000_000;
 const MAX_ABSENT: usize = 1000;
 
@@ -19,7 +20,7 @@ pub(crate) fn accepted(request: RequestHead<'_>) -> Accepted {
     request.joined(b"accept-encoding").map_or([None; 2], |field| accept_encoding::accepted(&field))
 }
 
-/// Returns the path of a copy.
+/// Returns the path of a file's compressed copy.
 pub(super) fn path_of(path: &[u8], coding: &str) -> Vec<u8> {
     let ending: &[u8] = if coding == "br" { b".br" } else { b".gz" };
     [path, ending].concat()
@@ -40,7 +41,7 @@ pub(crate) fn find_copy(
     })
 }
 
-/// The paths without a copy, and the time until which this is assumed, in nanoseconds.
+/// The paths that have no compressed copy, and when each entry expires, in nanoseconds.
 #[derive(Default)]
 pub(crate) struct MissingCopies(HashMap<Box<[u8]>, u64>);
 

@@ -1,4 +1,4 @@
-//! Files as responses: the file that a path names, which of its copies a client gets, and which part of it.
+//! Files as responses: the file that a path names, its copy that a client prefers, and the part that is sent.
 //!
 //! | file | topic |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | `compressed_copies` | compressed copies beside a file, `.br` and `.gz` |
 //! | `cache` | the content of small files |
 //!
-//! This folder waits only for the disk. It uses no connection and reads no clock.
+//! These functions block only on the disk. They use no connection and read no clock.
 
 #![forbid(unsafe_code)]
 

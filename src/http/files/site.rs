@@ -10,8 +10,8 @@ use crate::file::{Kind, Metadata, OpenFile, Refusal, read_at};
 use crate::http::server::Clock;
 use bytes::Bytes;
 
-/// The maximum number of bytes of a file that are read at once; the kernel sends longer ones. lualib/lio/web/file.lua
-/// has the same value.
+/// The maximum size of a file, or of a range, that is read at once, in bytes; the kernel sends longer ones.
+/// lualib/lio/web/file.lua has the same value.
 const MAX_READ: u64 = 32 * 1024;
 
 /// The options of a served folder.
@@ -23,7 +23,7 @@ pub(crate) struct Options {
     pub(crate) precompressed: bool,
     /// The value of `Cache-Control`.
     pub(crate) cache_control: Option<Box<[u8]>>,
-    /// The maximum number of bytes cached in all, and of one file; 0: none.
+    /// The maximum size of the cache, and of one cached file, in bytes. If `cache` is 0, nothing is cached.
     pub(crate) cache: usize,
     pub(crate) cache_file: usize,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Site {
     cache: Cache,
 }
 
-/// The representation of a file: the file itself, or a copy of it.
+/// The representation of a file: the file itself, or a compressed copy of it.
 pub(crate) struct Representation {
     path: Vec<u8>,
     pub(crate) metadata: Metadata,
@@ -70,7 +70,8 @@ impl Site {
     /// Finds the representation of the file at `path` for a client that accepts these codings.
     ///
     /// # Errors
-    /// The reason why the file cannot be opened. A directory is returned as an error, opened.
+    /// If the path names a directory, the error is the opened directory; otherwise it is the reason why the file cannot
+    /// be opened.
     pub(crate) fn find(
         &mut self, folder: &mut Folder, path: Vec<u8>, accepted: Accepted, clock: Clock,
     ) -> Result<Representation, Result<OpenFile, Refusal>> {
@@ -111,8 +112,8 @@ impl Site {
         found
     }
 
-    /// Returns the bytes of a representation that a request gets, if their number is small: its content, or one range.
-    /// `None` if it is not small, or the file cannot be read.
+    /// Returns the bytes for the body of a response, if they are few: the whole content, or one range. `None` if they
+    /// are many, if the choice is several ranges or an error, or if the file cannot be read.
     pub(crate) fn load(&mut self, found: &Representation, choice: &Choice, clock: Clock) -> Option<Bytes> {
         let (first, length) = match choice {
             Choice::Whole => (0, found.metadata.size),
@@ -135,7 +136,7 @@ impl Site {
         if length <= MAX_READ { read(file, first, length) } else { None }
     }
 
-    /// Passes the fields of the response to `add`, without its length.
+    /// Passes the fields of the response to `add`, except Content-Length.
     pub(crate) fn each_field(
         &self, found: &Representation, validators: &Validators, choice: &Choice,
         mut add: impl FnMut(&'static [u8], &[u8]),
@@ -165,7 +166,8 @@ impl Site {
         add(b"Content-Type", media_type::with_charset(found.media_type).as_bytes());
     }
 
-    /// Returns the metadata of the file at a path, and its content; `None` if only the metadata is cached.
+    /// Returns the metadata of the file at a path, and its content; the content is `None` if only the metadata is
+    /// cached.
     fn get(&mut self, folder: &mut Folder, path: &[u8]) -> Result<(Metadata, Option<Content>), Refusal> {
         if let Some(known) = self.cache.metadata(path) {
             match folder.metadata_beneath(path) {
@@ -190,7 +192,7 @@ impl Site {
             let name = path_of(path, coding);
             let Ok((metadata, Some(content))) = self.get(folder, &name) else { continue };
             if is_copy(&metadata, original) {
-                // This way the file need not be opened to compare it with its copy.
+                // With the metadata in the cache, the original need not be opened to compare it with its copy.
                 if self.cache.accepts(original, clock.unix) && self.cache.metadata(path).is_none() {
                     self.cache.put(path, original, None);
                 }
@@ -203,7 +205,7 @@ impl Site {
 }
 
 impl Representation {
-    /// Returns its validators. `now`: seconds since the Unix epoch.
+    /// Returns the validators of the representation. `now`: seconds since the Unix epoch.
     pub(crate) fn validators(&self, now: u64) -> Validators {
         Validators::of(&self.metadata, self.coding, now)
     }

@@ -21,7 +21,7 @@ fn metadata(size: u64) -> Metadata {
     Metadata { kind: Kind::File, size, seconds: 1000, nanoseconds: 5, changed: (1000, 0), inode: 1, device: 1 }
 }
 
-/// A folder with its site. It is removed at the end.
+/// A temporary folder and its site. `Drop` removes the folder.
 struct Served {
     root: PathBuf,
     folder: Folder,

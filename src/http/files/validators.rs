@@ -1,4 +1,4 @@
-//! The validators of a file, and the part of it that a request gets: conditions and ranges together.
+//! The validators of a file, and the choice of the response to a request, by its conditions and ranges.
 
 use crate::codec::conditional::{self, Conditions, Validators as Known, Verdict};
 use crate::codec::date;
@@ -23,7 +23,7 @@ pub(crate) struct Validators {
     now: u64,
 }
 
-/// The part of a representation that a request gets.
+/// The response to a request for a representation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
     Whole,
@@ -50,9 +50,11 @@ impl Choice {
 }
 
 impl Validators {
-    /// Returns the validators of a file that is sent with a coding, whose name is short. `now`: seconds since the Unix
-    /// epoch. The entity tag is strong: it differs for different content or another coding. It is the same on every
-    /// machine that has the file with the same time, and does not reveal the inode.
+    /// Returns the validators of a file. `coding`: the coding with which it is sent, at most [`MAX_CODING`] bytes.
+    /// `now`: seconds since the Unix epoch.
+    ///
+    /// The entity tag is strong: it differs for different content or another coding. It is the same on every machine
+    /// that has the file with the same modification time, and does not reveal the inode.
     pub(crate) fn of(metadata: &Metadata, coding: Option<&str>, now: u64) -> Validators {
         // A date in the future would be invalid (RFC 9110 section 8.8.2.1).
         let modified = u64::try_from(metadata.seconds).unwrap_or(0);
@@ -83,7 +85,7 @@ impl Validators {
         &self.date
     }
 
-    /// Decides about the response to a request for a representation of `size` bytes.
+    /// Chooses the response to a request for a representation of `size` bytes.
     pub(crate) fn choose(&self, request: RequestHead<'_>, size: u64) -> Choice {
         if !request.has_conditions() {
             return Choice::Whole;

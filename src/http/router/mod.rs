@@ -25,21 +25,21 @@ use tree::Tree;
 /// The method and the pattern of a route.
 #[derive(Debug)]
 pub(crate) struct Route {
-    /// The method; empty for any.
+    /// The method; empty for any method.
     pub(crate) method: Box<[u8]>,
     pub(crate) pattern: Pattern,
 }
 
-/// A route that matches a path, if its method and its constraints match as well.
+/// A route whose pattern matches a path. Its method and its constraints are not tested yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// The route's number.
     pub(crate) route: usize,
-    /// The method, empty for any.
+    /// The method; empty for any method.
     pub(crate) method: Box<[u8]>,
-    /// The standard method of that name, or `Other`.
+    /// The standard method with this name, or `Other`.
     method_id: Method,
-    /// Whether it has constraints to test.
+    /// Whether the route has constraints to test.
     pub(crate) has_constraints: bool,
 }
 
@@ -62,9 +62,9 @@ pub(crate) struct Router {
 impl Router {
     /// Adds a route and returns its number, counted from 0. An empty `method` means any method.
     ///
-    /// Segments of `pattern` are literal text, `:name`, `:name<constraint>`, and at its end `*name`. A constraint ends
-    /// at the first `>` before a `/` or the end of the pattern. Literal text is converted to the normal form of paths
-    /// ([`crate::codec::uri::normalize_path`]).
+    /// Segments of `pattern` are literal text, `:name` and, as the last segment, `*name`. A `<constraint>` may follow a
+    /// name. A constraint ends at the first `>` before a `/` or the end of the pattern. Literal text is converted to
+    /// the normal form of paths ([`crate::codec::uri::normalize_path`]).
     ///
     /// # Errors
     /// A message for the programmer, if the pattern is malformed, or exists already for the same method with the same
@@ -103,7 +103,7 @@ impl Router {
         self.routes.get(id)
     }
 
-    /// Calls `found` for each shape that matches a normalised path, from the most to the least specific, until it
+    /// Calls `found` for each shape that matches a normalised path, from the most to the least specific, until `found`
     /// returns true. Its arguments are the routes of the shape in order of registration, and the values of their
     /// parameters in the order of [`Pattern::names`].
     pub(crate) fn each<'r, 'p>(&'r self, path: &'p [u8], mut found: impl FnMut(&'r [Candidate], &[&'p [u8]]) -> bool) {

@@ -1,7 +1,7 @@
 //! Parser of route patterns, with parameter names and constraints.
 //!
-//! Invariant: a parsed pattern has at most one tail, at its end, and distinct parameter names. Its segments are its
-//! shape, without names and constraints.
+//! Invariant: a parsed pattern has at most one tail, at its end, and distinct parameter names. The segments are its
+//! shape: they contain no names and no constraints.
 
 use crate::codec::uri;
 

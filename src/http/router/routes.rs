@@ -1,4 +1,4 @@
-//! The routes of an app, and the properties of each that the server needs.
+//! The routes of an app, and the properties of each route that the server needs.
 
 use super::{Candidate, Route, Router};
 use crate::codec::http1::head::Method;
@@ -42,7 +42,7 @@ pub(crate) enum HandlerArguments {
 #[derive(Default)]
 pub(crate) struct Routes {
     router: Router,
-    /// The arguments by route, as far as they were set.
+    /// The arguments of each route's handler, up to the last route whose arguments were set.
     arguments: Vec<HandlerArguments>,
     has_middleware: bool,
 }
@@ -55,7 +55,7 @@ impl Routes {
     }
 
     /// Returns the route for a request, if it can be determined without testing constraints. A route for the request's
-    /// method precedes one for any method; HEAD falls back to GET.
+    /// method precedes a route for any method; HEAD falls back to GET.
     #[inline]
     pub(crate) fn find(&self, method: Method, name: &[u8], path: &[u8]) -> Option<RouteId> {
         let candidates = self.router.candidates(path)?;
@@ -64,7 +64,7 @@ impl Routes {
             (None, Method::Head) => candidates.iter().find(|c| c.method_id == Method::Get),
             (own, _) => own,
         };
-        // A route for any method is not meant for tunnels.
+        // A route for any method does not match CONNECT, which requests a tunnel.
         let any = |c: &&Candidate| c.method.is_empty() && method != Method::Connect;
         let candidate = chosen.or_else(|| candidates.iter().find(any))?;
         if candidate.has_constraints { None } else { RouteId::of(candidate.route) }
@@ -84,15 +84,15 @@ impl Routes {
         self.arguments[index] = arguments;
     }
 
-    /// From now on creates a request object for a route even if its handler takes none, because code after the handler
-    /// needs it.
+    /// Makes the server create a request object for a route from now on, even if the handler takes none, because code
+    /// after the handler needs it.
     pub(crate) fn needs_request(&mut self, id: RouteId) {
         if self.arguments(id) == HandlerArguments::Nothing {
             self.set_arguments(id, HandlerArguments::Request);
         }
     }
 
-    /// Records that there is middleware, so that the route does not determine which handler is called.
+    /// Records that there is middleware, so that the route alone does not determine the handler.
     pub(crate) fn add_middleware(&mut self) {
         self.has_middleware = true;
     }
@@ -117,7 +117,7 @@ impl Routes {
         result
     }
 
-    /// Returns the value of a route's parameter in `path`; if several have the name, that of the last.
+    /// Returns the value of the route's parameter `name` in `path`.
     pub(crate) fn value_of<'p>(&self, path: &'p [u8], id: RouteId, name: &str) -> Option<&'p [u8]> {
         self.with_values(path, id, |values| {
             let mut named = values.iter().enumerate().rev();

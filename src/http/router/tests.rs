@@ -12,12 +12,12 @@ fn router(patterns: &[&str]) -> Router {
     router
 }
 
-/// Returns the numbers of the routes that match first, and the values.
+/// Returns the numbers of the routes of the most specific matching shape, and the values of its parameters.
 fn first(router: &Router, path: &str) -> Option<(Vec<usize>, Vec<String>)> {
     all(router, path).into_iter().next()
 }
 
-/// Returns the same for all matching shapes.
+/// Returns the numbers of the routes and the values of the parameters, for each matching shape.
 fn all(router: &Router, path: &str) -> Vec<(Vec<usize>, Vec<String>)> {
     let mut all = Vec::<(Vec<usize>, Vec<String>)>::new();
     router.each(path.as_bytes(), |candidates, values| {
@@ -32,7 +32,7 @@ fn all(router: &Router, path: &str) -> Vec<(Vec<usize>, Vec<String>)> {
     all
 }
 
-/// Returns the pattern of the first candidate for `path`, with the values.
+/// Returns the pattern of the first candidate for `path`, and the values of its parameters.
 fn find<'a>(patterns: &[&'a str], path: &'a str) -> Option<(&'a str, Vec<String>)> {
     let (routes, values) = first(&router(patterns), path)?;
     Some((patterns[routes[0]], values))
@@ -203,7 +203,7 @@ fn ten_thousand_routes_are_distinguished() {
     }
 }
 
-/// Returns how specific a pattern is and the values of its parameters, if it matches.
+/// Returns how specific a pattern is and the values of its parameters, if the pattern matches `path`.
 fn scan(pattern: &str, path: &str) -> Option<(Vec<u8>, Vec<String>)> {
     let (mut rank, mut values) = (Vec::new(), Vec::new());
     let mut rest = Some(path.strip_prefix('/')?);
@@ -238,7 +238,8 @@ proptest! {
     ) {
         let mut router = Router::default();
         for (i, pattern) in patterns.iter().enumerate() {
-            // Names must differ within a pattern, and duplicates of a shape are refused.
+            // Parameter names must differ within a pattern. Each route has its own method, because duplicates are
+            // refused.
             let mut parts = pattern.split(":x");
             let mut text = parts.next().unwrap_or_default().to_string();
             for (n, part) in parts.enumerate() {

@@ -7,7 +7,7 @@ use super::pattern::{MAX_PARAMETERS, Segment};
 use crate::codec::uri::find_byte;
 use rustc_hash::FxHashMap;
 
-/// The segments that can follow at one point of the patterns.
+/// A branch of the tree: the segments that can come next.
 #[derive(Debug, Default)]
 struct Branch {
     literals: FxHashMap<Box<[u8]>, usize>,
@@ -18,7 +18,7 @@ struct Branch {
     tail: Option<usize>,
 }
 
-/// The tree. Paths begin at its first branch.
+/// The tree. Every path starts at the first branch.
 #[derive(Debug)]
 pub(super) struct Tree {
     branches: Vec<Branch>,
@@ -53,7 +53,7 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// Adds a shape by its number.
+    /// Adds the shape with the number `shape` and these segments.
     pub(super) fn insert(&mut self, segments: &[Segment], shape: usize) {
         let mut at = 0;
         for segment in segments {
@@ -74,15 +74,16 @@ impl Tree {
         self.branches[at].end = Some(shape);
     }
 
-    /// Calls `found` with each shape that matches a normalised path and the values of its parameters, from the most to
-    /// the least specific, until it returns true. Returns whether it did.
+    /// Calls `found` with the number of each shape that matches a normalised path, and with the values of its
+    /// parameters, from the most to the least specific shape, until `found` returns true. Returns whether `found` has
+    /// returned true.
     #[inline]
     pub(super) fn walk<'p>(&self, path: &'p [u8], found: &mut impl FnMut(usize, &[&'p [u8]]) -> bool) -> bool {
         let [b'/', rest @ ..] = path else { return false };
         self.follow(0, Some(rest), &mut Values { values: [&[]; MAX_PARAMETERS], count: 0 }, found)
     }
 
-    /// Continues at branch `at` with the segments in `rest`; `None` at the end of the path.
+    /// Continues at branch `at` with the segments in `rest`, which is `None` at the end of the path.
     fn follow<'p>(
         &self, at: usize, rest: Option<&'p [u8]>, values: &mut Values<'p>,
         found: &mut impl FnMut(usize, &[&'p [u8]]) -> bool,

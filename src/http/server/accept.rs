@@ -1,4 +1,4 @@
-//! New connections, and closing idle ones to make room.
+//! New connections, and closing idle connections to make room.
 
 use super::connection::{Connection, State};
 use super::id::MAX_CONNECTIONS;
@@ -6,13 +6,13 @@ use super::settings::{Clock, MAX_SHED, SHED_AFTER};
 use super::{ConnectionId, Server, Transport};
 
 impl<T: Transport> Server<T> {
-    /// Whether the limit of connections is reached.
+    /// Whether the maximum number of connections is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.connections.len() >= self.settings.connections.min(MAX_CONNECTIONS)
     }
 
-    /// Adds a connection, even if the server is full; the next call of [`Server::next`] reads it. `None` if the server
-    /// has no identifier left; the connection is then closed.
+    /// Adds a connection, even if the server is full; the next call of [`Server::next`] reads from it. If the server
+    /// has no identifier left, closes the connection and returns `None`.
     pub(crate) fn accept(&mut self, mut transport: T) -> Option<ConnectionId> {
         if self.connections.len() >= MAX_CONNECTIONS {
             transport.close();
@@ -24,8 +24,8 @@ impl<T: Transport> Server<T> {
         Some(self.connections[slot].id(slot))
     }
 
-    /// Like [`Server::accept`], for a connection from another server with its unread bytes, and the bytes to send
-    /// first.
+    /// Like [`Server::accept`] for a connection of another server. `input`: its unread bytes; `output`: the bytes to
+    /// send first.
     pub(crate) fn adopt(&mut self, transport: T, input: &[u8], output: &[u8]) -> Option<ConnectionId> {
         let id = self.accept(transport)?;
         self.connections[id.slot()].input.extend_from_slice(input);
@@ -35,7 +35,8 @@ impl<T: Transport> Server<T> {
         Some(id)
     }
 
-    /// Closes a few connections that have had a response and have been idle for a while. Returns their number.
+    /// Closes up to [`MAX_SHED`] connections that have sent a request and have been idle for longer than
+    /// [`SHED_AFTER`]. Returns the number of connections that were closed.
     pub(crate) fn close_some_idle(&mut self, clock: Clock) -> usize {
         let idle_by = clock.now.saturating_sub(SHED_AFTER);
         let is_spare = |connection: &Connection<T>| {
@@ -52,7 +53,7 @@ impl<T: Transport> Server<T> {
         slots.len()
     }
 
-    /// Requests that [`Server::next`] reports the next connection that closes.
+    /// Makes [`Server::next`] report when the next connection closes.
     pub(crate) fn notify_next_close(&mut self) {
         self.close_awaited = true;
     }

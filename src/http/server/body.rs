@@ -1,4 +1,4 @@
-//! Bodies of requests, read by handlers as a whole or in pieces. `request` discards unread bodies.
+//! Bodies of requests, which handlers read as a whole or in pieces. `request` discards unread bodies.
 
 use super::connection::{Expects, NextRequest, State};
 use super::work::Filled;
@@ -19,9 +19,9 @@ pub(crate) enum ReadMode {
 /// The result of reading a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BodyRead {
-    /// The caller's buffer has the rest of the body, or at least one byte of it.
+    /// The caller's buffer contains the rest of the body ([`ReadMode::Whole`]), or at least one byte of it.
     Data,
-    /// The body is complete.
+    /// The body is complete; only for [`ReadMode::Piece`].
     End,
     /// More data is needed; the connection is armed for reading.
     Pending,
@@ -35,7 +35,8 @@ pub(crate) enum BodyRead {
 }
 
 impl<T: Transport> Server<T> {
-    /// Reads the body of a request into `out`, whose bytes are replaced. `limit`: the most bytes of the whole body.
+    /// Reads the body of a request into `out`, whose content is replaced. `limit`: the maximum size of the whole body
+    /// in bytes.
     pub(crate) fn read_body(&mut self, id: RequestId, limit: u64, mode: ReadMode, out: &mut Vec<u8>) -> BodyRead {
         out.clear();
         if self.handling_connection(id).is_none() {
@@ -64,7 +65,7 @@ impl<T: Transport> Server<T> {
         self.handling(id).and_then(|handling| handling.extras_ref()).map_or(&[], |extras| &extras.trailers)
     }
 
-    /// Closes the connection after this request.
+    /// Makes the connection close after the current request.
     fn end_keep_alive(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.next = NextRequest::None;
@@ -73,7 +74,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Reads the available data; `None` if that is not enough.
+    /// Reads the available data; `None` if more data is needed.
     fn read_available(
         &mut self, slot: usize, limit: u64, mode: ReadMode, out: &mut Vec<u8>,
     ) -> Result<Option<BodyRead>, Reject> {
@@ -87,7 +88,7 @@ impl<T: Transport> Server<T> {
         };
         loop {
             let bytes = self.read_buffer.bytes(slot, &connection.input);
-            // A body with an announced length is returned as a whole, or not yet.
+            // A body with an announced length is returned only once all of it has arrived.
             if mode == ReadMode::Whole
                 && let Some(left) = handling.body.left()
                 && left > bytes.len() as u64

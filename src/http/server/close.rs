@@ -1,4 +1,4 @@
-//! The end of requests and connections; stopping the server.
+//! Ending requests, closing connections, and stopping the server.
 
 use super::connection::{Client, NextRequest, Peer, ResponseState, State, Waits};
 use super::settings::{Clock, LINGER};
@@ -6,10 +6,11 @@ use super::work::{Filled, ResumeReason, Work};
 use super::{Phase, RequestId, Server, Transport};
 use crate::codec::http1::body::IncomingBody;
 
-/// How a request ends, which decides about its connection.
+/// How a request ends. This determines whether its connection persists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RequestEnd {
-    /// It persists, unless the response has announced its end.
+    /// The handler has finished. If the whole response is queued, and it does not announce that the connection closes,
+    /// the connection persists.
     Complete,
     /// The response was cut short: the connection closes after the queue is sent.
     Cut,
@@ -56,7 +57,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Closes a connection, after its handler has ended. Tasks that wait on it are resumed.
+    /// Closes a connection. If a handler is running, the connection is removed when the handler ends, and tasks that
+    /// wait on the connection are resumed now.
     pub(super) fn close(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         let id = connection.request(slot);
@@ -80,9 +82,9 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Closes a connection without a further request, after everything is sent. If the client may still be sending, an
-    /// immediate close would reset the connection before the client has read the response (RFC 9112 section 9.6).
-    /// Therefore received bytes are read and discarded for a short time.
+    /// Closes a connection on which no further request follows, after everything was sent. If the client may still be
+    /// sending, an immediate close would reset the connection before the client has read the response (RFC 9112 section
+    /// 9.6). Therefore the server reads and discards received bytes for up to [`LINGER`].
     pub(super) fn close_gently(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
         let is_empty = self.read_buffer.bytes(slot, &connection.input).is_empty();
@@ -112,7 +114,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Detaches the connection of a request from the server and gives it to the caller.
+    /// Detaches the connection of a request from the server and returns it; `None` if the request is not being handled.
     pub(crate) fn detach(&mut self, id: RequestId) -> Option<Detached<T>> {
         self.take_head(id);
         self.handling_connection(id)?;
@@ -131,13 +133,13 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Begins to stop: requests that have arrived are handled, and the last response of each connection announces its
-    /// end.
+    /// Starts a graceful stop of the server: requests that have arrived are handled, and the last response of each
+    /// connection announces that the connection closes.
     pub(crate) fn stop(&mut self) {
         self.phase = self.phase.max(Phase::Stopping);
     }
 
-    /// Closes idle connections, and others as soon as they would become idle.
+    /// Closes idle connections, and other connections as soon as they would become idle.
     pub(crate) fn drain(&mut self) {
         self.phase = Phase::Draining;
         self.close_where(|state| matches!(state, State::Idle));
@@ -148,8 +150,9 @@ impl<T: Transport> Server<T> {
         self.close_where(|_| true);
     }
 
-    /// Announces the end of the connection in the response to a request that is dispatched during a stop, if no bytes
-    /// have arrived after it. After a body, the connection is closed when it becomes idle.
+    /// Called when a request is dispatched while the server stops. If the request has no body, and no bytes have
+    /// arrived after it, its response will announce that the connection closes. After a request with a body, the
+    /// connection is closed when it becomes idle.
     #[cold]
     pub(super) fn announce_end(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
@@ -160,7 +163,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Discards the bytes that the client has sent, and ignores further ones.
+    /// Discards the bytes that the client has sent, and ignores further bytes.
     #[cold]
     fn discard_input(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
@@ -169,7 +172,7 @@ impl<T: Transport> Server<T> {
         self.read_buffer.consume(slot, &mut connection.input, usize::MAX);
     }
 
-    /// Removes a connection from the server's tables.
+    /// Removes a connection from the server's tables and returns it.
     fn unregister(&mut self, slot: usize) -> super::Connection<T> {
         self.free_timer(slot);
         self.read_buffer.discard(slot);

@@ -21,27 +21,27 @@ pub(super) struct Connection<T: Transport> {
     pub(super) stamp: u64,
     pub(super) request_stamp: u64,
     pub(super) transport: T,
-    /// The bytes that were read and not consumed, unless the read buffer has them.
+    /// The bytes that were read and not consumed, unless the read buffer contains them.
     pub(super) input: BytesMut,
     /// The output queue; `None` if there is nothing to send.
     pub(super) output: Option<Box<Queue<T::File>>>,
     /// The total number of bytes that the transport has accepted.
     pub(super) sent: u64,
-    /// The offset at which the body of the latest response begins, counted in the same way.
+    /// The value of `sent` at which the body of the latest response begins.
     pub(super) body_from: Option<u64>,
     pub(super) state: State,
     pub(super) deadline: Deadline,
     pub(super) peer: Peer,
     pub(super) client: Client,
     pub(super) next: NextRequest,
-    /// Whether it is in the ready queue.
+    /// Whether the connection is in the ready queue.
     pub(super) queue_state: QueueState,
-    /// Whether it is in the list of connections to flush before the loop waits.
+    /// Whether the connection is in the list of connections to flush before the loop waits.
     pub(super) flush: FlushMark,
-    /// The number of requests since it last waited; long bodies count several times. At most
-    /// [`super::settings::REQUEST_BUDGET`].
+    /// The number of requests since the connection last waited; a long response body counts as several requests. At
+    /// most [`super::settings::REQUEST_BUDGET`].
     pub(super) requests_in_turn: u8,
-    /// The number of reads since the last one that would block.
+    /// The number of reads since the connection was last armed for reading.
     pub(super) reads_in_turn: u8,
     /// The number of requests so far.
     pub(super) requests: u64,
@@ -49,25 +49,25 @@ pub(super) struct Connection<T: Transport> {
 
 /// The state of a connection.
 pub(super) enum State {
-    /// Between requests; no byte of the next one has arrived.
+    /// Between requests; no byte of the next request has arrived.
     Idle,
     /// A part of a head has arrived; `since`: the time of its first byte.
     Head { progress: Progress, since: Time },
     /// A request is being handled.
     Handling(Handling),
-    /// The response is queued, and the rest of the request's body is read and discarded. `since`: the time from which
-    /// it waits for more of it.
+    /// The response is queued, and the rest of the request's body is read and discarded. `since`: when the connection
+    /// started to wait for more of the body.
     Discarding { body: IncomingBody, since: Option<Time> },
-    /// The peer does not receive, or other connections have their turn. `body`: the unread rest of the last request's
-    /// body.
+    /// The connection waits until it is writable, because the peer has not received the queue, or because other
+    /// connections have their turn. `body`: the unread rest of the last request's body.
     Blocked { body: IncomingBody },
-    /// This side has closed its sending side; received bytes are discarded.
+    /// The server has closed its sending side; received bytes are discarded.
     Lingering,
 }
 
 /// A request that is being handled.
 pub(super) struct Handling {
-    /// The number of bytes of its head that are still at the start of the input.
+    /// The number of bytes of the request's head that are still at the start of the input.
     pub(super) head_left: u32,
     pub(super) route: Option<RouteId>,
     pub(super) method: Method,
@@ -75,7 +75,7 @@ pub(super) struct Handling {
     pub(super) version: u8,
     /// Whether the client waits for `100 Continue`.
     pub(super) expects: Expects,
-    /// Whether the connection may persist after the response, as far as known.
+    /// Whether the connection may persist after the response, as far as is known.
     pub(super) next: NextRequest,
     pub(super) body: IncomingBody,
     pub(super) response_state: ResponseState,
@@ -85,63 +85,63 @@ pub(super) struct Handling {
 /// Data that only a few requests have.
 #[derive(Default)]
 pub(super) struct Extras {
-    /// The part of a body that was read so far, if it is requested as a whole.
+    /// The part of the body that was read so far, if the handler reads the body as a whole.
     pub(super) collected: Vec<u8>,
     /// The trailer section of a chunked body.
     pub(super) trailers: Vec<u8>,
     pub(super) waits: Waits,
-    /// The total time of waiting for the client to send the body.
+    /// The total time spent waiting for the client to send the body.
     pub(super) waited: Span,
 }
 
 /// The progress of a response.
 pub(super) enum ResponseState {
-    /// No byte of it is queued.
+    /// No byte of the response is queued.
     Open { effect: HandlerEffect, draft: Option<Box<Draft>> },
-    /// Its head is queued; its body follows in pieces.
+    /// The head is queued; the body follows in pieces.
     Pieces(Framing),
-    /// All of it is queued or being sent.
+    /// The whole response is queued or being sent.
     Whole,
 }
 
-/// The most far-reaching action of a handler so far, other than its return. It never decreases.
+/// The effects of a handler so far, apart from its return value. This value only increases.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum HandlerEffect {
     None,
-    /// It has set the status, fields or the media type.
+    /// The handler has set the status, fields or the media type.
     Fields,
-    /// It has done something that only Lua code can complete.
+    /// The handler has done something that only Lua code can complete.
     NeedsLua,
 }
 
-/// The waits of the tasks of a handler; several tasks may wait at once.
+/// The waits of a handler's tasks; several tasks may wait at once.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Waits {
-    /// To read, since this time.
+    /// The time since which a task waits to read.
     pub(super) read: Option<Time>,
-    /// To write, until this time.
+    /// The deadline of a task that waits to write.
     pub(super) write: Option<Time>,
-    /// For the peer to close its sending side.
+    /// Whether a task waits for the peer to close its sending side.
     pub(super) end: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Peer {
     Open,
-    /// It has closed its sending side.
+    /// The peer has closed its sending side.
     Ended,
-    /// It receives nothing, or the transport is closed.
+    /// The peer cannot receive more data, or the transport is closed.
     Failed,
 }
 
-/// The client's announcement about further requests.
+/// Whether the client has announced that it sends no further requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Client {
     MaySend,
     Finished,
 }
 
-/// Whether a request may follow the current one.
+/// Whether a request may follow the current request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NextRequest {
     Follows,
@@ -205,7 +205,7 @@ impl<T: Transport> Connection<T> {
         RequestId::new(slot, self.request_stamp)
     }
 
-    /// Returns its queue; takes one out of `spare` if it has none.
+    /// Returns the connection's queue. If it has none, takes a queue out of `spare` or creates one.
     pub(super) fn queue(&mut self, spare: &mut Spare<T>) -> &mut Queue<T::File> {
         self.output.get_or_insert_with(|| spare.pop().unwrap_or_default())
     }
@@ -229,7 +229,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Counts a long body as several requests in a row.
+    /// Counts a response body of `length` bytes as further requests of this turn.
     pub(super) fn count_body(&mut self, length: usize) {
         use super::settings::{BYTES_PER_REQUEST, REQUEST_BUDGET};
         let more = u8::try_from(length / BYTES_PER_REQUEST).unwrap_or(REQUEST_BUDGET);
@@ -269,12 +269,12 @@ impl Handling {
         self.extras.as_deref()
     }
 
-    /// Returns the waits of the tasks of its handler.
+    /// Returns the waits of the handler's tasks.
     pub(super) fn waits(&self) -> Waits {
         self.extras.as_ref().map(|extras| extras.waits).unwrap_or_default()
     }
 
-    /// Ends the wait for the client.
+    /// Ends the wait to read, and adds its duration to the total.
     pub(super) fn end_read_wait(&mut self, now: Time) {
         if let Some(extras) = &mut self.extras
             && let Some(since) = extras.waits.read.take()
@@ -291,7 +291,7 @@ impl ResponseState {
         matches!(self, ResponseState::Open { .. })
     }
 
-    /// Returns the fields that a handler has set, if they can still be changed.
+    /// Returns the handler's draft, if its fields can still be changed.
     #[inline]
     pub(super) fn draft(&mut self) -> Option<&mut Option<Box<Draft>>> {
         match self {

@@ -1,8 +1,9 @@
-//! The deadlines of connections: their timers, and what happens when one has passed. `close` sets the deadline of a
-//! closing connection, this file all others. The header time starts in `request.rs`, with the first byte of a head.
+//! The deadlines of connections: their timers, and what happens when a deadline has passed. `close` sets the deadline
+//! of a closing connection; this file sets all other deadlines. The header time starts in `request.rs`, with the first
+//! byte of a head.
 //!
-//! A timer is moved only if it would fire too late, and set again if it has fired too early. So a connection that gets
-//! one request after another does not call the timer queue.
+//! A timer is moved only if it would fire too late, and set again if it has fired too early. So the requests of a busy
+//! connection do not use the timer queue.
 
 use super::connection::State;
 use super::settings::{Clock, Time};
@@ -22,8 +23,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Lets the connection wait for the events for which it is armed, until the deadline of its state. The keep-alive
-    /// time begins here, again after each response.
+    /// Makes the connection wait for the events for which it is armed, up to the deadline of its state. The keep-alive
+    /// time starts here, after each response.
     #[inline]
     pub(super) fn park(&mut self, slot: usize, clock: Clock) {
         let settings = &self.settings;
@@ -37,7 +38,7 @@ impl<T: Transport> Server<T> {
             State::Handling(_) | State::Lingering => return,
         };
         let falls_idle = self.phase == Phase::Draining && matches!(connection.state, State::Idle);
-        // If the system refused the registration, the connection would wait forever.
+        // Without a registration, the connection would wait forever.
         if falls_idle || !connection.transport.is_registered() {
             return self.close(slot);
         }
@@ -55,7 +56,7 @@ impl<T: Transport> Server<T> {
         self.deadlines.next_due()
     }
 
-    /// Handles connections whose deadline has passed. The resulting work for others is returned by [`Server::next`].
+    /// Handles connections whose deadline has passed. [`Server::next`] returns the resulting work for tasks.
     pub(crate) fn expire(&mut self, clock: Clock) {
         while let Some((timer, _)) = self.deadlines.expire(clock.now) {
             let slot = self.timed[Queue::slot(timer)];

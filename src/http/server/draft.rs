@@ -14,7 +14,7 @@ pub(crate) struct Draft {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Line {
     start: u32,
-    /// Offset after the name, and after the line's CRLF.
+    /// The offset after the name, and (`end`) the offset after the line's CRLF.
     colon: u32,
     end: u32,
     role: Role,
@@ -41,16 +41,16 @@ impl Draft {
     /// Adds a field.
     ///
     /// # Errors
-    /// The field cannot be sent; the draft is unchanged.
+    /// If the field cannot be sent. The draft is then unchanged.
     pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadField> {
         self.append(name, value, check(name, value)?);
         Ok(())
     }
 
-    /// Sets a field. It replaces all fields with that name, and becomes the last one.
+    /// Sets a field. It replaces all fields with this name, and becomes the last field.
     ///
     /// # Errors
-    /// As [`Draft::add`].
+    /// Those of [`Draft::add`].
     pub(crate) fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadField> {
         let role = check(name, value)?;
         if !self.lines.is_empty() {
@@ -79,7 +79,7 @@ impl Draft {
         });
     }
 
-    /// Saves the current fields; they replace those saved before.
+    /// Saves the current fields; they replace fields that were saved before.
     pub(crate) fn save(&mut self) {
         self.saved = Some(Box::new((self.text.clone(), self.lines.clone())));
     }
@@ -89,19 +89,19 @@ impl Draft {
         (self.text, self.lines) = self.saved.as_deref().cloned().unwrap_or_default();
     }
 
-    /// Removes all fields except the saved ones.
+    /// Removes the current fields. [`Draft::restore`] can still restore the saved fields.
     pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.lines.clear();
     }
 
-    /// Removes all fields, including the saved ones.
+    /// Removes the current fields and the saved fields.
     pub(crate) fn reset(&mut self) {
         self.clear();
         self.saved = None;
     }
 
-    /// Writes the lines to be sent to `out`. Returns the properties of all lines.
+    /// Appends the lines that must be sent to `out`. Returns the properties of all lines.
     pub(super) fn write(&self, out: &mut Vec<u8>) -> HandlerFields {
         let mut fields = HandlerFields::default();
         if self.lines.iter().all(|line| line.role == Role::Plain) {

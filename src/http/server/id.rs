@@ -1,7 +1,7 @@
-//! Identifiers of connections and requests. An identifier is a slot of the server and a stamp, which is never used
-//! twice. So an outdated identifier is detected even if its slot is used again.
+//! Identifiers of connections and requests. An identifier consists of a slot of the server and a stamp, which is never
+//! used twice. So an outdated identifier is detected even if its slot is reused.
 
-/// The number of bits of an identifier for the slot.
+/// The number of bits that an identifier has for the slot.
 const SLOT_BITS: u32 = 20;
 
 /// The maximum number of connections that a server can have.

@@ -1,28 +1,28 @@
 //! An HTTP server as a state machine: connections, requests, responses, deadlines.
 //!
-//! It never waits and reads no clock. It accesses sockets only through [`Transport`], and does not call handlers. Its
-//! driver reports events ([`Server::ready`]) and the time ([`Server::expire`]), asks for the next work
+//! The server never waits and reads no clock. It accesses sockets only through [`Transport`], and does not call
+//! handlers. Its driver reports events ([`Server::ready`]) and the time ([`Server::expire`]), asks for the next work
 //! ([`Server::next`]), and responds ([`Server::respond`], [`Server::end`]).
 //!
 //! | file | topic |
 //! |---|---|
 //! | `work` | the next work; events |
-//! | `accept` | new connections; closing idle ones to make room |
-//! | `request` | from bytes to a request; unread bodies, which are discarded |
+//! | `accept` | new connections; closing idle connections to make room |
+//! | `request` | parsing the next request; discarding unread bodies |
 //! | `body` | bodies of requests that a handler reads |
 //! | `respond` | whole responses; heads |
 //! | `pieces` | bodies of responses that are queued in pieces |
-//! | `response` | a response as a handler gives it |
+//! | `response` | a response as a handler specifies it |
 //! | `response_state` | the progress of a response |
 //! | [`draft`] | fields that a handler has set before its response |
-//! | `send` | sending the queue |
-//! | `deadline` | the deadline of each connection, keep-alive included; passed deadlines |
-//! | `close` | the end of connections; stopping the server |
+//! | `send` | flushing queues; waits of handlers |
+//! | `deadline` | the deadline of each connection, including keep-alive; passed deadlines |
+//! | `close` | ending requests; closing connections; stopping the server |
 //! | `connection`, [`id`], [`settings`], `read_buffer`, [`transport`] | the data |
 //!
 //! Invariants: a connection has one request at a time. The head of the next request is parsed after the previous
 //! response is queued and the previous body consumed, so responses are sent in order. After ambiguous framing the
-//! connection closes. A connection that waits has a deadline.
+//! connection closes. A connection that waits for bytes, or for space to send, has a deadline.
 
 #![forbid(unsafe_code)]
 
@@ -67,7 +67,7 @@ use std::cell::{Ref, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// The maximum number of queues and drafts kept for reuse.
+/// The maximum number of queues, and of drafts, that are kept for reuse.
 const SPARE: usize = 64;
 
 /// A web server.
@@ -79,11 +79,11 @@ pub(crate) struct Server<T: Transport> {
     serial: u64,
     /// The slots of connections that have work.
     ready_queue: VecDeque<usize>,
-    /// The connection with the latest response; it continues first.
+    /// The slot of the connection whose request ended last; it continues first.
     current: Option<usize>,
-    /// Connections with queued responses while a handler runs.
+    /// The slots of connections that have data to flush while a handler runs.
     unflushed: Vec<usize>,
-    /// Work for waiting tasks and for the driver, which is returned first.
+    /// Work for waiting tasks and for the driver. It is returned before other work.
     notifications: VecDeque<Work>,
     deadlines: timers::Queue,
     /// The slots of connections, by the slots of their timers.
@@ -93,17 +93,17 @@ pub(crate) struct Server<T: Transport> {
     /// The request whose head `parser` has parsed last.
     parsed: Option<RequestId>,
     date: DateCache,
-    /// Memory for paths in their normal form.
+    /// Memory for a path in its normal form, or for the fields of a response.
     scratch: Vec<u8>,
     spare_queues: Spare<T>,
-    #[allow(clippy::vec_box)] // As for `spare_queues`: they are moved in their boxes.
+    #[allow(clippy::vec_box)] // Drafts are moved in their boxes, as queues are.
     spare_drafts: Vec<Box<Draft>>,
     phase: Phase,
     /// Whether the driver waits for a connection to close.
     close_awaited: bool,
 }
 
-/// Returns the connection of a request that is being handled.
+/// Returns the connection of a request; `None` if the request is not being handled.
 #[inline]
 fn handling_connection<T: Transport>(
     connections: &mut Slab<Connection<T>>, id: RequestId,
@@ -159,17 +159,17 @@ impl<T: Transport> Server<T> {
         self.connections.len()
     }
 
-    /// Returns the connection of a request that is being handled.
+    /// Returns the connection of a request; `None` if the request is not being handled.
     fn handling_connection(&mut self, id: RequestId) -> Option<&mut Connection<T>> {
         handling_connection(&mut self.connections, id)
     }
 
-    /// Returns a request that is being handled.
+    /// Returns the state of a request; `None` if the request is not being handled.
     fn handling(&mut self, id: RequestId) -> Option<&mut Handling> {
         self.handling_connection(id)?.handling()
     }
 
-    /// Returns the transport of the connection of a request, as long as the connection is open.
+    /// Returns the transport of a request's connection; `None` if the connection was removed.
     pub(crate) fn transport(&self, id: RequestId) -> Option<&T> {
         let connection = self.connections.get(id.slot())?;
         let is_same = (connection.stamp..=connection.request_stamp).contains(&id.stamp());

@@ -10,8 +10,8 @@ use crate::codec::http1::head::Method;
 use crate::codec::http1::write::{self, HandlerFields};
 
 impl<T: Transport> Server<T> {
-    /// Queues the head of a response whose body follows in pieces. Returns the framing of the pieces; `None` if a
-    /// response was begun before, or the request has ended.
+    /// Queues the head of a response whose body follows in pieces. Returns the framing of the pieces; `None` if the
+    /// response has already begun, or the request has ended.
     pub(crate) fn begin_body(
         &mut self, id: RequestId, status: u16, media_type: MediaType<'_>, clock: Clock,
     ) -> Option<Framing> {
@@ -31,8 +31,8 @@ impl<T: Transport> Server<T> {
         Some(pieces)
     }
 
-    /// Queues a piece of a body that was started; `None` if there is no such body. The caller ensures that the total
-    /// length is right.
+    /// Queues a piece of the body that [`Server::begin_body`] has started; `None` if no body was started. The caller
+    /// ensures that the total length equals the announced length.
     pub(crate) fn queue_chunk(&mut self, id: RequestId, data: &[u8]) -> Option<Queued> {
         let handling = self.handling(id)?;
         let ResponseState::Pieces(pieces) = handling.response_state else { return None };
@@ -44,7 +44,8 @@ impl<T: Transport> Server<T> {
         self.queued(id)
     }
 
-    /// Queues a range of a file as a piece of a body that was started. Returns false if there is no such body.
+    /// Queues a range of a file as a piece of the body that [`Server::begin_body`] has started. Returns false if no
+    /// body was started, or if it is chunked or not sent.
     pub(crate) fn queue_file(&mut self, id: RequestId, file: T::File, offset: u64, length: u64) -> bool {
         let response_state = self.handling(id).map(|handling| &handling.response_state);
         let is_begun = matches!(response_state, Some(ResponseState::Pieces(Framing::Length(_) | Framing::UntilClose)));
@@ -54,7 +55,8 @@ impl<T: Transport> Server<T> {
         is_begun
     }
 
-    /// Completes the body that was started. `trailers`: field lines after it, if it is chunked.
+    /// Completes the body that [`Server::begin_body`] has started; `None` if no body was started. `trailers`: the field
+    /// lines after a chunked body.
     pub(crate) fn end_body(&mut self, id: RequestId, trailers: &[u8]) -> Option<Queued> {
         let handling = self.handling(id)?;
         let ResponseState::Pieces(pieces) = handling.response_state else { return None };
@@ -69,7 +71,7 @@ impl<T: Transport> Server<T> {
         self.queued(id)
     }
 
-    /// Appends to a queue that is flushed later, unless the peer has failed.
+    /// Appends to the connection's queue, which is flushed later. Does nothing if the peer has failed.
     fn append(&mut self, slot: usize, write: impl FnOnce(&mut Vec<u8>)) {
         if self.connections[slot].peer != Peer::Failed {
             self.queue(slot).append(write);

@@ -8,11 +8,11 @@ use crate::stream::queue::Attempt;
 use bytes::{Buf, BytesMut};
 use std::io;
 
-/// The size of the buffer in bytes. A message of 64 KiB arrives in one read, and the free space left shows that all
-/// available data was read.
+/// The size of the buffer in bytes. One read can return a message of 64 KiB, and the space that stays free shows that
+/// all available data was read.
 const SIZE: usize = 64 * 1024 + 512;
 
-/// The least free space for a read, in bytes.
+/// The minimum free space for a read, in bytes.
 const LEAST_SPACE: usize = 4 * 1024;
 
 /// The owner of an empty buffer.
@@ -31,7 +31,8 @@ impl ReadBuffer {
         ReadBuffer { memory: Box::default(), start: 0, end: 0, owner: NO_OWNER }
     }
 
-    /// Returns the slot of the connection whose bytes it contains, unless that is `slot`.
+    /// Returns the slot of the connection that owns the buffer; `None` if the owner is `slot`, or if the buffer is
+    /// empty.
     pub(super) fn other_owner(&self, slot: usize) -> Option<usize> {
         (self.owner != slot && self.owner != NO_OWNER).then_some(self.owner)
     }
@@ -41,7 +42,7 @@ impl ReadBuffer {
         if self.owner == slot { &self.memory[self.start..self.end] } else { input }
     }
 
-    /// Removes the first `count` of these bytes, or all if there are fewer.
+    /// Removes the first `count` unread bytes of the connection at `slot`, or all if there are fewer.
     #[inline]
     pub(super) fn consume(&mut self, slot: usize, input: &mut BytesMut, count: usize) {
         if self.owner == slot {
@@ -61,14 +62,14 @@ impl ReadBuffer {
         (self.start, self.end, self.owner) = (0, 0, NO_OWNER);
     }
 
-    /// Moves the bytes to `input`, which belongs to their owner.
+    /// Moves the bytes to `input`, which must belong to the owner of the buffer.
     #[cold]
     pub(super) fn move_to_owner(&mut self, input: &mut BytesMut) {
         input.extend_from_slice(&self.memory[self.start..self.end]);
         self.clear();
     }
 
-    /// Discards the bytes of the connection at `slot`, which is closed.
+    /// Discards the bytes of the connection at `slot`, which is being removed.
     pub(super) fn discard(&mut self, slot: usize) {
         if self.owner == slot {
             self.clear();
@@ -110,7 +111,7 @@ impl ReadBuffer {
 fn consume_input(input: &mut BytesMut, count: usize) {
     match count < input.len() {
         true => input.advance(count),
-        // A connection without bytes keeps no memory.
+        // A connection without unread bytes keeps no memory.
         false => *input = BytesMut::new(),
     }
 }

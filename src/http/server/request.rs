@@ -1,4 +1,4 @@
-//! From the bytes read to the next request. An unread body of the previous request is discarded here.
+//! Parses the received bytes into the next request. Also discards an unread body of the previous request.
 
 use super::connection::{Client, Handling, State};
 use super::settings::{Clock, MAX_DISCARDED};
@@ -10,9 +10,9 @@ use crate::codec::http1::request::RequestHead;
 use crate::codec::uri;
 use crate::http::router::routes::RouteId;
 
-/// The content of the bytes read so far.
+/// The content of the bytes received so far.
 pub(super) enum Parsed {
-    /// The head of a request, with its route if that is known without testing constraints.
+    /// The head of a request, with its route if the route is known without testing constraints.
     Request(Option<RouteId>),
     Refused(Reject),
     /// No request follows.
@@ -22,7 +22,7 @@ pub(super) enum Parsed {
 }
 
 impl<T: Transport> Server<T> {
-    /// Searches for the next request of a connection without a handler.
+    /// Parses the next request of a connection that has no handler now.
     #[inline]
     pub(super) fn parse_next(&mut self, slot: usize, clock: Clock) -> Parsed {
         if matches!(self.connections[slot].state, State::Discarding { .. })
@@ -56,7 +56,8 @@ impl<T: Transport> Server<T> {
                 Parsed::More
             }
             Err(reject) => {
-                // This request is unknown, and the settings of the previous one do not apply.
+                // It is not known whether the client sends further requests: the previous request's announcement no
+                // longer applies.
                 connection.client = Client::MaySend;
                 connection.state = State::Idle;
                 Parsed::Refused(reject)
@@ -64,7 +65,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Returns the head of a request that is still in the input; `None` if it was taken.
+    /// Returns the head of a request; `None` if [`Server::take_head`] has removed it from the input.
     pub(crate) fn head(&mut self, id: RequestId) -> Option<RequestHead<'_>> {
         let connection = handling_connection(&mut self.connections, id)?;
         if connection.handling()?.head_left == 0 {
@@ -80,7 +81,7 @@ impl<T: Transport> Server<T> {
         Some(RequestHead { head, bytes: &bytes[..head.head_len] })
     }
 
-    /// Removes the head of a request from the input, after it was copied.
+    /// Removes the head of a request from the input. The caller has copied the data that it still needs.
     pub(crate) fn take_head(&mut self, id: RequestId) {
         if let Some(connection) = handling_connection(&mut self.connections, id)
             && let Some(handling) = connection.handling()
@@ -90,20 +91,21 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// From now on creates a request object for the route of this request, even if its handler takes none, because
-    /// other code needed it.
+    /// Makes the server create a request object for the route of this request from now on, even if the handler takes
+    /// none, because other code needed it.
     pub(crate) fn needs_request(&mut self, id: RequestId) {
         if let Some(route) = self.route(id) {
             self.routes.borrow_mut().needs_request(route);
         }
     }
 
-    /// Returns the route of a request; `None` if Lua code has to determine it.
+    /// Returns the route of a request; `None` if Lua code must determine it.
     pub(crate) fn route(&mut self, id: RequestId) -> Option<RouteId> {
         self.handling(id)?.route
     }
 
-    /// Refuses a path with malformed escapes. The rest of the request is valid, so the refusal takes it into account.
+    /// Refuses a request whose path has malformed escapes. The rest of the head is valid, so the response depends on
+    /// the request's method and version.
     #[cold]
     fn refuse_path(&mut self, slot: usize) -> Parsed {
         let stamp = self.stamp();

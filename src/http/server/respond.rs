@@ -66,7 +66,7 @@ impl<T: Transport> Server<T> {
         self.queue(slot).append(|out| out.extend_from_slice(&text));
     }
 
-    /// Queues a response with its own status, fields or media type.
+    /// Queues a response of any status, with any fields and media type.
     fn respond_with_head(
         &mut self, slot: usize, response: Response<'_>, draft: Option<Box<Draft>>, clock: Clock,
     ) -> Responded {
@@ -84,8 +84,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Writes a head with the fields of `draft`, which is then reused. `frame` returns the framing and the media type
-    /// of the body.
+    /// Writes a head with the fields of `draft`, which is then kept for reuse. `frame` returns the framing and the
+    /// media type of the body.
     pub(super) fn write_head<'k>(
         &mut self, slot: usize, status: u16, draft: Option<Box<Draft>>, clock: Clock,
         frame: impl FnOnce(&HandlerFields) -> (Framing, Option<&'k [u8]>),
@@ -115,7 +115,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Queues a whole body, unless it is long.
+    /// Queues a whole body. A long body is sent immediately instead, see [`Server::send_long`].
     fn queue_body(&mut self, slot: usize, body: Body<'_>) -> Responded {
         let connection = &mut self.connections[slot];
         match body {
@@ -153,7 +153,8 @@ impl<T: Transport> Server<T> {
     }
 }
 
-/// Returns the connection of a request without a response so far, and its draft, if it has one.
+/// Returns the connection of a request, and takes its draft, if it has one. `None` if the response has begun, or the
+/// request has ended.
 #[inline]
 pub(super) fn take_draft<T: Transport>(
     connections: &mut Slab<Connection<T>>, id: RequestId,
@@ -164,8 +165,8 @@ pub(super) fn take_draft<T: Transport>(
 }
 
 impl<T: Transport> Connection<T> {
-    /// Decides about keep-alive after the response whose head is being written. The connection closes if the client
-    /// still waits to send an unread body, or if the unread rest of a body is too long.
+    /// Decides whether the connection persists after the response whose head is being written. It closes if `close` is
+    /// true, if the client still waits for permission to send the body, or if the unread rest of the body is too long.
     #[inline]
     fn decide_keep_alive(&mut self, read_buffer: &ReadBuffer, slot: usize, close: bool) -> Persistence {
         let State::Handling(handling) = &mut self.state else {

@@ -1,9 +1,9 @@
-//! A response as a handler gives it, and the result of responding.
+//! A response as a handler specifies it, and the result of responding.
 
 use crate::codec::http1::write;
 use bytes::Bytes;
 
-/// A whole response, in addition to the fields of its draft.
+/// A whole response, without the fields of its draft.
 #[derive(Debug)]
 pub(crate) struct Response<'a> {
     /// 200 to 599.
@@ -29,14 +29,14 @@ pub(crate) enum Body<'a> {
     Shared(Bytes),
 }
 
-/// The result of a response.
+/// The result of responding to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Responded {
     /// The whole response is queued.
     Done,
-    /// The body is long, and this number of its bytes are sent. The caller sends the rest, see [`super::Server::send`].
+    /// The body is long, and this number of its bytes was sent. The caller sends the rest, see [`super::Server::send`].
     Rest(usize),
-    /// A response was begun before, or the request has ended; the call has no effect.
+    /// The response has already begun, or the request has ended; the call has no effect.
     Late,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Responded {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Queued {
     pub(crate) bytes: usize,
-    /// The peer receives nothing from now on.
+    /// Whether the connection has failed: the peer receives no further data.
     pub(crate) failed: bool,
 }
 

@@ -36,7 +36,8 @@ impl<T: Transport> Server<T> {
         self.handling(id)?.response_state.draft()?.as_deref_mut()
     }
 
-    /// Returns the fields of the response, for changes; `None` if the response has begun, or the request has ended.
+    /// Returns the fields of the response, so that they can be changed; `None` if the response has begun, or the
+    /// request has ended.
     pub(crate) fn draft(&mut self, id: RequestId) -> Option<&mut Draft> {
         let draft = handling_connection(&mut self.connections, id)?.handling()?.response_state.draft()?;
         Some(draft.get_or_insert_with(|| self.spare_drafts.pop().unwrap_or_default()))
@@ -52,7 +53,7 @@ impl<T: Transport> Server<T> {
         self.handling(id).is_some_and(|handling| handling.method == Method::Head)
     }
 
-    /// Closes the connection after the response to this request, if that has not begun.
+    /// Makes the connection close after the response to this request. Has no effect once the response has begun.
     pub(crate) fn close_after(&mut self, id: RequestId) {
         if let Some(handling) = self.handling(id) {
             handling.next = NextRequest::None;

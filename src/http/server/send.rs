@@ -1,4 +1,4 @@
-//! Sending the queue; waits of handlers for their connection.
+//! Flushing the queues of connections, and the waits of handlers on their connections.
 
 use super::connection::{FlushMark, Peer, State};
 use super::settings::Clock;
@@ -7,17 +7,18 @@ use crate::stream::queue::{Queue, Sent};
 use std::io;
 
 impl<T: Transport> Server<T> {
-    /// The queue of a connection.
+    /// Returns the queue of a connection.
     pub(super) fn queue(&mut self, slot: usize) -> &mut Queue<T::File> {
         self.connections[slot].queue(&mut self.spare_queues)
     }
 
-    /// Sends the queue.
+    /// Flushes the queue of a connection.
     pub(super) fn flush_queue(&mut self, slot: usize) -> io::Result<Sent> {
         self.send_queue(slot, &[], &mut 0)
     }
 
-    /// Sends the queue and then `borrowed`, of which `sent` bytes were sent before.
+    /// Flushes the queue of a connection, and then sends `borrowed`, of which `sent` bytes were sent before. Updates
+    /// `sent`.
     #[inline]
     pub(super) fn send_queue(&mut self, slot: usize, borrowed: &[u8], sent: &mut usize) -> io::Result<Sent> {
         if !borrowed.is_empty() {
@@ -46,7 +47,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Marks a connection, so that its queue is sent before the loop waits, regardless of its handler.
+    /// Marks a connection, so that its queue is flushed before the loop waits, even while its handler runs.
     #[inline]
     pub(super) fn mark_unflushed(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
@@ -56,7 +57,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Sends the queues of connections whose requests are being handled. Must be called before the loop waits.
+    /// Flushes the queues of marked connections whose requests are being handled. Must be called before the loop waits.
     pub(crate) fn flush(&mut self) {
         while let Some(slot) = self.unflushed.pop() {
             let Some(connection) = self.connections.get_mut(slot) else { continue };
@@ -67,7 +68,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Sends the queue of a connection whose request is being handled. The rest is sent when the peer can receive it.
+    /// Flushes the queue of a connection whose request is being handled. If data is left, it is sent when the
+    /// connection is writable.
     pub(super) fn flush_handled(&mut self, slot: usize) {
         let armed = match self.flush_queue(slot) {
             Ok(Sent::All) => return,
@@ -80,7 +82,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Discards the queue, because the peer receives nothing.
+    /// Marks a connection as failed and discards its queue, because the peer receives no further data.
     pub(super) fn fail(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.peer = Peer::Failed;
@@ -90,8 +92,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Sends the queue, and then `borrowed`, of which `sent` bytes were sent before; updates `sent`. `None` if the
-    /// peer receives nothing, or the request has ended.
+    /// Flushes the queue of a request's connection, and then sends `borrowed`, of which `sent` bytes were sent before.
+    /// Updates `sent`. Returns `None` if the connection has failed, or the request has ended.
     pub(crate) fn send(&mut self, id: RequestId, borrowed: &[u8], sent: &mut usize) -> Option<Sent> {
         self.handling_connection(id).filter(|connection| connection.peer != Peer::Failed)?;
         let slot = id.slot();
@@ -102,8 +104,8 @@ impl<T: Transport> Server<T> {
         result
     }
 
-    /// Begins a wait of a task of the request's handler. `clock` is the current time. Returns whether a
-    /// [`super::Work::Resume`] will follow; false if the connection has failed.
+    /// Records that a task of the request's handler waits for the event `what`. Returns whether a
+    /// [`super::Work::Resume`] will follow; false if the connection has failed or cannot report the event.
     pub(crate) fn wait(&mut self, id: RequestId, what: Interest, clock: Clock) -> bool {
         let write_time = self.settings.write_time;
         let Some(connection) = self.handling_connection(id) else { return false };
@@ -127,14 +129,15 @@ impl<T: Transport> Server<T> {
         true
     }
 
-    /// Returns the number of unsent bytes of the connection of a request, and whether the peer has failed.
+    /// Returns the number of unsent bytes of a request's connection, and whether the connection has failed; `None` if
+    /// the request has ended.
     pub(crate) fn queued(&mut self, id: RequestId) -> Option<Queued> {
         let connection = self.handling_connection(id)?;
         Some(Queued { bytes: connection.queued(), failed: connection.peer == Peer::Failed })
     }
 
-    /// Returns the number of bytes of the latest response of a request's connection after its head, including framing.
-    /// Without `queued`, only sent bytes are counted. 0 after the next request is dispatched.
+    /// Returns the number of bytes after the head of the response to a request, including framing. If `queued` is
+    /// false, only sent bytes are counted. Returns 0 once the next request was dispatched.
     pub(crate) fn sent(&self, id: RequestId, queued: bool) -> u64 {
         let connection = self.connections.get(id.slot());
         let Some(connection) = connection.filter(|connection| connection.request_stamp == id.stamp()) else {

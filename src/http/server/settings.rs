@@ -1,4 +1,4 @@
-//! The settings of a server, and the time that is passed with each call.
+//! The settings of a server, and the time that the driver passes to its calls.
 
 use crate::codec::http1::head::Limits;
 
@@ -24,7 +24,7 @@ pub(crate) struct Settings {
     pub(crate) header_time: Span,
     /// The longest time between two requests.
     pub(crate) keep_alive_time: Span,
-    /// The longest time of a body, and the number of bytes that extend it by one second.
+    /// The longest time for receiving a body, and the number of received bytes that extends it by one second.
     pub(crate) body_time: Span,
     pub(crate) body_rate: f64,
     /// The longest time without progress in sending.
@@ -55,30 +55,30 @@ impl Default for Settings {
 /// a longer remaining body closes.
 pub(super) const MAX_DISCARDED: u64 = 256 * 1024;
 
-/// The number of requests that a connection may have in one turn; then other connections get theirs.
+/// The number of requests that a connection may have in one turn; then other connections get their turn.
 pub(super) const REQUEST_BUDGET: u8 = 64;
 
-/// This number of bytes of a body counts as one request.
+/// This number of bytes of a response body counts as one request.
 pub(super) const BYTES_PER_REQUEST: usize = 16 * 1024;
 
-/// If more bytes are queued, the next pipelined request is not parsed.
+/// If this number of bytes is queued, the next pipelined request is not parsed yet.
 pub(super) const MAX_QUEUE_TO_PARSE: usize = 64 * 1024;
 
-/// The number of reads in one turn of a connection.
+/// The maximum number of reads in one turn of a connection.
 pub(super) const READ_BUDGET: u8 = 32;
 
-/// A body up to this size is copied after its head; a longer one is sent without a copy.
+/// A body of up to this size is copied into the queue behind the response head; a longer body is sent without a copy.
 pub(super) const MAX_COPIED_BODY: usize = 16 * 1024;
 
-/// The size up to which the part of a body that the system does not accept is copied. The caller sends the rest of a
-/// longer body.
+/// If the system does not accept all of a body of up to this size, the rest is copied into the queue. The caller sends
+/// the rest of a longer body.
 pub(crate) const MAX_QUEUED_BODY: usize = 256 * 1024;
 
-/// How long the server still reads from a client after the last response, so that a reset does not discard the
-/// response.
+/// How long, in nanoseconds, the server still reads from a client after the last response, so that a reset does not
+/// discard the response.
 pub(super) const LINGER: Span = 2_000_000_000;
 
-/// The maximum number of connections that are closed at once to make room for others, and how long they must have been
-/// idle.
+/// The maximum number of connections that are closed at once to make room for new connections, and how long a
+/// connection must have been idle, in nanoseconds.
 pub(super) const MAX_SHED: usize = 16;
 pub(super) const SHED_AFTER: Span = 1_000_000_000;

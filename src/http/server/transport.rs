@@ -5,25 +5,25 @@ use std::io;
 
 /// The byte stream below a connection. No method waits.
 pub(crate) trait Transport: Sink {
-    /// Reads the available bytes. `Done(0)`: the peer has closed its sending side.
+    /// Reads available bytes into `room`. `Done(0)` means that the peer has closed its sending side.
     fn receive(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>>;
 
-    /// Whether a read may return data: not after a short read, until the next event.
+    /// Whether a read may return data; false after a short read, until the next event.
     fn may_receive(&self) -> bool;
 
     /// Whether unread bytes are available. Makes one system call.
     fn has_unread(&self) -> bool;
 
-    /// Requests one event.
+    /// Requests one report of an event.
     ///
     /// # Errors
-    /// No event will come.
+    /// If the event cannot be requested. It is then not reported.
     fn arm(&mut self, interest: Interest) -> io::Result<()>;
 
-    /// Whether events are reported.
+    /// Whether the transport can report events.
     fn is_registered(&self) -> bool;
 
-    /// Closes the sending side; the peer reads the end after the bytes sent.
+    /// Closes the sending side. The peer reads the end of the stream after the bytes sent.
     fn end_sending(&mut self) -> io::Result<()>;
 
     /// Closes the transport. Idempotent.

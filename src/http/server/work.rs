@@ -1,4 +1,4 @@
-//! The next work of the server, from events and responses to requests.
+//! Determines the next work of the server, from events and ended requests.
 
 use super::connection::{Client, Handling, NextRequest, Peer, QueueState, State, Waits};
 use super::request::Parsed;
@@ -15,7 +15,7 @@ pub(crate) enum Work {
     Dispatch { id: RequestId, plan: Plan },
     /// Resume a task that waits on a request.
     Resume { id: RequestId, reason: ResumeReason },
-    /// A connection has closed, for which the driver waits.
+    /// A connection has closed, and the driver has called [`Server::notify_next_close`].
     ConnectionClosed,
     /// There is no work now.
     Idle,
@@ -26,11 +26,11 @@ pub(crate) enum Work {
 pub(crate) enum Plan {
     /// Call the route's own handler.
     Handle { route: RouteId, arguments: HandlerArguments },
-    /// Lua code has to determine it: there is middleware, or the route is not known.
+    /// Lua code must determine the handler, because there is middleware or the route is not known.
     Choose { route: Option<RouteId> },
 }
 
-/// The reason why a task is resumed.
+/// Why a task is resumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ResumeReason {
     Readable,
@@ -54,7 +54,8 @@ pub(super) enum Filled {
 }
 
 impl<T: Transport> Server<T> {
-    /// The number of connections that have work. It is approximate, because some may have closed.
+    /// Returns the approximate amount of pending work: connections in the ready queue, some of which may have closed,
+    /// and notifications.
     pub(crate) fn work_count(&self) -> usize {
         self.ready_queue.len() + usize::from(self.current.is_some()) + self.notifications.len()
     }
@@ -77,7 +78,7 @@ impl<T: Transport> Server<T> {
         self.notifications.pop_front().unwrap_or(Work::Idle)
     }
 
-    /// Adds a connection to the ready queue, unless it is there.
+    /// Adds a connection to the ready queue, unless it is already there.
     #[inline]
     pub(super) fn enqueue(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
@@ -87,7 +88,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Reports events of a connection.
+    /// Handles events of a connection: resumes its handler's tasks, or adds the connection to the ready queue.
     #[inline]
     pub(crate) fn ready(&mut self, id: ConnectionId, events: Readiness, clock: Clock) {
         let slot = id.slot();
@@ -101,7 +102,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Resumes the tasks of a handler for which its connection has events.
+    /// Resumes the tasks of a handler that wait for these events of its connection.
     #[cold]
     fn wake(&mut self, slot: usize, events: Readiness, clock: Clock) {
         let connection = &mut self.connections[slot];
@@ -122,14 +123,15 @@ impl<T: Transport> Server<T> {
                 self.notifications.push_back(Work::Resume { id, reason: ResumeReason::Writable });
             }
         }
-        // No task waits to write, so the server sends the queue.
+        // If no task waits to write, the server itself flushes the queue.
         if waits.write.is_none() && events.write && !self.connections[slot].is_flushed() {
             self.flush_handled(slot);
         }
         self.set_wait_deadline(slot);
     }
 
-    /// Advances a connection without a handler until there is a request, or the connection has to wait.
+    /// Advances a connection that has no handler now until there is a request, or until the connection must wait or
+    /// closes.
     #[inline]
     fn advance(&mut self, slot: usize, clock: Clock) -> Option<Work> {
         loop {
@@ -149,7 +151,7 @@ impl<T: Transport> Server<T> {
             let may_parse = connection.next == NextRequest::Follows && connection.queued() < MAX_QUEUE_TO_PARSE;
             let has_bytes = !self.read_buffer.bytes(slot, &connection.input).is_empty();
             if may_parse && (has_bytes || matches!(connection.state, State::Discarding { .. })) {
-                // A client that pipelines without end must not take the turns of others.
+                // A client that pipelines without end must not take the turns of other connections.
                 if connection.requests_in_turn >= REQUEST_BUDGET && has_bytes {
                     connection.requests_in_turn = 0;
                     self.yield_turn(slot, clock);
@@ -180,7 +182,7 @@ impl<T: Transport> Server<T> {
                 self.close_gently(slot, clock);
                 return None;
             }
-            // The bytes read so far may contain a request.
+            // The queue is empty now, so the bytes received so far may be parsed.
             if !may_parse {
                 continue;
             }
@@ -230,7 +232,7 @@ impl<T: Transport> Server<T> {
         if connection.transport.arm(Interest::Read).is_ok() { Filled::WouldBlock } else { Filled::Failed }
     }
 
-    /// Lets the connection wait until the peer receives more.
+    /// Makes the connection wait until it is writable.
     fn wait_writable(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
         let body = match &mut connection.state {
@@ -244,7 +246,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Sends the queue, and continues in the next round.
+    /// Flushes the queue, and makes the connection wait until it is writable, so that other connections get their turn.
     fn yield_turn(&mut self, slot: usize, clock: Clock) {
         match self.flush_queue(slot) {
             Ok(Sent::FileTooShort) | Err(_) => self.close(slot),
@@ -252,7 +254,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Begins the request whose head was parsed.
+    /// Starts the request whose head was parsed.
     #[inline]
     fn dispatch(&mut self, slot: usize, route: Option<RouteId>) -> Work {
         let stamp = self.stamp();

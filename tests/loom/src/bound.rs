@@ -1,5 +1,5 @@
-//! A full mailbox refuses messages, and notifies the refused senders when there is room. No sender waits forever,
-//! and the mailbox never holds more messages than its capacity.
+//! A full mailbox refuses messages, and notifies the refused senders when there is room. No sender waits forever, and
+//! the mailbox never contains more messages than its capacity.
 
 use crate::check;
 use crate::fixture::{Fixture, ID};

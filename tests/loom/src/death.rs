@@ -1,5 +1,5 @@
-//! A service dies while others send messages to it. For each message exactly one is true: it was read, it is left over
-//! for root, or it was returned to its sender.
+//! A service dies while other services send messages to it. Exactly one of these statements is true for each message:
+//! it was read, it is left over for root, or it was returned to its sender.
 
 use crate::check;
 use crate::fixture::{Fixture, ID, Note};
@@ -7,7 +7,8 @@ use crate::mailbox::Refusal;
 use loom::sync::Arc;
 use loom::thread;
 
-/// Posts `count` messages. Returns the number of accepted ones, which are those before the first refused one.
+/// Starts a thread that posts `count` messages, and asserts that no message is accepted after a refused message. The
+/// thread returns the number of accepted messages.
 fn sender(fixture: &Arc<Fixture>, id: u32, count: u32) -> thread::JoinHandle<u32> {
     let fixture = fixture.clone();
     thread::spawn(move || {
@@ -25,7 +26,7 @@ fn sender(fixture: &Arc<Fixture>, id: u32, count: u32) -> thread::JoinHandle<u32
     })
 }
 
-/// Asserts that the read and the left over messages are the first `taken` ones of each sender, in order.
+/// Asserts that the messages that were read or left over are the first `taken` messages of each sender, in order.
 fn assert_all(read: &[Note], left: &[Note], taken: &[u32]) {
     for (at, &taken) in taken.iter().enumerate() {
         let from = at as u32 + 1;
@@ -82,7 +83,7 @@ fn a_service_is_seized_or_run_and_no_message_is_lost() {
                 body.read
             }
             None => {
-                // A worker had the service, which continues.
+                // The worker was running the service, so the service continues.
                 while let Some(id) = fixture.next_now() {
                     let body = fixture.begin(id).expect("the service is ready");
                     fixture.slice(body, 8);

@@ -1,6 +1,6 @@
 //! Replacements for crossbeam's deques, which loom cannot instrument. They have the part of the interface that
-//! src/ltask/ready_queues.rs uses, with the weakest memory order that such a queue may have. As in the original, a
-//! stolen batch is in neither queue for a moment, and a thief may miss an item that was just pushed.
+//! src/ltask/ready_queues.rs uses, with the weakest memory order that a deque may have. As in crossbeam, a batch that
+//! is being stolen is temporarily in neither queue, and a thief may miss an item that was just pushed.
 
 use loom::sync::atomic::{AtomicU32, Ordering};
 use std::collections::VecDeque;
@@ -46,7 +46,7 @@ impl<T> Pile<T> {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes half of the items, rounded up. Returns the first one, and moves the others to `to`.
+    /// Takes half of the items, rounded up. Returns the first item, and moves the other items to `to`.
     fn steal(&self, to: &Pile<T>) -> Steal<T> {
         let Some(taken) = self.take(|count| count.div_ceil(2)) else {
             return Steal::Retry;

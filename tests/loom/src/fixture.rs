@@ -5,7 +5,7 @@
 use crate::mailbox::{Affinity, Mailbox, Refusal, Wake, Waker};
 use crate::sync::{Condvar, Mutex, lock};
 use std::collections::VecDeque;
-// Not loom's: the counters of the fixture are not part of the model.
+// These are not loom's types, because the counters of the fixture are not part of the model.
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The id of the service.
@@ -18,7 +18,7 @@ pub(crate) struct Note {
     pub(crate) number: u32,
 }
 
-/// The waker of a service without its own thread: it has none.
+/// The type of the waker of a service without its own thread. No such waker is used.
 #[derive(Clone, Debug)]
 pub(crate) struct NoWaker;
 
@@ -43,7 +43,7 @@ pub(crate) struct Body {
 struct WorkerQueue {
     ready: Vec<u32>,
     stopped: bool,
-    /// Senders that were notified of room.
+    /// Senders that were notified that there is room.
     notified: Vec<u32>,
 }
 
@@ -51,18 +51,18 @@ struct WorkerQueue {
 pub(crate) struct Fixture {
     pub(crate) mailbox: Mailbox<Note, Body, NoWaker>,
     queue: Mutex<WorkerQueue>,
-    /// The ready queue is not empty, or the workers stop.
+    /// Notified when the ready queue is not empty, or when the workers stop.
     work: Condvar,
-    /// A sender was notified of room.
+    /// Notified when senders are added to `notified`.
     room: Condvar,
-    /// The number of accepted messages that are not read, which is at most `capacity`. A sender counts after its push,
-    /// and a reader before it reports the read, so the count is never too high.
+    /// The number of accepted messages that are not read, which is at most `capacity`. A sender increments the number
+    /// after its push, and the reader decrements it before it reports the read, so the number is never too high.
     unread: AtomicUsize,
     capacity: usize,
 }
 
 impl Fixture {
-    /// Makes a fixture with an idle service whose mailbox holds `capacity` messages.
+    /// Creates a fixture with an idle service, whose mailbox has room for `capacity` messages.
     pub(crate) fn new(capacity: usize) -> Fixture {
         let mailbox = Mailbox::new(capacity);
         mailbox.open(ID);
@@ -103,7 +103,7 @@ impl Fixture {
         assert!(before < self.capacity as isize, "more messages than the capacity");
     }
 
-    /// Waits for room and posts a message. Returns false if the service is dead.
+    /// Posts a message, and waits for room if the mailbox is full. Returns false if the service is dead.
     pub(crate) fn post_or_wait(&self, from: u32, number: u32) -> bool {
         loop {
             match self.post(from, number) {
@@ -125,7 +125,7 @@ impl Fixture {
         }
     }
 
-    /// Notifies senders of room.
+    /// Notifies the senders `waiting` that there is room.
     pub(crate) fn notify(&self, waiting: Vec<u32>) {
         if waiting.is_empty() {
             return;
@@ -184,7 +184,7 @@ impl Fixture {
             return false;
         }
         if body.batch.is_empty() && self.mailbox.refill(&mut body.batch) == 0 {
-            // A message may have been refused while the last one of the batch was read.
+            // A message may have been refused while the last message of the batch was read.
             self.notify_if_refused();
             return false;
         }
@@ -208,7 +208,7 @@ impl Fixture {
         }
         let (unread, read) = (body.batch.len(), body.read.len());
         let next = self.mailbox.end_slice(body, unread, Affinity::Any);
-        // As in `receive`: the slice may have ended before it found the mailbox empty.
+        // The slice may have ended before `receive` found the mailbox empty.
         self.notify_if_refused();
         if next.is_some() {
             self.schedule();

@@ -5,7 +5,7 @@
 //! Loom reports a model that waits forever as a deadlock, so no model has a timeout, and none polls.
 //! `LOOM_MAX_PREEMPTIONS` changes the number of preemptions that the models explore.
 #![cfg(test)]
-// The scheduler uses more of the files than the models do.
+// The models use only some of the items in these files.
 #![allow(dead_code)]
 
 #[path = "../../../src/ltask/mailbox.rs"]
@@ -21,13 +21,14 @@ mod message {
     pub(crate) type ServiceId = u32;
 }
 
-/// The names of src/ltask/sync.rs, with loom's types. The limits are small here, so that each case is reached.
+/// The items of src/ltask/sync.rs, with loom's types. The limits are small here, so that each case is reached.
 mod sync {
     pub(crate) use crate::deque::{Deque, Injector, Steal, Stealer};
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 
-    /// Not the `spin_loop` of loom, which yields to the other threads: a search ends after one round.
+    /// Does nothing. Loom's `spin_loop` would yield to the other threads, which is not needed, because a search ends
+    /// after one round.
     pub(crate) fn spin_loop() {}
 
     pub(crate) const MAX_HAND_OFFS: u32 = 1;
@@ -49,8 +50,8 @@ mod order;
 mod own_thread;
 mod worker;
 
-/// Runs a model. `preemptions`: the maximum number of times that a thread which could continue is preempted, unless
-/// the environment sets another one. Two preemptions reveal most mistakes.
+/// Runs a model. `preemptions`: the maximum number of times that a thread which could continue is preempted, unless the
+/// environment sets another number. Two preemptions reveal most mistakes.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));

@@ -1,5 +1,5 @@
-//! Every message is read exactly once, in the order of its sender, by one thread at a time. The service is in the
-//! ready queue at most once, and it is never idle while it has messages.
+//! Every message is read exactly once, by one thread at a time; the messages of one sender are read in order. The
+//! service is in the ready queue at most once, and it is never idle while it has messages.
 
 use crate::check;
 use crate::fixture::Fixture;

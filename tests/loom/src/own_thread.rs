@@ -1,9 +1,9 @@
-//! A service with its own thread, which sleeps until its waker is used, receives every message. The waker is that of
-//! src/ltask/event.rs with a flag instead of the descriptor. A sender claims the waker under the lock of the mailbox
-//! and uses it after unlocking. The reader empties the descriptor, then reads the mailbox, which arms the waker if it
-//! is empty.
-//! Where event.rs stores a value, this waker swaps it with an order that is not stronger: loom does not decide whether
-//! a store comes before or after a swap of another thread, even if a loaded value has decided it.
+//! A service with its own thread, which sleeps until its waker is used, receives every message. The waker works like
+//! the one in src/ltask/event.rs, with a flag instead of the descriptor. A sender claims the waker under the lock of
+//! the mailbox and uses it after unlocking. The reader empties the descriptor, then reads the mailbox. If the mailbox
+//! is empty, the mailbox arms the waker. Where event.rs stores a value, this waker swaps it, with a memory order that
+//! is not stronger: loom does not fix the order of a store and another thread's swap, even if a loaded value implies
+//! this order.
 
 use crate::check;
 use crate::fixture::{Body, ID, Note};
@@ -63,7 +63,7 @@ impl Waker for Arc<Event> {
 
 type Box = Mailbox<Note, Body, Arc<Event>>;
 
-/// Makes a service that runs because of its first message: the thread of the worker has the body.
+/// Creates a service that runs because of its first message, which it has read. Returns its mailbox and its body.
 fn running(capacity: usize) -> (Arc<Box>, Body) {
     let mailbox = Box::new(capacity);
     mailbox.open(ID);
@@ -122,8 +122,8 @@ fn an_own_thread_is_woken_for_every_message() {
     });
 }
 
-/// `eventinit` makes the descriptor readable. The service may consume that before its slice ends, and then moves to its
-/// own thread while messages arrive.
+/// `eventinit` makes the descriptor readable. The service may consume this event before its slice ends, and then moves
+/// to its own thread while messages arrive.
 #[test]
 fn messages_that_arrive_while_a_service_moves_to_its_own_thread_are_read() {
     check(3, || {
@@ -173,7 +173,7 @@ fn a_wake_between_messages_hides_no_message() {
     });
 }
 
-/// A wake during the read of a burst ends the next wait.
+/// A wake while the service reads a burst of messages ends its next wait.
 #[test]
 fn a_wake_is_not_lost_while_its_service_reads() {
     check(3, || {
@@ -195,7 +195,8 @@ fn a_wake_is_not_lost_while_its_service_reads() {
     });
 }
 
-/// A burst signals a reader that is awake at most once, and a reader that sleeps once.
+/// A burst of messages signals the reader at most once before its first empty read, and at most once for each empty
+/// read.
 #[test]
 fn a_burst_signals_at_most_once_per_empty_read() {
     check(3, || {
@@ -230,7 +231,8 @@ fn a_burst_signals_at_most_once_per_empty_read() {
     });
 }
 
-/// With a full mailbox, the sender sleeps until it is notified of room, and the reader until its waker is used.
+/// With a full mailbox, the sender sleeps until it is notified that there is room, and the reader until its waker is
+/// used.
 #[test]
 fn an_own_thread_notifies_senders_of_room_before_it_sleeps() {
     const SENDER: u32 = 1;

@@ -1,7 +1,7 @@
-//! Whole workers: hand-off slot, deque, injector, stealing, bound services, sleep. A ready service runs as long as a
-//! worker that may run it is free. A slice blocks until another service has run, which is a deadlock if the workers
-//! have forgotten that service. The queues are src/ltask/worker_queue.rs and src/ltask/ready_queues.rs, unchanged. The
-//! loop is copied from src/ltask/worker.rs.
+//! Models of whole workers: hand-off slot, deque, injector, stealing, bound services, sleep. A ready service runs if a
+//! worker that may run it is free. To check this, a slice blocks until another service has run. If the workers have
+//! lost this service, the model deadlocks. The queues are src/ltask/worker_queue.rs and src/ltask/ready_queues.rs,
+//! unchanged. The loop is copied from src/ltask/worker.rs.
 
 use crate::check;
 use crate::ready_queues::ReadyQueues;
@@ -37,9 +37,9 @@ struct Scheduler {
     /// The number of slices that each service has begun.
     begun: Mutex<[u32; SERVICES]>,
     more: Condvar,
-    /// The number of all slices; the last one stops the workers.
+    /// The number of all slices; the last slice stops the workers.
     total: u32,
-    /// Runs a slice of a service, by the id of the service and the number of the slice, from 1.
+    /// Runs a slice. The last two arguments are the id of the service and the number of the slice, counted from 1.
     slice: Slice,
 }
 
@@ -63,7 +63,7 @@ impl Scheduler {
         WorkerQueue::new(number, deque.expect("each worker takes its queue once"))
     }
 
-    /// A message from another thread makes a service ready.
+    /// Makes a service ready, as a message from another thread does.
     fn inject(&self, id: u32) {
         self.ready.inject(id);
         self.sleepers.notify();
@@ -102,7 +102,7 @@ impl Scheduler {
         }
     }
 
-    /// Like `Worker::run`.
+    /// Like `Worker::run_slices`.
     fn work(&self, number: usize) {
         let queue = self.queue(number);
         let (ready, sleepers) = (&self.ready, &self.sleepers);
@@ -116,7 +116,7 @@ impl Scheduler {
         queue.leave(ready, sleepers);
     }
 
-    /// Like `Worker::run` of a spare worker, which does not sleep.
+    /// Like `Worker::run_slices` for a spare worker, which does not sleep.
     fn stand_in(&self, number: usize) {
         let queue = self.queue(number);
         let (ready, sleepers) = (&self.ready, &self.sleepers);
@@ -236,7 +236,7 @@ fn a_service_in_the_hand_off_slot_behind_a_slice_that_blocks_is_released() {
     check(2, || {
         let scheduler = Scheduler::new(2, 0, 3, slice);
         scheduler.ready.inject(X);
-        // The monitor thread, which detects that the slice takes long.
+        // The second function is the monitor thread, which detects that the slice takes too long.
         run(
             &scheduler,
             vec![|scheduler| {

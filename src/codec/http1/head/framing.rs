@@ -2,7 +2,7 @@
 //!
 //! Called by `head` with a complete header section. Invariant: two readers that follow RFC 9112 section 6 cannot
 //! disagree on where the body ends. Ambiguous messages are refused, so that no request can be smuggled inside the body
-//! of another one.
+//! of another request.
 
 use super::super::body::Framing;
 use super::super::fields::{Field, Span, is_token};
@@ -42,7 +42,7 @@ impl MessageFields {
     /// Reads one field.
     ///
     /// # Errors
-    /// 400 if it is malformed or contradicts an earlier field.
+    /// 400 if the field is malformed or contradicts an earlier field.
     #[inline]
     pub(crate) fn read(&mut self, name: &[u8], value: &[u8]) -> Result<(), Reject> {
         match name.len() {
@@ -65,7 +65,7 @@ impl MessageFields {
     }
 }
 
-/// The transfer codings so far, over all field lines.
+/// The transfer codings that the field lines so far name.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Coding {
     /// None.
@@ -75,7 +75,7 @@ pub(crate) enum Coding {
     Unknown,
     /// `chunked` alone.
     Chunked,
-    /// `chunked` as the last coding, after an unknown one.
+    /// `chunked` as the last coding, after an unknown coding.
     ChunkedOverUnknown,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn read_fields(buf: &[u8], fields: &[Field], version: u8) -> Result<H
         host: request.host,
         framing,
         keep_alive: persists && !message.is_close,
-        // An HTTP/1.0 client can mean neither of them (RFC 9110 sections 7.8 and 10.1.1).
+        // `Expect` and `Upgrade` have no meaning in HTTP/1.0 (RFC 9110 sections 7.8 and 10.1.1).
         expect_continue: request.expects && version == 11 && framing != Framing::None,
         upgrade: message.is_upgrade && request.has_upgrade && version == 11,
     })
@@ -147,17 +147,17 @@ fn read_length(value: &[u8], mut before: Option<u64>) -> Result<u64, Reject> {
     before.ok_or(Reject::bad("malformed Content-Length"))
 }
 
-/// Parses 1 to 19 digits, at most `i64::MAX`, the largest Lua integer.
+/// Parses a number of 1 to 19 digits that is at most `i64::MAX`, the largest Lua integer.
 fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 19 || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    // 19 digits stay below 10^19, which is below 2^64.
+    // A number of 19 digits is below 10^19, which is below 2^64.
     let value = digits.iter().fold(0u64, |value, b| value * 10 + u64::from(b - b'0'));
     (value <= i64::MAX as u64).then_some(value)
 }
 
-/// Adds the codings of one field line to those of earlier lines.
+/// Adds the codings of one field line to `coding`, the result for the earlier lines.
 fn read_codings(value: &[u8], mut coding: Coding) -> Result<Coding, Reject> {
     for member in members(value) {
         if matches!(coding, Coding::Chunked | Coding::ChunkedOverUnknown) {

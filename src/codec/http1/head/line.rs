@@ -68,7 +68,8 @@ pub(super) struct Line {
 /// Bytes that a target cannot contain: controls, space and `#` (clients do not send fragments).
 const NOT_IN_TARGET: [bool; 256] = byte_table!(|b| matches!(b, 0..=0x20 | 0x7f | b'#'));
 
-/// Parses the request line at offset `start`; `None` if it is incomplete. `limit`: the most bytes without the CRLF.
+/// Parses the request line at offset `start`; `None` if it is incomplete. `limit`: the maximum length of the line in
+/// bytes, without the CRLF.
 ///
 /// # Errors
 /// 400; 414 as soon as more than `limit` bytes have arrived without a fault; 505.

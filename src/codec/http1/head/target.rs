@@ -34,7 +34,7 @@ pub(super) struct Target {
 /// Splits the target of `line` into its parts.
 ///
 /// # Errors
-/// 400 if the target has none of the four forms, or one that does not suit the method.
+/// 400 if the target has none of the four forms, or a form that does not suit the method.
 #[inline]
 pub(super) fn split(buf: &[u8], line: &Line) -> Result<Target, Reject> {
     let target = line.target.of(buf);
@@ -73,8 +73,8 @@ pub(super) fn split(buf: &[u8], line: &Line) -> Result<Target, Reject> {
     })
 }
 
-/// Whether `bytes` is a plausible `host[:port]` (RFC 3986 sections 3.2.2, 3.2.3): a name, an IPv4
-/// address or an IPv6 address in brackets, not empty; a port of at most 65535, which may be empty.
+/// Whether `bytes` is a plausible `host[:port]` (RFC 3986 sections 3.2.2, 3.2.3). The host is a name, an IPv4 address,
+/// or an IPv6 address in brackets; it must not be empty. The port is at most 65535, or empty.
 pub(super) fn is_host(bytes: &[u8]) -> bool {
     let host_end = match bytes.first() {
         Some(b'[') => match memchr::memchr(b']', bytes) {
@@ -94,8 +94,8 @@ pub(super) fn is_host(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether the text between the brackets has the characters of hexadecimal groups, perhaps with an IPv4 tail. Whether
-/// it is a valid address is checked when a connection is made.
+/// Whether `inside`, the text between the brackets, consists of characters of an IPv6 address and contains a colon. The
+/// text need not be a valid address.
 fn is_ip_literal(inside: &[u8]) -> bool {
     inside.len() >= 2
         && inside.contains(&b':')

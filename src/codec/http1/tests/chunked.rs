@@ -215,7 +215,7 @@ fn one_byte_chunks_cost_linear_time() {
     let wire = [b"1\r\nx\r\n".repeat(1_000_000), b"0\r\n\r\n".to_vec()].concat();
     let begun = Instant::now();
     assert_eq!(data(wire).len(), 1_000_000);
-    // A decoder that examines the rest for each chunk would take hours.
+    // A decoder that examines the rest of the body for each chunk would take hours.
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 

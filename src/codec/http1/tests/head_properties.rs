@@ -14,7 +14,7 @@ const LIMITS: Limits = Limits { request_line: 60, headers: 90, fields: 4 };
 /// The result: a head with its fields, `None` if incomplete, or the status of the refusal.
 type Outcome = Result<Option<(Head, Vec<(u32, u32, u32, u32)>)>, u16>;
 
-/// Feeds growing prefixes of `buf` that end at `cuts`, then all of it.
+/// Feeds growing prefixes of `buf` that end at `cuts`, then all of `buf`.
 fn feed(buf: &[u8], cuts: impl IntoIterator<Item = usize>) -> Outcome {
     let mut progress = Progress::default();
     let mut fields = NO_FIELDS;
@@ -29,7 +29,7 @@ fn feed(buf: &[u8], cuts: impl IntoIterator<Item = usize>) -> Outcome {
     Ok(None)
 }
 
-/// Generates texts that are usually requests, with all faults that the rules cover.
+/// Generates requests from random pieces, which contain every fault that the rules cover.
 fn request() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         "GET ",
@@ -137,7 +137,7 @@ fn a_head_that_arrives_byte_by_byte_costs_linear_time() {
         let found = parse_with_new(&text[..length], &limits, &mut progress, &mut fields);
         assert_eq!(found, Ok(None));
     }
-    // Examining the whole buffer for each byte would be 5e11 bytes, which takes minutes at least.
+    // Examining the whole buffer for each new byte would examine 5e11 bytes, which takes minutes at least.
     assert!(begun.elapsed() < Duration::from_secs(5));
 }
 
@@ -175,7 +175,8 @@ fn a_bare_line_feed_is_refused_as_soon_as_it_arrives() {
 }
 
 proptest! {
-    /// Requests whose fields often equal those of the previous one, after request lines of other lengths.
+    /// Generates requests. The fields often equal the fields of the previous request, but the request line may have
+    /// another length.
     #[test]
     fn a_used_parser_gives_the_same_result_as_a_new_one(
         requests in prop::collection::vec(

@@ -1,6 +1,6 @@
-//! Tests of HTTP/1, one file per topic; each test is one rule, named for the behaviour.
+//! Tests of HTTP/1, one file per topic. Each test checks one rule and is named for the behaviour.
 //!
-//! This file holds what several of them use: parsing a whole head, and reading its spans.
+//! This file contains the functions that several test files use: they parse a whole head, and read its spans.
 
 mod chunked;
 mod fields;
@@ -15,7 +15,7 @@ use super::fields::{Fields, NO_FIELDS};
 use super::head::{Head, Limits, Parser, Progress};
 use super::reject::Reject;
 
-/// A parsed head with what its spans refer to.
+/// A parsed head, its fields, and the buffer that the spans refer to.
 #[derive(Debug)]
 struct Parsed {
     buf: Vec<u8>,
@@ -48,8 +48,8 @@ impl Parsed {
     }
 }
 
-/// Calls [`Parser::parse`] of a new parser, which has the same result as that of a used one. Copies the fields of a
-/// complete head to `fields`.
+/// Calls [`Parser::parse`] of a new parser. A parser that was used before returns the same result. If the head is
+/// complete, copies its fields to `fields`.
 fn parse_with_new(
     buf: &[u8], limits: &Limits, progress: &mut Progress, fields: &mut Fields,
 ) -> Result<Option<Head>, Reject> {
@@ -72,17 +72,17 @@ fn parse(text: impl AsRef<[u8]>) -> Result<Option<Parsed>, Reject> {
     parse_within(text.as_ref(), &Limits::default())
 }
 
-/// Parses a head that is complete and right.
+/// Parses a head that is complete and valid.
 fn accept(text: impl AsRef<[u8]>) -> Parsed {
     parse(text).expect("not refused").expect("complete")
 }
 
-/// The status with which a head is refused.
+/// Returns the status with which a head is refused.
 fn refuse(text: impl AsRef<[u8]>) -> u16 {
     parse(text).expect_err("refused").status
 }
 
-/// A GET of HTTP/1.1 with a Host and `lines`, each of which ends with CRLF.
+/// Returns a GET request of HTTP/1.1 with a Host field and `lines`, each of which must end with CRLF.
 fn get(lines: &str) -> String {
     format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n")
 }

@@ -1,4 +1,4 @@
-//! The end of connections: gently, detached, abandoned, by a stop.
+//! How connections end: closed gently, detached, abandoned, or closed because the server stops.
 
 use super::*;
 

@@ -177,7 +177,7 @@ fn a_server_is_full_until_a_connection_closes() {
     pair.connect();
     assert!(pair.server.is_full());
     pair.end(number);
-    assert!(pair.log.is_empty(), "no task has asked");
+    assert!(pair.log.is_empty(), "no notification was requested");
     let number = pair.connect();
     pair.server.notify_next_close();
     pair.end(number);

@@ -1,5 +1,5 @@
-//! Tests of the server as a state machine: no socket, no Lua, no clock. An in-memory connection joins it and a client.
-//! The test decides which bytes arrive, how many the client receives, and what time it is.
+//! Tests of the server as a state machine: no socket, no Lua, no clock. An in-memory connection joins the server and a
+//! client. The test decides which bytes arrive, how many bytes the client receives, and what time it is.
 
 mod bodies;
 mod closing;
@@ -17,28 +17,28 @@ use crate::codec::http1::response_head::{self, RequestKind};
 use crate::stream::queue::Sent;
 use wire::{Pipe, Wire};
 
-/// A response 200 with a text.
+/// Returns a 200 response with a text body.
 fn text_response(body: &[u8]) -> Response<'_> {
     Response { status: 200, media_type: MediaType::Text, body: Body::Bytes(body) }
 }
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A server, its connections, and what has happened.
+/// A server, its connections, and a log of events.
 struct Pair {
     server: Server<Pipe>,
     wires: Vec<(ConnectionId, Wire)>,
     clock: Clock,
-    /// Requests that were dispatched and are not answered by [`Pair::handle`], in order.
+    /// The requests that were dispatched and wait for their response, in order.
     waiting: Vec<RequestId>,
-    /// Method and path of each dispatched request; ended waits; closed connections.
+    /// The method and the path of each dispatched request, ended waits, and closed connections.
     log: Vec<String>,
 }
 
 /// The immediate action of a handler.
 enum HandlerAction {
     Text(Vec<u8>),
-    /// It responds later.
+    /// The handler responds later.
     Wait,
 }
 
@@ -67,7 +67,7 @@ impl Pair {
         }
     }
 
-    /// Opens a connection. Returns its number: 0, 1, 2 …
+    /// Opens a connection. Returns its number, counted from 0.
     fn connect(&mut self) -> usize {
         let (wire, pipe) = wire::pair();
         let id = self.server.accept(pipe).expect("an identifier is free");
@@ -116,7 +116,7 @@ impl Pair {
         self.run();
     }
 
-    /// Does all the work that there is now.
+    /// Does all pending work.
     fn run(&mut self) {
         loop {
             match self.server.next(self.clock) {
@@ -154,7 +154,7 @@ impl Pair {
         }
     }
 
-    /// Responds with the body of a request, once it is complete.
+    /// Responds with the body of a request if the body is complete; otherwise waits for more of it.
     fn echo(&mut self, id: RequestId) {
         let mut body = Vec::new();
         let read = self.server.read_body(id, 1 << 20, ReadMode::Whole, &mut body);
@@ -212,7 +212,7 @@ impl Pair {
     }
 }
 
-/// Returns the bytes of a body, which differ by position.
+/// Returns a body of `length` bytes, which differ by position.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| b'a' + (at % 23) as u8).collect()
 }
@@ -229,8 +229,8 @@ fn post(path: &str, body: &[u8]) -> Vec<u8> {
     all
 }
 
-/// Parses responses as a client does: status and body of each. `heads`: which are responses to HEAD. Panics if they are
-/// malformed, or if bytes are left.
+/// Parses responses as a client does. Returns the status and the body of each response. `heads`: for each response,
+/// whether the request was HEAD. Panics if a response is malformed or incomplete.
 fn answers(mut bytes: &[u8], heads: &[bool]) -> Vec<(u16, Vec<u8>)> {
     let mut found = Vec::new();
     while !bytes.is_empty() {

@@ -59,7 +59,7 @@ fn written(sent: &SentRequest) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
-/// Continues all waiting requests: bodies that have arrived, and late responses.
+/// Continues all waiting requests: reads bodies that have arrived, and sends late responses.
 fn continue_requests(pair: &mut Pair) {
     for _ in 0..50 {
         let Some(id) = pair.waiting.first().copied() else {

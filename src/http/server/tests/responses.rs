@@ -4,7 +4,7 @@ use super::*;
 use crate::codec::http1::body::Framing;
 use bytes::Bytes;
 
-/// Opens a connection with this request, which waits.
+/// Opens a connection and sends this request, whose handler waits.
 fn waits(pair: &mut Pair, bytes: &[u8]) -> (usize, RequestId) {
     let number = pair.connect();
     pair.send(number, bytes);

@@ -11,10 +11,10 @@ struct State {
     /// Bytes that have arrived and were not read.
     arrived: Vec<u8>,
     client_ended: bool,
-    /// The bytes sent, and how many more the client receives; `None`: all.
+    /// The bytes that the client has received, and how many more bytes it accepts; no limit if `None`.
     sent: Vec<u8>,
     room: Option<usize>,
-    /// Whether a read may return data, according to the server.
+    /// The result of [`Transport::may_receive`].
     readable: bool,
     /// The requested events.
     asked: Vec<Interest>,
@@ -73,7 +73,7 @@ impl Wire {
         self.0.borrow_mut().unwatched = true;
     }
 
-    /// Returns the requested events that have occurred, once.
+    /// Returns the requested events that have occurred. Each event must then be requested again.
     pub(super) fn events(&self) -> Readiness {
         let mut state = self.0.borrow_mut();
         let readable = !state.arrived.is_empty() || state.client_ended;
@@ -163,7 +163,7 @@ impl Transport for Pipe {
         }
         room[..count].copy_from_slice(&state.arrived[..count]);
         state.arrived.drain(..count);
-        // A short read shows that nothing is left, unless the end follows.
+        // A short read shows that no bytes are left; only the client's end may follow.
         state.readable = count == room.len() || state.client_ended;
         Ok(Attempt::Done(count))
     }
