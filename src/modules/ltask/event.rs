@@ -25,8 +25,8 @@ fn open(service: &mut Service) -> Result<Arc<Event>, Fault> {
     Ok(event)
 }
 
-/// `ltask.eventinit()`: returns a wait function and a descriptor (lightuserdata). Allowed once per service. The service
-/// moves to its own thread, and gets an IDLE message whenever its mailbox is empty.
+/// `ltask.eventinit()`: returns a wait function and a descriptor (lightuserdata). A service can call this only once.
+/// The service moves to its own thread, and gets an IDLE message whenever its mailbox is empty.
 pub(super) fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
     let service = service(call)?;
     if service.has_descriptor {
