@@ -10,8 +10,8 @@ use crate::http::files::{Choice, Validators, accepted, find_copy};
 use crate::lua::{Call, Either, Fault, Function, Maybe, New, Value};
 use std::hash::{BuildHasher, RandomState};
 
-/// `http.choose_response(req, file, coding)`: decides about the response with a file. Returns the status (200, 206,
-/// 304, 412 or 416), the value of `ETag`, which includes the coding, and the value of `Last-Modified`. For 206 also the
+/// `http.choose_response(req, file, coding)`: decides how to respond with a file. Returns the status (200, 206, 304,
+/// 412 or 416), the value of `ETag`, which includes the coding, and the value of `Last-Modified`. For 206 also the
 /// first byte and the length, or a list of `{ first =, length = }` for several ranges.
 pub(crate) const CHOOSE_RESPONSE: Function = Function::new(|call: &mut Call<'_>| {
     let head = request::head(call, 1)?;
@@ -41,8 +41,9 @@ pub(super) fn copied(found: Option<(OpenFile, &'static str)>) -> Copied {
     Maybe(found.map(|(copy, coding)| (New::of(copy), coding)))
 }
 
-/// `http.open_compressed_copy(folder, path, file, req)`: returns the copy beside `file`, whose path in the folder is
-/// `path`, and its coding; nothing if there is none. Without a folder, the path is one of the program.
+/// `http.open_compressed_copy(folder, path, file, req)`: returns the compressed copy beside `file`, whose path in the
+/// folder is `path`, and the copy's coding; nothing if there is no copy. Without a folder, `path` is the path with
+/// which the program has opened the file.
 pub(crate) const OPEN_COMPRESSED_COPY: Function = Function::new(|call: &mut Call<'_>| {
     let path = call.bytes(2)?.to_vec();
     let metadata = *call.object::<OpenFile>(3)?.metadata();
@@ -59,7 +60,7 @@ pub(crate) const OPEN_COMPRESSED_COPY: Function = Function::new(|call: &mut Call
 });
 
 /// `http.media_type(name)`: returns the value of `Content-Type` for a file with this name, and whether a compressed
-/// copy of such files saves space.
+/// copy of such a file saves space.
 pub(crate) const MEDIA_TYPE: Function = Function::new(|call: &mut Call<'_>| {
     let media_type = media_type::of(call.bytes(1)?);
     Ok::<_, Fault>((media_type::with_charset(media_type), media_type::is_compressible(media_type)))

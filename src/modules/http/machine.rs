@@ -17,13 +17,13 @@ pub(super) struct Machine {
     pub(super) server: RefCell<Server<Plain>>,
     pub(super) selector: Rc<event::Selector>,
     pub(super) inbox: Rc<Inbox>,
-    /// Memory for the inbox's list.
+    /// An empty list for the events of the inbox, whose memory is reused.
     pub(super) arrived: Cell<Vec<(u64, u8)>>,
     /// The time of the current round; `None` until it is read.
     pub(super) clock: Cell<Option<Clock>>,
     /// The number of requests since the clock was read.
     pub(super) served: Cell<u32>,
-    /// The time at which the loop's timer fires for the server; `u64::MAX` if it is not set.
+    /// The time at which the loop's timer for this server fires; `u64::MAX` if it is not set.
     pub(super) timer: Cell<u64>,
     /// The maximum number of bytes of a body, unless a call sets another limit.
     pub(super) body_limit: u64,

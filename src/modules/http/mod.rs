@@ -43,7 +43,7 @@ const PERCENT_ENCODE: Function = Function::new(|call: &mut Call<'_>| {
     Ok(escaped)
 });
 
-/// `http.reason(status)`: returns its reason phrase.
+/// `http.reason(status)`: returns the reason phrase of the status.
 const REASON: Function = Function::new(|call: &mut Call<'_>| {
     let status = call.integer_in(1, 100..=599, "status")? as u16;
     Ok(status::reason(status))

@@ -20,8 +20,8 @@ pub(super) fn sweep(call: &mut Call<'_>, index: i32, inner: &event::Selector) ->
     Ok(())
 }
 
-/// Registers the descriptor of the object at `object` by `add` in the selector at `index`, which yields the value at
-/// `udata` for it.
+/// Calls `add` to register the descriptor of the object at `object` with the selector at `index`. The selector yields
+/// the value at `udata` for the descriptor.
 pub(crate) fn attach(
     call: &mut Call<'_>, index: i32, object: i32, udata: i32,
     add: impl FnOnce(&Rc<event::Selector>) -> io::Result<Rc<Registration>>,
@@ -62,7 +62,8 @@ fn refused(error: io::Error) -> Fault {
     Failure::new("event_add", message, code).into()
 }
 
-/// Registers a descriptor. If it is already registered, this replaces mask and udata (`replaces`), or fails.
+/// Registers a descriptor. If the descriptor is already registered, replaces the interest and the udata if `replaces`
+/// is true; otherwise fails.
 fn add(
     call: &mut Call<'_>, descriptor: Option<Descriptor>, interest: u8, mode: Mode, replaces: bool,
 ) -> Result<bool, Fault> {
@@ -202,7 +203,7 @@ pub(super) fn set_udata(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     })
 }
 
-/// Returns the bits of an event in the terms of its mode.
+/// Converts the bits of an event to the bits that `mode` uses.
 pub(crate) fn events_for(bits: u8, mode: Mode) -> i64 {
     if matches!(mode, Mode::Level | Mode::Once) {
         return i64::from(bits);

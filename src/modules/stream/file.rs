@@ -1,5 +1,5 @@
-//! Files on a connection: `try_sendfile`, for `net.sendfile`. Each call gets the file from its argument again, so
-//! closing it in between ends the transfer.
+//! Files on a connection: `try_sendfile`, for `net.sendfile`. Each call gets the file from its arguments again, so
+//! closing the file between two calls ends the transfer.
 
 use super::connection::Connection;
 use super::failure::{Code, Failed};

@@ -19,7 +19,7 @@ use crate::stream::{Received, RecvForm, Stream};
 use crate::task::{Reason, Tasks, Token, WaitError};
 use std::rc::Rc;
 
-// The upvalues after the tasks and the Lua function that queues.
+// Upvalues 3 and 4 of `recv`. Upvalues 1 and 2: the tasks object, and the Lua function that queues a call.
 const RELEASE: i32 = upvalue(3);
 const TIMERS: i32 = upvalue(4);
 
@@ -140,7 +140,8 @@ fn load_tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
     Ok(tasks)
 }
 
-/// Sets the timer of a turn with a time limit to the nanosecond that `until` returns, or clears it.
+/// If `recv` has a time limit, sets its timer to the time that `until` returns, in nanoseconds of the monotonic clock,
+/// or clears the timer if `until` returns None.
 #[cold]
 fn set_timer(call: &mut Call<'_>, until: impl FnOnce(ReadTimeout) -> Option<u64>) -> Result<(), Fault> {
     let limit = call.object::<Connection>(1)?.holders.recv_timeout;
@@ -155,15 +156,15 @@ fn set_timer(call: &mut Call<'_>, until: impl FnOnce(ReadTimeout) -> Option<u64>
     Ok(())
 }
 
-/// Continues a `recv` after its wait. The values of the waker follow its arguments.
+/// Continues a `recv` after its wait. The values of the wakeup follow the arguments of the call.
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> {
     let end = match call.string(outcome.first) {
         Some(b"timeout") => Some(Code::Timeout),
         Some(b"closed") => Some(Code::Closed),
         _ => None,
     };
-    // The tasks are known even if another task holds the connection by now, as after an interrupt. A program may have
-    // replaced the connection, which stores the tasks, by another value.
+    // The connection stores the tasks, and keeps them even if another task holds it by now, as after an interrupt. If a
+    // program has replaced argument 1 with another value, the tasks are those of the upvalue.
     let known = call.as_object::<Connection>(1).and_then(|connection| connection.tasks.as_ref());
     let tasks = known.map_or_else(|| own_tasks(call), Ok)?;
     tasks.check_open()?;
@@ -272,8 +273,8 @@ fn failed(stream: &mut Stream, cause: Cause) -> Reply {
     Reply::Failed(Failed::new(cause, part))
 }
 
-/// Ends a loan. Bytes that could not be returned because memory was short are put back. But bytes that an outer call is
-/// returning, while this call runs in a finalizer, are not.
+/// Ends a loan. Lent bytes that a call could not return, because there was not enough memory, are put back. If this
+/// call may run in a finalizer, the bytes are not put back, because an outer call may be returning them.
 #[cold]
 fn put_back_lent_bytes(stream: &mut Stream, stack: &Stack) {
     if !stack.may_be_finalizer() {
