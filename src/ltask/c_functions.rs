@@ -1,5 +1,5 @@
-//! Functions that C code calls, from any thread. Their first argument is the system's address, which the C code got
-//! together with the function. The C code must stop calling them before the system is closed.
+//! Functions that C code calls, from any thread. The first argument is the system's address, which the C code got
+//! together with the function. The C code must stop calling these functions before the system is closed.
 
 use super::log::Repetition;
 use super::message::{Payload, SYSTEM, ServiceId};

@@ -1,4 +1,4 @@
-//! The configuration of a system. `bootstrap.init` reads it from a table and writes it back.
+//! The configuration of a system. `bootstrap.init` reads the configuration from a table and writes it back.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) struct Config {
     pub(crate) external_queue: usize,
     /// The maximum number of log entries that the logger has not read. Further lines are dropped.
     pub(crate) log_queue: usize,
-    /// The time after which the watchdog reports a slice; if zero, it reports none.
+    /// The time after which the watchdog reports a slice; if it is zero, no slice is reported.
     pub(crate) watchdog: Duration,
     pub(crate) full: FullMailbox,
     pub(crate) crashlog: Option<String>,

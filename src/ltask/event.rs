@@ -1,10 +1,10 @@
 //! The event of a thread that blocks outside the scheduler: in a selector, in its wait function, or in the scheduler's
-//! own sleep. It is one descriptor (eventfd(2) on Linux and Android, a pipe elsewhere) that is readable when a message
-//! has arrived.
+//! own sleep. The event is one descriptor (eventfd(2) on Linux and Android, a pipe elsewhere) that is readable when a
+//! message has arrived.
 //!
 //! A burst of messages costs one system call, even if the reader is slow: only the thread that sets `claimed` writes,
-//! and the mailbox clears `claimed` when the reader finds it empty. Both happen under the mailbox's lock, so if a
-//! sender finds `claimed` set, the reader will find the sender's message when it next reads the mailbox. The reader
+//! and `claimed` is cleared when the reader finds the mailbox empty. `claimed` changes under the mailbox's lock, so if
+//! a sender finds `claimed` set, the reader will find the sender's message when it next reads the mailbox. The reader
 //! drains the descriptor before it reads the mailbox, and reads the mailbox before it blocks.
 
 use super::mailbox::Waker;

@@ -53,8 +53,8 @@ pub(crate) fn end(system: &System, mut service: ServiceVm) {
     service.is_dead = true;
     for message in std::mem::take(&mut service.send_queue) {
         if matches!(message.kind, kind::RESPONSE | kind::ERROR) {
-            // `exclusive.send` has accepted the message, but has queued it behind others. Responses are never refused
-            // because a mailbox is full.
+            // `exclusive.send` has accepted the message, but has queued it behind other messages. Responses are never
+            // refused because a mailbox is full.
             let _ = system.post(message, 0);
         }
     }

@@ -189,7 +189,7 @@ struct LogQueue {
     bytes: usize,
     /// The number of lines that were dropped and not yet reported. While it is not 0, every new line is dropped.
     dropped: u64,
-    /// The last lines of services, which may repeat them.
+    /// The last lines of up to `MAX_LAST_LINES` services.
     last_lines: Vec<LastLine>,
 }
 

@@ -45,7 +45,7 @@ enum State {
     Running,
     /// The service's own thread has the VM, until the service ends.
     OwnThread,
-    /// The service takes no messages. Its remaining messages are kept for root.
+    /// The service takes no messages. Root must still answer its requests and free the slot.
     Dead,
 }
 
@@ -145,8 +145,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         self.unread.store(0, Ordering::Relaxed);
     }
 
-    /// Stores the VM, and changes the state from Building to Idle, or to Ready if messages have arrived meanwhile. If
-    /// it is Ready, the caller must schedule the service.
+    /// Stores the VM, and changes the state from Building to Idle, or to Ready if messages have arrived meanwhile. In
+    /// the latter case, the caller must schedule the service, as the result requests.
     pub(crate) fn install(&self, vm: V, affinity: Affinity) -> Wake<W> {
         let mut inner = lock(&self.inner);
         debug_assert_eq!(inner.state, State::Building);
@@ -161,8 +161,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
     }
 
     /// Changes the state from Idle or Ready to OwnThread. Returns the VM for the service's own thread, which `waker`
-    /// wakes; None if the state is another one. If a ready queue contains the service, its entry there is skipped
-    /// later.
+    /// wakes; None in any other state. If a ready queue contains the service, its entry there is skipped later.
     pub(crate) fn detach(&self, id: u32, waker: W) -> Option<V> {
         let mut inner = lock(&self.inner);
         if inner.id != id || !matches!(inner.state, State::Idle | State::Ready) {
@@ -248,8 +247,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         self.has_arrived.load(Ordering::Relaxed)
     }
 
-    /// Adds the messages that have arrived to `batch`. Returns the number of unread messages. If it is 0, the sender of
-    /// the next message claims the waker.
+    /// Adds the messages that have arrived to `batch`. Returns the number of unread messages. If the number is 0, the
+    /// sender of the next message claims the waker.
     pub(crate) fn refill(&self, batch: &mut VecDeque<M>) -> usize {
         let mut inner = lock(&self.inner);
         self.transfer(&mut inner, batch);
@@ -293,8 +292,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         unread <= self.capacity / 2 && self.has_refused.load(Ordering::Acquire)
     }
 
-    /// Whether senders wait for room. The receiver checks this whenever it has found the mailbox empty under the lock:
-    /// only then does the check include every earlier refusal.
+    /// Whether senders wait for room. The receiver calls this function whenever it has found the mailbox empty under
+    /// the lock: only then does the result include every earlier refusal.
     pub(crate) fn has_refused(&self) -> bool {
         self.has_refused.load(Ordering::Acquire)
     }
@@ -311,8 +310,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
     }
 
     /// Stores the VM, and changes the state from Running to Idle, or to Ready if messages have arrived or `unread`, the
-    /// amount of work that is left, is not 0. If it is Ready, returns the affinity with which the caller must schedule
-    /// the service.
+    /// amount of work that is left, is not 0. In the latter case, returns the affinity with which the caller must
+    /// schedule the service.
     pub(crate) fn end_slice(&self, vm: V, unread: usize, affinity: Affinity) -> Option<Affinity> {
         let mut inner = lock(&self.inner);
         inner.vm = Some(vm);

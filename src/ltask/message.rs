@@ -176,7 +176,7 @@ impl Message {
     }
 
     /// Whether the message counts against the capacity of a mailbox. Responses do not: they must not be lost, and the
-    /// requests that they belong to bound their number.
+    /// number of requests limits their number.
     pub(crate) fn is_bounded(&self) -> bool {
         match self.kind {
             kind::RESPONSE | kind::ERROR | kind::SIGNAL | kind::IDLE | kind::ROOM => false,

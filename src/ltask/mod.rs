@@ -8,8 +8,8 @@
 //! OwnThread if it has its own thread. After its death it is Dead until root removes it. A push takes the lock once.
 //! The service takes whole batches by swapping queues, so that reading a message takes no lock. Messages from one
 //! sender to one receiver keep their order. Only requests count against the capacity. Responses, errors, signals and
-//! the messages of timers are always accepted (the requests that they belong to bound their number), so they are never
-//! lost, delayed or retried. A sender whose message is refused gets the message back. If the sender wants to wait, the
+//! the messages of timers are always accepted (the number of requests limits their number), so they are never lost,
+//! delayed or retried. A sender whose message is refused gets the message back. If the sender wants to wait, the
 //! mailbox records the sender. When half of the mailbox is free again, the sender gets a ROOM message and delivers the
 //! messages that it has kept, in order. No thread polls.
 //!
@@ -24,13 +24,13 @@
 //! workers find it. Services that other threads make ready go to the injector, a queue that all workers share. After 64
 //! hand-offs in a row, a worker takes a service from its deque; every 61st time, it checks the injector first. Each
 //! worker also has a queue of the services that are bound to it. Services in a deque are announced to the other
-//! workers, except for the one that its worker runs next. If another service runs first, the deque is announced before
-//! that slice begins.
+//! workers, except for the service that the deque's worker runs next. If another service runs first, the deque is
+//! announced before that slice begins.
 //!
 //! **Sleep and wakeup** (`sleep.rs`). A producer pushes and then reads the number of sleeping workers. A worker
-//! announces that it sleeps and then checks the queues once more. Each of them executes a fence between its two
-//! actions. A push wakes one worker, or none if a woken worker is still searching; the last searching worker that finds
-//! work wakes the next one. The models in `tests/loom` check this protocol with whole workers, and they check the
+//! announces that it sleeps and then checks the queues once more. Each of these threads executes a fence between its
+//! two actions. A push wakes one worker, or none if a woken worker is still searching; the last searching worker that
+//! finds work wakes the next one. The models in `tests/loom` check this protocol with whole workers, and they check the
 //! mailbox.
 //!
 //! **A slice** (`modules/ltask/dispatch.rs`) is one entry into the VM, which handles up to 512 messages, for up to 2

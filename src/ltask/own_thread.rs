@@ -44,9 +44,9 @@ pub(super) fn start(system: &Arc<System>, service: ServiceVm) {
     }
 }
 
-/// Runs one service until it or the system ends. The service itself blocks when it has nothing to do. An exclusive
-/// service (G1) is resumed right after each yield. A service with an event descriptor (G2) gets an IDLE message when it
-/// has no message to read.
+/// Runs one service until the service or the system ends. The service itself blocks when it has nothing to do. An
+/// exclusive service (G1) is resumed right after each yield. A service with an event descriptor (G2) gets an IDLE
+/// message when it has no message to read.
 fn run_slices(system: &Arc<System>, mut service: ServiceVm, progress: &Progress) {
     let is_exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     while !system.is_quitting() {

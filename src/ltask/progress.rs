@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 thread_local! {
-    /// The progress of the calling thread, if it is the own thread of a service, and the monitor thread's shared state.
+    /// The progress of the calling thread, if it is a service's own thread, and the shared state of the monitor thread.
     static OWN: RefCell<Option<(Arc<Monitor>, Arc<Progress>)>> = const { RefCell::new(None) };
 }
 
@@ -65,7 +65,7 @@ impl Progress {
         self.leave();
     }
 
-    /// Returns the progress of the calling thread, if it is the own thread of a service.
+    /// Returns the progress of the calling thread, if it is a service's own thread.
     pub(super) fn own() -> Option<Arc<Progress>> {
         OWN.with_borrow(|own| own.as_ref().map(|(_, progress)| progress.clone()))
     }

@@ -76,8 +76,8 @@ impl<V> Registry<V> {
         &chunk[index % CHUNK]
     }
 
-    /// Assigns a slot to a new service. Returns its id, which is `wanted` unless that is 0; None if there are too many
-    /// services, or if `wanted` is taken or too high.
+    /// Assigns a slot to a new service. Returns the service's id, which is `wanted` unless `wanted` is 0; None if there
+    /// are too many services, or if `wanted` is taken or too high.
     pub(crate) fn open(&self, wanted: ServiceId) -> Option<ServiceId> {
         let id = {
             let mut free_slots = lock(&self.free_slots);
@@ -155,7 +155,7 @@ impl<V> Deref for SlotRef<V> {
     }
 }
 
-/// Which slots new services get.
+/// The slots from which new services get theirs.
 struct FreeSlots {
     /// The numbers of freed slots, each with the slot's next generation.
     freed: VecDeque<(u32, u32)>,

@@ -77,7 +77,7 @@ pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
         return Err(format!("there is no service {id}, or it has a thread already"));
     };
     match service.event.clone() {
-        // The VM took a descriptor before it became a service, and may have registered that with a selector.
+        // The VM took a descriptor before it became a service, and may have registered the descriptor with a selector.
         Some(kept) => slot.mailbox.replace_waker(id, kept),
         None => service.event = Some(event),
     }

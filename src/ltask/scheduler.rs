@@ -16,8 +16,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 thread_local! {
-    /// The worker that runs on the calling thread. `Scheduler::leave` clears it, because a destructor would slow down
-    /// each access.
+    /// The worker that runs on the calling thread. `Scheduler::leave` clears this variable, because a destructor would
+    /// slow down each access.
     static CURRENT: ManuallyDrop<RefCell<Option<CurrentWorker>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 

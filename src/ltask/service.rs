@@ -137,7 +137,7 @@ impl Service {
         }
     }
 
-    /// Records that a message was read. Returns whether the service library must handle it.
+    /// Records that a message was read. Returns whether the service library must handle the message.
     #[inline(always)]
     fn record_read(&mut self, message: &Message) -> bool {
         if let Some(slot) = &self.slot
@@ -163,22 +163,22 @@ impl Service {
         self.library.has_ready()
     }
 
-    /// Whether to check the mailbox for more messages within the slice. In any case it is checked between slices: a
-    /// worker checks it under its lock, and on the service's own thread the next message wakes the service.
+    /// Whether to check the mailbox for more messages within the slice. The mailbox is always checked between slices: a
+    /// worker checks it under the lock, and on the service's own thread the next message wakes the service.
     #[inline(always)]
     fn should_refill(&self) -> bool {
         let has_arrived = self.slot.as_ref().is_some_and(|slot| slot.mailbox.has_arrived());
         has_arrived || self.overload_threshold != 0 || self.event.is_some() && self.may_block_in_slice()
     }
 
-    /// Whether the service may block on its event after the last message of a slice. It may if it does not use our
-    /// library, or if it has its own loop.
+    /// Whether the service may block on its event after the last message of a slice. It may if the service does not use
+    /// our library, or has its own loop.
     fn may_block_in_slice(&self) -> bool {
         self.library.has_own_loop || self.library.tasks().is_none()
     }
 
-    /// Moves the messages that have arrived to the batch. Returns whether the batch has a message. If it has none,
-    /// notifies refused senders that there is room.
+    /// Moves the messages that have arrived to the batch. Returns whether the batch has a message. If the batch is
+    /// empty, notifies refused senders that there is room.
     pub(super) fn refill_or_notify(&mut self) -> bool {
         let has_more = self.refill();
         if !has_more {

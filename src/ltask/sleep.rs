@@ -1,5 +1,5 @@
-//! When a worker may sleep and when one must be woken: the protocol between workers without work and threads that
-//! produce work.
+//! When a worker may sleep, and when a sleeping worker must be woken: the protocol between workers without work and
+//! threads that produce work.
 //!
 //! A producer puts a service into a queue and then calls `notify`. A worker that found every queue empty announces that
 //! it sleeps, checks the queues once more, and only then parks. A sequentially consistent fence is between the
@@ -90,8 +90,8 @@ impl Sleepers {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Called by a worker that has found work. If no other worker is searching, this wakes one, since there may be more
-    /// work.
+    /// Called by a worker that has found work. If no other worker is searching, wakes a sleeping worker, since there
+    /// may be more work.
     pub(crate) fn found(&self) {
         if self.searching.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.notify();

@@ -1,4 +1,4 @@
-//! Statistics of a service, and flags that other threads set, whether it runs or not.
+//! Statistics of a service, and flags that other threads set, whether the service runs or not.
 
 use super::message::ServiceId;
 use super::sync::lock;

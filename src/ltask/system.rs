@@ -149,7 +149,7 @@ impl<V> System<V> {
 
     /// Sends a ROOM message from service `id` to service `waiting`.
     pub(crate) fn send_room(&self, id: ServiceId, waiting: ServiceId) {
-        // A service that has died does not need it.
+        // A service that has died does not need the message.
         let _ = self.post(Message::without_payload(id, waiting, 0, kind::ROOM), 0);
     }
 
@@ -202,7 +202,7 @@ impl<V> System<V> {
         self.registry.get(id).and_then(|slot| slot.statistics())
     }
 
-    /// Logs text as an error of `service`: for the logger, or on standard error if there is none.
+    /// Logs text as an error of `service`: for the logger, or on standard error if there is no logger.
     pub(crate) fn log_text(&self, service: ServiceId, text: &str) {
         self.log_at(b"error", service, self.statistics(service), text);
     }
@@ -271,7 +271,7 @@ impl<V> System<V> {
         }
         let id = Value::Integer(i64::from(service));
         let values = [Value::String(b"blocked"), id, Value::Boolean(is_blocked)];
-        // A service that has died does not need it.
+        // A service that has died does not need the message.
         let _ = self.post(Message::with_values(SYSTEM, reader, 0, kind::SYSTEM, &values), 0);
     }
 

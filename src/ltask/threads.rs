@@ -1,4 +1,4 @@
-//! Starts threads of the system, and counts those that run services.
+//! Starts threads of the system, and counts the threads that run services.
 
 use super::service::System;
 use super::sync::lock;

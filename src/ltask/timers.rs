@@ -1,7 +1,7 @@
 //! The scheduler's timers: which service gets a RESPONSE with which session at what time.
 //!
-//! Any thread adds timers. The monitor thread, which sleeps until the first one expires, takes them. The timers of a
-//! service form a linked list, so that all of them can be removed when the service dies.
+//! Any thread adds timers. The monitor thread, which sleeps until the first timer expires, takes the expired timers.
+//! The timers of a service form a linked list, so that all of them can be removed when the service dies.
 
 use super::message::ServiceId;
 use super::sync::lock;

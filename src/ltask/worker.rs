@@ -78,7 +78,7 @@ impl Worker<'_> {
 
     fn run_slice(&self, id: ServiceId) {
         let Worker { system, queue, ended, .. } = self;
-        // This slice begins when the last one ended. Reading the clock again would take as long as a small slice.
+        // This slice begins when the last slice ended. Reading the clock again would take as long as a small slice.
         let began = || match ended.take() {
             0 => monotonic_nanos(),
             ended => ended,

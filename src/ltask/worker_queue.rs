@@ -41,7 +41,8 @@ impl WorkerQueue {
     }
 
     /// Queues a service that has more to do, behind the other services. If there are no others, this worker most likely
-    /// runs the service next, so no other worker is woken here; `next` announces it if another service comes first.
+    /// runs the service next, so no other worker is woken here; `next` announces the service if another service comes
+    /// first.
     pub(crate) fn requeue(&self, ready: &ReadyQueues, sleepers: &Sleepers, id: ServiceId) {
         let alone = self.deque.is_empty() && ready.is_lane_empty(self.number);
         self.deque.push(id);
@@ -59,8 +60,8 @@ impl WorkerQueue {
         id
     }
 
-    /// Announces the services in the deque that were not announced, because another service runs before them: one that
-    /// has arrived meanwhile, or the first of a batch.
+    /// Announces the services in the deque that were not announced, because another service runs before them: a service
+    /// that has arrived meanwhile, or the first service of a batch.
     fn announce(&self, sleepers: &Sleepers) {
         if self.has_unannounced.replace(false) && !self.deque.is_empty() {
             sleepers.notify();

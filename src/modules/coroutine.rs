@@ -144,7 +144,7 @@ fn closed(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     Err(error(call.count(), outcome.kept != 0))
 }
 
-/// Returns the error at `index`. Lua adds the position to its text, unless the error is a lack of memory.
+/// Returns the error at `index`. The position is added to its text, unless Lua is out of memory.
 fn error(index: i32, out_of_memory: bool) -> Fault {
     if out_of_memory { Fault::value(index) } else { Fault::located(index) }
 }
@@ -200,7 +200,7 @@ fn close(call: &mut Call<'_>) -> Result<Next<(bool, Option<Argument>)>, Fault> {
     Ok(Next::call(count, then(return_results), 0))
 }
 
-/// The step after Lua's own `close`: returns its results.
+/// Continues after Lua's own `close` has returned: returns its results.
 fn return_results(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::rest(outcome.first))
 }

@@ -108,15 +108,14 @@ fn resolve(call: &mut Call<'_>, index: i32, argument: i32) -> Result<Option<Desc
 /// The methods that may return a descriptor.
 const METHODS: [&str; 3] = ["handle", "fileno", "getfd"];
 
-/// The maximum number of objects that such methods return, each from a method of the previous one, before the
-/// descriptor.
+/// The maximum length of a chain of objects in which a method of each object returns the next object.
 const MAX_DEPTH: i64 = 4;
 
 /// `(value, depth)`: calls the value's method, and the methods of the objects that it returns. Returns the descriptor;
 /// nothing if there is none.
 const FIND: Function = Function::new(|call: &mut Call<'_>| find(call, 0));
 
-/// Gets the value's method whose name is number `number` in `METHODS`.
+/// Gets the value's method `METHODS[number]`.
 fn find(call: &mut Call<'_>, number: u32) -> Result<Next<Maybe<Argument>>, Fault> {
     let Some(name) = METHODS.get(number as usize) else { return Ok(Next::returns(Maybe(None))) };
     call.push(INDEX)?;
@@ -125,7 +124,7 @@ fn find(call: &mut Call<'_>, number: u32) -> Result<Next<Maybe<Argument>>, Fault
     Ok(Next::call(2, then(fetched), number))
 }
 
-/// Calls the method. If the value does not have it, gets the next method.
+/// Calls the method. If the value does not have the method, gets the next method.
 fn fetched(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>>, Fault> {
     if call.kind(outcome.first) != Kind::Function {
         call.drop_to(2);

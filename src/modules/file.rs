@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// The maximum number of bytes of one read.
 const MAX_READ: i64 = 1 << 30;
-/// One read may ask for this number of bytes, even if the file had fewer when it was opened.
+/// One read may ask for this number of bytes, even if the file had fewer bytes when it was opened.
 const MIN_READ: u64 = 64 * 1024;
 /// The default limit to the number of listed entries.
 const DEFAULT_ENTRIES: usize = 10_000;
@@ -112,8 +112,8 @@ fn record(metadata: &Metadata) -> Vec<(&'static str, Value)> {
 }
 
 /// `folder:list([path [, most]])`: returns a list of tables with `name` and the fields of `stat`, and whether there are
-/// more than `most` entries (by default 10,000). Directories come first; then the order is by name. On failure, returns
-/// `nil, message, code`.
+/// more than `most` entries (by default 10,000). Directories come before files; otherwise the order is by name. On
+/// failure, returns `nil, message, code`.
 fn folder_list(call: &mut Call<'_>) -> Result<(Value, bool), Fault> {
     let (folder, stack) = call.object_and_stack::<Folder>(1)?;
     let path = stack.optional(2, Stack::bytes)?.unwrap_or_default();

@@ -31,8 +31,8 @@ fn query(call: &mut Call<'_>) -> Result<i64, Fault> {
 
 type Answer = Either<(i64, Value), (i64, Nil, String)>;
 
-/// `resolver:answer()`: returns the id of a query, and a list of addresses (strings, in the order of getaddrinfo) or
-/// nil and a message. Returns nothing if no answer has arrived.
+/// `resolver:answer()`: returns the id of a query and its result: a list of addresses (strings, in the order of
+/// getaddrinfo), or nil and a message. Returns nothing if no answer has arrived.
 fn answer(call: &mut Call<'_>) -> Result<Maybe<Answer>, Fault> {
     let text = |address: &SocketAddr| Value::String(address::ip_text(address).into_bytes());
     Ok(Maybe(call.object::<Resolver>(1)?.answer().map(|(id, found)| match found {

@@ -22,7 +22,7 @@ fn find(call: &mut Call<'_>) -> Result<Option<New<WriterObject>>, Fault> {
     Ok(SharedWriter::find(number).map(|writer| New::of(WriterObject(writer))))
 }
 
-/// `o:send(data, …)`: returns the number of bytes that the system has accepted, and whether these are all bytes.
+/// `o:send(data, …)`: returns the number of bytes that the system has accepted, and whether it has accepted all bytes.
 /// Returns nil alone if the connection is closed, or if the arguments are not strings that fit in one call. Returns
 /// `nil, message, code` on failure.
 fn send(call: &mut Call<'_>) -> Result<Either<(i64, bool), Nil>, Fault> {

@@ -81,7 +81,7 @@ fn check_callable(call: &mut Call<'_>) -> Result<(), Fault> {
     Err(Fault::message(message))
 }
 
-/// `task.fork(f, …)`: starts `f` as a task, which runs after those in the ready queue. Returns its coroutine.
+/// `task.fork(f, …)`: starts `f` as a task, which runs after the tasks in the ready queue. Returns its coroutine.
 fn fork(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let tasks = tasks(call)?;
     check_callable(call)?;
@@ -200,7 +200,7 @@ fn alive_task(stack: &Stack, tasks: &Tasks) -> Option<TaskId> {
     tasks.alive_task(stack.coroutine(1)?)
 }
 
-/// `task.is_alive(co)`: returns whether the coroutine belongs to a task that has not ended.
+/// `task.is_alive(co)`: returns whether `co` is the coroutine of a task that has not ended.
 fn is_alive(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = tasks(call)?;
     Ok(alive_task(call, &tasks).is_some())
@@ -228,7 +228,8 @@ fn kill(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     }
 }
 
-/// `task.kill_all()`: kills all tasks except the running task, including the tasks that they fork while they end.
+/// `task.kill_all()`: kills all tasks except the running task, and also the tasks that the killed tasks fork while they
+/// end.
 fn kill_all(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.kill_all(call)
 }
@@ -302,7 +303,7 @@ fn current(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
     Ok(Some(Argument(tasks.push_own(call, id)?)))
 }
 
-/// `task.is_idle(co)`: returns whether the coroutine belongs to a task that has not ended and is neither running nor in
+/// `task.is_idle(co)`: returns whether `co` is the coroutine of a task that has not ended and is neither running nor in
 /// the middle of a call.
 fn is_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = tasks(call)?;
@@ -367,7 +368,7 @@ pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// Opens `lio.task` in a service. Each function is added to the table when it is first used, because a system has many
-/// such VMs.
+/// services.
 pub(crate) const OPEN_LAZY: Function = Function::new(|call: &mut Call<'_>| {
     let upvalue = push_tasks_object(call)?;
     let module = call.create(LazyTable(Function::new(index), Some(upvalue)))?;

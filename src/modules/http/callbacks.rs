@@ -30,7 +30,7 @@ pub(super) mod at {
     /// `notify(app_server, id, reason)`: resumes a task that waits on a request; without `id`, reports that a
     /// connection has closed.
     pub(crate) const NOTIFY: i32 = 10;
-    /// The keys of responses: `request`, which `serve` sets, and two that Lua code sets.
+    /// The keys of responses: `request`, which `serve` sets, and two keys that Lua code sets.
     pub(crate) const REQUEST_KEY: i32 = 11;
     pub(crate) const CODE_KEY: i32 = 12;
     pub(crate) const CONTENT_TYPE_KEY: i32 = 13;
@@ -76,7 +76,8 @@ pub(super) const SET_CALLBACKS: Function = Function::new(|call: &mut Call<'_>| {
     Ok(())
 });
 
-/// Pushes the values of the server at the top of the stack, index [`at::SERVER`], to their stack indices.
+/// Pushes the values of the server, which is on top of the stack, at [`at::SERVER`]. So each value gets its stack
+/// index.
 #[inline]
 pub(super) fn push(call: &mut Call<'_>) -> Result<(), Fault> {
     for (_, field) in CALLBACKS.into_iter().chain(KEYS) {

@@ -80,7 +80,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     Ok(NewWith::new(Responses::new((bytes, fields)), [(STREAM, 1)]))
 });
 
-/// Returns the responses at argument 1, their stream, and its stack index.
+/// Returns the responses at argument 1, their stream, and the stream's stack index.
 fn responses_of<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Responses, &'c mut Stream, i32), Fault> {
     call.object::<Responses>(1)?;
     let index = call.field(1, STREAM)?;

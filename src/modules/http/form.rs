@@ -141,7 +141,7 @@ fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-/// `m:next()`: advances to the next part and skips the rest of the current one. Returns `"part"`, name, filename or
+/// `m:next()`: advances to the next part and skips the rest of the current part. Returns `"part"`, name, filename or
 /// nil, and headers by lower-case name (the last value of a repeated header); `nil` if the form is complete; `false` if
 /// more bytes are needed; `nil, status, reason` if the form is refused.
 fn next(call: &mut Call<'_>) -> Result<Reply, Fault> {
@@ -172,8 +172,8 @@ fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-/// `m:peek()`: returns true if the current part has data, nil if it has none; `false` if more bytes are needed; `nil,
-/// status, reason` if the form is refused. Must be called before data of the part is read.
+/// `m:peek()`: returns true if the current part has data, nil if the part is empty; `false` if more bytes are needed;
+/// `nil, status, reason` if the form is refused. Must be called before data of the part is read.
 fn peek(call: &mut Call<'_>) -> Result<Reply, Fault> {
     reply(form(call)?.peek(), |event| match event {
         FormEvent::Data(_) => Reply::Done(true),

@@ -66,7 +66,7 @@ impl Machine {
         clock
     }
 
-    /// Counts a request. The clock is read again after [`READ_CLOCK`] of them, because handlers take time.
+    /// Counts a request. The clock is read again after [`READ_CLOCK`] requests, because handlers take time.
     #[inline]
     pub(super) fn count_request(&self) {
         let served = self.served.get() + 1;

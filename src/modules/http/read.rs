@@ -85,9 +85,9 @@ pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
     Ok(last_value_table(section::fields(section)))
 });
 
-/// `request.wait(req, what)`: begins the wait of a task of the request's handler until it can `"read"`, until it can
-/// `"write"`, or until the peer closes (`"end"`). Returns whether the task will be resumed; false if the connection has
-/// failed.
+/// `request.wait(req, what)`: begins the wait of a task of the request's handler: until data has arrived (`"read"`),
+/// until more data can be sent (`"write"`), or until the peer closes (`"end"`). Returns whether the task will be
+/// resumed; false if the connection has failed.
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let what = match call.bytes(2)? {

@@ -90,7 +90,8 @@ pub(super) fn served(call: &mut Call<'_>, index: i32) -> Result<(Rc<Machine>, Re
     Ok((machine, id))
 }
 
-/// Whether the request at `index` has stored values, because a handler or middleware has read a field of it before.
+/// Whether the request at `index` has stored values, because a handler or middleware has read a field of the request
+/// before.
 pub(crate) fn has_stored_values(call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
     let stored = call.field(index, STORED)?;
     Ok(!call.is_none(stored))

@@ -231,7 +231,7 @@ pub(super) const QUEUE_FILE: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// `request.sent(req, accepted)`: returns the number of bytes of the response after its head, including framing; with
-/// `accepted`, only those that the system has accepted.
+/// `accepted`, only the bytes that the system has accepted.
 pub(super) const SENT: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let server = machine.server.borrow();

@@ -179,7 +179,7 @@ fn chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::protected(2, -1, at::CATCH, then(handled_chosen), 0))
 }
 
-/// Calls Lua code to resume a task that waits on a request, or one that waits for a connection to close.
+/// Calls Lua code to resume a task that waits on a request, or a task that waits for a connection to close.
 #[cold]
 fn notify(stack: &mut Stack, resumed: Option<(RequestId, ResumeReason)>) -> Result<Action, Fault> {
     stack.push(Argument(at::NOTIFY))?;
@@ -213,7 +213,7 @@ fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Action, Fault
     }
 }
 
-/// Ends the request and takes the next work.
+/// Ends the request and takes the next piece of work.
 #[inline]
 fn end_request(
     dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, end: RequestEnd,

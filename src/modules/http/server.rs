@@ -1,7 +1,7 @@
 //! `http.server`: the web server's machine as a Lua object. `serve` does the server's work; `respond` and `read`
 //! contain the functions for one request.
 //!
-//! The events of its connections arrive in an inbox, so that the sockets need no Lua values.
+//! The events of the server's connections arrive in an inbox, so that the sockets need no Lua values.
 
 use super::machine::{Machine, ServerObject, machine};
 use super::routes::AppRoutes;
@@ -264,8 +264,8 @@ fn close_some_idle(call: &mut Call<'_>) -> Result<(), Fault> {
 /// announces its end.
 const STOP: Function = Function::method(|object: &ServerObject| object.machine.server.borrow_mut().stop());
 
-/// `S:drain()`: closes idle connections, and others as soon as they would become idle.
+/// `S:drain()`: closes idle connections, and closes the other connections when they would become idle.
 const DRAIN: Function = Function::method(|object: &ServerObject| object.machine.server.borrow_mut().drain());
 
-/// `S:close()`: closes all connections. Tasks that wait on them are resumed.
+/// `S:close()`: closes all connections. Tasks that wait on the connections are resumed.
 const CLOSE: Function = Function::method(|object: &ServerObject| object.machine.server.borrow_mut().close_all());

@@ -5,8 +5,8 @@ use crate::lua::{Kind, Light, Pairs, Read, RegistryName, Stack, Walk};
 use std::fmt;
 use std::ops::Range;
 
-/// The metatable that marks arrays. Each VM has one, so a table that was marked before the module was loaded again is
-/// still recognized.
+/// The metatable that marks arrays. Each VM has one such metatable, so a table that was marked before the module was
+/// loaded again is still recognized.
 pub(super) static MARK: RegistryName = RegistryName::new();
 
 /// `json.null`: the same value in every VM. A null `lightuserdata` from C code is equal to it.
@@ -196,7 +196,8 @@ impl Encoder<'_> {
     }
 }
 
-/// Returns the failure for a key whose type JSON does not support, or differs from the type of the keys before it.
+/// Returns the failure for a key whose type JSON does not support, or whose type differs from the type of the keys
+/// before it.
 fn bad_key(pairs: &mut Pairs<'_>) -> EncodeResult {
     let key = pairs.key();
     match pairs.walk().read(key) {

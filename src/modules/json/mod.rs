@@ -41,8 +41,8 @@ fn option(call: &mut Call<'_>, name: &'static RegistryName) -> Result<Option<i32
 
 /// `json.encode(value [, options])`: returns a string. An error names the place in the value.
 ///
-/// A table with the keys 1 to n is an array, one with string keys an object. An empty table is `{}` unless `json.array`
-/// has marked it. If `options.sort` is true, the keys are in the order of their bytes.
+/// A table with the keys 1 to n is an array, a table with string keys is an object. An empty table is `{}` unless
+/// `json.array` has marked it. If `options.sort` is true, the keys are in the order of their bytes.
 fn encode(call: &mut Call<'_>) -> Result<Either<ScratchBytes, Vec<u8>>, Fault> {
     call.any(1)?;
     let order = match option(call, &SORT)? {

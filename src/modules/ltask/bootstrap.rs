@@ -101,7 +101,7 @@ fn init<E: Environment>(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `bootstrap.deinit()`: closes the system. If it runs, it is ended first.
+/// `bootstrap.deinit()`: closes the system. If the system runs, it is ended first.
 fn deinit(call: &mut Call<'_>) -> Result<(), Fault> {
     let (system, running) = owned_system(call)?;
     if running {
@@ -183,7 +183,8 @@ fn no_slot(wanted: ServiceId) -> String {
     }
 }
 
-/// `bootstrap.new_thread(id)`: makes the service exclusive (G1). It gets its own thread, which starts with the system.
+/// `bootstrap.new_thread(id)`: makes the service exclusive (G1). The service gets its own thread, which starts with the
+/// system.
 fn new_thread(call: &mut Call<'_>) -> Result<(), Fault> {
     let id = service_id(call, 1)?;
     let (system, running) = owned_system(call)?;

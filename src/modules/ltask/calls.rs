@@ -157,7 +157,7 @@ fn is_interrupted(call: &mut Call<'_>) -> bool {
     })
 }
 
-/// After the wait: returns the values of the response, or raises its error.
+/// Continues after a wait: returns the values of the response, or raises its error.
 fn resumed(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
     if is_interrupted(call) { raise(call) } else { Ok(Next::rest(1)) }
 }

@@ -62,7 +62,7 @@ const SET_LOG_READER: Function = on_service(|service| service.system().log.set_r
 /// ended.
 const SET_BLOCKED_LISTENER: Function = on_service(|service| service.system().set_blocked_listener(service.id));
 
-/// `core.poplog()`: as `ltask.poplog`, with the label of the entry's service after its id.
+/// `core.poplog()`: as `ltask.poplog`, with the service's label after the service id.
 const POPLOG: Function = on_service(|service| labelled_entry(service.system().log.pop()));
 
 /// `core.stat(id)`: returns a table with the statistics of a service; nil if there is no such service.

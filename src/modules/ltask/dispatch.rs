@@ -22,8 +22,8 @@ use crate::task::{Ending, Tag, Tasks};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// A slice ends after this number of messages or nanoseconds, even if no other service waits, because checking whether
-/// one waits would cost more.
+/// A slice ends after this number of messages or nanoseconds, even if no other service waits, because checking that
+/// would cost more than a new slice.
 const MAX_MESSAGES: u32 = 512;
 const MAX_NANOS: u64 = 2_000_000;
 /// The number of messages between two readings of the clock.
@@ -231,9 +231,9 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     begin_batch(call, outcome.kept)
 }
 
-/// Runs the ready tasks, and those that become ready meanwhile. Returns whether a message may be taken: no task is
-/// ready, the ready tasks have only yielded, or `MAX_ROUNDS` rounds have passed since the last message. If none may be
-/// taken, the slice ends.
+/// Runs the ready tasks, and the tasks that become ready meanwhile. Returns whether a message may be taken: no task is
+/// ready, the ready tasks have only yielded, or `MAX_ROUNDS` rounds have passed since the last message. If no message
+/// may be taken, the slice ends.
 fn run_ready(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<bool, Fault> {
     let service = self::service(call)?;
     let (began, mut rounds) = (service.slice_began, service.library.rounds);
@@ -251,7 +251,7 @@ fn run_ready(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<bool, Fault> {
 }
 
 /// Handles a request, which its first value names. The handler runs in a task, whose results answer the request. If
-/// `user` is true, the handler is one of the service, otherwise one of the library.
+/// `user` is true, the service's own handlers are searched, otherwise the handlers of the library.
 fn handle_request(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, user: bool, header: MessageHeader, mut count: i32, runner: u32,
 ) -> Result<LoopStep, Fault> {

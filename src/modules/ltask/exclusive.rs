@@ -15,7 +15,7 @@ const FUNCTIONS: FunctionTable = functions! {
 /// Opens `ltask.exclusive`.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let service = service(call)?;
-    // A VM that `preinit` creates has the id `SYSTEM` until it becomes a service, which may be one with its own thread.
+    // A VM that `preinit` creates has the id `SYSTEM` until it becomes a service, which may have its own thread.
     if service.id != SYSTEM && !service.statistics.exclusive.load(Ordering::Relaxed) {
         return Err(Fault::message("ltask.exclusive: this service has no thread of its own by configuration"));
     }

@@ -103,8 +103,8 @@ fn pack_all(call: &mut Call<'_>, first: i32) -> Result<Payload, String> {
     }
 }
 
-/// Packs the values from `first` on, of which some have a `__pairs` metamethod. Calls these metamethods, which are code
-/// of the program.
+/// Packs the values from `first` on, if some of them have a `__pairs` metamethod. These metamethods, which are code of
+/// the program, are called.
 #[cold]
 fn pack_copies(call: &mut Call<'_>, first: i32) -> Result<Result<Payload, String>, Fault> {
     let last = call.count();

@@ -96,7 +96,7 @@ fn create(
 }
 
 /// `root.close_service(id)`: closes a service. Returns a list `{ from, session, from, session, … }` of the requests
-/// that it has not answered. The schedule message DEL frees its id.
+/// that it has not answered. The schedule message DEL frees the service's id.
 fn close_service(call: &mut Call<'_>) -> Result<List<i64>, Fault> {
     let system = root_system(call)?;
     let id = service_id(call, 1)?;

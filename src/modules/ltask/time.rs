@@ -39,7 +39,7 @@ pub(super) fn timer_sleep(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.now()`: returns seconds and centiseconds since the epoch.
+/// `ltask.now()`: returns the seconds and the centiseconds since the epoch.
 fn now(_: &mut Call<'_>) -> Result<(i64, i64), Fault> {
     let ticks = centiseconds() as i64;
     Ok((ticks / 100, ticks))

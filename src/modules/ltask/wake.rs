@@ -21,8 +21,8 @@ pub(super) fn wake_waiter(
     woken.map_err(|_| Fault::message("too many values in an answer"))
 }
 
-/// Handles a response for which no coroutine waits. If the session is one of `ltask.timeout`, runs its function in a
-/// task. Otherwise the waiting coroutine was killed, and the response is dropped.
+/// Handles a response for which no coroutine waits. If the session belongs to a timer of `ltask.timeout`, runs the
+/// timer's function in a task. Otherwise the waiting coroutine was killed, and the response is dropped.
 pub(super) fn run_timeout(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64) -> Result<(), Fault> {
     call.drop_to(0);
     let timeouts = call.registered(&TIMEOUTS)?;

@@ -210,8 +210,8 @@ impl Packer<'_> {
         }
     }
 
-    /// Packs the contents of the table at `index`: first the items, while the keys are 1, 2, …, which is the order of
-    /// an array part; then keys and values.
+    /// Packs the contents of the table at `index`: first the items, as long as the keys are 1, 2, 3 and so on, as in an
+    /// array part; then the other keys and values.
     fn content(&mut self, values: &mut Walk, index: i32, depth: u32) -> Packed {
         let mut pairs = values.pairs(index).ok_or(PackError::Stack)?;
         match pairs.has_metafield(index, &PAIRS) {
@@ -222,7 +222,7 @@ impl Packer<'_> {
         let (key, value) = (pairs.key(), pairs.value());
         let mut more = pairs.next();
         let mut number = pairs.integer_key();
-        // `next` begins with the array part. If the first key is not an integer, there is none.
+        // `next` begins with the array part. If the first key is not an integer, there is no array part.
         let length = match number {
             Some(_) => pairs.walk().raw_length(index) as u64,
             None => 0,

@@ -1,7 +1,7 @@
 //! The calls on registrations of a selector: adding, changing and removing them, for programs, for `bee.epoll` (with
 //! the bits of epoll(7)) and for the streams of `lio.net`.
 //!
-//! Invariant: the Lua values of a registration are at its slot + 1 in the selector's lists, until `sweep`.
+//! Invariant: the Lua values of a registration are at index `slot + 1` of the selector's lists, until `sweep`.
 
 use super::super::descriptor::{Descriptor, with};
 use super::state::{OBJECTS, Selector, UDATA, open};
@@ -139,7 +139,8 @@ pub(super) fn modify<const EPOLL: bool>(call: &mut Call<'_>) -> Result<Next<bool
     })
 }
 
-/// `sel:event_del(fd)`: removes a registration. Returns `true`, or `nil, message, code` if there is none.
+/// `sel:event_del(fd)`: removes a registration. Returns `true`, or `nil, message, code` if the descriptor is not
+/// registered.
 pub(super) fn event_del(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     with(call, 2, delete)

@@ -1,7 +1,7 @@
 //! `for udata, events in selector:wait() do`: the wait and its iterator.
 //!
-//! Invariant: `Selector::iterating` is the kind of the loop that reads the events of a batch, or that has abandoned it.
-//! If a wait finds `iterating` set, the wait checks whether that loop is still running. This check takes time.
+//! Invariant: `Selector::iterating` is the kind of the loop that reads the events of a batch, or that has abandoned the
+//! batch. If a wait finds `iterating` set, the wait checks whether that loop is still running. This check takes time.
 //! Therefore, after a loop of a selector was left early, the selector's later loops get a guard, which reports when a
 //! loop ends. The upvalues of the iterator are the selector and the udata list.
 
@@ -39,7 +39,7 @@ fn end_loop(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// Whether the loop over an earlier wait of the selector at 1 is still on the call stack: its coroutine is running, or
-/// has resumed (directly or not) the running one. A suspended or finished coroutine has abandoned its loop.
+/// has resumed the running coroutine, directly or not. A suspended or finished coroutine has abandoned its loop.
 fn is_inside_loop(call: &mut Call<'_>) -> Result<bool, Fault> {
     let selector = call.object::<Selector>(1)?;
     let running = selector.iterating.get();
@@ -155,8 +155,8 @@ pub(crate) struct Event {
 }
 
 impl Selector {
-    /// Returns the next event of the batch, or `None` at its end. An iterator calls this; `arguments` is the number of
-    /// its arguments, and `by` the kind of its loop.
+    /// Returns the next event of the batch, or `None` at its end. An iterator calls this function; `arguments` is the
+    /// number of its arguments, and `by` the kind of its loop.
     #[inline]
     pub(crate) fn next(&self, arguments: i32, by: Loop) -> Option<Event> {
         let found = self.inner.as_ref()?.next();

@@ -14,7 +14,7 @@ pub(crate) enum Loop {
     /// No loop, or a direct call of the iterator.
     #[default]
     None,
-    /// A `for` over the selector's iterator. The program may have left it early.
+    /// A `for` over the selector's iterator. The program may have left the loop early.
     For,
     /// A loop whose end a guard reports.
     Guarded,

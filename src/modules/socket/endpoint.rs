@@ -83,7 +83,7 @@ pub(crate) fn shown(address: &SockAddr) -> Shown {
     }
 }
 
-/// `endpoint:value()`: returns ip, port, and `"inet"` or `"inet6"`. For a unix address: the path, `"path"`,
+/// `endpoint:value()`: returns the ip, the port, and `"inet"` or `"inet6"`. For a unix address: the path, `"path"`,
 /// `"abstract"` (then the path begins with NUL) or `"unnamed"`, and `"unix"`.
 const VALUE: Function = Function::method(|endpoint: &Endpoint| shown(&endpoint.0));
 

@@ -27,7 +27,8 @@ fn done(call: &'static str, result: io::Result<()>) -> Result<bool, Fault> {
     result.map(|()| true).map_err(failed(call))
 }
 
-/// `s:connect(endpoint)`, `(host, port)` or `(path)`: returns `true` if connected, `false` if in progress.
+/// `s:connect(endpoint)`, `(host, port)` or `(path)`: returns `true` if the socket is connected, `false` if connecting
+/// is in progress.
 fn connect(call: &mut Call<'_>) -> Result<Attempt<bool>, Fault> {
     let address = endpoint::argument(call, 2)?;
     let connected = open(call)?.0.connect(&address).map_err(failed("connect"))?;

@@ -67,8 +67,8 @@ fn cut(mut bytes: Vec<u8>, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// `s:recvfrom([max = 65535])`: returns data and endpoint; `false` if it would block. A longer datagram is truncated. A
-/// stream has no endpoint, and the result is `nil` at the end of the stream.
+/// `s:recvfrom([max = 65535])`: returns the data and the sender's endpoint; `false` if it would block. A longer
+/// datagram is truncated. A stream has no endpoint, and the result is `nil` at the end of the stream.
 pub(super) fn recvfrom(call: &mut Call<'_>) -> Result<Attempt<Received>, Fault> {
     let (socket, stack) = open(call)?;
     let size = size(stack, 65535)?;

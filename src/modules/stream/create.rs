@@ -1,4 +1,4 @@
-//! How connections become objects, created from a socket, accepted, or received from another VM, and how they are
+//! How connections become objects: they are created from a socket, accepted, or received from another VM, and are
 //! registered with a selector.
 //!
 //! A connection is registered without events, and requests one event at a time. The first step of a call returns the
@@ -111,7 +111,7 @@ fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Connection)) -
     registered.map(|()| Argument(2))
 }
 
-/// Calls `function` with the selector at 1, a new stream and `number`, and returns its results.
+/// Calls `function` with the selector at 1, a new stream and `number`, and returns the function's results.
 fn register_with(function: Function, stream: Stream, number: i64) -> Pushing<CreateArguments> {
     let returned = |_: &mut Call<'_>, outcome: Outcome| -> Result<Next, Fault> { Ok(Next::rest(outcome.first)) };
     Next::call(3, then(returned), 0).pushing((function, Argument(1), New::of(Connection::from(stream)), number))

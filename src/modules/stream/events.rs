@@ -39,8 +39,8 @@ const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     }
 });
 
-/// Returns the next event that Lua code must handle. An event that is only for a task which waits to read on the
-/// event's object wakes that task instead.
+/// Returns the next event that Lua code must handle. If an event only reports that its object is readable, and a task
+/// waits to read from the object, the event wakes the task instead.
 fn next(call: &Call<'_>, arguments: i32, tasks: Option<&Tasks>) -> Option<Event> {
     let selector = call.as_object::<Selector>(SELECTOR_AT)?;
     loop {

@@ -1,7 +1,7 @@
 //! `recv` of a connection, and `try_recv`, which does not wait.
 //!
-//! Invariant: `Stream::holders` records which tasks hold the stream. Its reader is `Native` from the wait of a `recv`
-//! of this file until that call ends; the token of that wait is the stream itself.
+//! Invariant: `Stream::holders` records which tasks hold the stream. The reader is `Native` from the time when a `recv`
+//! of this file begins to wait until the `recv` ends; the token of its wait is the stream itself.
 
 use super::connection::{self, Connection};
 use super::failure::{Cause, Code, Failed};
@@ -43,7 +43,7 @@ results! {
         Blocked(bool),
         /// A failure, with the data received so far.
         Failed(Failed<Option<BytesOf<Connection>>>),
-        /// A failure without data: this call runs in a finalizer during the call that returns the data.
+        /// A failure without data, because this call runs in a finalizer during the call that returns the data.
         Overtaken(Failed<&'static str>),
     }
 }
@@ -211,7 +211,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     }
 }
 
-/// Releases the connection. Lua code lets the next task in the queue hold it; then `next` runs.
+/// Releases the connection. Lua code lets the next task in the queue hold the connection; then `next` runs.
 #[cold]
 fn release<R>(call: &mut Call<'_>, next: &'static Continuation) -> Result<Next<R>, Fault> {
     let (stream, _) = connection::of_call(call, "recv")?;
