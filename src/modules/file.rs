@@ -85,7 +85,8 @@ fn measure(call: &mut Call<'_>) -> Result<i64, Fault> {
     }
 }
 
-/// Returns the descriptor of the file at `index`, which is one of this library or of `io.open`; `None` if it is closed.
+/// Returns the descriptor of the file at `index`, which is a file of this library or of `io.open`; `None` if it is
+/// closed.
 fn descriptor<'c>(call: &'c Call<'_>, index: i32) -> Result<Option<BorrowedFd<'c>>, Fault> {
     if let Some(file) = call.as_object::<OpenFile>(index) {
         return Ok(file.descriptor());

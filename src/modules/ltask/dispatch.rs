@@ -32,7 +32,7 @@ const CLOCK_INTERVAL: u32 = 32;
 /// messages forever.
 const MAX_ROUNDS: u32 = 1000;
 
-/// The function that runs the loop, `core.loop` or `core.schedule`. The continuations keep this number.
+/// The numbers of the functions that run the loop, `core.loop` and `core.schedule`. The continuations keep the number.
 const LOOP: u32 = 0;
 const SCHEDULE: u32 = 1;
 
@@ -250,8 +250,8 @@ fn run_ready(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<bool, Fault> {
     Ok(may_receive)
 }
 
-/// Handles a request, which its first value names. The handler runs in a task, whose results answer the request. If
-/// `user` is true, the service's own handlers are searched, otherwise the handlers of the library.
+/// Handles a request. The first value is the request's name. The handler runs in a task, whose results answer the
+/// request. If `user` is true, the service's own handlers are searched, otherwise the handlers of the library.
 fn handle_request(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, user: bool, header: MessageHeader, mut count: i32, runner: u32,
 ) -> Result<LoopStep, Fault> {

@@ -1,5 +1,5 @@
-//! Starts a service when it gets its first message, which root sends. This is Rust code: as Lua code, which runs once
-//! in each service, it would be most of the Lua code in the VM.
+//! Starts a service when it gets its first message, which root sends. This is Rust code to save memory: it runs only
+//! once in each service, but would be most of the Lua code there.
 
 use super::arguments::service;
 use super::handlers::add_handlers;

@@ -38,7 +38,8 @@ pub(super) fn try_sendfile(call: &mut Call<'_>) -> Result<SendReply, Fault> {
     })
 }
 
-/// Calls `f` with the stream at argument 1 and the file at argument `index`, which is a `lio` file or one of `io.open`.
+/// Calls `f` with the stream at argument 1 and the file at argument `index`, which is a file of this library or of
+/// `io.open`.
 fn with_file<R>(
     call: &mut Call<'_>, index: i32, f: impl FnOnce(&mut Connection, BorrowedFd<'_>) -> io::Result<R>,
 ) -> Result<FileCall<R>, Fault> {

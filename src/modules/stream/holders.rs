@@ -61,7 +61,7 @@ pub(super) fn set_reader_queued(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// `stream.set_recv_timeout(x, seconds, timer)`: sets the time limit of a wait in `recv` (nil: no limit), and the timer
-/// that ends the wait, whose value must be `x`.
+/// that ends the wait. The value of the timer must be `x`.
 pub(super) fn set_recv_timeout(call: &mut Call<'_>) -> Result<(), Fault> {
     let limit = match call.is_none(2) {
         true => None,
