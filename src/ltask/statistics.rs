@@ -21,7 +21,7 @@ pub(crate) struct Statistics {
     pub(crate) exclusive: AtomicBool,
     /// Whether the service must end after its present slice.
     pub(crate) must_end: AtomicBool,
-    /// Whether the watchdog has reported a slice of the service since `core.take_long_slice_report` was called.
+    /// Whether the watchdog has reported a slice of the service since `core.take_long_slice_report` was last called.
     pub(crate) long_slice_reported: AtomicBool,
     /// The requests that the service had not answered when it died: sender and session.
     pub(crate) unanswered: Mutex<Vec<(ServiceId, i64)>>,

@@ -1,8 +1,8 @@
 //! `lio.coroutine`: Lua's coroutine library, with coroutines in which functions may wait, at any depth.
 //!
 //! `resume` and `wrap` behave like Lua's own functions and add one link on the C stack (see `task::nested`). `status`
-//! and `close` also handle coroutines that wait. All other functions are those of the VM's own library. In the
-//! executable and in services, the functions of this file replace Lua's functions in the global table.
+//! and `close` also handle coroutines that wait. All other functions are the VM's own. In the executable and in
+//! services, the functions of this file replace Lua's functions in the global table.
 //!
 //! Several designs can move a wait from the innermost coroutine to the scheduler. The table shows what a prototype of
 //! each design costs, in instructions: for a resume/yield pair without a wait (Lua 5.4's own: 808), and for a wait with

@@ -18,8 +18,8 @@ pub(super) mod at {
     pub(crate) const HANDLERS: i32 = 5;
     /// `response_class`: the metatable of responses.
     pub(crate) const RESPONSE_CLASS: i32 = 6;
-    /// `choose_handler(app_server, req, res, route)`: returns the handler of a request, if the route alone does not
-    /// determine the handler.
+    /// `choose_handler(app_server, req, res, route)`: returns the handler of a request. Called if the route alone does
+    /// not determine the handler.
     pub(crate) const CHOOSE_HANDLER: i32 = 7;
     /// `complete(res, a, b, c)`: completes a request whose handler has returned `a, b, c`. Returns whether the
     /// connection stays open.

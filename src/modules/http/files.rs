@@ -11,8 +11,8 @@ use crate::lua::{Call, Either, Fault, Function, Maybe, New, Value};
 use std::hash::{BuildHasher, RandomState};
 
 /// `http.choose_response(req, file, coding)`: decides how to respond with a file. Returns the status (200, 206, 304,
-/// 412 or 416), the value of `ETag`, which includes the coding, and the value of `Last-Modified`. For 206 also the
-/// first byte and the length, or a list of `{ first =, length = }` for several ranges.
+/// 412 or 416), the value of `ETag`, which includes the coding, and the value of `Last-Modified`. For 206, also returns
+/// the first byte and the length, or a list of `{ first =, length = }` for several ranges.
 pub(crate) const CHOOSE_RESPONSE: Function = Function::new(|call: &mut Call<'_>| {
     let head = request::head(call, 1)?;
     let metadata = call.object::<OpenFile>(2)?.metadata();

@@ -70,7 +70,8 @@ fn of_request(call: &mut Call<'_>, mode: ReadMode) -> Result<Reply, Fault> {
     read(call, server, id, limit, mode)
 }
 
-/// `request.body(req, limit)`: as `http.body_of`, to continue after a wait.
+/// `request.body(req, limit)`: returns the same as `http.body_of`, but never a stored body. Lua code calls it after a
+/// wait.
 pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Whole));
 
 /// `request.piece(req, limit)`: returns the next piece of the body, nil at its end; otherwise as `body`.

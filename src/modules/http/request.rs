@@ -79,7 +79,7 @@ pub(super) fn number(call: &Call<'_>, index: i32) -> Result<RequestId, Fault> {
     id.ok_or_else(|| Fault::message("the request is not served"))
 }
 
-/// Returns the server of the request at `index`, and the number of the request there.
+/// Returns the server of the request at `index`, and the request's number in the server.
 #[inline]
 pub(super) fn served(call: &mut Call<'_>, index: i32) -> Result<(Rc<Machine>, RequestId), Fault> {
     let id = number(call, index)?;
