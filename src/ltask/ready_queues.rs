@@ -1,9 +1,9 @@
 //! The ready queues: which services can run, and where.
 //!
-//! A service is in at most one queue; the state in its mailbox ensures that. Each worker has a deque from which other
-//! workers steal, a hand-off slot for the service that it made ready last, and a queue of services bound to it.
-//! Services that other threads make ready go to the injector. No worker steals from a hand-off slot: the service in it
-//! runs next, on the worker whose cache has its message, and no thread is woken. If the worker's present slice takes
+//! The state in a service's mailbox ensures that the service is in at most one queue. Each worker has a deque from
+//! which other workers steal, a hand-off slot for the service that it made ready last, and a queue of services bound to
+//! it. Services that other threads make ready go to the injector. No worker steals from a hand-off slot: the service in
+//! it runs next, on the worker whose cache has its message, and no thread is woken. If the worker's present slice takes
 //! long, the watchdog moves the service to the injector.
 
 use super::message::ServiceId;

@@ -258,7 +258,7 @@ impl<V> System<V> {
         lock(&self.boot_failure).clone()
     }
 
-    /// Sets the service that is notified which services are blocked.
+    /// Sets the service that is notified when another service is blocked.
     pub(crate) fn set_blocked_listener(&self, service: ServiceId) {
         self.blocked_listener.store(service, Ordering::Relaxed);
     }

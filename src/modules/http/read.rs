@@ -70,7 +70,7 @@ fn of_request(call: &mut Call<'_>, mode: ReadMode) -> Result<Reply, Fault> {
     read(call, server, id, limit, mode)
 }
 
-/// `request.body(req, limit)`: returns the same as `http.body_of`, but never a stored body. Lua code calls it after a
+/// `request.body(req, limit)`: reads the body as `http.body_of` does, but does not store it. For Lua code, after a
 /// wait.
 pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Whole));
 

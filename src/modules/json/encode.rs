@@ -1,4 +1,4 @@
-//! Encoding a Lua value as JSON text, which is appended to a buffer. Tables are read without metamethods.
+//! Encodes a Lua value as JSON text, which is appended to a buffer. Tables are read without metamethods.
 
 use crate::codec::json::{MAX_DEPTH, NotUtf8, put_float, put_integer, put_string};
 use crate::lua::{Kind, Light, Pairs, Read, RegistryName, Stack, Walk};

@@ -1,5 +1,6 @@
-//! Packing: Lua values as a block of bytes that is sent from one VM to another. Contains `pack`, `unpack`,
-//! `unpack_remove` and `remove` of `ltask`. The calls of `ltask` pack with [`block`] and unpack with [`Unpacked`].
+//! Packs Lua values into a block of bytes, which is sent from one VM to another, and unpacks the block. Contains
+//! `pack`, `unpack`, `unpack_remove` and `remove` of `ltask`. The calls of `ltask` pack with [`block`] and unpack with
+//! [`Unpacked`].
 //!
 //! | file | topic |
 //! |---|---|

@@ -1,5 +1,5 @@
 //! The methods of `bee.select` and `bee.epoll` whose results differ from lio's. The files of `lualib/bee` assign them
-//! to selectors under bee's names. They are native functions, so that errors name the user's line.
+//! to selectors under bee's names. The methods are native functions, so that errors name the user's line.
 //! `event/wait.rs` decides which events are delivered.
 //!
 //! Invariant: a closed selector has no lists until `reopen` creates new ones. Iterators that were created earlier do
