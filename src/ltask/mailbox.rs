@@ -338,9 +338,9 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         std::mem::take(&mut inner.refused)
     }
 
-    /// Changes the state from Idle, Ready or Building to Dead. Any thread may call this. Appends the messages of the
-    /// queue to `messages`. Returns the VM, if it was created, and the senders that wait for room. Returns None if a
-    /// thread runs the service, or if there is no such service.
+    /// Changes the state from Idle, Ready or Building to Dead. Any thread may call this function. Appends the messages
+    /// of the queue to `messages`. Returns the VM, if it was created, and the senders that wait for room. Returns None
+    /// if a thread runs the service, or if there is no such service.
     pub(crate) fn kill(&self, id: u32, messages: &mut Vec<M>) -> Option<(Option<V>, Vec<u32>)> {
         let mut inner = lock(&self.inner);
         let is_stopped = matches!(inner.state, State::Idle | State::Ready | State::Building);

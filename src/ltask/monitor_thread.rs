@@ -94,7 +94,7 @@ fn end(system: &System, since: u64) {
 }
 
 /// Reports slices that cannot be interrupted, because they block in C or loop in their own coroutine. A process that
-/// leaves a thread behind is better than one that cannot end.
+/// leaves a thread behind is better than a process that cannot end.
 fn abandon(system: &System) {
     let all = system.progress.iter().chain([&system.main_progress]);
     for (_, service) in all.map(Progress::running_slice) {

@@ -82,7 +82,7 @@ impl WorkerQueue {
         {
             return Some(id);
         }
-        // Bound services alternate with the others.
+        // Bound services alternate with other services.
         if turn.is_multiple_of(2)
             && let Some(id) = ready.take_bound(self.number)
         {

@@ -210,7 +210,7 @@ const CALL_WRAPPED: Function = Function::new(call_wrapped);
 
 const FUNCTIONS: FunctionTable = functions! { resume: RESUME, wrap, status, close };
 
-/// Replaces Lua's own functions with these, if the VM has the coroutine library.
+/// Replaces Lua's own functions with the functions of this file, if the VM has the coroutine library.
 pub(crate) const INSTALL: Function = Function::new(|call: &mut Call<'_>| {
     let upvalue = push_tasks(call)?;
     let libraries = call.loaded_libraries()?;

@@ -277,15 +277,15 @@ fn run_ready(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(tasks.run_ready(call))
 }
 
-/// `task.on_abandon(f)`: sets a function, which replaces the previous one. `f(token)` is called when a wait ends
+/// `task.on_abandon(f)`: sets a function, which replaces the previous function. `f(token)` is called when a wait ends
 /// without its wakeup: by an interrupt, because the task is killed (even between its wakeup and its run), or because
 /// the caller cannot wait at all. For code that gives waiting tasks their turns.
 fn on_abandon(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.set_on_abandon(call, 1)
 }
 
-/// `task.on_end(f)`: sets a function, which replaces the previous one. `f(co)` is called when a task fails, or when a
-/// task that has called `watch_end` ends.
+/// `task.on_end(f)`: sets a function, which replaces the previous function. `f(co)` is called when a task fails, or
+/// when a task that has called `watch_end` ends.
 fn on_end(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.set_on_end(call, 1)
 }

@@ -17,7 +17,7 @@ pub(super) struct Machine {
     pub(super) server: RefCell<Server<Plain>>,
     pub(super) selector: Rc<event::Selector>,
     pub(super) inbox: Rc<Inbox>,
-    /// An empty list for the events of the inbox, whose memory is reused.
+    /// An empty list. Its memory is reused for the events of the inbox.
     pub(super) arrived: Cell<Vec<(u64, u8)>>,
     /// The time of the current round; `None` until it is read.
     pub(super) clock: Cell<Option<Clock>>,

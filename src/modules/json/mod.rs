@@ -114,9 +114,9 @@ fn hint(count: usize) -> i32 {
 /// is counted in bytes.
 ///
 /// An object becomes a plain table, an array becomes a table with the mark of `json.array`. If a key is repeated, its
-/// last value counts. An integer of 64 bits is a Lua integer; a larger one, or a number with a fraction or an exponent,
-/// is a float. `null` is `json.null`, or `options.null`, which is any value except nil; if it is `false`, a null field
-/// tests like an absent field.
+/// last value counts. An integer of 64 bits is a Lua integer; a larger integer, or a number with a fraction or an
+/// exponent, is a float. `null` is `json.null`, or `options.null`, which is any value except nil; if it is `false`, a
+/// null field tests like an absent field.
 fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
     call.bytes(1)?;
     let null = match option(call, &NULL_IS)? {

@@ -12,8 +12,8 @@ use crate::lua::{Call, Fault, Function, Next, failed};
 use crate::modules::descriptor::with;
 use rustix::io::Errno;
 
-/// `s:event_add(fd, events [, udata = fd])`: registers a descriptor, or replaces events and udata of a registered one.
-/// Returns `true`, or `nil, message, code`.
+/// `s:event_add(fd, events [, udata = fd])`: registers a descriptor, or replaces the events and the udata of a
+/// registered descriptor. Returns `true`, or `nil, message, code`.
 pub(super) const SELECT_ADD: Function = Function::new(|call: &mut Call<'_>| {
     reopen(call)?;
     interest::register::<false, true>(call)

@@ -90,8 +90,8 @@ fn mask<const EPOLL: bool>(call: &Call<'_>) -> Result<(u8, Mode), Fault> {
 }
 
 /// `sel:event_add(fd, events [, udata = fd])`: registers a descriptor for `SELECT_READ`, `SELECT_WRITE`, both or 0,
-/// level-triggered. `sel:epoll_add(fd, mask [, udata])` does so with the event bits of epoll(7), for `bee.epoll`. With
-/// `REPLACES`, it replaces an existing registration. Returns `true`, or `nil, message, code`.
+/// level-triggered. `sel:epoll_add(fd, mask [, udata])` does the same with the event bits of epoll(7), for `bee.epoll`.
+/// With `REPLACES`, it replaces an existing registration. Returns `true`, or `nil, message, code`.
 pub(super) fn register<const EPOLL: bool, const REPLACES: bool>(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     if EPOLL {
@@ -114,7 +114,7 @@ fn find(call: &Call<'_>, descriptor: Option<Descriptor>, name: &'static str) -> 
     Ok((inner.clone(), found.ok_or_else(unknown)?))
 }
 
-/// Changes the interest of a registration, and its udata if one is given.
+/// Changes the interest of a registration, and the udata if it is given.
 fn change(
     call: &mut Call<'_>, descriptor: Option<Descriptor>, interest: u8, mode: Mode, udata: Option<i32>,
 ) -> Result<bool, Fault> {
@@ -128,7 +128,7 @@ fn change(
 }
 
 /// `sel:event_mod(fd, events [, udata])`, `sel:epoll_mod(fd, mask [, udata])`: changes the interest, and the udata if
-/// one is given. Returns `true`, or `nil, message, code` if the descriptor is not registered.
+/// it is given. Returns `true`, or `nil, message, code` if the descriptor is not registered.
 pub(super) fn modify<const EPOLL: bool>(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     mask::<EPOLL>(call)?;
     open(call)?;
