@@ -155,7 +155,7 @@ impl<V> Deref for SlotRef<V> {
     }
 }
 
-/// The slots from which new services get theirs.
+/// The slots that new services can get.
 struct FreeSlots {
     /// The numbers of freed slots, each with the slot's next generation.
     freed: VecDeque<(u32, u32)>,

@@ -209,8 +209,8 @@ fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
     })
 }
 
-/// Continues `send` after its wait for room. The receiver is at 1. On top of the stack is whether the message was
-/// delivered.
+/// Continues `send` after its wait for room. The receiver is at 1. On top of the stack is a boolean: whether the
+/// message was delivered.
 fn sent(call: &mut Call<'_>, _: Outcome) -> Result<Sent, Fault> {
     let top = call.count();
     if is_interrupted(call) {
