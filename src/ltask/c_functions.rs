@@ -1,5 +1,5 @@
-//! Functions that C code calls, from any thread. Their first argument is the system's address, which the C code got
-//! together with the function. The C code stops calling them before the system is closed.
+//! Functions that C code calls, from any thread. The first argument is the system's address, which the C code got
+//! together with the function. The C code must stop calling these functions before the system is closed.
 
 use super::log::Repetition;
 use super::message::{Payload, SYSTEM, ServiceId};
@@ -9,29 +9,31 @@ use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The address of the system, for `wait` and the functions below.
+/// Returns the address of the system, for `bootstrap.wait` and the functions below.
 pub(crate) fn context(system: &Arc<System>) -> Light {
     Light(Arc::as_ptr(system).expose_provenance())
 }
 
-/// `void (void *log, uint32_t id, void *data, size_t size)`, which logs a block of `malloc` for a service; and its
-/// `log`.
+/// Returns the C function `void (void *log, uint32_t id, void *data, size_t size)`, and the value of its parameter
+/// `log`. The function logs a block from `malloc` as an entry of service `id`, and takes ownership of the block.
 pub(crate) fn log_of_services(system: &Arc<System>) -> (Light, Light) {
     (Light(log_from_c as *const () as usize), context(system))
 }
 
-/// `void (void *log, void *data, size_t size)`, which logs a block of `malloc` for service 0; and its `log`.
+/// Returns the C function `void (void *log, void *data, size_t size)`, and the value of its parameter `log`. The
+/// function logs a block from `malloc` as an entry of service 0, and takes ownership of the block.
 pub(crate) fn log_of_system(system: &Arc<System>) -> (Light, Light) {
     (Light(send_log as *const () as usize), context(system))
 }
 
-/// `int (void *queue, void *message)`, which sends the pointer to root as the request `external` and returns 0 on
-/// success; and its `queue`.
+/// Returns the C function `int (void *queue, void *message)`, and the value of its parameter `queue`. The function
+/// sends the pointer `message` to root as the request `external`, and returns 0 on success.
 pub(crate) fn external_sender(system: &Arc<System>) -> (Light, Light) {
     (Light(send_external as *const () as usize), context(system))
 }
 
-/// Calls `function` with the system at that address. Returns None after a panic, which was reported on standard error.
+/// Calls `function` with the system at the address `system`. If the call panics, returns None; the panic was reported
+/// on standard error.
 fn with_system<R>(system: *mut c_void, function: impl FnOnce(&System) -> R) -> Option<R> {
     // SAFETY: C code got the address from `context`, calls only the functions below with it, and stops before the
     // system ends.

@@ -1,8 +1,8 @@
-//! The configuration of a system. `bootstrap.init` reads it from a table and writes it back.
+//! The configuration of a system. `bootstrap.init` reads the configuration from a table and writes it back.
 
 use std::time::Duration;
 
-/// The handling of a request to a service with a full mailbox.
+/// How a request to a service with a full mailbox is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FullMailbox {
     /// The request fails: `{service:N} is busy`.
@@ -11,30 +11,30 @@ pub(crate) enum FullMailbox {
     Wait,
 }
 
-/// The values in force.
+/// The configuration, with defaults for the missing values.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    /// Worker threads, 1 to 256.
+    /// The number of worker threads, 1 to 256.
     pub(crate) worker: usize,
-    /// Messages in a mailbox.
+    /// The capacity of a mailbox, in messages.
     pub(crate) queue: usize,
-    /// Undelivered messages of an exclusive service.
+    /// The maximum number of undelivered messages of an exclusive service.
     pub(crate) queue_sending: usize,
-    /// Services at the same time.
+    /// The maximum number of services at the same time.
     pub(crate) max_service: usize,
-    /// Undelivered external messages.
+    /// The maximum number of external messages that root has not read.
     pub(crate) external_queue: usize,
-    /// Entries of the log that the logger has not read. Further lines are dropped.
+    /// The maximum number of log entries that the logger has not read. Further lines are dropped.
     pub(crate) log_queue: usize,
-    /// The time after which the watchdog reports a slice; zero is never.
+    /// The time after which the watchdog reports a slice; if it is zero, no slice is reported.
     pub(crate) watchdog: Duration,
     pub(crate) full: FullMailbox,
     pub(crate) crashlog: Option<String>,
-    /// A file's path, or "=" for standard output.
+    /// The path of a file, or "=" for standard output.
     pub(crate) debuglog: Option<String>,
 }
 
-/// Spare workers at most. One starts for each worker that a long slice blocks.
+/// The maximum number of spare workers. A spare worker replaces a worker that a long slice blocks.
 pub(crate) const MAX_SPARE_WORKERS: usize = 32;
 
 impl Default for Config {

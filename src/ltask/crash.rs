@@ -1,8 +1,8 @@
 //! The crash log. When the process gets a fatal signal, the signal's number and the service of each worker are written
 //! to the file that `config.crashlog` names; then the signal has its default effect.
 //!
-//! One system per process has a crash log, the first that asks for one. The handler allocates nothing and does not
-//! wait: it writes nothing while another thread installs or writes a log.
+//! At most one system of a process has a crash log at a time: the first that is configured to have one. The handler
+//! allocates nothing and does not wait: it writes nothing while another thread installs or writes a log.
 
 use super::progress::Progress;
 use super::service::System;
@@ -22,7 +22,7 @@ struct CrashLog {
 
 static LOG: Mutex<Option<CrashLog>> = Mutex::new(None);
 
-/// Opens the crash log, if the system is configured to have one. The error is a message.
+/// Opens the crash log, if the system is configured to have one. On failure, returns an error message.
 pub(crate) fn install(system: &Arc<System>) -> Result<(), String> {
     let Some(path) = &system.config.crashlog else { return Ok(()) };
     let file = File::create(path).map_err(|error| format!("crashlog {path}: {error}"))?;
@@ -34,7 +34,7 @@ pub(crate) fn install(system: &Arc<System>) -> Result<(), String> {
     Ok(())
 }
 
-/// Closes the crash log of a system that ends.
+/// Closes the crash log of the system, if it has one.
 pub(crate) fn uninstall(system: &Arc<System>) {
     let mut log = lock(&LOG);
     if log.take_if(|log| Arc::ptr_eq(&log.progress, &system.progress)).is_some() {
@@ -55,8 +55,8 @@ fn set_handler(handler: usize) {
 }
 
 extern "C" fn on_signal(number: c_int) {
-    // The lock is an atomic, and formatting a number takes no memory. A failed write has no caller that could handle
-    // it.
+    // `try_lock` is one atomic operation, and formatting a number allocates nothing. No caller could handle a failed
+    // write.
     if let Ok(log) = LOG.try_lock()
         && let Some(CrashLog { file, progress }) = &*log
     {

@@ -1,10 +1,11 @@
 //! The event of a thread that blocks outside the scheduler: in a selector, in its wait function, or in the scheduler's
-//! own sleep. It is one descriptor (eventfd(2); a pipe elsewhere) that is readable when a message has arrived.
+//! own sleep. The event is one descriptor (eventfd(2) on Linux and Android, a pipe elsewhere) that is readable when a
+//! message has arrived.
 //!
-//! A burst of messages costs one system call, even if the reader takes long: only the thread that sets `claimed`
-//! writes, and the mailbox clears `claimed` when the reader finds it empty. Both happen under the mailbox's lock, so a
-//! sender that finds `claimed` set has pushed a message that the reader finds next. The reader drains the descriptor
-//! before it reads the mailbox, and reads the mailbox before it blocks.
+//! A burst of messages costs one system call, even if the reader is slow: only the thread that sets `claimed` writes,
+//! and `claimed` is cleared when the reader finds the mailbox empty. `claimed` changes under the mailbox's lock, so if
+//! a sender finds `claimed` set, the reader will find the sender's message when it next reads the mailbox. The reader
+//! drains the descriptor before it reads the mailbox, and reads the mailbox before it blocks.
 
 use super::mailbox::Waker;
 use crate::event::pause::{self, Pause};
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The event of one thread.
 pub(crate) struct Event {
     reader: OwnedFd,
-    /// The other end of the pipe, where there is no eventfd.
+    /// The write end of the pipe; None for an eventfd.
     writer: Option<OwnedFd>,
     /// Whether a sender has claimed the wakeup since the mailbox was last found empty.
     claimed: AtomicBool,
@@ -39,7 +40,7 @@ impl Event {
         self.reader.as_raw_fd()
     }
 
-    /// Ends the present wait or the next one, whether or not there is a message.
+    /// Ends the present wait or the next wait, whether or not a message has arrived.
     pub(crate) fn wake(&self) {
         if !self.woken.swap(true, Ordering::SeqCst) {
             self.signal();
@@ -59,7 +60,7 @@ impl Event {
         let mut sink = [0u8; 64];
         // The descriptor does not block.
         while rustix::io::read(&self.reader, &mut sink) == Ok(sink.len()) {}
-        // A swap and not a store: the caller then sees what other threads wrote before their wakeups.
+        // A swap instead of a store, so that the caller sees what other threads wrote before they called `wake`.
         self.woken.swap(false, Ordering::SeqCst);
     }
 

@@ -10,11 +10,12 @@ use std::rc::Rc;
 /// A message that waits for room.
 pub(crate) struct WaitingMessage {
     pub(crate) message: Message,
-    /// The session on which the sending coroutine waits for the delivery. 0 for a call, which waits for its response.
+    /// The session on which the sending coroutine waits for the delivery; 0 for a call, whose coroutine waits for the
+    /// response.
     pub(crate) send_session: i64,
 }
 
-/// The name of a request, for log lines and errors about it. Long names are not kept.
+/// The name of a request, for log lines and errors about the request. Names of more than 31 bytes are not kept.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RequestName {
     length: u8,
@@ -22,7 +23,7 @@ pub(crate) struct RequestName {
 }
 
 impl RequestName {
-    /// The name of a request; empty if it is longer than 31 bytes.
+    /// Creates the name `text`. The name is empty if `text` is longer than 31 bytes.
     pub(crate) fn new(text: &[u8]) -> RequestName {
         let mut name = RequestName::default();
         if text.len() <= name.bytes.len() {
@@ -53,31 +54,31 @@ pub(crate) struct LibraryState {
     tasks: Option<VmOwned<Rc<Tasks>>>,
     /// The last session that was assigned.
     session: i64,
-    /// The message that is being handled, until its values are on a task's stack. After an error before that, it is
-    /// still here.
+    /// The message that is being handled, until its values are on a task's stack. If an error occurs earlier, the field
+    /// keeps the message.
     pub(crate) current_message: Option<MessageHeader>,
-    /// Payloads whose values are being pushed. There is more than one if pushing runs a finalizer that handles
+    /// Payloads whose values are being pushed. There are several if pushing a value runs a finalizer that handles
     /// messages.
     pub(crate) decoding: Vec<Payload>,
-    /// Messages that the present slice has handled.
+    /// The number of messages that the present slice has handled.
     pub(crate) handled: u32,
-    /// The request of each task, or its last one.
+    /// The name of the request that each task runs, or ran last, by task id.
     names: Vec<RequestName>,
-    /// Messages that wait for room, by receiver and in order. Only receivers with such messages have an entry.
+    /// Messages that wait for room, by receiver and in order. Only a receiver of waiting messages has an entry.
     pub(crate) outbox: HashMap<ServiceId, VecDeque<WaitingMessage>>,
     /// Whether a sender waits when a mailbox is full.
     pub(crate) wait_when_full: bool,
-    /// Whether its main chunk has not returned yet.
+    /// Whether the service's main chunk has not returned yet.
     pub(crate) is_starting: bool,
-    /// Whether it has request handlers: then it ends when another service ends it, not by itself.
+    /// Whether the service has request handlers. If so, it does not end when it has no tasks left.
     pub(crate) has_handlers: bool,
-    /// How many of its tasks wait for the service's own end. They do not keep it running.
+    /// The number of tasks that wait until this service ends. These tasks do not keep the service running.
     pub(crate) end_waits: usize,
-    /// Rounds of the ready queue since the last message.
+    /// The number of rounds of the ready queue since the last message.
     pub(crate) rounds: u32,
     /// Whether I/O is polled between batches.
     pub(crate) polls_io: bool,
-    /// Whether its main function has its own loop, which calls `core.schedule`.
+    /// Whether the service's main function has its own loop, which calls `core.schedule`.
     pub(crate) has_own_loop: bool,
     /// Whether some functions behave as in the first generation of ltask.
     pub(crate) is_first_generation: bool,
@@ -126,17 +127,17 @@ impl LibraryState {
         self.session
     }
 
-    /// Whether that session was ever assigned.
+    /// Whether `session` was ever assigned.
     pub(crate) fn was_assigned(&self, session: i64) -> bool {
         (1..=self.session).contains(&session)
     }
 
-    /// Whether a message waits for room at `to`.
+    /// Whether a message waits for room in the mailbox of `to`.
     pub(crate) fn has_waiting(&self, to: ServiceId) -> bool {
         !self.outbox.is_empty() && self.outbox.contains_key(&to)
     }
 
-    /// Queues a message behind those that wait for room at its receiver.
+    /// Queues a message behind the messages that wait for room in the same mailbox.
     pub(crate) fn push_waiting(&mut self, message: Message, send_session: i64) {
         let waiting = WaitingMessage { message, send_session };
         self.outbox.entry(waiting.message.to).or_default().push_back(waiting);

@@ -1,8 +1,8 @@
 //! How services start and end.
 //!
-//! A death has a fixed order of steps, taken by the thread that has the VM: the mailbox closes (from here on sends
-//! fail), unread and unanswered requests are recorded for root, the timers are removed, the VM is closed, and then root
-//! gets its signal. Root answers the recorded requests and frees the id.
+//! When a service dies, the thread that has its VM does the following, in this order: it closes the mailbox (from then
+//! on, sends fail), records unread and unanswered requests for root, removes the timers, closes the VM, and sends root
+//! a signal. Root answers the recorded requests and frees the id.
 
 use super::mailbox::Affinity;
 use super::message::{Message, ROOT, SYSTEM, ServiceId, kind};
@@ -12,7 +12,7 @@ use crate::lua::Chunk;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Creates a service in a slot that was opened for it. On failure the slot is freed. The error is a message.
+/// Creates a service in the slot that was opened for `id`. On failure, frees the slot and returns an error message.
 pub(crate) fn create(system: &Arc<System>, id: ServiceId, label: &str, main: Chunk<'_>) -> Result<ServiceVm, String> {
     let created = ServiceVm::new(system, id, label).and_then(|mut vm| {
         vm.set_main(main)?;
@@ -45,7 +45,7 @@ pub(crate) fn install(system: &System, mut service: ServiceVm, affinity: Affinit
     }
 }
 
-/// Ends a service whose main function has ended, or that root closes.
+/// Ends a service because its main function has ended or because root closes it.
 pub(crate) fn end(system: &System, mut service: ServiceVm) {
     let id = service.id;
     let failed = service.has_failed && !system.is_quitting();
@@ -53,7 +53,8 @@ pub(crate) fn end(system: &System, mut service: ServiceVm) {
     service.is_dead = true;
     for message in std::mem::take(&mut service.send_queue) {
         if matches!(message.kind, kind::RESPONSE | kind::ERROR) {
-            // `exclusive.send` has accepted it, but others are still before it. It has room in any mailbox.
+            // `exclusive.send` has accepted the message, but has queued it behind other messages. Responses are never
+            // refused because a mailbox is full.
             let _ = system.post(message, 0);
         }
     }
@@ -61,7 +62,7 @@ pub(crate) fn end(system: &System, mut service: ServiceVm) {
     let refused = slot.mailbox.close(&mut left);
     record_unanswered(&mut service, &left);
     let statistics = service.statistics.clone();
-    // This thread frees the messages before it reports the death.
+    // This thread frees the messages before it reports that the service is dead.
     drop(left);
     system.monitor.timers.remove_all(id);
     for waiting in refused {
@@ -77,7 +78,7 @@ pub(crate) fn end(system: &System, mut service: ServiceVm) {
     }
     let signal = Message::without_payload(id, ROOT, 0, kind::SIGNAL);
     if system.post(signal, 0).is_err() {
-        // There is no root that could answer them.
+        // There is no root that could answer the requests.
         for (from, session) in take_unanswered(system, id) {
             system.answer_dead(id, from, session);
         }
@@ -85,8 +86,9 @@ pub(crate) fn end(system: &System, mut service: ServiceVm) {
     }
 }
 
-/// Closes a service on behalf of root, and returns the requests that died with it. If it is dead already, nothing else
-/// happens; if it does not run, it dies now. A service that runs dies at the end of its slice; then root gets a signal.
+/// Closes a service on behalf of root. If the service is running, returns nothing: the service dies after its slice,
+/// and then root gets a signal. Otherwise ends the service, unless it is dead already, and returns its unanswered
+/// requests.
 pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
     let Some(slot) = system.registry.get(id) else { return Vec::new() };
     if slot.mailbox.is_dead(id) {
@@ -97,7 +99,7 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
         if slot.mailbox.is_alive(id)
             && let Some(statistics) = slot.statistics()
         {
-            // The service ends with its slice, which may have ended just now: the ROOM message causes another slice.
+            // The service ends after its slice. If the slice has just ended, the ROOM message causes another slice.
             statistics.must_end.store(true, Ordering::SeqCst);
             system.send_room(SYSTEM, id);
             system.wake_thread(id);
@@ -126,12 +128,12 @@ fn record_unanswered(service: &mut Service, left: &[Message]) {
     unanswered.extend(requests(left));
 }
 
-/// The senders and sessions of the requests among `messages`.
+/// Returns the senders and the sessions of the requests among `messages`.
 fn requests(messages: &[Message]) -> impl Iterator<Item = (ServiceId, i64)> {
     messages.iter().filter(|message| message.wants_response()).map(|message| (message.from, message.session))
 }
 
-/// Takes the requests that died with a service.
+/// Takes the requests that service `id` had not answered when it died.
 fn take_unanswered(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
     system.statistics(id).map_or_else(Vec::new, |statistics| std::mem::take(&mut *lock(&statistics.unanswered)))
 }

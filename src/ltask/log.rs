@@ -1,12 +1,13 @@
 //! The log queue: the lines of services that the logger has not read.
 //!
-//! Entries are payloads that the service library packed. If there is no logger (no service has ever read an entry),
-//! text is written to standard error at once, so that an error in a bare system is seen.
+//! Entries are payloads that the service library packed. While there is no logger (no service has read an entry or is
+//! set as reader), the scheduler's own messages are written to standard error at once, so that an error in a bare
+//! system is seen.
 //!
-//! The queue is bounded. When it is full, lines are dropped until half of it is free again, and a line reports how many
-//! were dropped. A line that equals its service's last line is counted, not queued. A second later, or when the service
-//! logs another line, a line reports how often it was repeated. Invariant: every line that was pushed is queued,
-//! counted in `repeats`, or counted in `dropped`.
+//! The queue is bounded. When it is full, lines are dropped until half of it is free again; then a line reports how
+//! many were dropped. A line that equals its service's last line is counted, not queued. A second later, or when the
+//! service logs another line, a line reports how often the last line was repeated. Invariant: every line that was
+//! pushed is queued, counted in `repeats`, or counted in `dropped`.
 
 use super::message::{Payload, SYSTEM, ServiceId};
 use super::statistics::Statistics;
@@ -17,21 +18,22 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes of all queued entries at most, including the overhead of each. A single entry may be larger.
+/// The maximum size of all queued entries in bytes, including the overhead of each entry. A single entry may be larger.
 const MAX_BYTES: usize = 64 << 20;
 /// How long a last line is kept, and how long its repetitions are counted before they are reported, in nanoseconds.
 const REPEAT_WINDOW: u64 = 1_000_000_000;
-/// Services whose last line is kept, at most.
+/// The maximum number of services whose last line is kept.
 const MAX_LAST_LINES: usize = 16;
-/// Longer lines are not compared, in bytes.
+/// The maximum size in bytes of a line that is compared with the last line.
 const MAX_COMPARED: usize = 4096;
 
 /// An entry of the log.
 pub(crate) struct Entry {
     /// Centiseconds since the epoch.
     pub(crate) time: u64,
-    /// The service that has logged it. The entry keeps the statistics after the service's end.
+    /// The service that has logged the entry.
     pub(crate) service: ServiceId,
+    /// The statistics of the service, which may have ended.
     pub(crate) statistics: Option<Arc<Statistics>>,
     pub(crate) payload: Payload,
 }
@@ -51,25 +53,25 @@ impl Entry {
     }
 }
 
-/// The handling of a line that equals the previous line of its service.
+/// How a line that equals the previous line of its service is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Repetition {
-    /// It is counted.
+    /// The line is counted.
     Counted,
-    /// It is queued like any other line: it is a program's output.
+    /// The line is queued like any other line, because it is a program's output.
     Written,
 }
 
-/// The next action of the caller of `push`.
+/// The action that the caller of `push` or `flush` must take next.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(crate) struct PushResult {
-    /// The service to be notified that there are entries, if it was not notified yet.
+    /// The service that must be notified that the queue is no longer empty, if any.
     pub(crate) reader: Option<ServiceId>,
     /// Whether `flush` must be called earlier than planned.
     pub(crate) flushes_earlier: bool,
 }
 
-/// The time in centiseconds since the epoch.
+/// Returns the time in centiseconds since the epoch.
 pub(crate) fn centiseconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| (time.as_millis() / 10) as u64)
 }
@@ -77,11 +79,11 @@ pub(crate) fn centiseconds() -> u64 {
 /// The log of a system.
 pub(crate) struct Log {
     queue: Mutex<LogQueue>,
-    /// Entries in the queue at most.
+    /// The maximum number of entries in the queue.
     capacity: usize,
     /// Whether a service has read entries.
     is_read: AtomicBool,
-    /// The service to be notified when the queue is no longer empty; 0 is none.
+    /// The service that is notified when the queue is no longer empty; 0 if there is none.
     reader: AtomicU32,
     /// The time at which `flush` must be called, in nanoseconds of the monotonic clock.
     next_flush: AtomicU64,
@@ -99,7 +101,7 @@ impl Log {
         }
     }
 
-    /// Adds an entry, counts it, or drops it. `now` is the monotonic time in nanoseconds.
+    /// Queues an entry, counts it as a repetition, or drops it. `now` is the monotonic time in nanoseconds.
     pub(crate) fn push(
         &self, service: ServiceId, statistics: Option<Arc<Statistics>>, payload: Payload, repetition: Repetition,
         now: u64,
@@ -137,12 +139,13 @@ impl Log {
         }
     }
 
-    /// The time at which `flush` must be called, in nanoseconds of the monotonic clock; u64::MAX is never.
+    /// Returns the time at which `flush` must be called, in nanoseconds of the monotonic clock; u64::MAX if it need not
+    /// be called.
     pub(crate) fn next_flush(&self) -> u64 {
         self.next_flush.load(Ordering::Relaxed)
     }
 
-    /// Reports repetitions that have been counted long enough at the time `now`.
+    /// Queues a report for each repeated line whose deadline has passed at the time `now`.
     pub(crate) fn flush(&self, now: u64) -> PushResult {
         let mut queue = lock(&self.queue);
         let was_empty = queue.entries.is_empty();
@@ -156,7 +159,8 @@ impl Log {
         lock(&self.queue).pop(self.capacity)
     }
 
-    /// Takes the oldest entry after the system's end. The remaining repetitions are reported at once.
+    /// Takes the oldest entry after the system has ended. If the queue is empty, reports the remaining repetitions
+    /// first, regardless of their deadlines.
     pub(crate) fn pop_last(&self) -> Option<Entry> {
         self.is_read.store(true, Ordering::Relaxed);
         let mut queue = lock(&self.queue);
@@ -171,7 +175,7 @@ impl Log {
         self.is_read.load(Ordering::Relaxed) || self.reader.load(Ordering::Relaxed) != 0
     }
 
-    /// Sets the service that is notified of entries.
+    /// Sets the service that is notified when entries arrive.
     pub(crate) fn set_reader(&self, service: ServiceId) {
         self.reader.store(service, Ordering::Relaxed);
     }
@@ -181,16 +185,16 @@ impl Log {
 #[derive(Default)]
 struct LogQueue {
     entries: VecDeque<Entry>,
-    /// The bytes of all entries.
+    /// The size of all entries in bytes.
     bytes: usize,
-    /// Lines that were dropped and not reported. While this is not 0, every line is dropped.
+    /// The number of lines that were dropped and not yet reported. While it is not 0, every new line is dropped.
     dropped: u64,
-    /// The last lines of services that repeat them, or may repeat them.
+    /// The last lines of up to `MAX_LAST_LINES` services.
     last_lines: Vec<LastLine>,
 }
 
 impl LogQueue {
-    /// Adds an entry that represents `lines` lines, or drops it.
+    /// Queues an entry that represents `lines` lines, or drops it.
     fn add(&mut self, entry: Entry, lines: u64, capacity: usize) {
         let bytes = self.bytes + entry.cost();
         let is_full = self.entries.len() >= capacity || bytes > MAX_BYTES && !self.entries.is_empty();
@@ -232,8 +236,8 @@ impl LogQueue {
         }
     }
 
-    /// Counts a line that equals its service's last line, and returns true. Otherwise reports the repetitions of the
-    /// last line, forgets that, and returns false.
+    /// If `line` equals the last line of `service`, counts the repetition and returns true. Otherwise reports the
+    /// repetitions of the last line, removes the last line, and returns false.
     fn count_repeat(&mut self, service: ServiceId, line: &[u8], now: u64, capacity: usize) -> bool {
         let at = self.last_lines.iter().position(|one| one.service == service);
         let Some(at) = at else { return false };
@@ -249,7 +253,7 @@ impl LogQueue {
         false
     }
 
-    /// Keeps a last line. If there are too many, the oldest is forgotten.
+    /// Keeps the last line of a service. If too many lines are kept, removes the oldest, and reports its repetitions.
     fn keep_last_line(&mut self, last: LastLine, capacity: usize) {
         if self.last_lines.len() >= MAX_LAST_LINES {
             let oldest = (0..self.last_lines.len()).min_by_key(|&at| self.last_lines[at].deadline);
@@ -260,7 +264,7 @@ impl LogQueue {
         self.last_lines.push(last);
     }
 
-    /// The time at which `flush` must be called; u64::MAX is never.
+    /// Returns the time at which `flush` must be called; u64::MAX if it need not be called.
     fn next_flush(&self) -> u64 {
         let counted = self.last_lines.iter().filter(|last| last.repeats > 0);
         counted.map(|last| last.deadline).min().unwrap_or(u64::MAX)
@@ -272,14 +276,15 @@ struct LastLine {
     service: ServiceId,
     statistics: Option<Arc<Statistics>>,
     line: Vec<u8>,
-    /// Repetitions that were not reported yet.
+    /// The number of repetitions that were not reported yet.
     repeats: u64,
-    /// The time at which the line is forgotten, or its repetitions are reported.
+    /// The time, in nanoseconds of the monotonic clock, after which the repetitions are reported, or after which an
+    /// equal line is queued again.
     deadline: u64,
 }
 
 impl LastLine {
-    /// Returns the entry that reports the repetitions, and their number. Sets the count to 0.
+    /// Returns an entry that reports the repetitions, and their number; None if there are none. Sets the count to 0.
     fn take_report(&mut self) -> Option<(Entry, u64)> {
         let repeats = std::mem::take(&mut self.repeats);
         if repeats == 0 {

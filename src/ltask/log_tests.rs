@@ -13,12 +13,13 @@ fn push_as(log: &Log, service: u32, text: &str, repetition: Repetition, now: u64
     log.push(service, None, payload, repetition, now)
 }
 
-/// Takes all entries: services and texts. A packed short string is one byte and the text.
+/// Takes all entries. Returns the service id and the message of each.
 fn drain(log: &Log) -> Vec<(ServiceId, String)> {
     let entries = std::iter::from_fn(|| log.pop());
     entries.map(|entry| (entry.service, text_of(&entry))).collect()
 }
 
+/// Returns the message of an entry, without the bytes that precede a packed string.
 fn text_of(entry: &Entry) -> String {
     let head = Payload::pack(&[Value::String(b"error")]);
     let bytes = entry.payload.as_slice();
@@ -83,7 +84,7 @@ fn repetitions_are_reported_after_a_second_and_counted_again() {
     assert_eq!(drain(&log).len(), 1);
     assert_eq!(log.next_flush(), u64::MAX);
     assert!(push(&log, 5, "same", 8).flushes_earlier);
-    assert!(!push(&log, 5, "same", 9).flushes_earlier, "the time has not changed");
+    assert!(!push(&log, 5, "same", 9).flushes_earlier, "the time of the next flush has not changed");
     assert_eq!(log.next_flush(), 7 + SECOND);
     log.flush(6 + SECOND);
     assert_eq!(drain(&log), []);
@@ -95,7 +96,7 @@ fn repetitions_are_reported_after_a_second_and_counted_again() {
     log.flush(9 + 2 * SECOND);
     assert_eq!(drain(&log), lines(&[(5, "last message repeated 1 time")]));
     push(&log, 5, "same", 20 * SECOND);
-    assert_eq!(drain(&log), lines(&[(5, "same")]), "after a pause it is a new line");
+    assert_eq!(drain(&log), lines(&[(5, "same")]), "after a pause the line is queued again");
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn each_line_of_many_services_is_written_counted_or_dropped() {
     assert_eq!(count, 500);
 }
 
-/// How many lines an entry represents.
+/// Returns the number of lines that an entry represents.
 fn line_count(entry: Option<Entry>) -> u64 {
     let Some(entry) = entry else { return 0 };
     let text = text_of(&entry);

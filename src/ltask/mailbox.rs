@@ -1,20 +1,21 @@
-//! A service's mailbox together with the service's state. Only the thread that holds the lock changes them, so that "a
-//! message has arrived" and "the service is in a ready queue" always agree.
+//! A service's mailbox together with the service's state. Only the thread that holds the lock changes them, so an idle
+//! service never has an unread message.
 //!
-//! Many senders push. One thread at a time runs the service and takes whole batches: it swaps the queue for its empty
-//! one, so that reading a message takes no lock. `unread` shows senders how much of the batch is unread, since the
-//! capacity applies to queue and batch together. Only bounded messages count: responses on their way do not make a
-//! service busy, and ROOM messages take no room. The models in `tests/loom` check this.
+//! Any number of threads push messages. One thread at a time runs the service and takes whole batches: it swaps the
+//! queue for its own empty queue, so that reading a message takes no lock. The capacity applies to the queue and the
+//! batch together, so senders read from `unread` how many messages of the batch are unread. Only bounded messages count
+//! against the capacity; responses and ROOM messages, for example, do not. The models in `tests/loom` check the
+//! mailbox.
 
 use super::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use std::collections::VecDeque;
 
 /// Wakes a thread that blocks outside the scheduler.
 pub(crate) trait Waker: Clone {
-    /// True for the first caller since the last `arm`: that caller must wake the thread.
+    /// Returns true to the first caller since the last `arm`. That caller must wake the thread.
     fn claim(&self) -> bool;
 
-    /// The receiver has found no message: the next one wakes it.
+    /// Called when the receiver has found no message. The sender of the next message must wake the receiver.
     fn arm(&self);
 }
 
@@ -44,14 +45,14 @@ enum State {
     Running,
     /// The service's own thread has the VM, until the service ends.
     OwnThread,
-    /// The service takes no messages. Its remaining messages are kept for root.
+    /// The service takes no messages. Root must still answer its requests and free the slot.
     Dead,
 }
 
-/// The next action of the sender after a push.
+/// The action that the sender must take after a push.
 #[derive(Debug)]
 pub(crate) enum Wake<W> {
-    /// Nothing: the receiver is running or in a ready queue.
+    /// Nothing: the receiver needs no wakeup.
     None,
     /// Put the service into a ready queue.
     Schedule(Affinity),
@@ -59,7 +60,7 @@ pub(crate) enum Wake<W> {
     Waker(W),
 }
 
-/// Why a push was refused.
+/// The reason why a push was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
     /// There is no such service.
@@ -78,7 +79,7 @@ struct Inner<M, V, W> {
     bounded: usize,
     vm: Option<V>,
     waker: Option<W>,
-    /// Services whose message was refused, and which get a ROOM message.
+    /// The services that wait for room, because a message from them was refused. Each gets a ROOM message.
     refused: Vec<u32>,
     received: u64,
     peak: usize,
@@ -88,8 +89,8 @@ struct Inner<M, V, W> {
 pub(crate) struct Mailbox<M, V, W> {
     capacity: usize,
     inner: Mutex<Inner<M, V, W>>,
-    /// Unread messages of the batch that was taken: bounded ones in the low half, all of them in the high half. Written
-    /// by the thread that runs the service, and under the lock when a batch is taken.
+    /// The number of unread messages in the batch: of the bounded messages in the low half, of all messages in the high
+    /// half. Written by the thread that runs the service; when a batch is taken, under the lock.
     unread: AtomicU64,
     /// Whether `refused` has entries.
     has_refused: AtomicBool,
@@ -100,16 +101,16 @@ pub(crate) struct Mailbox<M, V, W> {
 /// How full a mailbox is, for statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct QueueStatistics {
-    /// Messages that have arrived since the service started.
+    /// The number of messages that have arrived since the service was created.
     pub(crate) received: u64,
-    /// Unread messages.
+    /// The number of unread messages.
     pub(crate) queued: usize,
     /// The largest number of unread messages so far.
     pub(crate) peak: usize,
 }
 
 impl<M, V, W: Waker> Mailbox<M, V, W> {
-    /// Creates the mailbox of a free slot, with room for `capacity` messages.
+    /// Creates the mailbox of a free slot, with a capacity of `capacity` bounded messages.
     pub(crate) fn new(capacity: usize) -> Self {
         Mailbox {
             capacity,
@@ -131,7 +132,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         }
     }
 
-    /// From Free to Building, for service `id`.
+    /// Changes the state from Free to Building, for service `id`.
     pub(crate) fn open(&self, id: u32) {
         let mut inner = lock(&self.inner);
         debug_assert_eq!(inner.state, State::Free);
@@ -144,7 +145,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         self.unread.store(0, Ordering::Relaxed);
     }
 
-    /// From Building to Idle, or to Ready if messages have arrived meanwhile: then the caller schedules the service.
+    /// Stores the VM, and changes the state from Building to Idle, or to Ready if messages have arrived meanwhile. In
+    /// the latter case, the caller must schedule the service, as the result requests.
     pub(crate) fn install(&self, vm: V, affinity: Affinity) -> Wake<W> {
         let mut inner = lock(&self.inner);
         debug_assert_eq!(inner.state, State::Building);
@@ -158,8 +160,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         Wake::Schedule(affinity)
     }
 
-    /// From Idle or Ready to OwnThread: takes the VM for the service's own thread, which `waker` wakes. If a ready
-    /// queue has an entry of the service, that entry is skipped.
+    /// Changes the state from Idle or Ready to OwnThread. Returns the VM for the service's own thread, which `waker`
+    /// wakes; None in any other state. If a ready queue contains the service, its entry there is skipped later.
     pub(crate) fn detach(&self, id: u32, waker: W) -> Option<V> {
         let mut inner = lock(&self.inner);
         if inner.id != id || !matches!(inner.state, State::Idle | State::Ready) {
@@ -170,7 +172,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         inner.vm.take()
     }
 
-    /// From Running to OwnThread, by the thread that runs the service.
+    /// Changes the state from Running to OwnThread. Called by the thread that runs the service.
     pub(crate) fn detach_running(&self, waker: W) {
         let mut inner = lock(&self.inner);
         if matches!(inner.state, State::Running | State::OwnThread) {
@@ -187,8 +189,9 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         }
     }
 
-    /// Posts a message for service `id`. The capacity applies if it is `bounded`. A refused message is returned. If
-    /// there was no room, `sender` (unless it is 0) is recorded and will get a ROOM message.
+    /// Posts a message for service `id`. If `bounded` is true, the mailbox refuses the message when it is full. A
+    /// refused message is returned. If the mailbox is full, `sender` (unless it is 0) is recorded and will get a ROOM
+    /// message.
     #[inline]
     pub(crate) fn push(&self, id: u32, message: M, bounded: bool, sender: u32) -> Result<Wake<W>, (M, Refusal)> {
         let mut guard = lock(&self.inner);
@@ -222,8 +225,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         })
     }
 
-    /// From Ready to Running: returns the VM, and adds the messages that have arrived to its batch, which may have
-    /// unread ones. Returns None if the entry in the ready queue is outdated.
+    /// Changes the state from Ready to Running. Adds the messages that have arrived to the VM's batch, behind its
+    /// unread messages, and returns the VM. Returns None if the entry in the ready queue is outdated.
     #[inline]
     pub(crate) fn begin_slice(&self, id: u32, batch_of: impl FnOnce(&mut V) -> &mut VecDeque<M>) -> Option<V> {
         let mut inner = lock(&self.inner);
@@ -238,14 +241,14 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         vm
     }
 
-    /// Whether messages may have arrived. For the thread that runs the service and calls [`Mailbox::end_slice`], which
-    /// finds all of them.
+    /// Whether messages have arrived. For the thread that runs the service: this takes no lock and may miss a message
+    /// that has just arrived, but [`Mailbox::end_slice`] finds every message.
     pub(crate) fn has_arrived(&self) -> bool {
         self.has_arrived.load(Ordering::Relaxed)
     }
 
-    /// Adds the messages that have arrived to `batch`. Returns how many are unread now; if there are none, the next one
-    /// uses the waker.
+    /// Adds the messages that have arrived to `batch`. Returns the number of unread messages. If the number is 0, the
+    /// sender of the next message claims the waker.
     pub(crate) fn refill(&self, batch: &mut VecDeque<M>) -> usize {
         let mut inner = lock(&self.inner);
         self.transfer(&mut inner, batch);
@@ -281,7 +284,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
     }
 
     /// Records that the thread that runs the service has read a message of its batch. Returns true if senders wait for
-    /// room and there may be some: then the caller calls [`Mailbox::take_refused`].
+    /// room and there may be room. If so, the caller must call [`Mailbox::take_refused`].
     pub(crate) fn record_read(&self, bounded: bool) -> bool {
         let (unread, all) = self.unread_counts();
         let unread = unread.saturating_sub(usize::from(bounded));
@@ -289,8 +292,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         unread <= self.capacity / 2 && self.has_refused.load(Ordering::Acquire)
     }
 
-    /// Whether senders wait for room. The receiver checks this each time after it has found the mailbox empty under the
-    /// lock: only then is it sure to see every earlier refusal.
+    /// Whether senders wait for room. The receiver calls this function whenever it has found the mailbox empty under
+    /// the lock: only then does the result include every earlier refusal.
     pub(crate) fn has_refused(&self) -> bool {
         self.has_refused.load(Ordering::Acquire)
     }
@@ -306,8 +309,9 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         std::mem::take(&mut inner.refused)
     }
 
-    /// From Running to Idle, or to Ready if there are messages, `unread` of them in the batch: then the caller
-    /// schedules the service with the affinity that is returned.
+    /// Stores the VM, and changes the state from Running to Idle, or to Ready if messages have arrived or `unread`, the
+    /// amount of work that is left, is not 0. In the latter case, returns the affinity with which the caller must
+    /// schedule the service.
     pub(crate) fn end_slice(&self, vm: V, unread: usize, affinity: Affinity) -> Option<Affinity> {
         let mut inner = lock(&self.inner);
         inner.vm = Some(vm);
@@ -320,8 +324,9 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         Some(affinity)
     }
 
-    /// From any state but Free to Dead, by the thread that has the VM. Unread messages are appended to `messages`.
-    /// Returns the senders that wait for room: when they are notified, they find the service missing.
+    /// Changes the state to Dead. Called by the thread that has the VM. Appends the messages of the queue to
+    /// `messages`. Returns the senders that wait for room; when they are notified, they find that the service is
+    /// missing.
     pub(crate) fn close(&self, messages: &mut Vec<M>) -> Vec<u32> {
         let mut inner = lock(&self.inner);
         inner.state = State::Dead;
@@ -333,8 +338,9 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         std::mem::take(&mut inner.refused)
     }
 
-    /// From Idle, Ready or Building to Dead, by any thread: returns the VM, if it was created, and the senders that
-    /// wait for room. Returns None if a thread runs the service, or there is no such service.
+    /// Changes the state from Idle, Ready or Building to Dead. Any thread may call this function. Appends the messages
+    /// of the queue to `messages`. Returns the VM, if it was created, and the senders that wait for room. Returns None
+    /// if a thread runs the service, or if there is no such service.
     pub(crate) fn kill(&self, id: u32, messages: &mut Vec<M>) -> Option<(Option<V>, Vec<u32>)> {
         let mut inner = lock(&self.inner);
         let is_stopped = matches!(inner.state, State::Idle | State::Ready | State::Building);
@@ -347,7 +353,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         Some((inner.vm.take(), std::mem::take(&mut inner.refused)))
     }
 
-    /// From Dead to Free. Returns false if service `id` is not dead.
+    /// Changes the state from Dead to Free. Returns false if service `id` is not dead.
     pub(crate) fn free(&self, id: u32) -> bool {
         let mut inner = lock(&self.inner);
         if inner.id != id || inner.state != State::Dead {
@@ -357,7 +363,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         true
     }
 
-    /// The service that has this mailbox.
+    /// Returns the id of the service that has this mailbox; None if there is none or it is dead.
     pub(crate) fn service(&self) -> Option<u32> {
         let inner = lock(&self.inner);
         (!matches!(inner.state, State::Free | State::Dead)).then_some(inner.id)
@@ -381,13 +387,13 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         inner.id == id && inner.state == State::Dead
     }
 
-    /// The waker of service `id`.
+    /// Returns the waker of service `id`, if it has its own thread.
     pub(crate) fn waker(&self, id: u32) -> Option<W> {
         let inner = lock(&self.inner);
         inner.waker.clone().filter(|_| inner.id == id)
     }
 
-    /// The waker of the service with its own thread that has this mailbox, if any.
+    /// Returns the waker of the service that has this mailbox, if it has its own thread.
     pub(crate) fn any_waker(&self) -> Option<W> {
         lock(&self.inner).waker.clone()
     }
@@ -402,7 +408,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         std::mem::take(&mut lock(&self.inner).queue)
     }
 
-    /// How full the mailbox is.
+    /// Returns the statistics of the mailbox.
     pub(crate) fn statistics(&self) -> QueueStatistics {
         let inner = lock(&self.inner);
         QueueStatistics {

@@ -1,5 +1,5 @@
-//! Messages between services. A message owns its payload, a block of libc's `malloc`, so that C code and other service
-//! libraries can create and free it.
+//! Messages between services. A message owns its payload, a block that libc's `malloc` has allocated, so that C code
+//! and other service libraries can create and free payloads.
 
 use crate::codec::pack::{Value, Writer};
 use std::os::raw::c_void;
@@ -20,7 +20,8 @@ pub(crate) mod kind {
     pub(crate) const ERROR: u8 = 3;
     pub(crate) const SIGNAL: u8 = 4;
     pub(crate) const IDLE: u8 = 5;
-    /// Our own type: the mailbox of `from`, which was full, has room. No service library receives it.
+    /// The mailbox of `from`, which was full, has room. Messages of this type are lio's own; no service library
+    /// receives them.
     pub(crate) const ROOM: u8 = 255;
 }
 
@@ -32,14 +33,14 @@ pub(crate) mod schedule {
 
 /// Receipts of a send.
 pub(crate) mod receipt {
-    // 0 is NONE, which no send returns here.
+    // 0 is NONE, which no send of this library returns.
     pub(crate) const DONE: i64 = 1;
     pub(crate) const ERROR: i64 = 2;
     pub(crate) const BLOCK: i64 = 3;
     pub(crate) const RESPONSE: i64 = 4;
 }
 
-/// A block of libc's `malloc`, or nothing. Freed when dropped.
+/// A block that libc's `malloc` has allocated, or nothing. Dropping the value frees the block.
 #[derive(Debug)]
 pub(crate) struct Payload(BorrowedPayload);
 
@@ -54,8 +55,8 @@ pub(crate) struct BorrowedPayload {
 unsafe impl Send for Payload {}
 
 impl BorrowedPayload {
-    /// The block at an address that a Lua program passes. The program promises that a block of this size exists until
-    /// the call returns, as for every function of `ltask` that takes pointers.
+    /// Returns the block of `size` bytes at `address`, which a Lua program has passed. The program promises, as for
+    /// every function of `ltask` that takes pointers, that the block exists until the call returns.
     pub(crate) fn new(address: usize, size: usize) -> BorrowedPayload {
         let pointer = std::ptr::with_exposed_provenance_mut(address);
         BorrowedPayload { pointer, size }
@@ -83,7 +84,7 @@ impl AsRef<[u8]> for Payload {
 impl Payload {
     pub(crate) const EMPTY: Payload = Payload(BorrowedPayload { pointer: std::ptr::null_mut(), size: 0 });
 
-    /// A copy of the bytes; None if there is no memory.
+    /// Returns a copy of the bytes; None if there is not enough memory.
     #[inline]
     pub(crate) fn copy(bytes: &[u8]) -> Option<Payload> {
         let size = bytes.len();
@@ -102,7 +103,7 @@ impl Payload {
         }
     }
 
-    /// The packed values; empty if there is no memory.
+    /// Returns the packed values; an empty payload if there is not enough memory.
     pub(crate) fn pack(values: &[Value<'_>]) -> Payload {
         let mut writer = Writer::default();
         let written = values.iter().try_for_each(|value| writer.value(*value));
@@ -110,20 +111,21 @@ impl Payload {
         payload.unwrap_or(Payload::EMPTY)
     }
 
-    /// Takes the block at an address that a Lua program gives away. The promise of [`BorrowedPayload::new`] holds, and
-    /// the block is from `malloc`.
+    /// Takes ownership of the block of `size` bytes at `address`, which a Lua program has passed. The program promises
+    /// the same as for [`BorrowedPayload::new`], and that `malloc` has allocated the block.
     pub(crate) fn from_raw(address: usize, size: usize) -> Payload {
         Payload(BorrowedPayload::new(address, size))
     }
 
-    /// Gives the block away. Returns its address, to be freed by `free` or [`Payload::from_raw`], and its size.
+    /// Gives up ownership of the block. Returns its address and its size. The caller must free the block with `free` or
+    /// [`Payload::from_raw`].
     pub(crate) fn into_raw(self) -> (usize, usize) {
         let raw = (self.0.pointer.expose_provenance(), self.0.size);
         std::mem::forget(self);
         raw
     }
 
-    /// The same block, for a caller that keeps the payload until the result is no longer used.
+    /// Returns the same block. The caller must keep the payload while it uses the result.
     pub(crate) fn borrow(&self) -> BorrowedPayload {
         self.0
     }
@@ -146,7 +148,7 @@ impl Drop for Payload {
 pub(crate) struct Message {
     pub(crate) from: ServiceId,
     pub(crate) to: ServiceId,
-    /// The session of the response; 0 if no task waits for one.
+    /// The session of the response; 0 if no task waits for a response.
     pub(crate) session: i64,
     pub(crate) kind: u8,
     pub(crate) payload: Payload,
@@ -158,27 +160,27 @@ impl Message {
         Message { from, to, session, kind, payload: Payload::EMPTY }
     }
 
-    /// A message with these values; without any if there is no memory.
+    /// A message with these values; without values if there is not enough memory.
     pub(crate) fn with_values(from: ServiceId, to: ServiceId, session: i64, kind: u8, values: &[Value<'_>]) -> Message {
         Message { from, to, session, kind, payload: Payload::pack(values) }
     }
 
-    /// Whether its sender waits for a response.
+    /// Whether the sender of the message waits for a response.
     pub(crate) fn wants_response(&self) -> bool {
         self.session != 0 && matches!(self.kind, kind::REQUEST | kind::SYSTEM)
     }
 
-    /// Whether C code has sent it, by `external_sender`.
+    /// Whether C code has sent the message through the function of `external_sender`.
     pub(crate) fn is_external(&self) -> bool {
         self.from == SYSTEM && self.kind == kind::REQUEST
     }
 
-    /// Whether the mailbox's capacity applies to it. Responses must not be lost, and the requests that they belong to
-    /// bound their number: they always have room.
+    /// Whether the message counts against the capacity of a mailbox. Responses do not: they must not be lost, and the
+    /// number of requests limits their number.
     pub(crate) fn is_bounded(&self) -> bool {
         match self.kind {
             kind::RESPONSE | kind::ERROR | kind::SIGNAL | kind::IDLE | kind::ROOM => false,
-            // Messages of root and of the system are few, and must arrive.
+            // Messages from root and from the system are few, and must arrive.
             kind::SYSTEM => self.from > ROOT,
             // External messages have a separate limit.
             _ => self.from != SYSTEM,

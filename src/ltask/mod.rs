@@ -2,62 +2,66 @@
 //!
 //! # Design
 //!
-//! **Mailbox and state** (`mailbox.rs`). One lock per service guards its message queue and its state, so that "a
-//! message has arrived" and "the service is in a ready queue" always agree: only the thread that holds the lock changes
-//! the state. A slot without a service is Free; it is Building from the assignment of an id until the VM exists. Then
-//! the service is Idle, Ready or Running, or OwnThread if it has its own thread. It is Dead until root has removed it.
-//! A push takes the lock once. The service takes whole batches by swapping queues, so that reading a message takes no
-//! lock. Messages of one sender to one receiver keep their order. The capacity counts requests only. Responses, errors,
-//! signals and the messages of timers always have room (the requests that they belong to bound their number), so they
-//! are never lost, delayed or retried. A sender whose message is refused gets the message back. If it wants to wait,
-//! the mailbox records it; when half of the mailbox is free again, the sender gets a ROOM message and delivers what it
-//! has kept, in order. Nothing polls.
+//! **Mailbox and state** (`mailbox.rs`). One lock per service guards its message queue and its state. Only the thread
+//! that holds the lock changes them, so an idle service never has an unread message. A slot without a service is Free.
+//! When an id is assigned, the slot is Building until the VM exists. Then the service is Idle, Ready or Running, or
+//! OwnThread if it has its own thread. After its death it is Dead until root removes it. A push takes the lock once.
+//! The service takes whole batches by swapping queues, so that reading a message takes no lock. Messages from one
+//! sender to one receiver keep their order. Only requests count against the capacity. Responses, errors, signals and
+//! the messages of timers are always accepted (the number of requests limits their number), so they are never lost,
+//! delayed or retried. A sender whose message is refused gets the message back. If the sender wants to wait, the
+//! mailbox records the sender. When half of the mailbox is free again, the sender gets a ROOM message and delivers the
+//! messages that it has kept, in order. No thread polls.
 //!
-//! **Service ids** (`registry.rs`). An id is a slot and a generation. Slots are not freed while the system exists, so a
-//! late message finds valid memory and another id there: it fails instead of reaching a new service.
+//! **Service ids** (`registry.rs`). An id consists of a slot number and a generation. The memory of slots is not freed
+//! while the system exists, so a late message finds a valid slot with another id: the send fails instead of reaching a
+//! new service.
 //!
 //! **Ready queues** (`scheduler.rs`, `ready_queues.rs`, `worker_queue.rs`). Each worker has a deque from which other
-//! workers steal, and a hand-off slot. A service that becomes ready by a message of the running slice goes into the
-//! slot: it runs next on the same worker, with its message in the cache, and no thread is woken. So a call and its
-//! response cost no system call. A service that another one displaces from the slot moves to the deque, where idle
-//! workers find it. After 64 hand-offs in a row the deque has its turn; the injector has its turn every 61 slices.
-//! Bound services have a queue per worker. A service may be in a deque without an announcement to other workers only
-//! while it is the next one that its worker runs. If another service comes first, the rest of the deque is announced
-//! before that slice begins.
+//! workers steal, and a hand-off slot. If a message of the running slice makes a service ready, the service goes into
+//! the slot: it runs next on the same worker, with its message in the cache, and no thread is woken. So a call and its
+//! response cost no system call. If another service takes the slot, the previous one moves to the deque, where idle
+//! workers find it. Services that other threads make ready go to the injector, a queue that all workers share. After 64
+//! hand-offs in a row, a worker takes a service from its deque; every 61st time, it checks the injector first. Each
+//! worker also has a queue of the services that are bound to it. Services in a deque are announced to the other
+//! workers, except for the service that the deque's worker runs next. If another service runs first, the deque is
+//! announced before that slice begins.
 //!
-//! **Sleep and wakeup** (`sleep.rs`). A producer pushes and then reads how many workers sleep. A worker announces its
-//! sleep and then checks the queues once more. Each of them executes a fence between its two actions. A push wakes one
-//! worker, or none while a woken worker still searches; the last searching worker that finds work wakes the next one.
-//! The models in `tests/loom` check this with whole workers, and the mailbox.
+//! **Sleep and wakeup** (`sleep.rs`). A producer pushes and then reads the number of sleeping workers. A worker
+//! announces that it sleeps and then checks the queues once more. Each of these threads executes a fence between its
+//! two actions. A push wakes one worker, or none if a woken worker is still searching; the last searching worker that
+//! finds work wakes the next one. The models in `tests/loom` check this protocol with whole workers, and they check the
+//! mailbox.
 //!
-//! **A slice** (`modules/ltask/dispatch.rs`) is one entry into the VM for a batch: up to 512 messages or 2 ms. The
-//! dispatcher unpacks each message on the running coroutine, which is protected, moves the values to the task's
-//! coroutine and resumes that. When a task ends, its results are packed from its stack. Rarely used functions are Lua
-//! code (`lualib/ltask/`), loaded at first use: a service that only responds takes about 30 KB.
+//! **A slice** (`modules/ltask/dispatch.rs`) is one entry into the VM, which handles up to 512 messages, for up to 2
+//! ms. The dispatcher unpacks each message on the running coroutine, which is protected, moves the values to the task's
+//! coroutine and resumes the task. When a task ends, its results are packed from its stack. Rarely used functions are
+//! Lua code (`lualib/ltask/`), loaded when first used, so a service that only responds takes about 30 KB.
 //!
-//! **Time** (`monitor_thread.rs`, `timers.rs`, `watchdog.rs`). One thread sleeps until the first timer expires and
-//! posts its message. While workers are awake, it samples their progress every 2 ms. If a slice takes long, the service
-//! in its worker's hand-off slot is released to the other workers, and a spare worker starts if there is work and no
-//! free worker. So a service that blocks or loops delays no other service, even with one worker. After seconds the
-//! watchdog reports it. When all workers have slept for a while, sampling stops: an idle system does nothing.
-//! `sleep(0)` is a message to the service itself. The timers of a service are in a linked list, and are removed with
-//! the service.
+//! **Time** (`monitor_thread.rs`, `timers.rs`, `watchdog.rs`). The monitor thread sleeps until the first timer expires
+//! and posts its message. While workers are awake, the monitor thread samples their progress every 2 ms. If a slice
+//! takes long, the service in its worker's hand-off slot is released to the other workers, and a spare worker starts if
+//! there is work and no free worker. So a service that blocks or loops delays no other service, even with one worker.
+//! The watchdog reports a slice that takes longer than `config.watchdog` (5 s by default). When all workers have slept
+//! for about 200 ms, sampling stops, so an idle system does nothing. `sleep(0)` posts a message to the service itself.
+//! The timers of a service are in a linked list, and are removed with the service.
 //!
 //! **Threads of services** (`own_thread.rs`, `event.rs`): exclusive services (G1) and services with an event descriptor
-//! (G2) have their own threads, since they block in a selector. The first message of a burst writes to the descriptor;
-//! the following ones find it claimed. The wait function drains the descriptor. So a burst costs one system call.
+//! (G2) have their own threads, since they block in a selector. (G1 and G2 are the generations of ltask's API: ltask of
+//! early 2024, and of today.) The sender of the first message of a burst writes to the descriptor; the senders of the
+//! following messages find that the wakeup is claimed. The wait function drains the descriptor. So a burst costs its
+//! senders one system call.
 //!
-//! **Death** (`lifecycle.rs`) has a fixed order of steps: the mailbox closes; unread messages and unanswered requests
-//! are recorded; the timers are removed; the thread that ran the VM closes it; root gets a signal, answers the recorded
-//! requests and frees the id. So every request is answered, regardless of the service's code.
+//! **Death** (`lifecycle.rs`). A service dies in fixed steps: the mailbox closes; unread and unanswered requests are
+//! recorded; the timers are removed; the thread that has the VM closes it; root gets a signal, answers the recorded
+//! requests with errors and frees the id. So every request is answered, even if the service's code does not answer it.
 //!
-//! **The end of the system** (`run.rs`, `monitor_thread.rs`). Root's main function returns. Threads end after their
-//! slice, and blocked threads are woken. One second after the beginning of the end, slices that still run get an error
-//! (`lua::interrupt`); six seconds after the beginning, threads that cannot be interrupted are abandoned. Then every VM
-//! is closed, root's last.
+//! **The end of the system** (`run.rs`, `monitor_thread.rs`). When root's main function returns, every thread ends
+//! after its slice, and blocked threads are woken. Slices that still run one second later get an error
+//! (`lua::interrupt`); threads that still run after six seconds are abandoned. Then every VM is closed, root's last.
 //!
-//! **Memory** (`src/memory`). Each VM has an arena without block headers. It counts and limits the VM's memory, and is
-//! freed as a whole.
+//! **Memory** (`src/memory`). Each VM has an arena without block headers. The arena counts and limits the VM's memory,
+//! and is freed as a whole.
 //!
 //! # Files, from the lowest layer up
 //!
@@ -66,9 +70,9 @@
 //! | `sync`, `config`, `message`, `thread_clock` | basic definitions |
 //! | `mailbox`, `event` | where messages wait, and how a blocked thread is woken |
 //! | `ready_queues`, `sleep`, `worker_queue`, `scheduler` | where ready services wait, and for which worker |
-//! | `statistics`, `registry`, `log`, `unanswered` | statistics and ids of services, their log lines, their open requests |
+//! | `statistics`, `registry`, `log`, `unanswered` | statistics, ids, log lines and unanswered requests of services |
 //! | `timers`, `monitor`, `progress` | what other threads share with the monitor thread |
-//! | `system` | what all threads share; posting |
+//! | `system` | what all threads share; posting messages |
 //! | `library_state`, `service`, `service_vm` | a service, its VM, a slice |
 //! | `lifecycle`, `prestart` | how services start and end |
 //! | `threads`, `own_thread`, `worker`, `watchdog`, `monitor_thread`, `run` | the threads |

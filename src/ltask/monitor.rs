@@ -1,5 +1,5 @@
-//! The data that other threads share with the monitor thread: the timers, its wakeup, and the number of blocked
-//! workers.
+//! The data that other threads share with the monitor thread: the timers, the wakeup of the monitor thread, and the
+//! number of blocked workers.
 
 use super::message::ServiceId;
 use super::sync::lock;
@@ -9,27 +9,27 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The shared part of the monitor thread.
+/// The shared state of the monitor thread.
 #[derive(Default)]
 pub(crate) struct Monitor {
     pub(crate) timers: Timers,
     woken: Mutex<bool>,
     wakeup: Condvar,
-    /// Whether the thread sleeps without taking samples.
+    /// Whether the monitor thread sleeps without taking samples.
     dormant: AtomicBool,
-    /// Long slices, and the spare workers that replace their workers.
+    /// The number of long slices, and the number of spare workers, which replace the workers of long slices.
     pub(super) long_slices: AtomicUsize,
     pub(super) spare_workers: AtomicUsize,
 }
 
 impl Monitor {
-    /// Wakes the thread.
+    /// Wakes the monitor thread.
     pub(crate) fn wake(&self) {
         *lock(&self.woken) = true;
         self.wakeup.notify_one();
     }
 
-    /// Called when a worker wakes: the thread takes samples again.
+    /// Called when a worker or the thread of a service wakes. Makes the monitor thread take samples again.
     pub(crate) fn end_dormancy(&self) {
         fence(Ordering::SeqCst);
         if self.dormant.load(Ordering::Relaxed) {
@@ -37,8 +37,8 @@ impl Monitor {
         }
     }
 
-    /// Stops taking samples until [`Monitor::end_dormancy`], unless `is_awake` returns that a thread has just woken.
-    /// Returns whether it has stopped.
+    /// Stops taking samples until [`Monitor::end_dormancy`] is called, unless `is_awake` returns true because a thread
+    /// has just woken. Returns whether sampling has stopped.
     pub(super) fn begin_dormancy(&self, is_awake: impl FnOnce() -> bool) -> bool {
         self.dormant.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -49,7 +49,8 @@ impl Monitor {
         !awake
     }
 
-    /// Sleeps until the first timer expires, `next_sample`, or a wakeup. Returns whether the thread was dormant.
+    /// Sleeps until the first timer expires, until the time `next_sample`, or until [`Monitor::wake`] is called.
+    /// Returns whether the monitor thread was dormant.
     pub(super) fn sleep(&self, next_sample: u64) -> bool {
         let until = self.timers.plan_wakeup(next_sample);
         let limit = Duration::from_nanos(until.saturating_sub(monotonic_nanos()));
@@ -68,7 +69,7 @@ impl Monitor {
         id
     }
 
-    /// Whether there are more spare workers than long slices. Then the calling spare worker ends.
+    /// Whether there are more spare workers than long slices. If so, the calling spare worker must end.
     pub(super) fn has_surplus_spares(&self) -> bool {
         self.spare_workers.load(Ordering::SeqCst) > self.long_slices.load(Ordering::SeqCst)
     }

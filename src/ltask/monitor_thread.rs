@@ -2,7 +2,7 @@
 //! watchdog.
 //!
 //! It sleeps until the next timer expires. While workers are awake, it also samples their slices every few
-//! milliseconds. When all workers have slept for a while, it takes no samples, so an idle system does nothing.
+//! milliseconds. When all workers have slept for about 200 ms, it stops taking samples, so an idle system does nothing.
 
 use super::message::{Message, SYSTEM, kind};
 use super::progress::Progress;
@@ -15,14 +15,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const MILLI: u64 = 1_000_000;
-/// Time between two samples while slices run, and while all workers are idle.
+/// The time between two samples in nanoseconds: while slices run, and while all workers are idle.
 const BUSY_TICK: u64 = 2 * MILLI;
 const QUIET_TICK: u64 = 10 * MILLI;
-/// Samples while all workers are idle; then sampling stops.
+/// Sampling stops after this number of samples during which all workers were idle.
 const QUIET_SAMPLES: u32 = 20;
-/// A slice that still runs this long after the beginning of the system's end is interrupted.
+/// A slice that still runs this long (in nanoseconds) after the system began to end is interrupted.
 const INTERRUPT_AFTER: u64 = 1000 * MILLI;
-/// A slice that still runs this long after the beginning of the system's end is abandoned.
+/// A slice that still runs this long (in nanoseconds) after the system began to end is abandoned.
 const ABANDON_AFTER: u64 = 6000 * MILLI;
 
 /// Runs until the system and its other threads have ended.
@@ -76,8 +76,8 @@ fn deliver(system: &System, now: u64, expired: &mut Vec<ExpiredTimer>) {
     }
 }
 
-/// Wakes the threads whose slices have not ended, `since` nanoseconds after the system's end began. After a while it
-/// interrupts the slices.
+/// Wakes all threads that run services, so that they end. From `INTERRUPT_AFTER` on, also interrupts the slices that
+/// still run. `since` is the number of nanoseconds since the system began to end.
 fn end(system: &System, since: u64) {
     system.scheduler.sleepers.notify_all();
     system.wake_threads();
@@ -94,7 +94,7 @@ fn end(system: &System, since: u64) {
 }
 
 /// Reports slices that cannot be interrupted, because they block in C or loop in their own coroutine. A process that
-/// leaves a thread behind is better than one that cannot end.
+/// leaves a thread behind is better than a process that cannot end.
 fn abandon(system: &System) {
     let all = system.progress.iter().chain([&system.main_progress]);
     for (_, service) in all.map(Progress::running_slice) {

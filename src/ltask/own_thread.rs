@@ -22,7 +22,7 @@ pub(super) fn detach(system: &Arc<System>, mut service: ServiceVm) {
 pub(super) fn start(system: &Arc<System>, service: ServiceVm) {
     let name = format!("lio-{}", service.statistics.label());
     let id = service.id;
-    // If the thread cannot be started, the service is still here.
+    // If the thread cannot be started, this thread takes the service back.
     let place = Arc::new(Mutex::new(Some(service)));
     let taken = place.clone();
     let started = threads::spawn(system, name, true, move |system| {
@@ -44,14 +44,15 @@ pub(super) fn start(system: &Arc<System>, service: ServiceVm) {
     }
 }
 
-/// Runs one service until it or the system ends. The service blocks by itself. An exclusive service (G1) is resumed
-/// right after each yield. A service with an event descriptor (G2) gets an IDLE message when it has nothing to do.
+/// Runs one service until the service or the system ends. The service itself blocks when it has nothing to do. An
+/// exclusive service (G1) is resumed right after each yield. A service with an event descriptor (G2) gets an IDLE
+/// message when it has no message to read.
 fn run_slices(system: &Arc<System>, mut service: ServiceVm, progress: &Progress) {
     let is_exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     while !system.is_quitting() {
         let wants_slice = std::mem::take(&mut service.wants_slice);
-        // The queue is also refilled if the service requests another slice: it may block in that slice, and refused
-        // senders must be notified of room.
+        // The batch is also refilled if the service requests another slice: the service may block in that slice, and
+        // refused senders must be notified when there is room.
         let has_messages = !service.batch.is_empty() || service.refill_or_notify();
         if !wants_slice && !has_messages && !is_exclusive {
             let id = service.id;

@@ -1,4 +1,4 @@
-//! A VM that runs on its own thread before its system does (G1), and then becomes a service.
+//! A VM that runs on its own thread before its system is started (G1), and then becomes a service.
 
 use super::lifecycle;
 use super::message::ServiceId;
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-/// A VM that runs before its system. Dropping it stops the thread and closes the VM.
+/// A VM that runs before its system is started. Dropping this value stops the thread and closes the VM.
 pub(crate) struct Prestart {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<(ServiceVm, SliceEnd)>>,
 }
 
 impl Prestart {
-    /// Starts the VM. The error is a message.
+    /// Creates the VM and starts its thread. On failure, returns an error message.
     pub(crate) fn start(system: &Arc<System>, main: Chunk<'_>) -> Result<Prestart, String> {
         let mut service = lifecycle::create(system, 0, "preinit", main)?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -34,13 +34,13 @@ impl Prestart {
         Ok(Prestart { stop, thread: Some(thread) })
     }
 
-    /// Stops the thread after its present slice.
+    /// Stops the thread after its present slice. Returns the VM, and how its last slice has ended.
     fn stop(&mut self) -> Option<(ServiceVm, SliceEnd)> {
         self.stop.store(true, Ordering::Release);
         self.thread.take()?.join().ok()
     }
 
-    /// Stops the thread and makes the VM service `id`. The error is a message.
+    /// Stops the thread and makes the VM service `id`. On failure, returns an error message.
     pub(crate) fn into_service(mut self, system: &System, id: ServiceId, label: &str) -> Result<ServiceVm, String> {
         let (mut service, end) = self.stop().ok_or("preinit: the thread has panicked")?;
         if end != SliceEnd::Yielded {

@@ -1,7 +1,7 @@
 //! The progress of a thread that runs services: whether a slice runs, which service it belongs to, and since when.
 //!
-//! The monitor thread reads it. To report where a service hangs, or to end it when the system quits, the monitor thread
-//! interrupts the thread (`lua::interrupt`).
+//! The monitor thread reads the progress. It interrupts the thread (`lua::interrupt`) to report where a service hangs,
+//! or to end a slice when the system quits.
 
 use super::message::ServiceId;
 use super::monitor::Monitor;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 thread_local! {
-    /// The progress of a thread that runs one service.
+    /// The progress of the calling thread, if it is a service's own thread, and the shared state of the monitor thread.
     static OWN: RefCell<Option<(Arc<Monitor>, Arc<Progress>)>> = const { RefCell::new(None) };
 }
 
@@ -20,7 +20,7 @@ thread_local! {
 #[repr(align(64))]
 #[derive(Default)]
 pub(crate) struct Progress {
-    /// The CPU clock of a thread that waits during most of its slices; 0 elsewhere.
+    /// The CPU clock of a service's own thread, which waits during most of a slice; 0 for other threads.
     pub(super) clock: i32,
     /// Odd while a slice runs. Incremented when a slice begins and when it ends.
     turn: AtomicU64,
@@ -28,19 +28,20 @@ pub(crate) struct Progress {
     target: Target,
     /// The last turn whose traceback was logged.
     reported: AtomicU64,
-    /// How often the thread has begun and ended a wait in a selector or for its event. Odd while it waits.
+    /// Incremented when the thread begins and when it ends a wait, in a selector or for its event. Odd while it waits.
     waits: AtomicU64,
-    /// Since when the thread has not paused, set by the watchdog before it interrupts the thread.
+    /// The time since which the thread has not paused, in nanoseconds of the monotonic clock. The watchdog sets it
+    /// before it interrupts the thread.
     pub(super) since: AtomicU64,
 }
 
 impl Progress {
-    /// The progress of a thread whose CPU time counts.
+    /// Creates the progress of a thread whose CPU clock is `clock`.
     pub(super) fn with_clock(clock: i32) -> Arc<Progress> {
         Arc::new(Progress { clock, ..Progress::default() })
     }
 
-    /// Declares the calling thread as the one to be interrupted.
+    /// Makes the calling thread the thread that [`Progress::interrupt`] interrupts.
     pub(super) fn enter(&self) {
         self.target.enter();
     }
@@ -50,7 +51,8 @@ impl Progress {
         self.target.leave();
     }
 
-    /// Declares the calling thread as one that runs one service. Its waits are counted until [`Progress::leave_own`].
+    /// Called by a service's own thread when it begins. The waits of the thread are counted until
+    /// [`Progress::leave_own`].
     pub(super) fn enter_own(self: &Arc<Progress>, monitor: &Arc<Monitor>) {
         self.enter();
         OWN.set(Some((monitor.clone(), self.clone())));
@@ -63,7 +65,7 @@ impl Progress {
         self.leave();
     }
 
-    /// The progress of the calling thread, if it runs one service.
+    /// Returns the progress of the calling thread, if it is a service's own thread.
     pub(super) fn own() -> Option<Arc<Progress>> {
         OWN.with_borrow(|own| own.as_ref().map(|(_, progress)| progress.clone()))
     }
@@ -80,7 +82,7 @@ impl Progress {
         self.turn.store(turn + 1, Ordering::Release);
     }
 
-    /// Returns the turn, and the service whose slice runs.
+    /// Returns the turn, and the service whose slice runs, if any.
     pub(super) fn running_slice(&self) -> (u64, Option<ServiceId>) {
         let turn = self.turn.load(Ordering::Acquire);
         let service = self.service.load(Ordering::Relaxed);
@@ -97,7 +99,7 @@ impl Progress {
         self.reported.store(self.turn.load(Ordering::Relaxed), Ordering::Release);
     }
 
-    /// How often the thread has begun and ended a wait.
+    /// Returns the number of times that the thread has begun or ended a wait; odd while it waits.
     pub(super) fn waits(&self) -> u64 {
         self.waits.load(Ordering::Acquire)
     }
@@ -108,8 +110,9 @@ impl Progress {
     }
 }
 
-/// Called when the calling thread begins or ends a wait. After a wait the monitor thread must take samples: either it
-/// sees that wait counted before it becomes dormant, or this thread sees it dormant and wakes it.
+/// Called when the calling thread begins or ends a wait. After a wait the monitor thread must take samples: either the
+/// monitor thread finds the wait counted before it becomes dormant, or this thread finds the monitor thread dormant and
+/// wakes it.
 fn paused(pause: Pause) {
     OWN.with_borrow(|own| {
         let Some((monitor, progress)) = own else { return };

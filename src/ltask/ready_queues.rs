@@ -1,19 +1,20 @@
 //! The ready queues: which services can run, and where.
 //!
-//! A service is in one of them at most; the state in its mailbox ensures that. Each worker has a deque from which
-//! others steal, a hand-off slot for the service that it made ready last, and a queue of services bound to it. Services
-//! that other threads make ready go to the injector. No worker steals from a hand-off slot: the service in it runs
-//! next, on the worker whose cache has its message, and no thread is woken. If the worker's present slice takes long,
-//! the watchdog moves the service to the injector.
+//! The state in a service's mailbox ensures that the service is in at most one queue. Each worker has a deque from
+//! which other workers steal, a hand-off slot for the service that it made ready last, and a queue of services bound to
+//! it. Services that other threads make ready go to the injector. No worker steals from a hand-off slot: the service in
+//! it runs next, on the worker whose cache has its message, and no thread is woken. If the worker's present slice takes
+//! long, the watchdog moves the service to the injector.
 
 use super::message::ServiceId;
 use super::sync::{AtomicU32, AtomicUsize, Deque, Injector, Mutex, Ordering, Steal, Stealer, lock};
 use std::collections::VecDeque;
 
-/// The slots of one worker. Each has its own cache line, so that workers do not disturb each other.
+/// The queues of one worker, except for its deque. Each lane has its own cache line, so that workers do not slow each
+/// other down.
 #[repr(align(64))]
 struct Lane {
-    /// The hand-off slot; 0 is empty.
+    /// The service in the hand-off slot; 0 if it is empty.
     hand_off: AtomicU32,
     /// Services bound to this worker, and their number.
     bound: Mutex<VecDeque<ServiceId>>,
@@ -86,7 +87,7 @@ impl ReadyQueues {
         (id != 0).then_some(id)
     }
 
-    /// Moves a batch from the injector to `deque`. Returns the first service of it.
+    /// Moves a batch from the injector to `deque`, except for the first service of the batch, which is returned.
     pub(crate) fn take_injected(&self, deque: &Deque<ServiceId>) -> Option<ServiceId> {
         loop {
             match self.injector.steal_batch_and_pop(deque) {
@@ -97,8 +98,8 @@ impl ReadyQueues {
         }
     }
 
-    /// Moves half of another worker's deque to `deque`. Returns the first service of it. `thief` is the number of the
-    /// stealing worker: each worker starts with its neighbour.
+    /// Moves half of another worker's deque to `deque`, except for the first service, which is returned. `thief` is the
+    /// number of the stealing worker, which tries its next neighbour first.
     pub(crate) fn steal(&self, thief: usize, deque: &Deque<ServiceId>) -> Option<ServiceId> {
         let count = self.stealers.len();
         loop {

@@ -1,9 +1,9 @@
 //! Finds a service's mailbox by its id.
 //!
-//! An id is a slot (low bits) and a generation (high bits). Slots are not freed while the system exists. So a sender
-//! with an old id finds valid memory, and under its lock another id: the message is refused and cannot reach a new
-//! service. A freed slot waits in a queue behind many others before it is used again, so an id returns only after all
-//! generations of its slot.
+//! An id consists of a slot number (low bits) and a generation (high bits). The memory of slots is not freed while the
+//! system exists. So a sender with an old id finds a valid slot, which has another id: the message is refused and
+//! cannot reach a new service. A freed slot waits in a queue behind many others before it is used again. An id is used
+//! again only after all generations of its slot were used.
 
 use super::event::Event;
 use super::mailbox::Mailbox;
@@ -15,15 +15,15 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock};
 
 const CHUNK: usize = 64;
-/// Freed slots that wait before the first of them is used again.
+/// The number of freed slots that wait before the first of them is used again.
 const REUSE_DELAY: usize = 1024;
 
 /// The slots of all services.
 pub(crate) struct Registry<V> {
     chunks: Box<[OnceLock<Chunk<V>>]>,
-    /// The number of slots, a power of two, minus one.
+    /// The number of slots (a power of two) minus one.
     mask: u32,
-    /// The bits of an id that are its slot.
+    /// The number of bits of the slot number in an id.
     bits: u32,
     max_services: usize,
     /// The capacity of each mailbox.
@@ -32,9 +32,9 @@ pub(crate) struct Registry<V> {
 }
 
 impl<V> Registry<V> {
-    /// Slots for `max_services` services whose mailboxes have room for `queue` messages.
+    /// Creates slots for `max_services` services, each with a mailbox of capacity `queue`.
     pub(crate) fn new(max_services: usize, queue: usize) -> Registry<V> {
-        // One more for id 0, and those that wait before they are used again.
+        // One more slot for id 0, and the slots that wait before they are used again.
         let count = (max_services + 1 + REUSE_DELAY).next_power_of_two().max(CHUNK);
         Registry {
             chunks: (0..count / CHUNK).map(|_| OnceLock::new()).collect(),
@@ -51,7 +51,8 @@ impl<V> Registry<V> {
         (id & self.mask) as usize
     }
 
-    /// The slot of `id`, if it was ever used. Its mailbox checks whether it belongs to `id` now.
+    /// Returns the slot of `id`; None if the memory of the slot was never needed. The slot may belong to another id by
+    /// now; its mailbox checks the id.
     #[inline]
     pub(crate) fn get(&self, id: ServiceId) -> Option<&Slot<V>> {
         let index = self.index(id);
@@ -59,7 +60,7 @@ impl<V> Registry<V> {
         Some(&chunk[index % CHUNK])
     }
 
-    /// A reference to the slot of `id`, to be kept.
+    /// Returns a reference to the slot of `id` that the caller can keep.
     pub(crate) fn slot_ref(&self, id: ServiceId) -> Option<SlotRef<V>> {
         let index = self.index(id);
         let chunk = self.chunks[index / CHUNK].get()?.clone();
@@ -75,8 +76,8 @@ impl<V> Registry<V> {
         &chunk[index % CHUNK]
     }
 
-    /// Assigns a slot to a new service, with the id `wanted` unless that is 0. Returns None if there are too many
-    /// services, or `wanted` is taken.
+    /// Assigns a slot to a new service. Returns the service's id, which is `wanted` unless `wanted` is 0; None if there
+    /// are too many services, or if `wanted` is taken or too high.
     pub(crate) fn open(&self, wanted: ServiceId) -> Option<ServiceId> {
         let id = {
             let mut free_slots = lock(&self.free_slots);
@@ -119,7 +120,7 @@ impl<V> Registry<V> {
         true
     }
 
-    /// All slots that were ever used.
+    /// Returns all slots whose memory exists, used or not.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Slot<V>> {
         self.chunks.iter().filter_map(|chunk| chunk.get()).flat_map(|chunk| chunk.iter())
     }
@@ -132,7 +133,7 @@ pub(crate) struct Slot<V> {
 }
 
 impl<V> Slot<V> {
-    /// The statistics of the service, which other threads may read.
+    /// Returns the statistics of the slot's service, if any. Any thread may read them.
     pub(crate) fn statistics(&self) -> Option<Arc<Statistics>> {
         lock(&self.statistics).clone()
     }
@@ -154,15 +155,15 @@ impl<V> Deref for SlotRef<V> {
     }
 }
 
-/// The slots that new services get.
+/// The slots that new services can get.
 struct FreeSlots {
-    /// Freed slots: the slot and its next generation.
+    /// The numbers of freed slots, each with the slot's next generation.
     freed: VecDeque<(u32, u32)>,
-    /// The first slot that was never used.
+    /// The number of the first slot that was never used.
     next_unused: u32,
-    /// Slots beyond `next_unused` that were assigned by an explicit id.
+    /// The numbers of slots after `next_unused` that were assigned because a service wanted their id.
     reserved: Vec<u32>,
-    /// Slots that services have now.
+    /// The number of slots that services have now.
     used: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The start and the end of a system's threads.
+//! Starts and ends the threads of a system.
 
 use super::event::Event;
 use super::message::SYSTEM;
@@ -36,8 +36,8 @@ pub(crate) fn start(system: &Arc<System>) {
     }
 }
 
-/// Waits until every thread has ended, then closes every VM. When a signal arrives, `interrupted` returns whether the
-/// system must end. Returns the exit code.
+/// Waits until every thread has ended, then closes every VM. When a process signal arrives, `interrupted` is called and
+/// returns whether the system must end. Returns the exit code.
 pub(crate) fn wait(system: &Arc<System>, interrupted: impl Fn() -> bool) -> i32 {
     loop {
         if system.finished.wait_once() {
@@ -50,7 +50,8 @@ pub(crate) fn wait(system: &Arc<System>, interrupted: impl Fn() -> bool) -> i32 
     join(system)
 }
 
-/// Closes the remaining VMs: of services with threads, and in mailboxes. Root's VM is the last one.
+/// Closes the remaining VMs: those of services with their own threads, and those in mailboxes. Root's VM is closed
+/// last.
 pub(crate) fn close_all(system: &Arc<System>) {
     let mut services = std::mem::take(&mut *lock(&system.remaining));
     services.append(&mut lock(&system.exclusive));
@@ -66,7 +67,8 @@ pub(crate) fn close_all(system: &Arc<System>) {
     }
 }
 
-/// Makes a service exclusive (G1): its thread starts with the system. The error is a message.
+/// Makes a service exclusive (G1): it gets its own thread, which starts with the system. On failure, returns an error
+/// message.
 pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
     let slot = system.registry.get(id);
     let event = Event::new().map_err(|error| format!("eventfd: {error}"))?;
@@ -75,7 +77,7 @@ pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
         return Err(format!("there is no service {id}, or it has a thread already"));
     };
     match service.event.clone() {
-        // The VM took a descriptor before it became a service, and may have a selector on it.
+        // The VM took a descriptor before it became a service, and may have registered the descriptor with a selector.
         Some(kept) => slot.mailbox.replace_waker(id, kept),
         None => service.event = Some(event),
     }
@@ -85,7 +87,7 @@ pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// Ends the system if a thread that it needs could not be started. Returns whether it was started.
+/// Ends the system if a thread that it needs could not be started. Returns whether the thread was started.
 fn must_start(system: &Arc<System>, started: Result<(), String>) -> bool {
     let Err(message) = started else { return true };
     system.log_text(SYSTEM, &message);
@@ -101,7 +103,7 @@ fn join(system: &Arc<System>) -> i32 {
         if system.running.load(Ordering::SeqCst) > 0 && !thread.is_finished() {
             continue;
         }
-        // A thread that panicked has reported it on standard error.
+        // A thread that panicked has reported the panic on standard error.
         let _ = thread.join();
     }
     interrupt::uninstall();

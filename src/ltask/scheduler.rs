@@ -1,5 +1,5 @@
-//! Where a service that became ready waits for its slice: the ready queues, the sleeping workers, and the queue of the
-//! process's main thread.
+//! Where a service that became ready waits for its slice: in the ready queues of the workers, or in the queue of the
+//! process's main thread. Sleeping workers are woken.
 
 use super::event::Event;
 use super::mailbox::Affinity;
@@ -16,8 +16,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 thread_local! {
-    /// The worker that runs on the calling thread. Emptied when the thread ends: a destructor would slow down each
-    /// access.
+    /// The worker that runs on the calling thread. `Scheduler::leave` clears this variable, because a destructor would
+    /// slow down each access.
     static CURRENT: ManuallyDrop<RefCell<Option<CurrentWorker>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
@@ -28,7 +28,7 @@ struct CurrentWorker(*const Scheduler, Rc<WorkerQueue>);
 pub(crate) struct Scheduler {
     pub(super) ready: ReadyQueues,
     pub(super) sleepers: Sleepers,
-    /// The deques of workers that no thread runs.
+    /// The deques by worker number; None if a thread runs the worker and has its deque.
     deques: Mutex<Vec<Option<Deque<ServiceId>>>>,
     /// Services that wait for the main thread, and the event that wakes it.
     main: Mutex<VecDeque<ServiceId>>,
@@ -48,7 +48,8 @@ impl Scheduler {
         })
     }
 
-    /// Queues a service that became ready. If a worker's slice made it ready, it runs next on that worker.
+    /// Queues a service that became ready. If the calling thread is a worker, and the service may run on any worker,
+    /// the service runs next on that worker.
     pub(crate) fn schedule(&self, id: ServiceId, affinity: Affinity) {
         match affinity {
             Affinity::Any if self.hand_off(id) => {}
@@ -67,7 +68,8 @@ impl Scheduler {
         }
     }
 
-    /// Makes the service run next on the calling thread, if that is a worker of this scheduler. Returns whether it is.
+    /// If the calling thread is a worker of this scheduler, makes the service run next there and returns true.
+    /// Otherwise returns false.
     fn hand_off(&self, id: ServiceId) -> bool {
         CURRENT.with(|current| match &*current.borrow() {
             Some(CurrentWorker(scheduler, queue)) if std::ptr::eq(*scheduler, self) => {
@@ -83,7 +85,7 @@ impl Scheduler {
         lock(&self.main).pop_front()
     }
 
-    /// A worker's number from `first` on that no thread has.
+    /// Returns the lowest worker number, from `first` on, that no thread has.
     pub(super) fn free_number(&self, first: usize) -> Option<usize> {
         let deques = lock(&self.deques);
         (first..deques.len()).find(|&number| deques[number].is_some())
@@ -97,7 +99,7 @@ impl Scheduler {
         Some(queue)
     }
 
-    /// Called when the calling thread ends its work as a worker: another thread may take over its queue.
+    /// Called when the calling thread stops being a worker. Another thread may then take over its deque.
     pub(super) fn leave(&self, queue: Rc<WorkerQueue>) {
         CURRENT.with(|current| current.replace(None));
         let number = queue.number;
@@ -108,7 +110,8 @@ impl Scheduler {
     }
 }
 
-/// The number of the worker that the calling thread is, from 0. Spare workers have the highest numbers.
+/// Returns the worker number of the calling thread, from 0; None if it is not a worker. Spare workers have the highest
+/// numbers.
 pub(crate) fn worker_number() -> Option<usize> {
     CURRENT.with(|current| current.borrow().as_ref().map(|CurrentWorker(_, queue)| queue.number))
 }

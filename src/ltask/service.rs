@@ -1,7 +1,7 @@
-//! A service: the messages that it has received and not read, and those that it must still deliver. Its VM owns it, see
-//! `service_vm.rs`.
+//! A service: the messages that it has received but not read, and the messages that it must still deliver. The
+//! service's VM owns this data; see `service_vm.rs`.
 //!
-//! Other threads share only its `Statistics`.
+//! Other threads share only the service's `Statistics`.
 
 use super::event::Event;
 use super::library_state::{LibraryState, WaitingMessage};
@@ -28,7 +28,7 @@ pub(crate) enum Receipt {
     Done,
     /// The id of the new service.
     New(ServiceId),
-    /// The message is returned, and why: `receipt::ERROR` or `receipt::BLOCK`.
+    /// The message was refused and is returned. The number is the reason: `receipt::ERROR` or `receipt::BLOCK`.
     Returned(i64, Message),
 }
 
@@ -45,13 +45,13 @@ pub(crate) enum Posted {
 /// A centisecond, in nanoseconds.
 const TICK: u64 = 10_000_000;
 
-/// The first number of unread messages that is reported.
+/// The first report is logged when the number of unread messages exceeds this number.
 pub(crate) const OVERLOAD_THRESHOLD: usize = 1024;
 
 /// A service.
 pub(crate) struct Service {
     pub(crate) id: ServiceId,
-    /// Its slot in the registry, once it is a service.
+    /// The service's slot in the registry; None if the VM is not a service yet.
     slot: Option<SlotRef<ServiceVm>>,
     system: Arc<System>,
     pub(crate) statistics: Arc<Statistics>,
@@ -69,13 +69,14 @@ pub(crate) struct Service {
     pub(crate) needs_own_thread: bool,
     /// Messages of `exclusive.send` that are not yet delivered.
     pub(crate) send_queue: VecDeque<Message>,
-    /// Whether it has died: then responses of its finalizers are dropped.
+    /// Whether the service has died. If so, responses from its finalizers are dropped.
     pub(crate) is_dead: bool,
-    /// Whether its main function has raised an error.
+    /// Whether the service's main function has raised an error.
     pub(crate) has_failed: bool,
-    /// Whether it has an event descriptor.
+    /// Whether the service has an event descriptor.
     pub(crate) has_descriptor: bool,
-    /// The number of unread messages above which they are reported; 0 is never. See `check_overload`.
+    /// The number of unread messages above which the next report is logged; 0 if there are no reports. See
+    /// `check_overload`.
     pub(crate) overload_threshold: usize,
     /// Whether the service gets its next slice without a message.
     pub(crate) wants_slice: bool,
@@ -86,7 +87,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Creates a service that has received nothing.
+    /// Creates a service that has received no messages.
     pub(crate) fn new(system: Arc<System>, id: ServiceId, statistics: Arc<Statistics>) -> Service {
         Service {
             id,
@@ -122,7 +123,7 @@ impl Service {
         &self.system
     }
 
-    /// Reads a message, from the batch or from the mailbox.
+    /// Returns the next message, from the batch or from the mailbox; None if there is none.
     #[inline(always)]
     pub(crate) fn receive(&mut self) -> Option<Message> {
         loop {
@@ -136,7 +137,7 @@ impl Service {
         }
     }
 
-    /// Records that a message was read. Returns whether a service library receives it.
+    /// Records that a message was read. Returns whether the service library must handle the message.
     #[inline(always)]
     fn record_read(&mut self, message: &Message) -> bool {
         if let Some(slot) = &self.slot
@@ -153,7 +154,8 @@ impl Service {
         true
     }
 
-    /// Delivers messages when a full mailbox has room again. Returns whether a task became ready.
+    /// Called when the mailbox of `to`, which was full, has room again. Delivers waiting messages. Returns whether a
+    /// task is ready.
     #[cold]
     fn deliver_waiting(&mut self, to: ServiceId) -> bool {
         self.flush_send_queue();
@@ -161,22 +163,22 @@ impl Service {
         self.library.has_ready()
     }
 
-    /// Whether to ask the mailbox for more messages within the slice. It is asked again between slices: a worker takes
-    /// its lock then, and on its own thread the next message wakes the service.
+    /// Whether to check the mailbox for more messages within the slice. The mailbox is always checked between slices: a
+    /// worker checks it under the lock, and on the service's own thread the next message wakes the service.
     #[inline(always)]
     fn should_refill(&self) -> bool {
         let has_arrived = self.slot.as_ref().is_some_and(|slot| slot.mailbox.has_arrived());
         has_arrived || self.overload_threshold != 0 || self.event.is_some() && self.may_block_in_slice()
     }
 
-    /// Whether the service may block on its event after the last message of a slice: if it does not use our library, or
-    /// has its own loop.
+    /// Whether the service may block on its event after the last message of a slice. It may if the service does not use
+    /// our library, or has its own loop.
     fn may_block_in_slice(&self) -> bool {
         self.library.has_own_loop || self.library.tasks().is_none()
     }
 
-    /// Takes the messages that have arrived. Returns whether there is one to read; if not, refused senders are notified
-    /// of room.
+    /// Moves the messages that have arrived to the batch. Returns whether the batch has a message. If the batch is
+    /// empty, notifies refused senders that there is room.
     pub(super) fn refill_or_notify(&mut self) -> bool {
         let has_more = self.refill();
         if !has_more {
@@ -185,7 +187,7 @@ impl Service {
         has_more
     }
 
-    /// Posts a message of the service.
+    /// Posts a message from the service.
     pub(crate) fn post(&mut self, message: Message) -> Receipt {
         if message.to == SYSTEM {
             return self.schedule(message);
@@ -203,7 +205,7 @@ impl Service {
         }
     }
 
-    /// Posts a response. If the service that sent the request has died, the response is dropped: no task waits for it.
+    /// Posts a response. If the receiver has died, the response is dropped, because no task waits for it.
     #[inline]
     pub(crate) fn answer(&mut self, message: Message) {
         if !self.is_dead {
@@ -212,7 +214,7 @@ impl Service {
         }
     }
 
-    /// Executes a message to the system, by which root creates and removes services.
+    /// Handles a message to the system. With such messages, root creates and removes services.
     fn schedule(&self, message: Message) -> Receipt {
         let registry = &self.system.registry;
         let done = match message.kind {
@@ -227,8 +229,9 @@ impl Service {
         done.unwrap_or(Receipt::Returned(receipt::ERROR, message))
     }
 
-    /// Sets a timer: a RESPONSE with `session` reaches the service after `ticks` centiseconds. If `ticks` is not above
-    /// 0, it arrives after the messages that are in the mailbox now, and no timer is set. Returns the timer's id.
+    /// Sets a timer: a RESPONSE with `session` reaches the service after `ticks` centiseconds. If `ticks` is 0 or less,
+    /// sets no timer: the response is posted at once, behind the messages that are in the mailbox. Returns the timer's
+    /// id; None if no timer was set.
     pub(crate) fn set_timer(&self, session: i64, ticks: i64) -> Option<u64> {
         if ticks <= 0 {
             let message = Message::without_payload(SYSTEM, self.id, session, kind::RESPONSE);
@@ -240,7 +243,7 @@ impl Service {
         Some(self.system.monitor.add_timer(self.id, session, deadline))
     }
 
-    /// Takes the messages that have arrived. Returns whether there is one to read.
+    /// Moves the messages that have arrived to the batch. Returns whether the batch has a message.
     pub(crate) fn refill(&mut self) -> bool {
         let Some(slot) = &self.slot else { return false };
         let unread = slot.mailbox.refill(&mut self.batch);
@@ -248,8 +251,9 @@ impl Service {
         unread > 0
     }
 
-    /// Called after messages were taken from the mailbox. Logs the number of unread messages, if configured, whenever
-    /// it exceeds 1024, 2048, 4096 …; after all were read, from 1024 on again.
+    /// Called after messages were taken from the mailbox. If `core.report_overload` was called, logs the number of
+    /// unread messages when it first exceeds 1024, 2048, 4096, and so on. When no message is unread, the reports begin
+    /// at 1024 again.
     #[inline]
     pub(crate) fn check_overload(&mut self) {
         if self.overload_threshold != 0 {
@@ -277,7 +281,7 @@ impl Service {
         self.batch.is_empty() && !self.refill() && !self.library.has_ready()
     }
 
-    /// Blocks until its event is signalled, if it has one.
+    /// Blocks until the service's event is signalled. Without an event, returns at once.
     pub(crate) fn wait(&self) {
         if let Some(event) = &self.event {
             event.wait();
@@ -291,7 +295,7 @@ impl Service {
         self.batch.len() + usize::from(wants_slice)
     }
 
-    /// Delivers messages of `exclusive.send` that have room, in order per receiver.
+    /// Delivers the messages of `exclusive.send` whose receivers have room. Messages to one receiver keep their order.
     pub(crate) fn flush_send_queue(&mut self) {
         let mut full: Vec<ServiceId> = Vec::new();
         for _ in 0..self.send_queue.len() {
@@ -308,8 +312,8 @@ impl Service {
         }
     }
 
-    /// Posts a message of our library. If there is no room and `wait` is true, queues it behind others that wait for
-    /// room.
+    /// Posts a message from our library. If the mailbox is full and `wait` is true, queues the message behind the
+    /// messages that wait for room there.
     #[inline]
     pub(crate) fn deliver_or_queue(&mut self, message: Message, send_session: i64, wait: bool) -> Posted {
         if self.library.has_waiting(message.to) {
@@ -331,8 +335,8 @@ impl Service {
         }
     }
 
-    /// Delivers the messages that wait for room at `to` (`full = "wait"`), in order, as far as there is room. Wakes the
-    /// tasks that wait for the delivery.
+    /// Delivers the messages that wait for room in the mailbox of `to` (`full = "wait"`), in order, until the mailbox
+    /// is full again. Wakes the tasks that wait for the delivery.
     fn flush_outbox(&mut self, to: ServiceId) {
         let Some(mut queue) = self.library.outbox.remove(&to) else { return };
         while let Some(waiting) = queue.pop_front() {
@@ -363,8 +367,8 @@ impl Service {
         }
     }
 
-    /// Delivers a message of `exclusive.send`. Returns it if the mailbox is full; if the receiver is missing, the
-    /// sender gets an error.
+    /// Delivers a message of `exclusive.send`. If the mailbox is full, returns the message. If the receiver is missing,
+    /// answers a request with an error.
     pub(crate) fn deliver(&mut self, message: Message) -> Result<(), Message> {
         match self.system().post(message, self.id) {
             Ok(()) => Ok(()),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Vm<Service> {
-    /// Creates a service with a VM and without a main function. The error is a message.
+    /// Creates a service with a VM, but without a main function. On failure, returns an error message.
     pub(crate) fn new(system: &Arc<System>, id: ServiceId, label: &str) -> Result<ServiceVm, String> {
         let statistics = Arc::new(Statistics::default());
         statistics.set_label(label);
@@ -25,7 +25,7 @@ impl Vm<Service> {
         Ok(vm)
     }
 
-    /// Sets the main function. The error is a message.
+    /// Sets the main function. On failure, returns an error message.
     pub(crate) fn set_main(&mut self, chunk: Chunk<'_>) -> Result<(), String> {
         if let Chunk::File(Some(path)) = chunk {
             crate::file::supervisor_link::report_load(path.to_bytes());
@@ -35,15 +35,15 @@ impl Vm<Service> {
         Ok(())
     }
 
-    /// Runs one slice. `argument` is the value with which the main function is resumed, if any. A panic is caught here:
-    /// the service has failed then.
+    /// Runs one slice. `argument` is the value with which the main function is resumed, if any. If a panic unwinds the
+    /// VM, the panic is caught here, and the service has failed.
     #[inline(always)]
     pub(crate) fn run_slice(&mut self, argument: Option<bool>) -> SliceEnd {
         self.slice_affinity = self.affinity;
         // No message is being unpacked now.
         self.library.decoding.clear();
         match self.resume(argument) {
-            // An error that the system's end has raised is not reported.
+            // An error that was raised because the system is ending is not reported.
             Ok(SliceEnd::Failed) if !self.system().is_quitting() => {
                 let reason = self.failure();
                 self.report_failure(&reason);
@@ -70,8 +70,8 @@ impl Vm<Service> {
         self.system().log_text(self.id, &text);
     }
 
-    /// Runs a slice that `progress` shows and the statistics count. `began` is the present time. Returns the time at
-    /// which the slice ended, or None if the service is to end.
+    /// Runs a slice, records it in `progress`, and adds it to the statistics. `began` is the present time in
+    /// nanoseconds of the monotonic clock. Returns the time at which the slice ended; None if the service must end.
     #[inline]
     pub(super) fn run_counted(&mut self, progress: &Progress, began: u64) -> Option<u64> {
         self.slice_began = began;
@@ -91,7 +91,7 @@ impl Vm<Service> {
         if !self.is_broken()
             && let Err(message) = self.run_last(CLOSE_COROUTINES)
         {
-            // A finalizer of a native module of another author may panic too.
+            // The code that ran may have called a third-party native module that panicked.
             match self.is_broken() {
                 true => self.report_broken(&Broken(message)),
                 false => self.system().log_text(self.id, &message),
@@ -103,7 +103,8 @@ impl Vm<Service> {
     }
 }
 
-/// Closes the tasks, then the main function, which is the argument. Their `<close>` variables run.
+/// Kills the tasks, then closes the coroutine of the main function, which is the argument. Their `<close>` variables
+/// run.
 const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result<Next, Fault> {
     let task = call.loaded("lio.task")?;
     if call.kind(task) == Kind::Table {
@@ -117,7 +118,8 @@ const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result
     Ok(Next::call(1, then(|_: &mut Call<'_>, _: Outcome| Ok(())), 0))
 });
 
-/// Runs between two instructions of an interrupted service.
+/// Runs between two instructions of an interrupted service. If the system is ending, raises an error; otherwise logs
+/// the traceback.
 fn interrupted(call: &mut Call<'_>) -> Result<(), Fault> {
     let is_quitting = |service: &mut Service| service.system().is_quitting();
     if call.data::<Service>().is_some_and(is_quitting) {

@@ -14,12 +14,12 @@ use std::os::raw::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A C function without the core's barrier, as a module of another author may have: the panic unwinds Lua's own frames.
+/// A C function without the core's barrier, as a third-party module may have. Its panic unwinds Lua's own frames.
 unsafe extern "C-unwind" fn break_through(_: *mut lua_State) -> c_int {
     panic!("unwinds the VM")
 }
 
-/// The same with the barrier.
+/// A function with the barrier, which also panics.
 const BREAK_INSIDE: Function =
     Function::new(|_: &mut Call<'_>| -> Result<(), Fault> { panic!("the barrier stops this") });
 
@@ -52,8 +52,8 @@ fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
     id
 }
 
-/// Reads one message, then panics; another message is unread. A finalizer or a `<close>` variable that runs ends the
-/// system with 7.
+/// Reads one message, then panics while another message is unread. If a finalizer or a `<close>` variable runs, it ends
+/// the system with exit code 7.
 const VICTIM: &str = r#"
     local ltask = require "ltask"
     local closing <close> = setmetatable({}, { __close = function() finish(7) end, __gc = function() finish(7) end })
@@ -63,8 +63,8 @@ const VICTIM: &str = r#"
     finish(8)
 "#;
 
-/// Reads one message and ends. One of its finalizers panics. Another one, which was created first and is therefore the
-/// last to run, would end the system with 7.
+/// Reads one message and ends. One of its finalizers panics. Another finalizer, which was created first and is
+/// therefore the last to run, would end the system with exit code 7.
 const CLOSING_VICTIM: &str = r#"
     local ltask = require "ltask"
     kept = setmetatable({}, { __gc = function() finish(7) end })
@@ -72,7 +72,7 @@ const CLOSING_VICTIM: &str = r#"
     while not ltask.recv_message() do coroutine.yield() end
 "#;
 
-/// Waits for two errors, to sessions 5 and 6.
+/// Waits for the errors that answer sessions 5 and 6. Ends the system with exit code 42 if they are right.
 const ASKER: &str = r#"
     local ltask = require "ltask"
     local got = {}
@@ -98,7 +98,7 @@ fn a_panic_in_a_vm_ends_its_service_and_not_the_worker() {
     ends_alone(VICTIM);
 }
 
-// Once, the worker ended and the VM was closed twice.
+// Regression: the worker ended, and the VM was closed twice.
 #[test]
 fn a_panic_in_a_vm_that_closes_ends_its_service_and_not_the_worker() {
     ends_alone(CLOSING_VICTIM);
@@ -107,7 +107,7 @@ fn a_panic_in_a_vm_that_closes_ends_its_service_and_not_the_worker() {
 fn ends_alone(code: &str) {
     let config = Config { worker: 1, ..Config::default() };
     let system = System::new(config, <Builtin as Environment>::PREPARATION).expect("a system");
-    // There is no root, so the requests that died with the service are answered at once.
+    // There is no root, so the requests that the dead service has not answered get their errors at once.
     assert_eq!(system.registry.open(1), Some(1));
     lifecycle::discard(&system, 1);
     let victim = add(&system, "victim", code);

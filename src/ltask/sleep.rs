@@ -1,17 +1,18 @@
-//! When a worker may sleep and when one must be woken: the protocol between workers without work and threads that
-//! produce work.
+//! When a worker may sleep, and when a sleeping worker must be woken: the protocol between workers without work and
+//! threads that produce work.
 //!
 //! A producer puts a service into a queue and then calls `notify`. A worker that found every queue empty announces that
 //! it sleeps, checks the queues once more, and only then parks. A sequentially consistent fence is between the
-//! announcement and the second check, and another one between the push and the load of `sleeping`: the later of the two
-//! threads reads the values that the other one has written. A push wakes one worker at most, and none while a woken
-//! worker still searches: that one calls `notify` when it finds work (`found`). So a burst of pushes wakes the workers
-//! one after another, only as long as there is work. The models in `tests/loom` check this.
+//! announcement and the second check, and another fence is between the push and the load of `sleeping`: the thread that
+//! executes its fence later reads the values that the other thread has written. A push wakes one worker at most, and
+//! none while a woken worker still searches: the searching worker calls `notify` when it finds work (`found`). So a
+//! burst of pushes wakes the workers one after another, only as long as there is work. The models in `tests/loom` check
+//! this protocol.
 
 use super::sync::{AtomicU32, Condvar, Mutex, Ordering, fence, lock};
 
 struct Parker {
-    /// Whether a wakeup was not consumed yet.
+    /// Whether there is a wakeup that the worker has not consumed yet.
     woken: Mutex<bool>,
     unparked: Condvar,
 }
@@ -23,7 +24,8 @@ pub(crate) struct Sleepers {
     asleep: Mutex<Vec<usize>>,
     /// The length of `asleep`.
     sleeping: AtomicU32,
-    /// Workers that were woken, or search before they park, and have not found work yet.
+    /// The number of searching workers: those that were woken or have run out of work, and have neither found work nor
+    /// parked.
     searching: AtomicU32,
 }
 
@@ -38,7 +40,8 @@ impl Sleepers {
         }
     }
 
-    /// Called after a service was queued for any worker. Wakes one, unless one searches already or all are awake.
+    /// Called after a service was queued for any worker. Wakes one worker, unless a worker is searching already or all
+    /// are awake.
     pub(crate) fn notify(&self) {
         fence(Ordering::SeqCst);
         if self.sleeping.load(Ordering::Relaxed) == 0 || self.searching.load(Ordering::Relaxed) > 0 {
@@ -64,7 +67,7 @@ impl Sleepers {
         self.unpark(worker, asleep.len());
     }
 
-    /// Counts a worker as searching and wakes it. `asleep` is locked and `left` is its new length.
+    /// Counts a worker as searching and wakes it. The caller has locked `asleep`, whose new length is `left`.
     fn unpark(&self, worker: usize, left: usize) {
         self.sleeping.store(left as u32, Ordering::Relaxed);
         self.searching.fetch_add(1, Ordering::Relaxed);
@@ -73,7 +76,7 @@ impl Sleepers {
         parker.unparked.notify_one();
     }
 
-    /// Wakes all workers, at the system's end.
+    /// Wakes all workers, because the system is ending.
     pub(crate) fn notify_all(&self) {
         fence(Ordering::SeqCst);
         let mut asleep = lock(&self.asleep);
@@ -87,16 +90,17 @@ impl Sleepers {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Called by a worker that has found work. The last searching worker notifies another one, since there may be more
-    /// work.
+    /// Called by a worker that has found work. If no other worker is searching, wakes a sleeping worker, since there
+    /// may be more work.
     pub(crate) fn found(&self) {
         if self.searching.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.notify();
         }
     }
 
-    /// Called by a worker that has found no work. Sleeps until woken. `has_work` is the second check. The worker counts
-    /// as searching when this returns.
+    /// Called by a worker that has found no work. Sleeps until it is woken. `has_work` is the second check of the
+    /// queues: if it returns true, the worker does not sleep. The worker counts as searching when this function
+    /// returns.
     pub(crate) fn sleep(&self, worker: usize, has_work: impl Fn() -> bool) {
         {
             let mut asleep = lock(&self.asleep);
@@ -113,7 +117,7 @@ impl Sleepers {
                 self.searching.fetch_add(1, Ordering::Relaxed);
                 return;
             }
-            // Another thread has woken it meanwhile: the wakeup is consumed below, without sleeping.
+            // Another thread has woken this worker meanwhile. The wakeup is consumed below, without sleeping.
         }
         let parker = &self.parkers[worker];
         let mut woken = lock(&parker.woken);

@@ -1,4 +1,4 @@
-//! Statistics of a service, and flags that other threads set, whether it runs or not.
+//! Statistics of a service, and flags that other threads set, whether the service runs or not.
 
 use super::message::ServiceId;
 use super::sync::lock;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering}
 #[derive(Default)]
 pub(crate) struct Statistics {
     label: Mutex<String>,
-    /// Nanoseconds that its slices on workers took.
+    /// The total time of the service's slices on workers, in nanoseconds.
     busy: AtomicU64,
     /// The clockid_t of the CPU clock of the service's thread; 0 if the service has no thread.
     pub(super) clock: AtomicI32,
@@ -17,13 +17,13 @@ pub(crate) struct Statistics {
     pub(crate) memory: AtomicUsize,
     pub(crate) memory_peak: AtomicUsize,
     pub(crate) coroutines: AtomicU64,
-    /// Whether it is configured to have its own thread (G1).
+    /// Whether the service is configured to have its own thread (G1).
     pub(crate) exclusive: AtomicBool,
-    /// Whether it must end after its present slice.
+    /// Whether the service must end after its present slice.
     pub(crate) must_end: AtomicBool,
-    /// Whether the watchdog has reported a slice of it since `core.take_long_slice_report` was called.
+    /// Whether the watchdog has reported a slice of the service since `core.take_long_slice_report` was last called.
     pub(crate) long_slice_reported: AtomicBool,
-    /// Requests that died with it: from, session.
+    /// The requests that the service had not answered when it died: sender and session.
     pub(crate) unanswered: Mutex<Vec<(ServiceId, i64)>>,
 }
 
@@ -33,14 +33,15 @@ impl Statistics {
         lock(&self.label).clone()
     }
 
-    /// Nanoseconds that it has run: the time of its slices, and the CPU time of the service's thread, where it waits
-    /// during most of a slice.
+    /// Returns for how many nanoseconds the service has run: the time of its slices on workers, plus the CPU time of
+    /// the service's thread, if it has a thread.
     pub(crate) fn busy(&self) -> u64 {
         let busy = self.busy.load(Ordering::Relaxed);
         busy + super::thread_clock::nanos(self.clock.load(Ordering::Relaxed))
     }
 
-    /// Adds a slice of `nanos` nanoseconds. `memory` and `peak` are the VM's present and largest size in bytes.
+    /// Adds a slice of `nanos` nanoseconds. `memory` and `peak` are the present and the largest size of the VM in
+    /// bytes.
     pub(crate) fn add_slice(&self, nanos: u64, memory: usize, peak: usize) {
         let add = |cell: &AtomicU64, more| {
             cell.store(cell.load(Ordering::Relaxed) + more, Ordering::Relaxed);

@@ -38,9 +38,9 @@ pub(crate) struct System<V> {
     pub(crate) log: Log,
     /// Threads that have not been joined.
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
-    /// VMs of configured exclusive services, until `run`.
+    /// The VMs of exclusive services, until `run::start` starts their threads.
     pub(super) exclusive: Mutex<Vec<V>>,
-    /// VMs whose threads have ended with the system.
+    /// The VMs of services whose own threads have ended because the system is ending.
     pub(super) remaining: Mutex<Vec<V>>,
     quit: AtomicBool,
     quit_lock: Mutex<()>,
@@ -54,7 +54,7 @@ pub(crate) struct System<V> {
     boot_failure: Mutex<Option<String>>,
     /// The number of external messages that root has not read.
     external: AtomicUsize,
-    /// The service that is notified which others are blocked; 0 is none.
+    /// The service that is notified when another service is blocked; 0 if there is none.
     blocked_listener: AtomicU32,
     debuglog: Option<Mutex<Box<dyn Write + Send>>>,
     pub(crate) preparation: Preparation,
@@ -65,12 +65,12 @@ pub(crate) struct System<V> {
 pub(crate) struct Preparation {
     /// Functions that prepare a VM.
     pub(crate) functions: &'static [Function],
-    /// Whether a module is built in, so that no file is searched for.
+    /// Returns whether a module is built in. If so, `require` does not search for a file.
     pub(crate) is_built_in: fn(&[u8]) -> bool,
 }
 
 impl<V> System<V> {
-    /// Creates a system without services and threads. The error is a message.
+    /// Creates a system without services and threads. On failure, returns an error message.
     pub(crate) fn new(config: Config, preparation: Preparation) -> Result<Arc<System<V>>, String> {
         let debuglog = match config.debuglog.as_deref() {
             Some("=") => Some(Mutex::new(Box::new(std::io::stdout()) as Box<_>)),
@@ -108,8 +108,8 @@ impl<V> System<V> {
         }))
     }
 
-    /// Posts a message. A refused message is returned; if there was no room, `sender` (unless it is 0) gets a ROOM
-    /// message as soon as there is.
+    /// Posts a message. If the message is refused, returns it with the reason. If the mailbox is full, `sender` (unless
+    /// it is 0) gets a ROOM message when there is room.
     pub(crate) fn post(&self, message: Message, sender: ServiceId) -> Result<(), (Message, Refusal)> {
         let to = message.to;
         let Some(slot) = self.registry.get(to) else { return Err((message, Refusal::Missing)) };
@@ -128,7 +128,8 @@ impl<V> System<V> {
         }
     }
 
-    /// Sends ROOM to the services whose messages service `id` had no room for.
+    /// Sends ROOM messages to the services that wait for room in the mailbox of service `id`, if half of the mailbox is
+    /// free.
     pub(crate) fn notify_room(&self, id: ServiceId) {
         let Some(slot) = self.registry.get(id) else { return };
         for waiting in slot.mailbox.take_refused() {
@@ -136,8 +137,8 @@ impl<V> System<V> {
         }
     }
 
-    /// The same, for a receiver that has found its mailbox empty: a sender that was refused just before is notified
-    /// now.
+    /// As [`System::notify_room`], for a receiver that has found its mailbox empty: if a sender was refused just
+    /// before, it is notified now.
     pub(crate) fn notify_if_refused(&self, id: ServiceId) {
         if let Some(slot) = self.registry.get(id)
             && slot.mailbox.has_refused()
@@ -146,20 +147,20 @@ impl<V> System<V> {
         }
     }
 
-    /// Sends ROOM to the service `waiting`.
+    /// Sends a ROOM message from service `id` to service `waiting`.
     pub(crate) fn send_room(&self, id: ServiceId, waiting: ServiceId) {
-        // A service that has died does not need it.
+        // A service that has died does not need the message.
         let _ = self.post(Message::without_payload(id, waiting, 0, kind::ROOM), 0);
     }
 
-    /// Answers a message to a missing service, if its sender waits for a response.
+    /// Answers a message to a missing service with an error, if the sender waits for a response.
     pub(crate) fn answer_undelivered(&self, message: &Message) {
         if message.wants_response() {
             self.answer_dead(message.to, message.from, message.session);
         }
     }
 
-    /// Answers a request of `from` that died with service `dead`.
+    /// Answers a request of service `from` with the error that service `dead` is dead.
     pub(crate) fn answer_dead(&self, dead: ServiceId, from: ServiceId, session: i64) {
         let text = format!("{{service:{dead}}} is dead");
         let message = Message::with_values(dead, from, session, kind::ERROR, &[Value::String(text.as_bytes())]);
@@ -176,8 +177,8 @@ impl<V> System<V> {
         slot.mailbox.is_alive(id)
     }
 
-    /// Posts an external message, from any thread, as root's request `external`. Returns false if too many are unread,
-    /// or there is no root.
+    /// Posts an external message to root, as the request `external`. Any thread may call this. Returns false if too
+    /// many external messages are unread, or if there is no root.
     pub(crate) fn external(&self, data: *mut std::os::raw::c_void) -> bool {
         if self.external.fetch_add(1, Ordering::Relaxed) >= self.config.external_queue {
             self.external.fetch_sub(1, Ordering::Relaxed);
@@ -196,17 +197,17 @@ impl<V> System<V> {
         self.external.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The statistics of a service that was not removed yet.
+    /// Returns the statistics of a service; None if root has removed the service.
     pub(crate) fn statistics(&self, id: ServiceId) -> Option<Arc<Statistics>> {
         self.registry.get(id).and_then(|slot| slot.statistics())
     }
 
-    /// Logs text as an error of `service`: for the logger, or on standard error if there is none.
+    /// Logs text as an error of `service`: for the logger, or on standard error if there is no logger.
     pub(crate) fn log_text(&self, service: ServiceId, text: &str) {
         self.log_at(b"error", service, self.statistics(service), text);
     }
 
-    /// The same with a level, and with the statistics of a service that may be dead.
+    /// As [`System::log_text`], with a level, and with the statistics of the service, which may be dead.
     pub(crate) fn log_at(&self, level: &[u8], service: ServiceId, statistics: Option<Arc<Statistics>>, text: &str) {
         if !self.log.is_read() {
             // A failed write has no caller that could handle it.
@@ -217,7 +218,7 @@ impl<V> System<V> {
         self.add_to_log(service, statistics, payload, Repetition::Counted);
     }
 
-    /// Adds an entry to the log, which may count or drop it, and notifies the logger.
+    /// Adds an entry to the log, which may count or drop the entry, and notifies the logger.
     pub(crate) fn push_log(&self, service: ServiceId, payload: Payload, repetition: Repetition) {
         self.add_to_log(service, self.statistics(service), payload, repetition);
     }
@@ -230,7 +231,7 @@ impl<V> System<V> {
         self.notify_logger(result);
     }
 
-    /// Reports how often lines were repeated, if it is time to.
+    /// Reports how often lines were repeated, if such a report is due at the time `now`.
     pub(crate) fn flush_log(&self, now: u64) {
         if self.log.next_flush() <= now {
             self.notify_logger(self.log.flush(now));
@@ -252,17 +253,17 @@ impl<V> System<V> {
         lock(&self.boot_failure).get_or_insert_with(|| reason.to_owned());
     }
 
-    /// Why the system could not start, if it could not.
+    /// Returns why the system could not start; None if it could.
     pub(crate) fn boot_failure(&self) -> Option<String> {
         lock(&self.boot_failure).clone()
     }
 
-    /// Sets the service that is notified which services are blocked.
+    /// Sets the service that is notified when another service is blocked.
     pub(crate) fn set_blocked_listener(&self, service: ServiceId) {
         self.blocked_listener.store(service, Ordering::Relaxed);
     }
 
-    /// Reports that a service with its own thread is blocked, or no longer blocked.
+    /// Notifies the listener that a service with its own thread is blocked, or no longer blocked.
     pub(crate) fn report_blocked(&self, service: ServiceId, is_blocked: bool) {
         let reader = self.blocked_listener.load(Ordering::Relaxed);
         if reader == 0 {
@@ -270,7 +271,7 @@ impl<V> System<V> {
         }
         let id = Value::Integer(i64::from(service));
         let values = [Value::String(b"blocked"), id, Value::Boolean(is_blocked)];
-        // A service that has died does not need it.
+        // A service that has died does not need the message.
         let _ = self.post(Message::with_values(SYSTEM, reader, 0, kind::SYSTEM, &values), 0);
     }
 
@@ -282,7 +283,7 @@ impl<V> System<V> {
         }
     }
 
-    /// Whether the system ends.
+    /// Whether the system is ending.
     pub(crate) fn is_quitting(&self) -> bool {
         self.quit.load(Ordering::Acquire)
     }
@@ -312,7 +313,7 @@ impl<V> System<V> {
     /// Sleeps for `time`, or until the system ends.
     pub(crate) fn sleep(&self, time: Duration) {
         let guard = lock(&self.quit_lock);
-        // A poisoned lock makes no difference here.
+        // The result does not matter, even if the lock is poisoned.
         let _ = self.quit_wakeup.wait_timeout_while(guard, time, |()| !self.is_quitting());
     }
 }

@@ -1,4 +1,4 @@
-//! Starts threads of the system, and counts those that run services.
+//! Starts threads of the system, and counts the threads that run services.
 
 use super::service::System;
 use super::sync::lock;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::Builder;
 
-/// In bytes. Lua limits its C stack to about 200 levels, for which this is ample.
+/// The size of a thread's stack in bytes. Lua limits its C stack to about 200 levels, which need much less.
 const STACK: usize = 4 << 20;
 
-/// Starts a thread that is joined when the system ends. If it is `counted`, the monitor thread waits for its end. The
-/// error is a message; then `body` was not run.
+/// Starts a thread that is joined when the system ends. If `counted` is true, the monitor thread waits until this
+/// thread has ended. On failure, returns an error message, and `body` does not run.
 pub(super) fn spawn(
     system: &Arc<System>, name: String, counted: bool, body: impl FnOnce(&Arc<System>) + Send + 'static,
 ) -> Result<(), String> {
@@ -38,7 +38,7 @@ pub(super) fn spawn(
     }
 }
 
-/// Decrements the count when a thread ends. If the thread panics, the system ends.
+/// Decrements the number of running threads when a counted thread ends. If the thread panics, ends the system.
 struct ThreadEnd<'a>(&'a Arc<System>, bool);
 
 impl Drop for ThreadEnd<'_> {

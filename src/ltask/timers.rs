@@ -1,7 +1,7 @@
 //! The scheduler's timers: which service gets a RESPONSE with which session at what time.
 //!
-//! Any thread adds timers. The monitor thread, which sleeps until the first one expires, takes them. The timers of a
-//! service form a linked list, so that all can be removed when it dies.
+//! Any thread adds timers. The monitor thread, which sleeps until the first timer expires, takes the expired timers.
+//! The timers of a service form a linked list, so that all of them can be removed when the service dies.
 
 use super::message::ServiceId;
 use super::sync::lock;
@@ -24,11 +24,11 @@ struct Entry {
 #[derive(Default)]
 struct Inner {
     queue: Queue,
-    /// By the queue's slot.
+    /// The timers, by their slot in the queue.
     entries: Vec<Option<Entry>>,
     /// The first slot of each service's list.
     heads: HashMap<ServiceId, usize>,
-    /// When the monitor thread is going to wake, in nanoseconds of the monotonic clock.
+    /// The time at which the monitor thread will wake, in nanoseconds of the monotonic clock.
     planned_wakeup: u64,
 }
 
@@ -78,7 +78,7 @@ impl Timers {
         }
     }
 
-    /// The number of a service's timers.
+    /// Returns the number of a service's timers.
     pub(crate) fn count_of(&self, service: ServiceId) -> usize {
         let inner = lock(&self.inner);
         let mut slot = inner.heads.get(&service).copied().unwrap_or(NONE);
@@ -104,7 +104,7 @@ impl Timers {
         }
     }
 
-    /// Moves up to `most` expired timers to `out`, ordered by time and then by their creation.
+    /// Moves expired timers to `out`, until it has `most` timers. They are ordered by time, then by creation.
     pub(crate) fn expire(&self, now: u64, most: usize, out: &mut Vec<ExpiredTimer>) {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;
@@ -116,7 +116,8 @@ impl Timers {
         }
     }
 
-    /// Returns the earlier of the first timer's time and `until`, and records it as the monitor thread's plan.
+    /// Returns the time of the first timer, but at most `until`, and records the result as the time at which the
+    /// monitor thread will wake.
     pub(crate) fn plan_wakeup(&self, until: u64) -> u64 {
         let mut inner = lock(&self.inner);
         let first = inner.queue.next_due().unwrap_or(u64::MAX);

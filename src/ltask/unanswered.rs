@@ -1,6 +1,7 @@
-//! Requests that a service has read and not answered. When it dies, they are answered with an error.
+//! Requests that a service has read and not answered. When the service dies, these requests are answered with an error.
 //!
-//! Most services have a few at a time, which are in a short list; the others are in a set.
+//! Most services have few such requests at a time. The first eight are in a list, in which a search is fast; further
+//! requests are in a set.
 
 use super::message::ServiceId;
 use std::collections::HashSet;
@@ -24,9 +25,9 @@ impl Unanswered {
         }
     }
 
-    /// Removes a request that was answered. Returns false if it was not among them.
+    /// Removes a request that was answered. Returns false if there is no such request.
     pub(crate) fn remove(&mut self, from: ServiceId, session: i64) -> bool {
-        // The latest request is the most likely one.
+        // The latest request is the most likely to be answered.
         match self.few.iter().rposition(|&one| one == (from, session)) {
             Some(at) => {
                 self.few.swap_remove(at);

@@ -1,7 +1,7 @@
 //! The watchdog, with which the monitor thread checks the progress of the threads that run services.
 //!
 //! If a slice takes long, the service in its worker's hand-off slot is released to the other workers, and a spare
-//! worker starts if there is work and no free worker. If it takes very long, it is reported.
+//! worker starts if there is work and no free worker. If a slice takes longer than `config.watchdog`, it is reported.
 
 use super::message::ServiceId;
 use super::progress::Progress;
@@ -13,30 +13,31 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const MILLI: u64 = 1_000_000;
-/// A longer slice blocks its worker.
+/// A slice that takes longer than this (in nanoseconds) counts as blocking its worker.
 const LONG_SLICE: u64 = 8 * MILLI;
-/// A service with its own thread that has not waited for this time is blocked: other services may do its work.
+/// If a service with its own thread has not waited for this time (in nanoseconds), it is reported as blocked. Other
+/// services may then take over its work.
 const BLOCKED_AFTER: u64 = 200 * MILLI;
-/// How long the watchdog waits for a traceback.
+/// How long the watchdog waits for a traceback, in nanoseconds.
 const TRACEBACK_TIMEOUT: u64 = 200 * MILLI;
 
 /// The last sample of a thread's progress: the slice that runs.
 #[derive(Clone, Default)]
 struct Sample {
     turn: u64,
-    /// When the slice was first seen.
+    /// The time of the first sample of the slice.
     since: u64,
     service: ServiceId,
-    /// The CPU time of the thread when the slice was first seen, and at the last sample.
+    /// The CPU time of the thread at the first and at the last sample of the slice.
     first_cpu_time: u64,
     cpu_time: u64,
-    /// When the watchdog requested a traceback; 0 if it did not.
+    /// The time at which the watchdog requested a traceback; 0 if it did not.
     requested_at: u64,
     logged: bool,
-    /// The service's statistics, kept since the traceback was requested, because the service may be dead at the next
+    /// The service's statistics, kept from the request of the traceback on, because the service may be dead at the next
     /// report.
     statistics: Option<Arc<Statistics>>,
-    /// For a thread of a service's own: its waits, and whether it was reported as blocked.
+    /// For a service's own thread: the count of its waits, and whether the service was reported as blocked.
     waits: u64,
     is_blocked: bool,
 }
@@ -53,12 +54,12 @@ impl Watchdog {
         Watchdog { workers: vec![Sample::default(); system.progress.len()], own: Vec::new() }
     }
 
-    /// Samples every thread. Returns whether one is busy.
+    /// Samples every thread. Returns whether a thread is busy.
     pub(super) fn sample(&mut self, system: &Arc<System>, now: u64) -> bool {
         self.sample_workers(system, now) | self.sample_own(system, now)
     }
 
-    /// Whether a worker is awake, or a thread of a service's own has waited since its last sample.
+    /// Whether a worker is awake, or a service's own thread has begun or ended a wait since its last sample.
     pub(super) fn is_thread_awake(&self, system: &System) -> bool {
         let has_waited = |(progress, sample): &(Arc<Progress>, Sample)| progress.waits() != sample.waits;
         system.scheduler.sleepers.sleeping() < system.config.worker || self.own.iter().any(has_waited)
@@ -88,9 +89,9 @@ impl Watchdog {
         running > 0 || sleepers.sleeping() < system.config.worker
     }
 
-    /// Samples services with their own threads. Such a service waits during most of a slice, so what counts is the CPU
-    /// time that it takes between two waits. Returns whether one takes CPU time, or is awake and not reported as
-    /// blocked.
+    /// Samples services with their own threads. Such a service waits during most of a slice, so its age is the CPU time
+    /// that its thread has taken between two waits. Returns whether one of these threads takes CPU time, or is awake
+    /// and not reported as blocked.
     fn sample_own(&mut self, system: &System, now: u64) -> bool {
         let all = lock(&system.own_progress).clone();
         self.own.retain(|(progress, sample)| {
@@ -110,7 +111,7 @@ impl Watchdog {
             let waits = progress.waits();
             let (turn, service) = progress.running_slice();
             let cpu_time = thread_clock::nanos(progress.clock);
-            // Its waits are observed if it has any; otherwise only its CPU time is known.
+            // If the thread has not waited yet, only its CPU time is known.
             let is_awake = waits != 0 && waits.is_multiple_of(2);
             if turn != sample.turn || waits != sample.waits || service.is_none() {
                 sample.withdraw(system, progress, now);
@@ -140,7 +141,7 @@ impl Watchdog {
 }
 
 impl Sample {
-    /// Reports the slice once, if it has taken `age` nanoseconds and that is too long.
+    /// Reports the slice once, if its age in nanoseconds exceeds `config.watchdog`.
     fn check(&mut self, system: &System, progress: &Progress, age: u64, now: u64) {
         let limit = system.config.watchdog.as_nanos() as u64;
         if limit == 0 || self.logged || age < limit {
@@ -163,7 +164,8 @@ impl Sample {
         }
     }
 
-    /// Called when the slice has ended or its thread has waited: withdraws what was reported about it.
+    /// Called when the slice has ended or its thread has waited. If the slice was reported, reports that it has paused,
+    /// or that the service is no longer blocked.
     fn withdraw(&self, system: &System, progress: &Progress, now: u64) {
         if self.logged || self.requested_at != 0 && progress.has_reported(self.turn) {
             self.report(system, b"info", now, "has paused again after", "");
@@ -182,7 +184,7 @@ impl Sample {
     }
 }
 
-/// The label of a service, which may be dead.
+/// Returns the label of a service; `"dead"` if there are no statistics.
 pub(super) fn label(statistics: Option<&Statistics>) -> String {
     statistics.map_or_else(|| "dead".to_owned(), Statistics::label)
 }

@@ -14,11 +14,11 @@ use std::sync::atomic::Ordering;
 /// The state of a worker's thread.
 struct Worker<'a> {
     system: &'a Arc<System>,
-    /// The queue from which it takes services.
+    /// The queue from which the worker takes services.
     queue: &'a WorkerQueue,
-    /// When the last slice ended, if nothing slow has happened since; otherwise 0.
+    /// The time at which the last slice ended, if the worker has not searched for work since; otherwise 0.
     ended: Cell<u64>,
-    /// Whether it is a spare worker, which replaces a blocked one.
+    /// Whether this is a spare worker, which replaces a blocked worker.
     is_spare: bool,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn run(system: &Arc<System>, number: usize) {
     system.scheduler.leave(queue);
 }
 
-/// Starts a spare worker for a blocked one. On failure services wait until a worker is free.
+/// Starts a spare worker, which replaces a blocked worker. If that fails, ready services wait until a worker is free.
 pub(super) fn start_spare(system: &Arc<System>) {
     let Some(number) = system.scheduler.free_number(system.config.worker) else { return };
     system.monitor.spare_workers.fetch_add(1, Ordering::SeqCst);
@@ -65,7 +65,7 @@ impl Worker<'_> {
         progress.leave();
     }
 
-    /// Takes work from other workers, or sleeps until there is some.
+    /// Searches for a ready service in all queues, sleeps while there is none, and runs a slice of the service.
     fn find_work(&self) {
         self.ended.set(0);
         let (system, scheduler) = (self.system, &self.system.scheduler);
@@ -78,7 +78,7 @@ impl Worker<'_> {
 
     fn run_slice(&self, id: ServiceId) {
         let Worker { system, queue, ended, .. } = self;
-        // One slice begins when another ends: reading the clock takes as long as a small slice.
+        // This slice begins when the last slice ended. Reading the clock again would take as long as a small slice.
         let began = || match ended.take() {
             0 => monotonic_nanos(),
             ended => ended,
@@ -93,8 +93,9 @@ impl Worker<'_> {
     }
 }
 
-/// Runs a slice of a ready service. `began` returns the time. Returns the end time of the slice, and the queue into
-/// which the service must be put, if any; or None if there was no slice, or the service will not run here again.
+/// Runs a slice of a ready service. `began` returns the time at which the slice begins. Returns the time at which it
+/// has ended, and the affinity with which the service must be queued again, if it must. Returns None if there was no
+/// slice, or if the service will not run here again.
 #[inline]
 fn run_slice_of(
     system: &Arc<System>, id: ServiceId, progress: &Progress, began: impl FnOnce() -> u64,
@@ -122,7 +123,7 @@ fn run_slice_of(
     }
     let (unread, affinity) = (service.take_work_count(), service.affinity);
     let next = slot.mailbox.end_slice(service, unread, affinity);
-    // Needed even if the service has another slice: this one may not have taken the mailbox's lock.
+    // Needed even if the service gets another slice, because this slice may not have taken the mailbox's lock.
     if slot.mailbox.has_refused() {
         system.notify_room(id);
     }

@@ -1,9 +1,10 @@
-//! The queue of one worker: which service it runs next, and whether the others are announced.
+//! The queue of one worker: which service the worker runs next, and whether the other services in the queue are
+//! announced.
 //!
 //! Only the worker's own thread uses it; other workers steal from its deque (`ready_queues.rs`). Invariant: when a
 //! slice begins, every service in the deque has been announced (`sleep.rs`) since it was pushed, because the slice may
-//! block. Only the service that runs next needs no announcement. The models in `tests/loom` check this together with
-//! `ready_queues.rs` and `sleep.rs`.
+//! block. Only the service that runs next needs no announcement. The models in `tests/loom` check this file together
+//! with `ready_queues.rs` and `sleep.rs`.
 
 use super::message::ServiceId;
 use super::ready_queues::ReadyQueues;
@@ -16,9 +17,9 @@ pub(crate) struct WorkerQueue {
     /// The worker's number, which is its lane in the ready queues.
     pub(crate) number: usize,
     deque: Deque<ServiceId>,
-    /// Services in a row that came from the hand-off slot.
+    /// The number of services in a row that came from the hand-off slot.
     hand_offs: Cell<u32>,
-    /// How often a service was picked.
+    /// The number of calls of `pick`.
     turn: Cell<u32>,
     /// Whether the deque may have a service that was not announced.
     has_unannounced: Cell<bool>,
@@ -30,8 +31,8 @@ impl WorkerQueue {
         WorkerQueue { number, deque, hand_offs: Cell::new(0), turn: Cell::new(0), has_unannounced: Cell::new(false) }
     }
 
-    /// Queues a service that this worker's slice made ready: it runs next here. The service that it displaces is left
-    /// to any free worker.
+    /// Queues a service that this worker's slice made ready: it runs next here. The service that was in the hand-off
+    /// slot before is left to any free worker.
     pub(crate) fn hand_off(&self, ready: &ReadyQueues, sleepers: &Sleepers, id: ServiceId) {
         if let Some(before) = ready.hand_off(self.number, id) {
             self.deque.push(before);
@@ -39,8 +40,9 @@ impl WorkerQueue {
         }
     }
 
-    /// Queues a service, which has more to do, behind the others. If there are no others, this worker most likely runs
-    /// it next, so no other worker is woken here; `next` announces it if another service comes first.
+    /// Queues a service that has more to do, behind the other services. If there are no others, this worker most likely
+    /// runs the service next, so no other worker is woken here; `next` announces the service if another service comes
+    /// first.
     pub(crate) fn requeue(&self, ready: &ReadyQueues, sleepers: &Sleepers, id: ServiceId) {
         let alone = self.deque.is_empty() && ready.is_lane_empty(self.number);
         self.deque.push(id);
@@ -58,15 +60,15 @@ impl WorkerQueue {
         id
     }
 
-    /// Announces what is left in the deque without an announcement. Another service runs before it: one that has
-    /// arrived meanwhile, or the first of a batch.
+    /// Announces the services in the deque that were not announced, because another service runs before them: a service
+    /// that has arrived meanwhile, or the first service of a batch.
     fn announce(&self, sleepers: &Sleepers) {
         if self.has_unannounced.replace(false) && !self.deque.is_empty() {
             sleepers.notify();
         }
     }
 
-    /// Moves a batch from the injector to the deque. Returns the first service of it, which runs now.
+    /// Moves a batch from the injector to the deque, except for its first service, which is returned and runs now.
     fn take_injected(&self, ready: &ReadyQueues) -> Option<ServiceId> {
         self.has_unannounced.set(true);
         ready.take_injected(&self.deque)
@@ -80,7 +82,7 @@ impl WorkerQueue {
         {
             return Some(id);
         }
-        // Bound services alternate with the others.
+        // Bound services alternate with other services.
         if turn.is_multiple_of(2)
             && let Some(id) = ready.take_bound(self.number)
         {
@@ -99,7 +101,8 @@ impl WorkerQueue {
         self.deque.pop().or_else(|| ready.take_bound(self.number)).or_else(|| self.take_injected(ready))
     }
 
-    /// Steals half of another worker's deque. Returns the first service of it, which runs now.
+    /// Moves half of another worker's deque to this deque, except for the first service, which is returned and runs
+    /// now.
     pub(crate) fn steal(&self, ready: &ReadyQueues, sleepers: &Sleepers) -> Option<ServiceId> {
         let id = ready.steal(self.number, &self.deque);
         self.has_unannounced.set(true);
@@ -107,8 +110,8 @@ impl WorkerQueue {
         id
     }
 
-    /// Searches everywhere for a service, and sleeps until there is one. Returns None once `has_ended` is true. `woken`
-    /// is called after each sleep.
+    /// Searches all queues for a service, and sleeps while there is none. Returns None when `has_ended` returns true.
+    /// `woken` is called after each sleep.
     pub(crate) fn search(
         &self, ready: &ReadyQueues, sleepers: &Sleepers, has_ended: impl Fn() -> bool, woken: impl Fn(),
     ) -> Option<ServiceId> {
@@ -117,7 +120,7 @@ impl WorkerQueue {
             for _ in 0..SEARCH_ROUNDS {
                 let found = self.pick(ready).or_else(|| ready.steal(self.number, &self.deque));
                 if found.is_some() || has_ended() {
-                    // This also announces what is left in the deque.
+                    // `found` also announces the services that are left in the deque.
                     self.has_unannounced.set(false);
                     sleepers.found();
                     return found;
@@ -129,7 +132,8 @@ impl WorkerQueue {
         }
     }
 
-    /// Leaves what is queued here to the other workers, when the worker ends. Returns the deque, which is empty.
+    /// Called when the worker ends. Leaves the services that are queued here to the other workers. Returns the deque,
+    /// which is empty.
     pub(crate) fn leave(self, ready: &ReadyQueues, sleepers: &Sleepers) -> Deque<ServiceId> {
         let mut left = false;
         while let Some(id) = self.deque.pop().or_else(|| ready.take_hand_off(self.number)) {

@@ -6,7 +6,7 @@ use crate::codec::compression::encode::Encoder;
 use crate::lua::{Call, Failure, Fault, Function, FunctionTable, Module, New, Object, Stack, functions};
 use std::io;
 
-/// The default limit to what one write to a decoder returns: 16 MiB.
+/// The default limit to the output of one write to a decoder: 16 MiB.
 const DEFAULT_LIMIT: usize = 16 << 20;
 
 impl Object for Encoder {
@@ -29,7 +29,7 @@ fn coding(call: &Call<'_>) -> Result<Coding, Fault> {
 }
 
 /// `compress.encoder(coding [, level])`: returns an encoder. `coding` is `"gzip"`, `"deflate"` or `"br"`. `level` is 1
-/// to 9, for `"br"` 0 to 11.
+/// to 9 (0 to 11 for `"br"`).
 fn encoder(call: &mut Call<'_>) -> Result<New<Encoder>, Fault> {
     let coding = coding(call)?;
     let (low, high, usual) = coding.levels();
@@ -59,17 +59,18 @@ fn encode(
     if encoder.is_done() {
         return Err(Fault::message("the encoder is finished"));
     }
-    // Writing to a vector fails only by a defect of the encoder itself.
+    // Writing to a vector fails only if the encoder itself has a defect.
     act(encoder, stack)?.map_err(|_| Fault::message("the encoder failed"))?;
     Ok(std::mem::take(encoder.output()))
 }
 
-/// `encoder:write(bytes)`: returns the output so far, often `""`.
+/// `encoder:write(bytes)`: encodes `bytes` and returns the output that is available, often `""`.
 fn encoder_write(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     encode(call, |encoder, stack| Ok(encoder.write(stack.bytes(2)?)))
 }
 
-/// `encoder:flush([bytes])`: returns all output that is needed to decode what was written so far, `bytes` included.
+/// `encoder:flush([bytes])`: encodes `bytes` and returns all output that is needed to decode the bytes that were
+/// written so far.
 fn encoder_flush(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     encode(call, |encoder, stack| {
         let written = encoder.write(optional(stack)?);
@@ -77,7 +78,7 @@ fn encoder_flush(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     })
 }
 
-/// `encoder:finish([bytes])`: returns the rest of the output, with that for `bytes`. The encoder cannot be used
+/// `encoder:finish([bytes])`: encodes `bytes` and returns the rest of the output. The encoder cannot be used
 /// afterwards.
 fn encoder_finish(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     encode(call, |encoder, stack| {
@@ -110,13 +111,13 @@ fn decoder_write(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     decode(call, "write", |decoder, stack| Ok(decoder.write(stack.bytes(2)?)))
 }
 
-/// `decoder:flush()`: returns `""`, since decoders keep no output back.
+/// `decoder:flush()`: returns `""`, since decoders never hold output back.
 fn decoder_flush(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     decode(call, "flush", |decoder, _| Ok(decoder.write(&[])))
 }
 
-/// `decoder:finish([bytes])`: returns the decoded `bytes`, or nil, a message and a code: those of `write`, or
-/// `"truncated"` if the end is missing.
+/// `decoder:finish([bytes])`: returns the decoded `bytes`, or nil, a message and a code: a code of `write`, or
+/// `"truncated"` if the end of the data is missing.
 fn decoder_finish(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     decode(call, "finish", |decoder, stack| {
         let written = decoder.write(optional(stack)?);

@@ -1,11 +1,11 @@
 //! `lio.coroutine`: Lua's coroutine library, with coroutines in which functions may wait, at any depth.
 //!
-//! `resume` and `wrap` are Lua's own plus one link on the C stack (see `task::nested`). `status` and `close` also
-//! handle coroutines that wait. All others are the functions of the VM's own library. In the executable and in services
-//! they replace Lua's functions in the global table.
+//! `resume` and `wrap` behave like Lua's own functions and add one link on the C stack (see `task::nested`). `status`
+//! and `close` also handle coroutines that wait. All other functions are the VM's own. In the executable and in
+//! services, the functions of this file replace Lua's functions in the global table.
 //!
-//! Several designs can move a wait from the innermost coroutine to the scheduler. The table shows measurements of a
-//! prototype of each, in instructions: for a resume/yield pair without a wait (Lua 5.4's own: 808), and for a wait with
+//! Several designs can move a wait from the innermost coroutine to the scheduler. The table shows what a prototype of
+//! each design costs, in instructions: for a resume/yield pair without a wait (Lua 5.4's own: 808), and for a wait with
 //! its wakeup at depth 2, 10 and 50:
 //!
 //! | design | pair | waits |
@@ -15,9 +15,10 @@
 //! | flattening: each resume yields to a trampoline that resumes the target | 1,230 | 684 at any depth |
 //! | nested until a wait, flat afterwards | 889 | 668 at any depth |
 //!
-//! The first is far from the target for the pair (1.3 times Lua's), and its marker is visible among the user's own
-//! values. The second pays for each level at every wait. The third misses the target too, and cannot resume at all
-//! below a C function that cannot yield. The last one, which is used here, has none of these costs.
+//! The first design misses the target for the pair (1.3 times Lua's own cost) by far, and its marker is visible among
+//! the user's own values. The second design pays for each level at every wait. The third design misses the target too,
+//! and cannot resume at all below a C function that cannot yield. The last design, which is used here, has none of
+//! these costs.
 
 use super::task::{TASKS_OBJECT, push_tasks_object, tasks};
 use crate::lua::{
@@ -26,7 +27,7 @@ use crate::lua::{
 };
 use crate::task::{Tasks, resume_error_at};
 
-/// The coroutine that a function of `wrap` resumes, an upvalue.
+/// Upvalue 2 of a function that `wrap` returns: the coroutine that the function resumes.
 const WRAPPED: i32 = upvalue(2);
 
 const LOST: &str = "the wait was lost: other code resumed the caller";
@@ -36,7 +37,7 @@ fn coroutine(stack: &Stack) -> Result<Identity, Fault> {
     stack.coroutine(1).ok_or_else(|| Fault::expected(1, "coroutine"))
 }
 
-/// Resumes the coroutine at `index` with the topmost `count` values.
+/// Resumes the coroutine at `index` with the topmost `count` values, unless it waits or is in a running chain.
 #[inline]
 fn resume_if_idle(
     tasks: &Tasks, call: &mut Call<'_>, index: i32, count: i32, status_first: bool,
@@ -53,8 +54,8 @@ fn resume_if_idle(
     tasks.threads.resume_at(call, index, count, status_first)
 }
 
-/// `resume(co, …)`: returns true and what the coroutine yields or returns, or false and the error. A function inside it
-/// may wait. (Lua manual 6.2)
+/// `resume(co, …)`: returns true and the values that the coroutine yields or returns, or false and the error. A
+/// function inside the coroutine may wait. (Lua manual 6.2)
 fn resume(call: &mut Call<'_>) -> Result<Next<(bool, &'static str)>, Fault> {
     let tasks = tasks(call)?;
     coroutine(call)?;
@@ -70,8 +71,8 @@ fn resume(call: &mut Call<'_>) -> Result<Next<(bool, &'static str)>, Fault> {
     })
 }
 
-/// The step after a wait: above the coroutine are a boolean, whether the coroutine did not fail, and its values or
-/// error.
+/// Continues `resume` after a wait. Above the coroutine, the stack has a boolean (false if the coroutine has failed),
+/// and the values or the error of the coroutine.
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<(bool, &'static str)>, Fault> {
     if !tasks(call)?.is_resumed_here(call) {
         return Ok(Next::returns((false, LOST)));
@@ -105,7 +106,8 @@ fn call_wrapped(call: &mut Call<'_>) -> Result<Next, Fault> {
     }
 }
 
-/// The step after a wait: the stack has a boolean, whether the coroutine did not fail, and its values or error.
+/// Continues the function of `wrap` after a wait. The stack has a boolean (false if the coroutine has failed), and the
+/// values or the error of the coroutine.
 fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     let tasks = tasks(call)?;
     if !tasks.is_resumed_here(call) {
@@ -120,7 +122,7 @@ fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::rest(outcome.first + 1))
 }
 
-/// Raises the error on top. If the coroutine has failed, it is closed first.
+/// Raises the error on top of the stack. If the coroutine has failed, it is closed first.
 #[cold]
 fn raise(call: &mut Call<'_>, tasks: &Tasks) -> Result<Next, Fault> {
     let status = call.error_status(WRAPPED);
@@ -135,19 +137,21 @@ fn raise(call: &mut Call<'_>, tasks: &Tasks) -> Result<Next, Fault> {
     Err(error(call.count(), status.out_of_memory))
 }
 
-/// The step after closing the failed coroutine: above `false` is its error, or one that a `<close>` variable raised.
+/// Continues after the failed coroutine was closed. Above `false` is the coroutine's error, or an error that a
+/// `<close>` variable has raised.
 fn closed(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     call.drop_to(outcome.first + 1);
     Err(error(call.count(), outcome.kept != 0))
 }
 
-/// The error at `index`. If memory was short, its text gets no position.
+/// Returns the error at `index`. The position is added to its text, unless Lua is out of memory.
 fn error(index: i32, out_of_memory: bool) -> Fault {
     if out_of_memory { Fault::value(index) } else { Fault::located(index) }
 }
 
-/// `status(co)`: returns "running", "suspended", "normal" or "dead" (Lua manual 6.2), or "waiting". A waiting coroutine
-/// is in a wait, or resumes one that is, or is a task that has not started; it cannot be resumed.
+/// `status(co)`: returns "running", "suspended", "normal" or "dead" (Lua manual 6.2), or "waiting". A coroutine is
+/// "waiting" if it is in a wait, resumes a coroutine that is in a wait, or belongs to a task that has not started. A
+/// waiting coroutine cannot be resumed.
 fn status(call: &mut Call<'_>) -> Result<&'static str, Fault> {
     let tasks = tasks(call)?;
     let co = coroutine(call)?;
@@ -166,10 +170,10 @@ fn status(call: &mut Call<'_>) -> Result<&'static str, Fault> {
 
 /// `close(co)`: returns true, or false and an error that one of its `<close>` variables raised (Lua manual 6.2). If the
 /// coroutine waits, the wait is cancelled: the coroutines that it was resuming are closed, then the coroutine itself,
-/// and the one that was resuming it gets an error. If it is a task's own coroutine, the task is killed.
+/// and the coroutine that was resuming it gets an error. If it is a task's own coroutine, the task is killed.
 fn close(call: &mut Call<'_>) -> Result<Next<(bool, Option<Argument>)>, Fault> {
     let tasks = tasks(call)?;
-    // Lua 5.5 closes the running coroutine without an argument.
+    // Without an argument, Lua 5.5 closes the running coroutine.
     if cfg!(feature = "lua54") || call.count() > 0 {
         let co = coroutine(call)?;
         call.drop_to(1);
@@ -196,7 +200,7 @@ fn close(call: &mut Call<'_>) -> Result<Next<(bool, Option<Argument>)>, Fault> {
     Ok(Next::call(count, then(return_results), 0))
 }
 
-/// The step after Lua's own `close`: returns its results.
+/// Continues after Lua's own `close` has returned: returns its results.
 fn return_results(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::rest(outcome.first))
 }
@@ -206,7 +210,7 @@ const CALL_WRAPPED: Function = Function::new(call_wrapped);
 
 const FUNCTIONS: FunctionTable = functions! { resume: RESUME, wrap, status, close };
 
-/// Replaces Lua's own functions by these, if the VM has the coroutine library.
+/// Replaces Lua's own functions with the functions of this file, if the VM has the coroutine library.
 pub(crate) const INSTALL: Function = Function::new(|call: &mut Call<'_>| {
     let upvalue = push_tasks(call)?;
     let libraries = call.loaded_libraries()?;

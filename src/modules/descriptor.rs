@@ -12,7 +12,7 @@ use crate::socket::{Socket, Table};
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 
-/// A descriptor: with its source if it belongs to this library, otherwise its number.
+/// A descriptor: its source if it belongs to this library, otherwise its number.
 pub(crate) enum Descriptor {
     Own(Rc<Source>),
     Foreign(RawFd),
@@ -34,8 +34,8 @@ impl Descriptor {
     }
 }
 
-/// Runs `step` with the descriptor that argument 2 means, or `None` if that is closed. If a method in Lua has to return
-/// the descriptor, the method runs first, and the step finds at least `arguments` arguments then.
+/// Runs `step` with the descriptor that argument 2 means, or with `None` if it is closed. If a method of argument 2
+/// must return the descriptor, the method runs first; missing arguments are then filled with nil up to `arguments`.
 pub(crate) fn with<R, F>(call: &mut Call<'_>, arguments: i32, step: F) -> Result<Next<R>, Fault>
 where
     F: Fn(&mut Call<'_>, Option<Descriptor>) -> Result<R, Fault> + Copy + 'static,
@@ -58,7 +58,7 @@ where
     call.push(1i64)?;
     let resolve_result = then(move |call: &mut Call<'_>, outcome: Outcome| {
         let descriptor = match call.kind(outcome.first) {
-            // The error names what the caller has given.
+            // The error names the type of the caller's argument.
             Kind::None => return Err(Fault::expected(2, "descriptor")),
             _ => resolve(call, outcome.first, 2)?,
         };
@@ -73,7 +73,7 @@ fn socket<'c>(call: &'c Call<'_>, index: i32) -> Option<&'c Socket> {
     call.as_object::<Socket>(index).or_else(stream)
 }
 
-/// Whether Lua code, a method of the value at `index`, has to return the descriptor.
+/// Whether a method of the value at `index` must be called to get the descriptor.
 fn is_indirect(call: &Call<'_>, index: i32) -> bool {
     match call.kind(index) {
         Kind::Table => true,
@@ -82,7 +82,8 @@ fn is_indirect(call: &Call<'_>, index: i32) -> bool {
     }
 }
 
-/// Returns the descriptor that the value at `index` means, for argument `argument`; `None` if it is closed.
+/// Returns the descriptor that the value at `index` means; `None` if it is closed. Errors name argument number
+/// `argument`.
 fn resolve(call: &mut Call<'_>, index: i32, argument: i32) -> Result<Option<Descriptor>, Fault> {
     if let Some(socket) = socket(call, index) {
         return Ok(socket.source().cloned().map(Descriptor::Own));
@@ -107,14 +108,14 @@ fn resolve(call: &mut Call<'_>, index: i32, argument: i32) -> Result<Option<Desc
 /// The methods that may return a descriptor.
 const METHODS: [&str; 3] = ["handle", "fileno", "getfd"];
 
-/// How many levels of objects such methods may return.
+/// The maximum length of a chain of objects in which a method of each object returns the next object.
 const MAX_DEPTH: i64 = 4;
 
-/// `(value, depth)`: returns the result of the value's method if that is a descriptor that needs no Lua code; otherwise
-/// nothing.
+/// `(value, depth)`: calls the value's method, and the methods of the objects that it returns. Returns the descriptor;
+/// nothing if there is none.
 const FIND: Function = Function::new(|call: &mut Call<'_>| find(call, 0));
 
-/// Gets the value's method with this number in `METHODS`.
+/// Gets the value's method `METHODS[number]`.
 fn find(call: &mut Call<'_>, number: u32) -> Result<Next<Maybe<Argument>>, Fault> {
     let Some(name) = METHODS.get(number as usize) else { return Ok(Next::returns(Maybe(None))) };
     call.push(INDEX)?;
@@ -123,7 +124,7 @@ fn find(call: &mut Call<'_>, number: u32) -> Result<Next<Maybe<Argument>>, Fault
     Ok(Next::call(2, then(fetched), number))
 }
 
-/// Calls the method, or gets the next one if the value does not have it.
+/// Calls the method. If the value does not have the method, gets the next method.
 fn fetched(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>>, Fault> {
     if call.kind(outcome.first) != Kind::Function {
         call.drop_to(2);
@@ -134,7 +135,7 @@ fn fetched(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>
     Ok(Next::call(1, then(answered), 0))
 }
 
-/// Handles the result of the method, which may be an object that itself has such a method.
+/// Handles the result of the method, which may itself be an object with such a method.
 fn answered(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>>, Fault> {
     if !is_indirect(call, outcome.first) {
         return Ok(Next::returns(found(call, outcome)));

@@ -12,9 +12,9 @@ use std::os::unix::ffi::OsStrExt;
 
 /// The maximum number of bytes of one read.
 const MAX_READ: i64 = 1 << 30;
-/// The minimum number of bytes of one read, if the caller asks for as many.
+/// One read may ask for this number of bytes, even if the file had fewer bytes when it was opened.
 const MIN_READ: u64 = 64 * 1024;
-/// The default for the number of listed entries.
+/// The default limit to the number of listed entries.
 const DEFAULT_ENTRIES: usize = 10_000;
 
 impl Object for OpenFile {
@@ -85,7 +85,8 @@ fn measure(call: &mut Call<'_>) -> Result<i64, Fault> {
     }
 }
 
-/// Returns the descriptor of the file at `index`, which is one of this library or of `io.open`; `None` if it is closed.
+/// Returns the descriptor of the file at `index`, which is a file of this library or of `io.open`; `None` if it is
+/// closed.
 fn descriptor<'c>(call: &'c Call<'_>, index: i32) -> Result<Option<BorrowedFd<'c>>, Fault> {
     if let Some(file) = call.as_object::<OpenFile>(index) {
         return Ok(file.descriptor());
@@ -112,8 +113,8 @@ fn record(metadata: &Metadata) -> Vec<(&'static str, Value)> {
 }
 
 /// `folder:list([path [, most]])`: returns a list of tables with `name` and the fields of `stat`, and whether there are
-/// more than `most` entries (by default 10,000). Directories come first, then the order is by name. Or returns
-/// `nil, message, code`.
+/// more than `most` entries (by default 10,000). Directories come before files; otherwise the order is by name. On
+/// failure, returns `nil, message, code`.
 fn folder_list(call: &mut Call<'_>) -> Result<(Value, bool), Fault> {
     let (folder, stack) = call.object_and_stack::<Folder>(1)?;
     let path = stack.optional(2, Stack::bytes)?.unwrap_or_default();
@@ -128,13 +129,13 @@ fn folder_list(call: &mut Call<'_>) -> Result<(Value, bool), Fault> {
     Ok((Value::List(entries.collect()), more))
 }
 
-/// `folder:path()`: returns its absolute path.
+/// `folder:path()`: returns the absolute path of the folder.
 const FOLDER_PATH: Function = Function::method(|folder: &Folder| folder.path().as_os_str().as_bytes().to_vec());
 
 /// `folder:close()`: closes the folder. Idempotent.
 const FOLDER_CLOSE: Function = Function::method_mut(Folder::close);
 
-/// `folder:is_closed()`: returns whether it is closed.
+/// `folder:is_closed()`: returns whether the folder is closed.
 const FOLDER_IS_CLOSED: Function = Function::method(Folder::is_closed);
 
 /// `f:stat()`: returns a table with `kind`, `size`, `mtime`, `mtime_ns`, `inode` and `device`, as they were when the
@@ -147,15 +148,15 @@ const KIND: Function = Function::method(|file: &OpenFile| file.metadata().kind.n
 /// `f:size()`: returns the size in bytes when the file was opened.
 const SIZE: Function = Function::method(|file: &OpenFile| file.metadata().size as i64);
 
-/// `f:read(offset, count)`: returns up to `count` bytes from `offset` (0 is the first), `""` at the end; or
+/// `f:read(offset, count)`: returns up to `count` bytes from `offset` (0 is the first), `""` at the end of the file; or
 /// `nil, message, code`.
 fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let offset = call.integer_in(2, 0..=i64::MAX, "offset")? as u64;
     let count = call.integer_in(3, 0..=MAX_READ, "count")? as usize;
     let file = call.object::<OpenFile>(1)?;
     let descriptor = file.descriptor().ok_or_else(|| failure("read", CLOSED))?;
-    // A large `count` by itself costs no memory: a read asks for at most the bytes that the file had when it was
-    // opened. Some files report no size, so that limit is never below `MIN_READ`.
+    // A large `count` alone costs no memory: a read asks for at most the number of bytes that the file had after
+    // `offset` when it was opened. Some files report no size, so this limit is never below `MIN_READ`.
     let there = file.metadata().size.saturating_sub(offset);
     let count = count.min(there.max(MIN_READ) as usize);
     let mut bytes = Vec::new();
@@ -172,7 +173,7 @@ fn handle(call: &mut Call<'_>) -> Result<Option<Light>, Fault> {
 /// `f:close()`: closes the file. Idempotent.
 const CLOSE: Function = Function::method_mut(OpenFile::close);
 
-/// `f:is_closed()`: returns whether it is closed.
+/// `f:is_closed()`: returns whether the file is closed.
 const IS_CLOSED: Function = Function::method(|file: &OpenFile| file.descriptor().is_none());
 
 fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {

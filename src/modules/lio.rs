@@ -1,4 +1,4 @@
-//! `lio`: selectors, clocks, and functions of other modules that it offers as well.
+//! `lio`: selectors, clocks, and some functions from other files.
 
 use super::{selector, socket, supervisor, task, waker};
 use crate::event::{READ, WRITE, clock};

@@ -1,4 +1,5 @@
-//! The native modules that `require` loads: thin bindings, one file or folder for each, and their list.
+//! The native modules that `require` loads. Each has a file or a folder with thin bindings. This file lists the
+//! modules.
 
 pub(crate) mod compress;
 pub(crate) mod coroutine;
@@ -91,7 +92,7 @@ impl Library for Builtin {
     ];
 }
 
-/// The functions that prepare the VM of a program, in the order of their calls.
+/// The functions that prepare the VM of a program, in the order in which they are called.
 pub(crate) const PROGRAM: &[Function] =
     &[OPEN_LIBRARIES, library::install_in_program::<Builtin>(), coroutine::INSTALL, supervisor::INSTALL];
 

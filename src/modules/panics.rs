@@ -1,5 +1,5 @@
-//! `lio.panics`, only in builds with the feature `panics`: `make panics` lets each function that the library binds
-//! panic, in both hosts.
+//! `lio.panics`, only in builds with the feature `panics`: `make panics` makes each function that the library binds
+//! panic, in the executable and in stock Lua.
 
 use crate::lua::library::Library;
 use crate::lua::{Call, Fault, Function, Many, Module, panics};

@@ -21,7 +21,7 @@ fn new(call: &mut Call<'_>) -> Result<New<Resolver>, Fault> {
     Ok(New::of(Resolver::new(waker)))
 }
 
-/// `resolver:query(name)`: returns an id. `answer` returns the result later.
+/// `resolver:query(name)`: starts to resolve a name. Returns an id, with which `answer` returns the result later.
 fn query(call: &mut Call<'_>) -> Result<i64, Fault> {
     let (resolver, stack) = call.object_and_stack::<Resolver>(1)?;
     let name = std::str::from_utf8(stack.bytes(2)?);
@@ -31,8 +31,8 @@ fn query(call: &mut Call<'_>) -> Result<i64, Fault> {
 
 type Answer = Either<(i64, Value), (i64, Nil, String)>;
 
-/// `resolver:answer()`: returns an id and a list of addresses (as text, in the order of getaddrinfo), or an id, nil and
-/// a message. Returns nothing if no answer has arrived.
+/// `resolver:answer()`: returns the id of a query and its result: a list of addresses (strings, in the order of
+/// getaddrinfo), or nil and a message. Returns nothing if no answer has arrived.
 fn answer(call: &mut Call<'_>) -> Result<Maybe<Answer>, Fault> {
     let text = |address: &SocketAddr| Value::String(address::ip_text(address).into_bytes());
     Ok(Maybe(call.object::<Resolver>(1)?.answer().map(|(id, found)| match found {
@@ -41,7 +41,8 @@ fn answer(call: &mut Call<'_>) -> Result<Maybe<Answer>, Fault> {
     })))
 }
 
-/// `resolver.is_numeric(address)`: returns the address in its canonical form and its family; nothing if it is a name.
+/// `resolver.is_numeric(address)`: returns the address in its canonical form, and its family; nothing if `address` is a
+/// name.
 fn is_numeric(call: &mut Call<'_>) -> Result<Maybe<(String, &'static str)>, Fault> {
     let text = std::str::from_utf8(call.bytes(1)?).unwrap_or_default();
     let address = address::parse_ip(text, 0);

@@ -5,10 +5,10 @@ use crate::socket::shared_writer::SharedWriter;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The maximum number of strings in one call. A caller with more sends them in another way.
+/// The maximum number of strings in one call. A caller that has more strings must send them in another way.
 const MAX_STRINGS: usize = 16;
 
-/// A shared writer of a connection, in another VM.
+/// A shared writer of a connection that belongs to another VM.
 struct WriterObject(Arc<SharedWriter>);
 
 impl Object for WriterObject {
@@ -16,15 +16,15 @@ impl Object for WriterObject {
     const METHODS: FunctionTable = functions! { send };
 }
 
-/// `shared_writer.find(number)`: returns the writer; nil if the connection is closed.
+/// `shared_writer.find(number)`: returns the writer that has this number; nil if the connection is closed.
 fn find(call: &mut Call<'_>) -> Result<Option<New<WriterObject>>, Fault> {
     let number = call.integer_in(1, 1..=i64::MAX, "number")? as u64;
     Ok(SharedWriter::find(number).map(|writer| New::of(WriterObject(writer))))
 }
 
-/// `o:send(data, …)`: returns how many bytes the system has accepted, and whether these are all. Returns nil alone if
-/// the connection is closed, or if the arguments are not strings that fit in one call. Returns `nil, message, code` on
-/// failure.
+/// `o:send(data, …)`: returns the number of bytes that the system has accepted, and whether it has accepted all bytes.
+/// Returns nil alone if the connection is closed, or if the arguments are not strings that fit in one call. Returns
+/// `nil, message, code` on failure.
 fn send(call: &mut Call<'_>) -> Result<Either<(i64, bool), Nil>, Fault> {
     let writer = call.object::<WriterObject>(1)?;
     let last = call.count();

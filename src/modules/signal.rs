@@ -55,7 +55,7 @@ fn open(call: &mut Call<'_>) -> Result<New<Watcher>, Fault> {
 }
 
 /// `signal.hold(name, …)`: as `open`, for a program whose watchers are opened later, in other VMs. Each watcher that is
-/// opened before this one closes gets the signals that have arrived meanwhile.
+/// opened before this watcher is closed gets the signals that have arrived meanwhile.
 fn hold(call: &mut Call<'_>) -> Result<New<Watcher>, Fault> {
     watch(call, Purpose::Hold)
 }

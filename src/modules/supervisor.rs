@@ -1,5 +1,5 @@
-//! `lio.watch`, and `lio.supervisor`, which `lio.net` calls when it listens: the functions by which a program uses the
-//! supervisor of `lio --watch`.
+//! `lio.watch`, and `lio.supervisor`, which `lio.net` calls when it listens: the functions with which a program uses
+//! the supervisor of `lio --watch`.
 
 use crate::file::supervisor_link;
 use crate::lua::library::compiled;
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How long a program waits before it tries again to bind an address that is about to become free.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// `lio.watch(path)`: returns whether `lio --watch` runs this program. If so, the program restarts when that file
+/// `lio.watch(path)`: returns whether `lio --watch` runs this program. If so, the program restarts when the file
 /// changes, appears or is replaced. For files that are not Lua code, such as templates.
 pub(super) const WATCH: Function = Function::new(|call: &mut Call<'_>| {
     let path = call.bytes(1)?;
@@ -24,11 +24,11 @@ pub(super) const WATCH: Function = Function::new(|call: &mut Call<'_>| {
     Ok(supervisor_link::is_watched())
 });
 
-/// `report_missing(path)`: reports that `require` has searched for a module in this file, which does not exist.
+/// `report_missing(path)`: reports that `require` has searched for a module in the file `path`, which does not exist.
 const REPORT_MISSING: Function =
     Function::new(|call: &mut Call<'_>| Ok(supervisor_link::report_missing(call.bytes(1)?)));
 
-/// Makes `require`, `loadfile` and `dofile` of a watched VM report what they load.
+/// Makes `require`, `loadfile` and `dofile` of a watched VM report the files that they load.
 pub(super) const INSTALL: Function = Function::new(|_: &mut Call<'_>| {
     let code = supervisor_link::is_watched().then(|| compiled("lio.watch_hooks"));
     let run = Next::call(2, then(|_, _| Ok(())), 0);
@@ -43,7 +43,7 @@ fn request_socket(call: &mut Call<'_>) -> Result<Option<New<Socket>>, Fault> {
     Ok(socket.map(New::of))
 }
 
-/// `supervisor.report_socket(key, socket)`: lets the supervisor keep the socket open for the next program.
+/// `supervisor.report_socket(key, socket)`: asks the supervisor to keep the socket open for the next program.
 fn report_socket(call: &mut Call<'_>) -> Result<(), Fault> {
     let key = call.bytes(1)?;
     let source = call.object::<Socket>(2)?.source();
@@ -51,13 +51,13 @@ fn report_socket(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(supervisor_link::report_socket(key, source.as_fd()))
 }
 
-/// `supervisor.report_closed(key)`: reports that a socket of this key was closed.
+/// `supervisor.report_closed(key)`: reports that the socket with this key was closed.
 fn report_closed(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(supervisor_link::report_closed(call.bytes(1)?))
 }
 
-/// `supervisor.may_become_free(key)`: returns whether to try again, because the previous program has the address and is
-/// about to be stopped. Blocks briefly.
+/// `supervisor.may_become_free(key)`: returns whether to try again to bind the address, because the previous program
+/// has it and is about to be stopped. If so, blocks briefly.
 fn may_become_free(call: &mut Call<'_>) -> Result<bool, Fault> {
     let again = supervisor_link::may_become_free(call.bytes(1)?);
     if again {
@@ -66,8 +66,8 @@ fn may_become_free(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(again)
 }
 
-/// `supervisor.is_replaced()`: returns whether another process has taken over, so that this one can take its time to
-/// end.
+/// `supervisor.is_replaced()`: returns whether another process has replaced this process, which then need not end
+/// quickly.
 fn is_replaced(_: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(supervisor_link::is_replaced())
 }

@@ -17,10 +17,10 @@ impl Object for TasksObject {
     const NAME: &'static str = "lio.task.core";
 }
 
-/// The number under which the object is kept, so that there is only one.
+/// The key under which the VM keeps the object, so that there is only one.
 const STORED_OBJECT: u8 = 3;
 
-/// The index of the object, the first upvalue of the functions here and in `lio.coroutine`.
+/// Upvalue 1 of the functions here and in `lio.coroutine`: the object.
 pub(crate) const TASKS_OBJECT: i32 = upvalue(1);
 
 /// Returns the tasks in the running function's upvalue. Fails if the VM is closing.
@@ -31,7 +31,7 @@ pub(crate) fn tasks(call: &Call<'_>) -> Result<Rc<Tasks>, Fault> {
 /// Returns the same tasks as [`tasks`], borrowed.
 #[inline]
 pub(crate) fn own_tasks<'c>(call: &'c Call<'_>) -> Result<&'c Rc<Tasks>, Fault> {
-    // If it is not an object, it was finalized, or a program has changed the upvalue.
+    // If the upvalue is not such an object, the object was finalized, or a program has changed the upvalue.
     let TasksObject(tasks) = call.as_object(TASKS_OBJECT).ok_or_else(closed)?;
     tasks.check_open()?;
     Ok(tasks)
@@ -54,8 +54,8 @@ pub(crate) fn in_use() -> Fault {
     Fault::message("wait: a task already waits on this token")
 }
 
-/// Returns a coroutine for a new task. The values of the call, a function and its arguments, are moved to it. Also
-/// returns the number of arguments.
+/// Returns a coroutine for a new task, and the number of arguments. The values of the call, a function and its
+/// arguments, are moved to the coroutine.
 fn acquire(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<(TaskId, i32), Fault> {
     let values = call.count();
     let id = tasks.acquire(call)?;
@@ -81,7 +81,7 @@ fn check_callable(call: &mut Call<'_>) -> Result<(), Fault> {
     Err(Fault::message(message))
 }
 
-/// `task.fork(f, …)`: starts `f` as a task, which runs after those in the ready queue. Returns its coroutine.
+/// `task.fork(f, …)`: starts `f` as a task, which runs after the tasks in the ready queue. Returns its coroutine.
 fn fork(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let tasks = tasks(call)?;
     check_callable(call)?;
@@ -90,7 +90,7 @@ fn fork(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(tasks.push_own(call, id)?))
 }
 
-/// `task.start(f, …)`: runs `f` as a task now, up to its first wait. Inside a task, it does the same as `fork`.
+/// `task.start(f, …)`: runs `f` as a task now, until its first wait. Inside a task, does the same as `fork`.
 fn start(call: &mut Call<'_>) -> Result<Maybe<Argument>, Fault> {
     let tasks = tasks(call)?;
     if tasks.current().is_some() {
@@ -105,8 +105,8 @@ fn start(call: &mut Call<'_>) -> Result<Maybe<Argument>, Fault> {
     Ok(Maybe(None))
 }
 
-/// `task.spawn(f, …)`: runs `f` as a task now, up to its first wait, also inside a task. If it is nested deeper than
-/// the C stack allows, it does the same as `fork`. Returns the task's coroutine.
+/// `task.spawn(f, …)`: runs `f` as a task now, until its first wait, even inside a task. If such calls are nested
+/// deeper than the C stack allows, does the same as `fork`. Returns the task's coroutine.
 fn spawn(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let tasks = tasks(call)?;
     if !tasks.may_spawn() {
@@ -119,8 +119,9 @@ fn spawn(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(co))
 }
 
-/// `task.wait([token])`: returns the values that `wakeup` passes. `token` is any value except nil and NaN; by default
-/// it is the running coroutine. Fails outside a task, where Lua cannot yield, and if a task already waits on the token.
+/// `task.wait([token])`: suspends the running task. Returns the values that `wakeup` passes. `token` is any value
+/// except nil and NaN; by default it is the running coroutine. Fails outside a task, where Lua cannot yield, and if a
+/// task already waits on the token.
 fn wait(call: &mut Call<'_>) -> Result<Next, Fault> {
     let tasks = tasks(call)?;
     match call.is_none(1) {
@@ -149,7 +150,8 @@ fn refused(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<Next, Fault> {
     tasks.refuse(call, "wait")
 }
 
-/// The step at the end of `wait`: above the token are the values, or the error of an interrupt.
+/// Continues `wait` when the task is resumed. Above the token are the values of the wakeup, or the error of an
+/// interrupt.
 fn waited(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     if own_tasks(call)?.ends_with_error(call) {
         return Err(Fault::value(call.count()));
@@ -169,7 +171,8 @@ fn wakeup(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     }
 }
 
-/// `task.interrupt(token, err)`: makes the wait on the token raise `err`. Returns true; nil if no task waits on it.
+/// `task.interrupt(token, err)`: makes the wait on the token raise `err`. Returns true; nil if no task waits on the
+/// token.
 fn interrupt(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let tasks = tasks(call)?;
     let Some(token) = tasks.token(call, 1) else { return Ok(None) };
@@ -185,7 +188,7 @@ fn interrupt(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     Ok(Some(true))
 }
 
-/// `task.is_waiting(token)`: returns whether a task waits on it.
+/// `task.is_waiting(token)`: returns whether a task waits on the token.
 fn is_waiting(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = tasks(call)?;
     let token = tasks.token(call, 1);
@@ -197,14 +200,15 @@ fn alive_task(stack: &Stack, tasks: &Tasks) -> Option<TaskId> {
     tasks.alive_task(stack.coroutine(1)?)
 }
 
-/// `task.is_alive(co)`: returns whether the coroutine belongs to a task that has not ended.
+/// `task.is_alive(co)`: returns whether `co` is the coroutine of a task that has not ended.
 fn is_alive(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = tasks(call)?;
     Ok(alive_task(call, &tasks).is_some())
 }
 
-/// `task.kill(co)`: closes a task at its wait; its `<close>` variables run. Returns true; nil if the task has ended or
-/// there is none. A task that is running, or in the middle of a call, cannot be killed.
+/// `task.kill(co)`: kills the task whose coroutine is `co`; the task's `<close>` variables run. Returns true; nil if
+/// the task has ended, or if `co` belongs to no task. A task that is running, or in the middle of a call, cannot be
+/// killed.
 fn kill(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let tasks = tasks(call)?;
     call.drop_to(1);
@@ -224,12 +228,13 @@ fn kill(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     }
 }
 
-/// `task.kill_all()`: kills all tasks except the running one, and those that they fork while they end.
+/// `task.kill_all()`: kills all tasks except the running task, and also the tasks that the killed tasks fork while they
+/// end.
 fn kill_all(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.kill_all(call)
 }
 
-/// `task.running()`: returns the running coroutine, which is the token of a `wait` without one.
+/// `task.running()`: returns the running coroutine, which is the default token of `wait`.
 fn running(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(call.push_running()?))
 }
@@ -272,20 +277,20 @@ fn run_ready(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(tasks.run_ready(call))
 }
 
-/// `task.on_abandon(f)`: sets a function, which replaces the previous one. `f(token)` is called when a wait ends
+/// `task.on_abandon(f)`: sets a function, which replaces the previous function. `f(token)` is called when a wait ends
 /// without its wakeup: by an interrupt, because the task is killed (even between its wakeup and its run), or because
-/// the caller cannot wait at all. For code that passes turns to waiting tasks.
+/// the caller cannot wait at all. For code that gives waiting tasks their turns.
 fn on_abandon(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.set_on_abandon(call, 1)
 }
 
-/// `task.on_end(f)`: sets a function, which replaces the previous one. `f(co)` is called when a task fails, or when a
-/// task that has called `watch_end` ends.
+/// `task.on_end(f)`: sets a function, which replaces the previous function. `f(co)` is called when a task fails, or
+/// when a task that has called `watch_end` ends.
 fn on_end(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.set_on_end(call, 1)
 }
 
-/// `task.watch_end()`: lets the end of the running task call the function of `on_end`.
+/// `task.watch_end()`: makes lio call the function of `on_end` when the running task ends.
 fn watch_end(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.watch_end();
     Ok(())
@@ -298,8 +303,8 @@ fn current(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
     Ok(Some(Argument(tasks.push_own(call, id)?)))
 }
 
-/// `task.is_idle(co)`: returns whether the coroutine is the own one of a task that has not ended, and that is neither
-/// running nor in the middle of a call.
+/// `task.is_idle(co)`: returns whether `co` is the coroutine of a task that has not ended and is neither running nor in
+/// the middle of a call.
 fn is_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = tasks(call)?;
     Ok(alive_task(call, &tasks).is_some_and(|id| tasks.is_idle(id)))
@@ -320,10 +325,10 @@ results! {
     }
 }
 
-/// `task.look(co)`: describes the task of that coroutine, if it has not ended; otherwise returns nil. Returns its age
-/// in seconds; "running", "ready" or "waiting"; and the coroutines that are resuming each other, from the innermost
-/// outwards. If it waits, also "token" and the token, or "answer" and the called service, "timer" or "session", and the
-/// session.
+/// `task.look(co)`: describes the task of the coroutine; returns nil if the task has ended. Returns its age in seconds;
+/// "running", "ready" or "waiting"; and a list of its coroutines, from the innermost outwards. If the task waits, also
+/// returns "token" and the token; or "answer" and the called service, "timer" and nil, or "session" and nil, each
+/// followed by the session.
 fn inspect(call: &mut Call<'_>) -> Result<Inspection, Fault> {
     let tasks = tasks(call)?;
     let Some(id) = alive_task(call, &tasks) else { return Ok(Inspection::Nothing(Nil)) };
@@ -362,7 +367,8 @@ pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     Ok(Argument(module))
 });
 
-/// Opens `lio.task` in a VM of which there are many: each function is added to the table at its first use.
+/// Opens `lio.task` in a service. Each function is added to the table when it is first used, because a system has many
+/// services.
 pub(crate) const OPEN_LAZY: Function = Function::new(|call: &mut Call<'_>| {
     let upvalue = push_tasks_object(call)?;
     let module = call.create(LazyTable(Function::new(index), Some(upvalue)))?;
@@ -370,10 +376,10 @@ pub(crate) const OPEN_LAZY: Function = Function::new(|call: &mut Call<'_>| {
     Ok(Argument(module))
 });
 
-/// A function with that object as its upvalue.
+/// A function whose upvalue is the tasks object.
 type BoundFunction = Closure<(Argument,)>;
 
-/// The `__index` of that table.
+/// The `__index` of the table that `OPEN_LAZY` creates.
 fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, BoundFunction>>, Fault> {
     let Some(name) = call.string(2) else { return Ok(None) };
     let entry = FUNCTIONS.iter().find(|(known, _)| known.to_bytes() == name);

@@ -25,8 +25,8 @@ fn queue<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Queue, Fault> {
     Ok(&mut call.object_mut::<Timers>(1)?.0)
 }
 
-/// Converts the seconds at argument `index` to nanoseconds. Values are limited to a century. Rounding up keeps a timer
-/// from firing early.
+/// Converts the seconds at argument `index` to nanoseconds. The maximum is a century. The result is rounded up, so that
+/// no timer fires early.
 pub(crate) fn nanos(call: &Call<'_>, index: i32) -> Result<u64, Fault> {
     let seconds = call.number(index)?;
     if seconds.is_nan() {
@@ -65,21 +65,21 @@ fn create(call: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(create_timer(call, 2, false)? as i64)
 }
 
-/// `timers:set(id, seconds)`: sets or moves a timer. Returns whether it exists. Moving it to a later time is almost
-/// free.
+/// `timers:set(id, seconds)`: sets or moves a timer. Returns whether the timer exists. Moving a timer to a later time
+/// is almost free.
 fn set(call: &mut Call<'_>) -> Result<bool, Fault> {
     let id = call.integer(2)? as u64;
     let due = monotonic_nanos() + nanos(call, 3)?;
     Ok(queue(call)?.set(id, due))
 }
 
-/// `timers:clear(id)`: stops a timer until it is set again. Returns whether it exists.
+/// `timers:clear(id)`: stops a timer until it is set again. Returns whether the timer exists.
 fn clear(call: &mut Call<'_>) -> Result<bool, Fault> {
     let id = call.integer(2)? as u64;
     Ok(queue(call)?.clear(id))
 }
 
-/// `timers:free(id)`, `timers:cancel(id)`: frees a timer. Returns whether it existed.
+/// `timers:free(id)`, `timers:cancel(id)`: frees a timer. Returns whether the timer existed.
 fn free(call: &mut Call<'_>) -> Result<bool, Fault> {
     let id = call.integer(2)? as u64;
     let found = queue(call)?.free(id);
@@ -89,13 +89,13 @@ fn free(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(found)
 }
 
-/// `timers:next()`: returns the seconds until the next timer fires (0 if one is due); nil if none is set.
+/// `timers:next()`: returns the seconds until the next timer fires (0 if a timer is due); nil if no timer is set.
 fn next(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
     let due = queue(call)?.next_due();
     Ok(due.map(|due| due.saturating_sub(monotonic_nanos()) as f64 / 1e9))
 }
 
-/// `timers:expire()`: returns the value and the id of the next timer that is due; nothing if none is.
+/// `timers:expire()`: returns the value and the id of the next timer that is due; nothing if no timer is due.
 fn expire(call: &mut Call<'_>) -> Result<Maybe<(Argument, i64)>, Fault> {
     let Some((id, freed)) = queue(call)?.expire(monotonic_nanos()) else { return Ok(Maybe(None)) };
     let index = Queue::slot(id) + 1;

@@ -14,13 +14,14 @@ impl Object for Waker {
     const METHODS: FunctionTable = functions! { wake, handle: HANDLE };
 }
 
-/// `sel:waker()`: returns an object whose `wake()` makes a blocked wait, or the next one, return, from any thread.
+/// `sel:waker()`: returns a waker. From any thread, its `wake()` makes the present wait of the selector, or the next
+/// wait, return.
 pub(super) const OF_SELECTOR: Function = Function::new(|call: &mut Call<'_>| {
     let waker = open(call)?.1.waker().map_err(failed("waker"))?;
     Ok(New::of(Waker(waker)))
 });
 
-/// `lio.waker(handle)`: returns a waker of another VM's selector; `nil, message, code` if that is closed.
+/// `lio.waker(handle)`: returns a waker of another VM's selector; `nil, message, code` if the selector is closed.
 pub(super) const OF_HANDLE: Function = Function::new(|call: &mut Call<'_>| {
     let Some(Light(handle)) = call.light(1) else { return Err(Fault::expected(1, "userdata")) };
     let closed = || Failure::new("waker", "its selector is closed", "closed");

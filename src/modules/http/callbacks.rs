@@ -5,8 +5,8 @@
 use super::machine::ServerObject;
 use crate::lua::{Call, Fault, Field, Function};
 
-/// The stack indices of the values of `serve`. Those from `APP_SERVER` to `NOTIFY` are the fields of the argument of
-/// `S:set_callbacks`.
+/// The stack indices of the values of `serve`. The values from `APP_SERVER` to `NOTIFY` are the fields of the argument
+/// of `S:set_callbacks`.
 pub(super) mod at {
     pub(crate) const DISPATCHER: i32 = 1;
     pub(crate) const SERVER: i32 = 2;
@@ -18,10 +18,11 @@ pub(super) mod at {
     pub(crate) const HANDLERS: i32 = 5;
     /// `response_class`: the metatable of responses.
     pub(crate) const RESPONSE_CLASS: i32 = 6;
-    /// `choose_handler(app_server, req, res, route)`: returns the handler, if the route alone does not determine it.
+    /// `choose_handler(app_server, req, res, route)`: returns the handler of a request. Called if the route alone does
+    /// not determine the handler.
     pub(crate) const CHOOSE_HANDLER: i32 = 7;
-    /// `complete(res, a, b, c)`: completes a request whose handler has returned these values. Returns
-    /// whether the connection stays open.
+    /// `complete(res, a, b, c)`: completes a request whose handler has returned `a, b, c`. Returns whether the
+    /// connection stays open.
     pub(crate) const COMPLETE: i32 = 8;
     /// `fail(res, err)`: completes a request whose handler has raised an error. Returns whether the
     /// connection stays open.
@@ -29,11 +30,11 @@ pub(super) mod at {
     /// `notify(app_server, id, reason)`: resumes a task that waits on a request; without `id`, reports that a
     /// connection has closed.
     pub(crate) const NOTIFY: i32 = 10;
-    /// The keys of responses: `request`, which `serve` sets, and two that Lua code sets.
+    /// The keys of responses: `request`, which `serve` sets, and two keys that Lua code sets.
     pub(crate) const REQUEST_KEY: i32 = 11;
     pub(crate) const CODE_KEY: i32 = 12;
     pub(crate) const CONTENT_TYPE_KEY: i32 = 13;
-    /// The handler, or nil, and for handlers with arguments the request and the response.
+    /// The handler or nil; for a handler with arguments, followed by the request and the response.
     pub(crate) const HANDLER: i32 = 14;
     pub(crate) const REQUEST: i32 = 15;
     pub(crate) const RESPONSE: i32 = 16;
@@ -55,8 +56,8 @@ const CALLBACKS: [(&str, Field<ServerObject>); 8] = [
 const KEYS: [(&str, Field<ServerObject>); 3] =
     [("request", Field::new(10)), ("code", Field::new(11)), ("content_type", Field::new(12))];
 
-/// `S:set_callbacks(callbacks)`: sets the values that `http.serve` works with, the fields of a table. They are
-/// described at [`at`].
+/// `S:set_callbacks(callbacks)`: sets the values that `http.serve` works with. `callbacks` is a table with the fields
+/// that [`at`] describes.
 pub(super) const SET_CALLBACKS: Function = Function::new(|call: &mut Call<'_>| {
     call.object::<ServerObject>(1)?;
     for (name, field) in CALLBACKS {
@@ -75,7 +76,8 @@ pub(super) const SET_CALLBACKS: Function = Function::new(|call: &mut Call<'_>| {
     Ok(())
 });
 
-/// Pushes the values of the server at the top of the stack, index [`at::SERVER`], to their stack indices.
+/// Pushes the values of the server, which is on top of the stack, at [`at::SERVER`]. So each value gets its stack
+/// index.
 #[inline]
 pub(super) fn push(call: &mut Call<'_>) -> Result<(), Fault> {
     for (_, field) in CALLBACKS.into_iter().chain(KEYS) {

@@ -80,7 +80,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     Ok(NewWith::new(Responses::new((bytes, fields)), [(STREAM, 1)]))
 });
 
-/// Returns the responses at argument 1, their stream, and its stack index.
+/// Returns the responses at argument 1, their stream, and the stream's stack index.
 fn responses_of<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Responses, &'c mut Stream, i32), Fault> {
     call.object::<Responses>(1)?;
     let index = call.field(1, STREAM)?;
@@ -90,15 +90,15 @@ fn responses_of<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Responses, &'c mu
     }
 }
 
-/// `x:expect(is_head)`: begins a request, HEAD or another.
+/// `x:expect(is_head)`: expects the response to a new request, whose method is HEAD if `is_head` is true.
 fn expect(call: &mut Call<'_>) -> Result<(), Fault> {
     let request = if call.is_true(2) { RequestKind::Head } else { RequestKind::Other };
     responses_of(call)?.0.expect(request);
     Ok(())
 }
 
-/// `x:head()`: returns status and head of the next response, including interim ones; `false` if it would block; or
-/// `nil, message, code`: `"truncated"`, `"protocol"`, `"too long"`, or a code of the system.
+/// `x:head()`: returns the status and the head of the next response, including interim responses; `false` if it would
+/// block; or `nil, message, code`: `"truncated"`, `"protocol"`, `"too long"`, or a code of the system.
 fn head(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let table = call.shared::<Table>()?;
     let (responses, stream, _) = responses_of(call)?;
@@ -109,7 +109,7 @@ fn head(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-/// Returns body data.
+/// Lends body data to Lua as the result. The bytes before the data are discarded.
 fn lend(stream: &mut Stream, index: i32, Data { data, consume }: Data) -> Reply {
     stream.consume(data.start);
     stream.lend(data.len(), consume - data.start);
@@ -117,7 +117,7 @@ fn lend(stream: &mut Stream, index: i32, Data { data, consume }: Data) -> Reply 
 }
 
 /// `x:piece([limit])`: returns the next piece of the body; `nil` at its end; `false` if it would block; or `nil,
-/// message, code` as for `head`, `"too long"` if the body has or announces more than `limit` bytes.
+/// message, code` as for `head`, and `"too long"` if the body has or announces more than `limit` bytes.
 fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let (responses, stream, index) = responses_of(call)?;
@@ -138,8 +138,8 @@ fn body(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-/// `x:trailers()`: returns a table of lower-case names to values of the trailer section of a chunked body after it was
-/// read; repeated fields are joined.
+/// `x:trailers()`: returns the trailer section of a chunked body, after the body was read: a table of lower-case names
+/// to values, with repeated fields joined.
 fn trailers(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(joined_table(responses_of(call)?.0.trailers()))
 }

@@ -10,9 +10,9 @@ use crate::http::files::{Choice, Validators, accepted, find_copy};
 use crate::lua::{Call, Either, Fault, Function, Maybe, New, Value};
 use std::hash::{BuildHasher, RandomState};
 
-/// `http.choose_response(req, file, coding)`: decides about the response with a file. Returns the status (200, 206,
-/// 304, 412 or 416), the value of `ETag`, which includes the coding, and the value of `Last-Modified`. For 206 also the
-/// first byte and the length, or a list of `{ first =, length = }` for several ranges.
+/// `http.choose_response(req, file, coding)`: decides how to respond with a file. Returns the status (200, 206, 304,
+/// 412 or 416), the value of `ETag`, which includes the coding, and the value of `Last-Modified`. For 206, also returns
+/// the first byte and the length, or a list of `{ first =, length = }` for several ranges.
 pub(crate) const CHOOSE_RESPONSE: Function = Function::new(|call: &mut Call<'_>| {
     let head = request::head(call, 1)?;
     let metadata = call.object::<OpenFile>(2)?.metadata();
@@ -41,8 +41,9 @@ pub(super) fn copied(found: Option<(OpenFile, &'static str)>) -> Copied {
     Maybe(found.map(|(copy, coding)| (New::of(copy), coding)))
 }
 
-/// `http.open_compressed_copy(folder, path, file, req)`: returns the copy beside `file`, whose path in the folder is
-/// `path`, and its coding; nothing if there is none. Without a folder, the path is one of the program.
+/// `http.open_compressed_copy(folder, path, file, req)`: returns the compressed copy beside `file`, whose path in the
+/// folder is `path`, and the copy's coding; nothing if there is no copy. Without a folder, `path` is the path with
+/// which the program has opened the file.
 pub(crate) const OPEN_COMPRESSED_COPY: Function = Function::new(|call: &mut Call<'_>| {
     let path = call.bytes(2)?.to_vec();
     let metadata = *call.object::<OpenFile>(3)?.metadata();
@@ -59,14 +60,14 @@ pub(crate) const OPEN_COMPRESSED_COPY: Function = Function::new(|call: &mut Call
 });
 
 /// `http.media_type(name)`: returns the value of `Content-Type` for a file with this name, and whether a compressed
-/// copy of such files saves space.
+/// copy of such a file saves space.
 pub(crate) const MEDIA_TYPE: Function = Function::new(|call: &mut Call<'_>| {
     let media_type = media_type::of(call.bytes(1)?);
     Ok::<_, Fault>((media_type::with_charset(media_type), media_type::is_compressible(media_type)))
 });
 
-/// `http.boundary()`: returns a random boundary for the parts of a multipart body, which no file can contain on
-/// purpose.
+/// `http.boundary()`: returns a random boundary for the parts of a multipart body, which cannot be predicted, so that
+/// no file contains the boundary on purpose.
 pub(crate) const BOUNDARY: Function = Function::new(|_: &mut Call<'_>| {
     let random = || RandomState::new().hash_one(unix_seconds());
     Ok::<_, Fault>(format!("{:016x}{:016x}", random(), random()))

@@ -1,5 +1,5 @@
-//! `http.multipart`: the parser of a form, for `lualib/lio/web/form.lua`. It gets the pieces of a body from the caller
-//! or from a server's request. No function waits: a call that needs more bytes returns `false`.
+//! `http.multipart`: the parser of a form, for `lualib/lio/web/form.lua`. The parser gets the pieces of a body from the
+//! caller or from a server's request. No function waits: a call that needs more bytes returns `false`.
 
 use super::fields::last_value_table;
 use super::limit::{NO_LIMIT, limit};
@@ -18,7 +18,7 @@ use std::ops::Range;
 
 /// A form, and the data that is being returned.
 pub(crate) struct Parser {
-    // It is boxed, because the searcher in it needs a larger alignment than Lua's memory has.
+    // The form is boxed, because the searcher in it needs a larger alignment than Lua's memory has.
     form: Box<Form>,
     loan: Loan,
 }
@@ -73,8 +73,8 @@ impl From<io::Error> for Reply {
     }
 }
 
-/// Converts a event: `false` if more bytes are needed, `nil, status, reason` if it is refused, otherwise the result of
-/// `reply`.
+/// Converts an event: to `false` if more bytes are needed, to `nil, status, reason` if the form is refused, otherwise
+/// to the result of `reply`.
 fn reply<E: Into<Reply>>(event: Result<FormEvent, E>, reply: impl FnOnce(FormEvent) -> Reply) -> Result<Reply, Fault> {
     Ok(match event {
         Ok(FormEvent::More) => Reply::More(false),
@@ -101,7 +101,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     })
 });
 
-/// `m:feed(piece)`: adds the next bytes of the body.
+/// `m:feed(piece)`: adds the next piece of the body.
 fn feed(call: &mut Call<'_>) -> Result<(), Fault> {
     let (parser, stack) = call.object_and_stack::<Parser>(1)?;
     parser.form.feed(stack.bytes(2)?);
@@ -141,9 +141,9 @@ fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-/// `m:next()`: advances to the next part and skips the rest of the current one. Returns `"part"`, name, filename or
-/// nil, and headers by lower-case name (of a repeated one, the last); `nil` if the form is complete; `false` if more
-/// bytes are needed; `nil, status, reason` if it is refused.
+/// `m:next()`: advances to the next part and skips the rest of the current part. Returns `"part"`, name, filename or
+/// nil, and headers by lower-case name (the last value of a repeated header); `nil` if the form is complete; `false` if
+/// more bytes are needed; `nil, status, reason` if the form is refused.
 fn next(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let form = form(call)?;
     let event = form.next();
@@ -158,8 +158,8 @@ fn next(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-/// `m:piece([limit])`: returns the next data of the current part; `nil` at its end; `false` if more bytes are needed;
-/// `nil, status, reason` if it is refused, 413 if the part is larger than `limit` bytes.
+/// `m:piece([limit])`: returns the next piece of the current part; `nil` at its end; `false` if more bytes are needed;
+/// `nil, status, reason` if the form is refused, with status 413 if the part is larger than `limit` bytes.
 fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let parser = call.object_mut::<Parser>(1)?;
@@ -172,8 +172,8 @@ fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-/// `m:peek()`: returns true if the current part has data, nil if it has none; `false` if more bytes are needed; `nil,
-/// status, reason` if it is refused. To be called before any of its data is read.
+/// `m:peek()`: returns true if the current part has data, nil if the part is empty; `false` if more bytes are needed;
+/// `nil, status, reason` if the form is refused. Must be called before data of the part is read.
 fn peek(call: &mut Call<'_>) -> Result<Reply, Fault> {
     reply(form(call)?.peek(), |event| match event {
         FormEvent::Data(_) => Reply::Done(true),
@@ -182,7 +182,7 @@ fn peek(call: &mut Call<'_>) -> Result<Reply, Fault> {
 }
 
 /// `m:text([limit])`: returns the current part as a whole; `false` if more bytes are needed; `nil, status, reason` if
-/// it is refused.
+/// the form is refused.
 fn text(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let parser = call.object_mut::<Parser>(1)?;
@@ -193,7 +193,8 @@ fn text(call: &mut Call<'_>) -> Result<Reply, Fault> {
 }
 
 /// `m:store(file [, limit])`: writes the current part to a file. Returns the file's size when the part is complete;
-/// `false` if more bytes are needed; `nil, status, reason` if it is refused, 500 if it cannot be written.
+/// `false` if more bytes are needed; `nil, status, reason` if the form is refused, with status 500 if the file cannot
+/// be written.
 fn store(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 3, NO_LIMIT)?;
     let (parser, spool) = call.object_pair::<Parser, Spool>(1, 2)?;

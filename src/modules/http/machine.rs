@@ -17,13 +17,13 @@ pub(super) struct Machine {
     pub(super) server: RefCell<Server<Plain>>,
     pub(super) selector: Rc<event::Selector>,
     pub(super) inbox: Rc<Inbox>,
-    /// Memory for the inbox's list.
+    /// An empty list. Its memory is reused for the events of the inbox.
     pub(super) arrived: Cell<Vec<(u64, u8)>>,
     /// The time of the current round; `None` until it is read.
     pub(super) clock: Cell<Option<Clock>>,
     /// The number of requests since the clock was read.
     pub(super) served: Cell<u32>,
-    /// The time at which the loop's timer fires for the server; `u64::MAX` if it is not set.
+    /// The time at which the loop's timer for this server fires; `u64::MAX` if it is not set.
     pub(super) timer: Cell<u64>,
     /// The maximum number of bytes of a body, unless a call sets another limit.
     pub(super) body_limit: u64,
@@ -66,7 +66,7 @@ impl Machine {
         clock
     }
 
-    /// Counts a request. The clock is read again after [`READ_CLOCK`] of them, because handlers take time.
+    /// Counts a request. The clock is read again after [`READ_CLOCK`] requests, because handlers take time.
     #[inline]
     pub(super) fn count_request(&self) {
         let served = self.served.get() + 1;

@@ -43,7 +43,7 @@ const PERCENT_ENCODE: Function = Function::new(|call: &mut Call<'_>| {
     Ok(escaped)
 });
 
-/// `http.reason(status)`: returns its reason phrase.
+/// `http.reason(status)`: returns the reason phrase of the status.
 const REASON: Function = Function::new(|call: &mut Call<'_>| {
     let status = call.integer_in(1, 100..=599, "status")? as u16;
     Ok(status::reason(status))
@@ -57,7 +57,7 @@ const FUNCTIONS: FunctionTable = functions! {
     routes: routes::NEW, serve: serve::SERVE, server: server::NEW, site: site::NEW, spool: spool::NEW,
 };
 
-/// Functions for a request that a server handles, which is their first argument.
+/// Functions whose first argument is a request that a server handles.
 const REQUEST: FunctionTable = functions! {
     record_effect: respond::RECORD_EFFECT, set_field: respond::SET_FIELD, add_field: respond::ADD_FIELD,
     remove_field: respond::REMOVE_FIELD, get_field: respond::GET_FIELD, save_fields: respond::SAVE_FIELDS,
@@ -70,8 +70,8 @@ const REQUEST: FunctionTable = functions! {
     piece: read::PIECE, trailers: read::TRAILERS, wait: read::WAIT,
 };
 
-/// Opens `lio.http`. `http.head` contains the functions that read the head of a request, and `http.request` those for
-/// a request that a server handles.
+/// Opens `lio.http`. `http.head` contains the functions that read the head of a request, and `http.request` the
+/// functions for a request that a server handles.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let head = call.create(Module(<request::Request as Object>::METHODS))?;
     let request = call.create(Module(REQUEST))?;

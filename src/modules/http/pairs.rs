@@ -4,7 +4,7 @@ use crate::codec::pairs::{InlinePairs, PairList, Pairs};
 use crate::codec::uri;
 use crate::lua::{Call, Decoded, Decoder, Either, Event, Fault, Function, Nil, Table};
 
-/// Pairs as the events of a table by name. Several values of one name are a list.
+/// Decodes pairs as a table by name. Several values with the same name become a list.
 #[derive(Clone, Copy)]
 pub(super) struct Named<T> {
     pairs: T,
@@ -81,8 +81,8 @@ impl<T: PairList> Decoder for Named<T> {
     }
 }
 
-/// `http.parse_urlencoded(text [, most])`: returns the table of a urlencoded form, in the form of `req.query`; nil if
-/// it has more than `most` pairs.
+/// `http.parse_urlencoded(text [, most])`: returns a urlencoded form as a table like `req.query`; nil if the form has
+/// more than `most` pairs.
 pub(crate) const PARSE_URLENCODED: Function = Function::new(|call: &mut Call<'_>| {
     let text = call.bytes(1)?;
     if !call.is_none(2) {

@@ -1,5 +1,5 @@
-//! The functions of `http.request` that read the body, and for the waits of tasks. No function waits: a call that
-//! would block returns `false`, with the connection armed.
+//! The functions of `http.request` that read the body or begin a wait. No function waits: a call that would block
+//! returns `false`, with the connection armed.
 
 use super::fields::last_value_table;
 use super::limit::{NO_LIMIT, limit};
@@ -12,7 +12,7 @@ use crate::lua::{Argument, BytesOf, Call, Fault, Function, Kind, Nil, StoredInFi
 results! {
     /// The result of a read.
     enum Reply {
-        /// The body that the request stores already.
+        /// The body, which the request stores already.
         Known(Argument),
         /// The whole body, which the request stores from now on.
         ToStore(StoredInField<BytesOf<ServerObject>, Request>),
@@ -70,14 +70,15 @@ fn of_request(call: &mut Call<'_>, mode: ReadMode) -> Result<Reply, Fault> {
     read(call, server, id, limit, mode)
 }
 
-/// `request.body(req, limit)`: as `http.body_of`, to continue after a wait.
+/// `request.body(req, limit)`: reads the body as `http.body_of` does, but does not store it. For Lua code, after a
+/// wait.
 pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Whole));
 
 /// `request.piece(req, limit)`: returns the next piece of the body, nil at its end; otherwise as `body`.
 pub(super) const PIECE: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Piece));
 
-/// `request.trailers(req)`: returns a table of lower-case names to values of the trailer section of a chunked body
-/// (RFC 9112 section 7.1.2) after it was read; of a repeated field, the last value.
+/// `request.trailers(req)`: returns the trailer section (RFC 9112 section 7.1.2) of a chunked body, after the body was
+/// read: a table of lower-case names to values, with the last value of a repeated field.
 pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let mut server = machine.server.borrow_mut();
@@ -85,8 +86,9 @@ pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
     Ok(last_value_table(section::fields(section)))
 });
 
-/// `request.wait(req, what)`: begins a wait of a task of the request's handler, to `"read"`, to `"write"`, or for the
-/// peer's `"end"`. Returns whether a task will be resumed; false if the connection has failed.
+/// `request.wait(req, what)`: begins the wait of a task of the request's handler: until data has arrived (`"read"`),
+/// until more data can be sent (`"write"`), or until the peer closes (`"end"`). Returns whether the task will be
+/// resumed; false if the connection has failed.
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let what = match call.bytes(2)? {

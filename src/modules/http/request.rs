@@ -1,8 +1,8 @@
 //! Requests as handlers get them, and `http.head`, the functions that read them.
 //!
 //! A request is one block of memory with the bytes of its head, which are parsed on demand. It needs no finalizer, and
-//! can be read after its connection has continued. Invariant: after a handler has stored a value under a name, it reads
-//! that value under the name, even if a method or field of the request has the same name.
+//! can still be read when its connection has continued with other requests. Invariant: after a handler has stored a
+//! value under a name, it reads this value under the name, even if a method or field of the request has the same name.
 
 use super::fields::{joined_table, strings};
 use super::machine::{Machine, ServerObject};
@@ -28,15 +28,15 @@ pub(crate) struct Request {
     head: Head,
     /// `None` if there is no route, or if Lua code has to determine it.
     route: Option<RouteId>,
-    /// Its number in the server.
+    /// The number of the request in its server.
     pub(crate) id: u64,
 }
 
 /// The values stored by name, a table or nil.
 const STORED: Field<Request> = Field::new(1);
-/// The server that received it.
+/// The server that received the request.
 pub(crate) const SERVER: Field<Request> = Field::new(2);
-/// Its whole body: a string or nil.
+/// The whole body of the request: a string or nil.
 pub(crate) const BODY: Field<Request> = Field::new(3);
 
 impl Object for Request {
@@ -60,7 +60,7 @@ impl Request {
         self.route
     }
 
-    /// Returns its head; `bytes` are those that follow the request in memory.
+    /// Returns the head of the request; `bytes` are the bytes that follow the request in memory.
     pub(crate) fn read<'b>(&'b self, bytes: &'b [u8]) -> RequestHead<'b> {
         RequestHead { head: &self.head, bytes }
     }
@@ -79,24 +79,25 @@ pub(super) fn number(call: &Call<'_>, index: i32) -> Result<RequestId, Fault> {
     id.ok_or_else(|| Fault::message("the request is not served"))
 }
 
-/// Returns the server of the request at `index`, and the number of the request there.
+/// Returns the server of the request at `index`, and the request's number in the server.
 #[inline]
 pub(super) fn served(call: &mut Call<'_>, index: i32) -> Result<(Rc<Machine>, RequestId), Fault> {
     let id = number(call, index)?;
     let server = call.field(index, SERVER)?;
     let machine = call.object::<ServerObject>(server)?.machine.clone();
-    // Otherwise an absent argument would be found at its index.
+    // The server is popped, because it may be at the index of an absent argument.
     call.drop_to(server - 1);
     Ok((machine, id))
 }
 
-/// Whether the request at `index` has stored values, because a handler or middleware has read a field of it before.
+/// Whether the request at `index` has stored values, because a handler or middleware has read a field of the request
+/// before.
 pub(crate) fn has_stored_values(call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
     let stored = call.field(index, STORED)?;
     Ok(!call.is_none(stored))
 }
 
-/// A text of a request: a part of its bytes, another text, or nil.
+/// A string of a request: a part of the head's bytes, another string, or nil.
 type Text = Either<Option<TailSlice<Request>>, Vec<u8>>;
 
 /// Returns the part that `find` finds in the head of the request at argument 1.
@@ -117,7 +118,7 @@ fn target(call: &mut Call<'_>) -> Result<Option<TailSlice<Request>>, Fault> {
     part(call, |head| Some(head.head.target.of(head.bytes)))
 }
 
-/// `head:raw_query()`: returns the text after the `?`, or nil.
+/// `head:raw_query()`: returns the part of the target after the `?`, or nil.
 fn raw_query(call: &mut Call<'_>) -> Result<Option<TailSlice<Request>>, Fault> {
     part(call, |head| head.query())
 }
@@ -133,7 +134,7 @@ fn raw_path(call: &mut Call<'_>) -> Result<Text, Fault> {
     Ok(text(head, Cow::Borrowed(head.path())))
 }
 
-/// Returns a text as a part of the head's bytes if it is one. Other texts are short.
+/// Returns a string: if it is a part of the head's bytes, as that part. Other strings are short.
 fn text(head: RequestHead<'_>, text: Cow<'_, [u8]>) -> Text {
     let bytes = head.bytes.as_ptr_range();
     match text {
@@ -151,7 +152,8 @@ fn path(call: &mut Call<'_>) -> Result<Text, Fault> {
     Ok(if is_other { Either::Other(decoded) } else { text(head, Cow::Borrowed(raw)) })
 }
 
-/// `head:query()`: returns the decoded keys and values; repeated keys as lists, a key without `=` as `""`.
+/// `head:query()`: returns a table of the decoded keys and values. The value of a repeated key is a list, the value of
+/// a key without `=` is `""`.
 fn query(call: &mut Call<'_>) -> Result<Decoded<Named<Pairs>>, Fault> {
     let query = head(call, 1)?.query().unwrap_or_default();
     Ok(named(Pairs::of_query(query)))
@@ -201,7 +203,7 @@ fn upgrade(call: &mut Call<'_>) -> Result<Text, Fault> {
 }
 
 /// `head:params([routes, id])`: returns the parameters of a route by name, percent-decoded: of the given route, or of
-/// the request's own.
+/// the request's own route.
 fn params(call: &mut Call<'_>) -> Result<Parameters, Fault> {
     let (request, bytes) = call.tail::<Request>(1)?;
     if call.is_none(2) {
@@ -248,7 +250,8 @@ fn matches(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(Value::List(found.into_iter().map(Value::Integer).collect()))
 }
 
-/// `head:route([id])`: returns the id of its route, 0 if it has none; `id` sets it.
+/// `head:route([id])`: sets the request's route, if `id` is given. Returns the id of the route, 0 if the request has
+/// none.
 fn route(call: &mut Call<'_>) -> Result<i64, Fault> {
     if !call.is_none(2) {
         let id = call.integer(2)?;
@@ -263,7 +266,7 @@ fn owner(call: &mut Call<'_>) -> Result<(Argument, i64), Fault> {
     Ok((Argument(call.field(1, SERVER)?), id))
 }
 
-/// `head:whole_body([text])`: returns the stored body, or nil; `text` is stored.
+/// `head:whole_body([text])`: stores `text` as the body, if it is given. Returns the stored body, or nil.
 fn whole_body(call: &mut Call<'_>) -> Result<Argument, Fault> {
     call.object::<Request>(1)?;
     if call.count() > 1 {

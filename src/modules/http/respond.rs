@@ -31,8 +31,8 @@ fn already_answered() -> Fault {
     Fault::message("the request is answered already")
 }
 
-/// `request.record_effect(req [, needs_lua])`: records that the handler changes the response. `needs_lua`: it does
-/// something that only Lua code can complete. Returns whether the response has begun.
+/// `request.record_effect(req [, needs_lua])`: records that the handler changes the response. If `needs_lua` is true,
+/// only Lua code can complete the response. Returns whether the response has begun.
 pub(super) const RECORD_EFFECT: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let effect = if call.is_true(2) { HandlerEffect::NeedsLua } else { HandlerEffect::Fields };
@@ -40,9 +40,9 @@ pub(super) const RECORD_EFFECT: Function = Function::new(|call: &mut Call<'_>| {
     Ok(!server.record_effect(id, effect))
 });
 
-/// `request.set_field(req, name, value)`: sets a field, which replaces all fields with that name. Returns true; or
-/// false, with no effect, if the call is not that simple: other types or numbers of arguments, a response that has
-/// begun, or a field that cannot be sent.
+/// `request.set_field(req, name, value)`: sets a field, which replaces all fields with that name. Returns true. Changes
+/// nothing and returns false in cases that Lua code must handle: other types or numbers of arguments, a response that
+/// has begun, or a field that cannot be sent.
 pub(super) const SET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let is_text = |kind| matches!(kind, Kind::String | Kind::Number);
     let is_simple = call.count() == 3 && call.kind(2) == Kind::String && is_text(call.kind(3));
@@ -116,7 +116,7 @@ pub(super) const GET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     Ok(server.existing_draft(id).and_then(|draft| draft.get(name).map(<[u8]>::to_vec)))
 });
 
-/// `request.save_fields(req)`: saves the current fields, which stay if the handler fails.
+/// `request.save_fields(req)`: saves the current fields, which are kept if the handler fails.
 pub(super) const SAVE_FIELDS: Function = changing(Draft::save);
 
 /// `request.restore_fields(req)`: restores the saved fields.
@@ -132,7 +132,7 @@ fn status(stack: &Stack) -> Result<u16, Fault> {
     Ok(stack.integer_in(2, 200..=599, "status")? as u16)
 }
 
-/// Reads the media type of a body at argument 3; nil for none.
+/// Reads the media type of a body at argument 3; if it is nil, the body has no media type.
 fn media_type(stack: &Stack) -> Result<MediaType<'_>, Fault> {
     if stack.is_none(3) { Ok(MediaType::None) } else { stack.bytes(3).map(MediaType::Given) }
 }
@@ -153,7 +153,7 @@ pub(super) const RESPOND: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// `request.begin_body(req, status, media_type)`: queues the head of a response whose body follows in pieces. Returns
-/// `"length"` and the number if a field has set Content-Length, `"chunked"`, `"close"` (HTTP/1.0: the body ends with
+/// `"length"` and the length if a field has set Content-Length, `"chunked"`, `"close"` (HTTP/1.0: the body ends with
 /// the connection), or `"none"` if there is no body. Raises if the response has begun.
 pub(super) const BEGIN_BODY: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
@@ -181,8 +181,8 @@ pub(super) const QUEUE_CHUNK: Function = Function::new(|call: &mut Call<'_>| {
     Ok(queue_length(server.queue_chunk(id, data)))
 });
 
-/// `request.end_body(req [, trailers])`: completes the body that was started. `trailers`: field lines after it. Returns
-/// the same as `queue_chunk`.
+/// `request.end_body(req [, trailers])`: completes the body that was started. `trailers` is a string of field lines
+/// that follow the body. Returns the same as `queue_chunk`.
 pub(super) const END_BODY: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let trailers = if call.is_none(2) { &[] } else { call.bytes(2)? };
@@ -231,7 +231,7 @@ pub(super) const QUEUE_FILE: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// `request.sent(req, accepted)`: returns the number of bytes of the response after its head, including framing; with
-/// `accepted`, only those that the system has accepted.
+/// `accepted`, only the bytes that the system has accepted.
 pub(super) const SENT: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let server = machine.server.borrow();
@@ -271,7 +271,7 @@ pub(super) const DETACH: Function = Function::new(|call: &mut Call<'_>| {
     Ok(Some(New::of(Connection::from(stream))))
 });
 
-/// `request.address(req)`: returns ip, port, family of the peer; nothing after its connection is closed.
+/// `request.address(req)`: returns the ip, the port and the family of the peer; nothing if the connection is closed.
 pub(super) const ADDRESS: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let server = machine.server.borrow();

@@ -19,8 +19,8 @@ impl Object for AppRoutes {
 /// `http.routes()`: returns an empty table of routes.
 pub(crate) const NEW: Function = Function::new(|_: &mut Call<'_>| Ok::<_, Fault>(New::of(AppRoutes::default())));
 
-/// `routes:add(method, pattern)`: adds a route and returns its id. `method` `""`: any. Raises if the pattern is
-/// malformed.
+/// `routes:add(method, pattern)`: adds a route and returns its id. If `method` is `""`, the route matches any method.
+/// Raises if the pattern is malformed.
 fn add(call: &mut Call<'_>) -> Result<i64, Fault> {
     let routes = call.object::<AppRoutes>(1)?;
     let (method, pattern) = (call.bytes(2)?, call.utf8(3)?);
@@ -59,8 +59,8 @@ fn constraints(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     Ok((!found.is_empty()).then_some(Value::Map(found)))
 }
 
-/// `routes:set_argument_count(id, count)`: sets how many arguments the handler of this route takes, out of request and
-/// response. Objects that it does not take are not created.
+/// `routes:set_argument_count(id, count)`: sets how many arguments the handler of this route takes: none, the request,
+/// or the request and the response. Objects that the handler does not take are not created.
 fn set_argument_count(call: &mut Call<'_>) -> Result<(), Fault> {
     let arguments = match call.integer_in(3, 0..=2, "count")? {
         0 => HandlerArguments::Nothing,

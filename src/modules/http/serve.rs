@@ -1,5 +1,5 @@
 //! `http.serve`: takes work from a server, calls the handlers, and passes their results to the server. If a handler
-//! returns a body and has set only status, fields and media type, the response is sent here; otherwise
+//! returns a body and has set only the status, the fields and the media type, the response is sent here; otherwise
 //! lualib/lio/web/dispatch.lua completes it.
 
 use super::callbacks::{self, at};
@@ -29,7 +29,7 @@ pub(crate) struct Dispatcher {
     text: Vec<u8>,
 }
 
-/// Its server.
+/// The server of the dispatcher.
 pub(super) const SERVER: Field<Dispatcher> = Field::new(1);
 
 impl Object for Dispatcher {
@@ -65,7 +65,7 @@ fn make_request() -> MakeRequest {
     NewFromFactory { factory: at::DISPATCHER, fields: [(request::SERVER, at::SERVER)] }
 }
 
-/// A response: a table with the request, for Lua code to set other fields.
+/// A response: a table with the request. Lua code sets other fields.
 type MakeResponse = Record<(Argument,)>;
 
 fn make_response(request: i32) -> MakeResponse {
@@ -93,8 +93,8 @@ pub(super) const DISPATCHER: Function = Function::new(|call: &mut Call<'_>| {
     Ok(NewWith::new(Dispatcher { machine, id: None, text: Vec::new() }, [(SERVER, 1)]))
 });
 
-/// `http.serve(dispatcher)`: does the work of its server, with the server's callbacks, until none is left. It runs in
-/// a task, because handlers may wait.
+/// `http.serve(dispatcher)`: does the work of the dispatcher's server, with the server's callbacks, until no work is
+/// left. Runs in a task, because handlers may wait.
 pub(crate) const SERVE: Function = Function::new(|call: &mut Call<'_>| {
     call.object::<Dispatcher>(at::DISPATCHER)?;
     call.drop_to(at::DISPATCHER);
@@ -109,7 +109,7 @@ fn resume(call: &mut Call<'_>) -> Result<Action, Fault> {
     next_work(dispatcher, stack)
 }
 
-/// Takes the next work.
+/// Takes the next piece of work, and returns the action for it.
 fn next_work(dispatcher: &mut Dispatcher, stack: &mut Stack) -> Result<Action, Fault> {
     stack.drop_to(at::HANDLER - 1);
     let machine = &*dispatcher.machine;
@@ -179,7 +179,7 @@ fn chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::protected(2, -1, at::CATCH, then(handled_chosen), 0))
 }
 
-/// Calls Lua code to resume a task that waits on a request, or one that waits for a connection to close.
+/// Calls Lua code to resume a task that waits on a request, or a task that waits for a connection to close.
 #[cold]
 fn notify(stack: &mut Stack, resumed: Option<(RequestId, ResumeReason)>) -> Result<Action, Fault> {
     stack.push(Argument(at::NOTIFY))?;
@@ -213,7 +213,7 @@ fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Action, Fault
     }
 }
 
-/// Ends the request and takes the next work.
+/// Ends the request and takes the next piece of work.
 #[inline]
 fn end_request(
     dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, end: RequestEnd,
@@ -293,7 +293,8 @@ fn complete(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Acti
             return end_request(dispatcher, stack, id, RequestEnd::Cut);
         }
         if outcome.ok {
-            // For example, the response is long. Later requests of this route will need a request object as well.
+            // Only Lua code can complete the response, for example because it is long. Later requests of this route
+            // will need a request object as well.
             let machine = &call.object::<Dispatcher>(at::DISPATCHER)?.machine;
             machine.server.borrow_mut().needs_request(id);
         }
@@ -319,8 +320,8 @@ fn completed(call: &mut Call<'_>, outcome: Outcome) -> Result<Action, Fault> {
     }
 }
 
-/// `dispatcher:abandon()`: closes the connection of the request that was being handled, after its task has ended
-/// early. Returns the number of the request, or nil.
+/// `dispatcher:abandon()`: closes the connection of the request that was being handled, after the dispatcher's task has
+/// ended early. Returns the number of the request, or nil.
 fn abandon(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
     let dispatcher = call.object_mut::<Dispatcher>(1)?;
     let id = dispatcher.id.take();

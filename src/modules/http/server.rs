@@ -1,7 +1,7 @@
-//! `http.server`: the web server's machine as a Lua object. `serve` does its work; `respond` and `read` contain the
-//! functions for one request.
+//! `http.server`: the web server's machine as a Lua object. `serve` does the server's work; `respond` and `read`
+//! contain the functions for one request.
 //!
-//! The sockets of its connections have an inbox for their events, so that they need no Lua values.
+//! The events of the server's connections arrive in an inbox, so that the sockets need no Lua values.
 
 use super::machine::{Machine, ServerObject, machine};
 use super::routes::AppRoutes;
@@ -40,7 +40,7 @@ impl Object for ServerObject {
 }
 
 impl Machine {
-    /// Accepts connections. `even_if_full`: even if the server is full.
+    /// Accepts connections; if `even_if_full` is true, even if the server is full.
     fn accept(&self, listener: &Socket, even_if_full: bool) -> io::Result<Accepted> {
         let mut server = self.server.borrow_mut();
         for count in 0..BATCH {
@@ -87,13 +87,13 @@ fn setting(call: &mut Call<'_>, name: &'static str) -> Result<f64, Fault> {
     number.map_err(|_| Fault::message(format_args!("server: option '{name}' is missing")))
 }
 
-/// Converts seconds to nanoseconds. Values that do not fit are unlimited.
+/// Converts seconds to nanoseconds. Values that are too large become the maximum, which means no limit.
 fn span(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
 
-/// `http.server(settings, routes, selector)`: returns a server without connections. `settings`: those of the app;
-/// `selector`: that of the loop.
+/// `http.server(settings, routes, selector)`: returns a server without connections. `settings` is a table of the app's
+/// settings, `selector` is the loop's selector.
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     let routes = call.object::<AppRoutes>(2)?.0.clone();
     let selector = call.object::<Selector>(3)?.inner.clone();
@@ -137,9 +137,8 @@ fn listen(call: &mut Call<'_>) -> Result<(), Fault> {
     call.set_field(1, LISTENER, 2)
 }
 
-/// `S:accept([all])`: returns true if more connections may be waiting, or if the server is full; false if no
-/// connection was waiting, with the listener armed; or `nil, message, code`. `all`: accepts even if the server is
-/// full.
+/// `S:accept([all])`: returns true if more connections may be waiting, or if the server is full; false if no connection
+/// was waiting, with the listener armed; or `nil, message, code`. If `all` is true, accepts even if the server is full.
 fn accept(call: &mut Call<'_>) -> Result<bool, Fault> {
     let even_if_full = call.is_true(2);
     let listener = call.field(1, LISTENER)?;
@@ -150,7 +149,7 @@ fn accept(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(!matches!(accepted, Accepted::None))
 }
 
-/// `S:admit(c)`: serves a connection of the loop; the object `c` is closed then.
+/// `S:admit(c)`: makes the server serve a connection of the loop. Closes the object `c`.
 fn admit(call: &mut Call<'_>) -> Result<(), Fault> {
     call.object::<ServerObject>(1)?;
     let number = call.object::<Connection>(2)?.socket().number();
@@ -210,8 +209,8 @@ impl Machine {
     }
 }
 
-/// `S:flush()`: sends the queues. Must be called before the loop waits. If the loop's timer has to be set, returns the
-/// number of seconds until it fires.
+/// `S:flush()`: flushes the queues of the connections. Must be called before the loop waits. If the loop's timer has to
+/// be set, returns the number of seconds until it fires.
 fn flush(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
     let machine = machine(call)?;
     let mut server = machine.server.borrow_mut();
@@ -220,7 +219,7 @@ fn flush(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
     Ok(match server.next_deadline() {
         Some(due) if due < machine.timer.get() => {
             machine.timer.set(due);
-            // Rounded up to the next microsecond, because the loop counts in seconds.
+            // A microsecond is added, because the loop's timer counts in seconds, which are rounded.
             let left = due.saturating_sub(monotonic_nanos()) + 1000;
             Some(left as f64 / 1e9)
         }
@@ -249,11 +248,11 @@ const COUNT: Function = Function::method(|object: &ServerObject| object.machine.
 /// `S:is_full()`: returns whether the limit of connections is reached.
 const IS_FULL: Function = Function::method(|object: &ServerObject| object.machine.server.borrow().is_full());
 
-/// `S:notify_next_close()`: requests a report of the next connection that closes.
+/// `S:notify_next_close()`: requests a notification when the next connection closes.
 const NOTIFY_NEXT_CLOSE: Function =
     Function::method(|object: &ServerObject| object.machine.server.borrow_mut().notify_next_close());
 
-/// `S:close_some_idle()`: closes a few connections that have had a response and have been idle for a while.
+/// `S:close_some_idle()`: closes a few connections that have had a response and have been idle for more than a second.
 fn close_some_idle(call: &mut Call<'_>) -> Result<(), Fault> {
     let machine = machine(call)?;
     let clock = machine.clock();
@@ -265,8 +264,8 @@ fn close_some_idle(call: &mut Call<'_>) -> Result<(), Fault> {
 /// announces its end.
 const STOP: Function = Function::method(|object: &ServerObject| object.machine.server.borrow_mut().stop());
 
-/// `S:drain()`: closes idle connections, and others as soon as they would become idle.
+/// `S:drain()`: closes idle connections, and closes the other connections when they would become idle.
 const DRAIN: Function = Function::method(|object: &ServerObject| object.machine.server.borrow_mut().drain());
 
-/// `S:close()`: closes all connections. Tasks that wait on them are resumed.
+/// `S:close()`: closes all connections. Tasks that wait on the connections are resumed.
 const CLOSE: Function = Function::method(|object: &ServerObject| object.machine.server.borrow_mut().close_all());

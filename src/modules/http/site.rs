@@ -45,8 +45,8 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     Ok::<_, Fault>(NewWith::new(site, [(FOLDER, 1)]))
 });
 
-/// The result for a request: whether the response is queued; or Lua code responds, with the opened file or from the
-/// beginning.
+/// The result for a request: true if the response is queued. Otherwise Lua code responds: with the opened file, or from
+/// the beginning.
 type Answered = Maybe<Either<bool, New<OpenFile>>>;
 
 /// The server, the request, and the requested path.
@@ -57,8 +57,8 @@ fn opened(file: OpenFile) -> Answered {
 }
 
 /// `site:respond(req)`: responds to a request. Returns true if the response is queued; an opened file or directory,
-/// with which the caller responds; `nil, message, code` if it cannot be opened; or nil if the caller has to begin
-/// again.
+/// with which the caller responds; `nil, message, code` if it cannot be opened; or nil if the caller must respond from
+/// the beginning.
 fn respond(call: &mut Call<'_>) -> Result<Answered, Fault> {
     let Some((machine, id, path)) = site_request(call)? else {
         return Ok(Maybe(None));
@@ -99,8 +99,8 @@ fn leave_to_lua(found: Representation) -> Answered {
     found.into_original().map_or(Maybe(None), opened)
 }
 
-/// Returns the path that the request at argument 2 asks of the site at 1; `None` if Lua code has to respond: there is
-/// middleware, or a handler has read the request or changed the response.
+/// Returns the path in the site at argument 1 that the request at argument 2 asks for; `None` if Lua code must respond,
+/// because there is middleware, or because a handler has read the request or changed the response.
 fn site_request(call: &mut Call<'_>) -> Result<Option<SiteRequest>, Fault> {
     let has_stored = request::has_stored_values(call, 2)?;
     let server = call.field(2, SERVER)?;
@@ -124,8 +124,8 @@ fn site_request(call: &mut Call<'_>) -> Result<Option<SiteRequest>, Fault> {
     Ok(path.map(|(id, path)| (machine, id, path)))
 }
 
-/// `site:open_compressed_copy(path, file, req)`: as `http.open_compressed_copy`. A missing copy is cached as missing
-/// for a short time.
+/// `site:open_compressed_copy(path, file, req)`: as `http.open_compressed_copy`. The site records for a short time that
+/// a copy is missing.
 fn open_compressed_copy(call: &mut Call<'_>) -> Result<Copied, Fault> {
     let path = call.bytes(2)?.to_vec();
     let metadata = *call.object::<OpenFile>(3)?.metadata();

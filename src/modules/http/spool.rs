@@ -41,15 +41,15 @@ fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 /// `file:size()`: returns the number of bytes written.
 const SIZE: Function = Function::method(|spool: &Spool| spool.size() as i64);
 
-/// `file:path()`: returns a path by which this process and its children can open the file until it is closed; or nil,
-/// message, code if it cannot be stored.
+/// `file:path()`: returns a path with which this process and its children can open the file until it is closed; or nil,
+/// message, code if the file cannot be stored.
 fn path(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let path = open(call.object_mut::<Spool>(1)?)?.path();
     Ok(path.map_err(failed("store"))?.into_os_string().into_vec())
 }
 
-/// `file:link(path [, replace])`: gives the file a permanent name. Returns true; or nil, message, code: `"exists"`,
-/// unless `replace`; `"other device"` for another file system.
+/// `file:link(path [, replace])`: gives the file a permanent name. Returns true; or nil, message, code. The code is
+/// `"exists"` if `path` exists and `replace` is not true, `"other device"` if `path` is in another file system.
 fn link(call: &mut Call<'_>) -> Result<bool, Fault> {
     call.bytes(2)?;
     let (spool, stack) = call.object_and_stack::<Spool>(1)?;

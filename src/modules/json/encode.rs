@@ -1,15 +1,15 @@
-//! Encoding a Lua value as JSON text, which is appended to a buffer. Tables are read without metamethods.
+//! Encodes a Lua value as JSON text, which is appended to a buffer. Tables are read without metamethods.
 
 use crate::codec::json::{MAX_DEPTH, NotUtf8, put_float, put_integer, put_string};
 use crate::lua::{Kind, Light, Pairs, Read, RegistryName, Stack, Walk};
 use std::fmt;
 use std::ops::Range;
 
-/// The metatable that marks arrays. Each VM has one, so a table that was marked before the module was loaded again is
-/// still recognized.
+/// The metatable that marks arrays. Each VM has one such metatable, so a table that was marked before the module was
+/// loaded again is still recognized.
 pub(super) static MARK: RegistryName = RegistryName::new();
 
-/// `json.null`: the same value in every VM; a `lightuserdata` null of C code is equal to it.
+/// `json.null`: the same value in every VM. A null `lightuserdata` from C code is equal to it.
 pub(super) const NULL: Light = Light(0);
 
 /// The order in which an object's fields are written.
@@ -21,7 +21,8 @@ pub(super) enum Order {
     Sorted,
 }
 
-/// Appends the value at `index` to `text`. The error names the part that cannot be encoded, and its place.
+/// Appends the value at `index` to `text`. On failure, returns a message that names the part that cannot be encoded,
+/// and its place.
 pub(super) fn write(stack: &mut Stack, index: i32, text: &mut Vec<u8>, order: Order) -> Result<(), String> {
     let mark = stack.registered_identity(&MARK);
     let mut encoder = Encoder { text, mark, order };
@@ -34,11 +35,11 @@ pub(super) fn write(stack: &mut Stack, index: i32, text: &mut Vec<u8>, order: Or
     })
 }
 
-/// The maximum length of a message in bytes. A longer message, with a long path to the value, is cut.
+/// The maximum length of a message in bytes. A longer message, with a long path to the value, is truncated.
 const MAX_MESSAGE: usize = 400;
 
-/// Appends the value at `index` to `text`, as `json.encode` writes it without options. Returns false, and leaves `text`
-/// unchanged, if it cannot be encoded.
+/// Appends the value at `index` to `text`, as `json.encode` writes it without options. If the value cannot be encoded,
+/// returns false and leaves `text` unchanged.
 pub(crate) fn append(stack: &mut Stack, index: i32, text: &mut Vec<u8>) -> bool {
     let begin = text.len();
     let written = write(stack, index, text, Order::Unsorted).is_ok();
@@ -48,7 +49,7 @@ pub(crate) fn append(stack: &mut Stack, index: i32, text: &mut Vec<u8>) -> bool 
     written
 }
 
-/// Writes values to a text.
+/// Appends values to a text.
 struct Encoder<'t> {
     text: &'t mut Vec<u8>,
     /// The identity of the metatable of arrays; 0 if there is none.
@@ -113,7 +114,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Writes an object, whose first pair was found.
+    /// Writes a table as an object. `pairs` is at the first pair.
     fn object(&mut self, mut pairs: Pairs<'_>, depth: u32) -> EncodeResult {
         let begin = self.text.len();
         let mut fields = Vec::new();
@@ -145,7 +146,8 @@ impl Encoder<'_> {
         self.literal(b"}")
     }
 
-    /// Sorts the fields that were written from `begin` on by their keys. `fields` contains the place of each.
+    /// Sorts the fields that were written from `begin` on by their keys. `fields` contains the key and the place of
+    /// each field.
     fn sort(&mut self, begin: usize, mut fields: Vec<(Vec<u8>, Range<usize>)>) {
         fields.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let found = self.text.split_off(begin);
@@ -157,8 +159,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// Writes an array, whose first pair was found; its key is some integer. Elements are written in the order of
-    /// `next` while that is the order of their numbers, which is so unless a part of the table is hashed.
+    /// Writes a table as an array. `pairs` is at the first pair, whose key is an integer. Elements are written in the
+    /// order of `next` as long as this is the order of their indexes. It is, unless a part of the table is hashed.
     fn array(&mut self, mut pairs: Pairs<'_>, table: i32, depth: u32) -> EncodeResult {
         self.text.push(b'[');
         let value = pairs.value();
@@ -194,7 +196,8 @@ impl Encoder<'_> {
     }
 }
 
-/// The failure for a key that JSON does not have, or that does not fit the keys before it.
+/// Returns the failure for a key whose type JSON does not support, or whose type differs from the type of the keys
+/// before it.
 fn bad_key(pairs: &mut Pairs<'_>) -> EncodeResult {
     let key = pairs.key();
     match pairs.walk().read(key) {
@@ -204,7 +207,7 @@ fn bad_key(pairs: &mut Pairs<'_>) -> EncodeResult {
     }
 }
 
-/// Returns the number of keys of the table. Other keys than integers are a failure.
+/// Returns the number of keys of the table. Fails if a key is not an integer.
 fn count_integer_keys(values: &mut Walk, table: i32) -> Result<i64, Box<EncodeError>> {
     let mut count = 0;
     if let Some(mut pairs) = values.pairs(table) {
@@ -218,7 +221,7 @@ fn count_integer_keys(values: &mut Walk, table: i32) -> Result<i64, Box<EncodeEr
     Ok(count)
 }
 
-/// Returns Lua's name of a type that JSON does not have, without an article.
+/// Returns Lua's name of a type that JSON does not support, without an article.
 fn type_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Boolean => "boolean",
@@ -245,13 +248,13 @@ enum PathStep {
     Element(i64),
 }
 
-/// Returns the failure `what`, of the value that is being written.
+/// Returns the failure `what` for the value that is being written.
 fn fail(what: impl Into<String>) -> EncodeResult {
     Err(Box::new(EncodeError { what: what.into(), path: Vec::new() }))
 }
 
 impl EncodeError {
-    /// Adds the step to the value in which the failure is.
+    /// Adds a step to the path: the value that cannot be encoded is inside `step`.
     fn inside(mut self: Box<Self>, step: PathStep) -> Box<Self> {
         self.path.push(step);
         self
@@ -278,7 +281,7 @@ fn is_name(name: &[u8]) -> bool {
         && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// Returns a key for a message: printable, and at most 40 bytes of it.
+/// Returns a key for a message: in quotes, escaped, and truncated to 40 bytes.
 fn quoted(name: &[u8]) -> String {
     match name.len() {
         0..=40 => format!("\"{}\"", name.escape_ascii()),

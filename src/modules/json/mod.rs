@@ -1,5 +1,5 @@
-//! `lio.json`: Lua values to JSON text and back (RFC 8259). `lio.webserver` encodes tables that handlers return with
-//! it, and decodes the text for `req:json()`.
+//! `lio.json`: Lua values to JSON text and back (RFC 8259). `lio.webserver` uses it to encode the tables that handlers
+//! return, and to decode bodies for `req:json()`.
 
 mod encode;
 #[cfg(all(test, feature = "vendored"))]
@@ -15,7 +15,7 @@ use std::cell::Cell;
 
 pub(crate) use encode::append;
 
-/// The memory of a text is kept for the next call up to this capacity, in bytes.
+/// The memory of a text is kept for the next call if its capacity is at most this number of bytes.
 const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
 thread_local! {
@@ -41,8 +41,8 @@ fn option(call: &mut Call<'_>, name: &'static RegistryName) -> Result<Option<i32
 
 /// `json.encode(value [, options])`: returns a string. An error names the place in the value.
 ///
-/// A table with the keys 1 to n is an array, one with string keys an object. An empty one is `{}` unless `json.array`
-/// marked it. `options.sort` (true): keys in the order of their bytes.
+/// A table with the keys 1 to n is an array, a table with string keys is an object. An empty table is `{}` unless
+/// `json.array` has marked it. If `options.sort` is true, the keys are in the order of their bytes.
 fn encode(call: &mut Call<'_>) -> Result<Either<ScratchBytes, Vec<u8>>, Fault> {
     call.any(1)?;
     let order = match option(call, &SORT)? {
@@ -67,13 +67,13 @@ fn encode(call: &mut Call<'_>) -> Result<Either<ScratchBytes, Vec<u8>>, Fault> {
 
 type Decoding = Either<Decoded<Reader>, (Nil, String, &'static str)>;
 
-/// The nodes of a JSON text as Lua values.
+/// Converts the nodes of a JSON text to Lua values.
 struct Reader {
     nodes: Nodes,
-    /// The number of nodes that are read, and that of bytes.
+    /// The number of nodes that were read, and the number of bytes of strings that were read.
     at: usize,
     bytes: usize,
-    /// The indexes of the value for null, and of the metatable of arrays.
+    /// The stack indices of the value for null, and of the metatable of arrays.
     null: i32,
     mark: i32,
 }
@@ -104,18 +104,19 @@ impl Decoder for Reader {
     }
 }
 
-/// Returns a count for a table's size.
+/// Converts a count to a size for a new table.
 fn hint(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 /// `json.decode(text [, options])`: returns a value; or `nil, message, code` for a text that is not JSON: the code is
-/// `"truncated"` if it ends too early, otherwise `"invalid"`. The message has line and column, in bytes.
+/// `"truncated"` if the text ends too early, otherwise `"invalid"`. The message contains the line and the column, which
+/// is counted in bytes.
 ///
-/// An object becomes a plain table, an array becomes a table with the mark of `json.array`. Of equal keys, the last
-/// counts. An integer of 64 bits is a Lua integer; a larger one, or a number with a fraction or an exponent, is a
-/// float. `null` is `json.null`, or `options.null`, which is any value except nil; with `false`, it tests like an
-/// absent field.
+/// An object becomes a plain table, an array becomes a table with the mark of `json.array`. If a key is repeated, its
+/// last value counts. An integer of 64 bits is a Lua integer; a larger integer, or a number with a fraction or an
+/// exponent, is a float. `null` is `json.null`, or `options.null`, which is any value except nil; if it is `false`, a
+/// null field tests like an absent field.
 fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
     call.bytes(1)?;
     let null = match option(call, &NULL_IS)? {
@@ -129,8 +130,8 @@ fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
     })
 }
 
-/// `json.array([t])`: marks `t` or a new table as an array, which is `[]` if it is empty, and returns it. The mark is
-/// the metatable `json.array_mt`. A table with another metatable is refused.
+/// `json.array([t])`: marks `t`, or a new table, as an array, and returns it. An empty array is encoded as `[]`. The
+/// mark is the metatable `json.array_mt`. A table with another metatable is refused.
 fn array(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let table = match call.kind(1) {
         Kind::None => call.create(Value::List(Vec::new()))?,

@@ -4,8 +4,8 @@ use super::OPEN;
 use crate::lua::testing;
 use mlua::Function;
 
-/// Sets the memory limit to each of a range of amounts above the used memory, so that every allocation of a call fails
-/// once. The call must fail or return its result, and succeed afterwards.
+/// Raises the memory limit above the used memory in small steps, so that every allocation of a call fails once. The
+/// call must fail or return its result, and succeed afterwards.
 #[test]
 fn a_call_survives_lua_running_out_of_memory_anywhere() {
     let (lua, json) = testing::vm(OPEN);

@@ -1,11 +1,11 @@
-//! How the functions of these modules read arguments and return results: the calling service, service ids, messages.
+//! How the functions in this folder read arguments and return results: the calling service, service ids, messages.
 
 use crate::ltask::log::Entry;
 use crate::ltask::message::{Message, Payload, ServiceId};
 use crate::ltask::service::Service;
 use crate::lua::{Call, Extended, Fault, Function, Light, Maybe, Returns, Stack};
 
-/// The calling service; an error outside a service.
+/// Returns the calling service. Fails outside a service.
 #[inline]
 pub(super) fn service<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Service, Fault> {
     call.data().ok_or_else(outside)
@@ -16,7 +16,7 @@ fn outside() -> Fault {
     Fault::message("this works inside a service only")
 }
 
-/// A function that only returns what `act` returns for the calling service.
+/// Creates a function that calls `act` with the calling service and returns its result.
 pub(super) const fn on_service<F, R>(act: F) -> Function
 where
     F: Fn(&mut Service) -> R + Copy + 'static,
@@ -25,14 +25,14 @@ where
     Function::new(move |call: &mut Call<'_>| Ok(act(service(call)?)))
 }
 
-/// The service id at `index`.
+/// Reads the service id at `index`.
 #[inline]
 pub(super) fn service_id(stack: &Stack, index: i32) -> Result<ServiceId, Fault> {
     let id = stack.integer_in(index, 0..=u32::MAX.into(), "service id")?;
     Ok(id as ServiceId)
 }
 
-/// The time in centiseconds at `index`, rounded up.
+/// Reads the time in centiseconds at `index`, and rounds it up.
 pub(super) fn ticks(stack: &Stack, index: i32) -> Result<i64, Fault> {
     let ticks = stack.number(index)?;
     match ticks.is_nan() {
@@ -41,7 +41,8 @@ pub(super) fn ticks(stack: &Stack, index: i32) -> Result<i64, Fault> {
     }
 }
 
-/// The address at `index` and the size in the next argument; zeros for nil. The block still belongs to the caller.
+/// Reads the address of a block at `index`, and its size in the next argument; zeros if the address is nil. The block
+/// still belongs to the caller.
 pub(super) fn block(stack: &Stack, index: i32) -> Result<(usize, usize), Fault> {
     if stack.is_none(index) {
         return Ok((0, 0));
@@ -53,12 +54,13 @@ pub(super) fn block(stack: &Stack, index: i32) -> Result<(usize, usize), Fault> 
     Ok((address, size as usize))
 }
 
-/// The message type at `index`.
+/// Reads the message type at `index`.
 pub(super) fn kind(stack: &Stack, index: i32, name: &str) -> Result<u8, Fault> {
     Ok(stack.integer_in(index, 0..=254, name)? as u8)
 }
 
-/// The message `to, session, type [, pointer, size]` from argument 1 on, which takes the block. `from` is the sender.
+/// Reads the message `to, session, type [, pointer, size]` from argument 1 on. The message takes ownership of the
+/// block. `from` is the sender.
 pub(super) fn message(stack: &Stack, from: ServiceId) -> Result<Message, Fault> {
     let to = service_id(stack, 1)?;
     let session = stack.integer(2)?;
@@ -67,21 +69,22 @@ pub(super) fn message(stack: &Stack, from: ServiceId) -> Result<Message, Fault> 
     Ok(Message { from, to, session, kind, payload: Payload::from_raw(address, size) })
 }
 
-/// Values, followed by the pointer and size of a payload, if there is one.
+/// Values, followed by the pointer and the size of a payload, if there is one.
 pub(super) type WithPayload<V> = Extended<V, (Light, i64)>;
 
-/// The values, followed by the payload, which belongs to the Lua program from then on.
+/// Returns the values, followed by the payload, which then belongs to the Lua program.
 pub(super) fn with_payload<V>(values: V, payload: Payload) -> WithPayload<V> {
     let (address, size) = payload.into_raw();
     Extended(values, (address != 0).then_some((Light(address), size as i64)))
 }
 
-/// An entry of the log: time in centiseconds, service id, pointer and size of its payload.
+/// Returns an entry of the log: the time in centiseconds, the service id, and the pointer and the size of the payload;
+/// nothing if there is no entry.
 pub(super) fn log_entry(entry: Option<Entry>) -> Maybe<WithPayload<(i64, ServiceId)>> {
     Maybe(entry.map(|entry| with_payload((entry.time as i64, entry.service), entry.payload)))
 }
 
-/// The same, with the service's label after its id.
+/// The result of [`log_entry`], with the service's label after the service id.
 pub(super) type LabelledEntry = Maybe<WithPayload<(i64, ServiceId, Option<String>)>>;
 
 pub(super) fn labelled_entry(entry: Option<Entry>) -> LabelledEntry {

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// How the module creates VMs, which depends on what the executable or the library has built in.
+/// How the module creates VMs. This depends on the modules that are built into the executable or the library.
 pub(crate) trait Environment: 'static {
     const PREPARATION: Preparation;
 }
@@ -43,17 +43,18 @@ fn open<E: Environment>(call: &mut Call<'_>) -> Result<Module, Fault> {
     Ok(Module(Bootstrap::<E>::FUNCTIONS))
 }
 
-/// `init_timer()`, `init_socket()`: nothing to do.
+/// `init_timer()`, `init_socket()`: do nothing.
 const NOTHING: Function = Function::new(|_: &mut Call<'_>| Ok(()));
 
-/// The system of a VM that starts one, until `deinit`.
+/// The system that this VM has created with `init`, until `deinit`.
 #[derive(Default)]
 struct CurrentSystem(RefCell<Option<OwnedSystem>>);
 
 struct OwnedSystem {
     system: Arc<System>,
     running: bool,
-    /// VMs that run before the system does (G1), until they become services. The key is the pointer that Lua code gets.
+    /// VMs that run before the system is started (G1), until they become services. The key is the pointer that Lua code
+    /// gets.
     prestarts: HashMap<usize, Prestart>,
 }
 
@@ -77,7 +78,7 @@ impl CurrentSystem {
     }
 }
 
-/// The system of `init`, unless `deinit` has closed it, and whether it runs.
+/// Returns the system that `init` has created, and whether it runs. Fails if there is no system.
 fn owned_system(call: &mut Call<'_>) -> Result<(Arc<System>, bool), Fault> {
     let current = call.shared::<CurrentSystem>()?;
     let found = current.0.borrow().as_ref().map(|owner| (owner.system.clone(), owner.running));
@@ -88,7 +89,7 @@ fn system(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
     owned_system(call).map(|(system, _)| system)
 }
 
-/// `bootstrap.init(config)`: creates a system. The values in force are written back into the table.
+/// `bootstrap.init(config)`: creates a system. Writes the values that it uses, defaults included, back into the table.
 fn init<E: Environment>(call: &mut Call<'_>) -> Result<(), Fault> {
     let current = call.shared::<CurrentSystem>()?;
     if current.0.borrow().is_some() {
@@ -100,7 +101,7 @@ fn init<E: Environment>(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `bootstrap.deinit()`: closes the system. If it runs, it is ended first.
+/// `bootstrap.deinit()`: closes the system. If the system runs, it is ended first.
 fn deinit(call: &mut Call<'_>) -> Result<(), Fault> {
     let (system, running) = owned_system(call)?;
     if running {
@@ -112,14 +113,15 @@ fn deinit(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `bootstrap.init_root(1)`: service 1 is root; no other id is allowed.
+/// `bootstrap.init_root(1)`: only checks the argument, because root is always service 1.
 fn init_root(call: &mut Call<'_>) -> Result<(), Fault> {
     system(call)?;
     call.integer_in(1, 1..=1, "root's service id")?;
     Ok(())
 }
 
-/// `bootstrap.pushlog(pointer, size)`: adds an entry of the system (service 0) to the log.
+/// `bootstrap.pushlog(pointer, size)`: adds an entry of the system (service 0) to the log, and takes ownership of the
+/// block.
 fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
     let (address, size) = block(call, 1)?;
     let system = system(call)?;
@@ -128,8 +130,8 @@ fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `bootstrap.poplog()`: returns centiseconds since the epoch, id, label, pointer and size of the oldest entry; nothing
-/// if the log is empty.
+/// `bootstrap.poplog()`: returns the oldest entry of the log: its time (centiseconds since the epoch), service id,
+/// label, pointer and size; nothing if the log is empty.
 fn poplog(call: &mut Call<'_>) -> Result<LabelledEntry, Fault> {
     Ok(labelled_entry(system(call)?.log.pop_last()))
 }
@@ -139,9 +141,9 @@ fn boot_failure(call: &mut Call<'_>) -> Result<Option<String>, Fault> {
     Ok(system(call)?.boot_failure())
 }
 
-/// `bootstrap.new_service(label, source, id)` (G1: `source` is Lua text or `@file`; raises errors) or
-/// `new_service(label, source, chunkname, id [, worker])` (G2: returns false and a message instead). Returns the id. If
-/// `id` is 0 or nil, the next free id is used.
+/// `bootstrap.new_service(label, source, id)` (G1) or `new_service(label, source, chunkname, id [, worker])` (G2):
+/// creates a service and returns its id. If `id` is 0 or nil, the next free id is used. In G1, `source` is Lua code or
+/// `@path`, and a failure raises an error. In G2, a failure returns false and a message.
 fn new_service(call: &mut Call<'_>) -> Result<Either<ServiceId, (bool, String)>, Fault> {
     let system = system(call)?;
     let label = call.utf8(1)?;
@@ -163,7 +165,7 @@ fn wanted_id(call: &Call<'_>, index: i32) -> Result<ServiceId, Fault> {
     Ok(call.optional(index, service_id)?.unwrap_or(0))
 }
 
-/// Opens a slot and creates the service. The error is a message.
+/// Opens a slot and creates the service. On failure, returns an error message.
 fn create(
     system: &Arc<System>, wanted: ServiceId, label: &str, source: &Source<'_>, affinity: Affinity,
 ) -> Result<ServiceId, String> {
@@ -181,7 +183,8 @@ fn no_slot(wanted: ServiceId) -> String {
     }
 }
 
-/// `bootstrap.new_thread(id)`: makes the service exclusive (G1). It gets its own thread, which starts with the system.
+/// `bootstrap.new_thread(id)`: makes the service exclusive (G1). The service gets its own thread, which starts with the
+/// system.
 fn new_thread(call: &mut Call<'_>) -> Result<(), Fault> {
     let id = service_id(call, 1)?;
     let (system, running) = owned_system(call)?;
@@ -191,8 +194,8 @@ fn new_thread(call: &mut Call<'_>) -> Result<(), Fault> {
     run::make_exclusive(&system, id).map_err(Fault::message)
 }
 
-/// `bootstrap.preinit(source)`: returns a pointer for `new_service_preinit` (G1). Starts a VM that runs on its own
-/// thread before the system does, and is resumed with `true` at each step.
+/// `bootstrap.preinit(source)`: starts a VM that runs on its own thread before the system is started (G1). The VM's
+/// main function is resumed with `true` each time it yields. Returns a pointer for `new_service_preinit`.
 fn preinit(call: &mut Call<'_>) -> Result<Light, Fault> {
     let system = system(call)?;
     let source = Source::read(call, 1, None)?;
@@ -206,7 +209,7 @@ fn preinit(call: &mut Call<'_>) -> Result<Light, Fault> {
 }
 
 /// `bootstrap.new_service_preinit(label, id, p)`: makes the VM of `preinit` service `id` and returns the id. From then
-/// on its main function is resumed without values.
+/// on, the main function is resumed without values.
 fn new_service_preinit(call: &mut Call<'_>) -> Result<u32, Fault> {
     let (system, current) = (system(call)?, call.shared::<CurrentSystem>()?);
     let label = call.utf8(1)?;
@@ -225,8 +228,8 @@ fn new_service_preinit(call: &mut Call<'_>) -> Result<u32, Fault> {
     Ok(id)
 }
 
-/// `bootstrap.post_message{ from=, to=, session=, type=, message=, size= }`: posts a message, which takes the block.
-/// Raises `push message failed`.
+/// `bootstrap.post_message{ from=, to=, session=, type=, message=, size= }`: posts a message, which takes ownership of
+/// the block. If the message is refused, raises `push message failed`.
 fn post_message(call: &mut Call<'_>) -> Result<(), Fault> {
     call.expect(1, Kind::Table, "table")?;
     call.drop_to(1);
@@ -256,7 +259,8 @@ fn required_field(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault>
     }
 }
 
-/// Waits for the system's end. Ctrl-C in the stock interpreter, which sets a hook, ends the system.
+/// Waits until the system has ended, and returns the exit code. In the stock interpreter, Ctrl-C sets a hook: then this
+/// function ends the system.
 fn wait_for_end(call: &mut Call<'_>) -> Result<i64, Fault> {
     let system = system(call)?;
     let code = run::wait(&system, || call.hook() != 0);
@@ -264,8 +268,8 @@ fn wait_for_end(call: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(code.into())
 }
 
-/// `bootstrap.run()`: returns the exit code when root has ended (G1). `bootstrap.run(mainthread)`: returns a context
-/// for `wait` at once (G2).
+/// `bootstrap.run()`: runs the system until it has ended, and returns the exit code (G1). `bootstrap.run(mainthread)`:
+/// starts the system, and returns a context for `wait` at once (G2).
 fn run_system(call: &mut Call<'_>) -> Result<Either<i64, Light>, Fault> {
     let at_once = call.count() > 0;
     let (system, running) = owned_system(call)?;
@@ -280,7 +284,7 @@ fn run_system(call: &mut Call<'_>) -> Result<Either<i64, Light>, Fault> {
     })
 }
 
-/// `bootstrap.wait(context)`: returns the exit code when root and every thread have ended.
+/// `bootstrap.wait(context)`: waits until root and every thread have ended, and returns the exit code.
 fn wait(call: &mut Call<'_>) -> Result<i64, Fault> {
     match owned_system(call)? {
         (_, true) => wait_for_end(call),
@@ -289,7 +293,7 @@ fn wait(call: &mut Call<'_>) -> Result<i64, Fault> {
 }
 
 /// `bootstrap.mainthread_wait([no_wait])`: waits for a service that requested the main thread, runs a slice of it, and
-/// returns true. Returns false if the system ends, or if there is no such service and `no_wait` is true.
+/// returns true. Returns false if the system is ending, or if no service waits and `no_wait` is true.
 fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
     let no_wait = call.is_true(1);
     let system = system(call)?;
@@ -300,7 +304,7 @@ fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
         if no_wait || system.is_quitting() {
             return Ok(false);
         }
-        // A signal ends the wait; if it has set a hook, it ends the system.
+        // A process signal ends the wait. If the signal has set a hook, the system must end.
         if !system.scheduler.main_event.wait_once() && call.hook() != 0 {
             system.quit();
         }
@@ -311,14 +315,14 @@ fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// `bootstrap.external_sender(context)`: returns a function pointer `int (void *queue, void *message)`, and `queue`.
 /// The function may be called from any thread and sends the pointer to root as the request `external`. It returns 0 on
-/// success; otherwise the message was not taken.
+/// success, and another number if the message was refused.
 fn external_sender(call: &mut Call<'_>) -> Result<(Light, Light), Fault> {
     Ok(c_functions::external_sender(&system(call)?))
 }
 
 /// `bootstrap.log_sender(context)`: returns a function pointer `void (void *log, void *data, size_t size)`, and `log`.
-/// The function may be called from any thread and adds an entry of service 0. It takes `data`, a packed block of
-/// `malloc`.
+/// The function may be called from any thread and adds an entry of service 0. It takes ownership of `data`, a block of
+/// packed values from `malloc`.
 fn log_sender(call: &mut Call<'_>) -> Result<(Light, Light), Fault> {
     Ok(c_functions::log_of_system(&system(call)?))
 }

@@ -1,22 +1,22 @@
-//! Lua functions that the service library calls in rare cases: those of `ltask.callbacks`, or of the module that
-//! `core.use_callbacks` has named. The module is loaded at its first use.
+//! Lua functions that the service library calls in rare cases: the functions of `ltask.callbacks`, or of the module
+//! that `core.use_callbacks` has set. The module is loaded when it is first used.
 
 use crate::lua::{Argument, Call, Continuation, Fault, Function, Kind, Next, Outcome, Register, RegistryName, then};
 
 /// Lua's own `require`.
 pub(super) static REQUIRE: RegistryName = RegistryName::new();
-/// The table of callbacks. Before it is loaded: the module's name, or nil for `ltask.callbacks`.
+/// The table of callbacks. Before the module is loaded, this is the module's name, or nil for `ltask.callbacks`.
 static CALLBACKS: RegistryName = RegistryName::new();
 
-/// Pushes a function that calls the callback `name`, and that name, its first argument. The caller may push more
-/// arguments. Returns the index of the callback's first result.
+/// Pushes a function that calls the callback `name`, and `name` as its first argument. The caller may push more
+/// arguments, and then calls the function. Returns the index that the callback's first result will have.
 pub(super) fn push(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
     let index = call.push(Function::new(run_named))?;
     call.create(name)?;
     Ok(index)
 }
 
-/// Loads a module by Lua's own `require`.
+/// Loads a module with Lua's own `require`.
 pub(super) fn require<R>(
     call: &mut Call<'_>, name: &'static str, next: &'static Continuation, kept: u32,
 ) -> Result<Next<R>, Fault> {
@@ -25,14 +25,14 @@ pub(super) fn require<R>(
     Ok(Next::call(1, next, kept))
 }
 
-/// `core.use_callbacks(module)`: makes the functions of this module the callbacks.
+/// `core.use_callbacks(module)`: makes the functions of the module the callbacks.
 pub(super) fn use_callbacks(call: &mut Call<'_>) -> Result<(), Fault> {
     call.expect(1, Kind::String, "string")?;
     call.create(Register(&CALLBACKS, Argument(1)))?;
     Ok(())
 }
 
-/// `(name, …)`: calls the function of that name and returns its results.
+/// `(name, …)`: calls the callback `name` with the other arguments, and returns its results.
 fn run_named(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
     let callbacks = call.registered(&CALLBACKS)?;
@@ -52,7 +52,8 @@ fn loaded(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     run(call, callbacks, outcome.kept as i32)
 }
 
-/// Calls the function of the table at `callbacks` that the first of `count` values names, with the other values.
+/// Calls a function of the table at `callbacks`. The first of the `count` values names the function; the other values
+/// are its arguments.
 fn run(call: &mut Call<'_>, callbacks: i32, count: i32) -> Result<Next, Fault> {
     call.get(callbacks, 1)?;
     call.push_copies(2..=count)?;

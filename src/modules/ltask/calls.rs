@@ -1,4 +1,4 @@
-//! The calls by which a service posts messages and waits for responses. Packing and posting are one step. The
+//! The calls with which a service posts messages and waits for responses. Each call packs and posts in one step. The
 //! dispatcher resumes the waiting coroutine.
 
 use super::arguments::{kind, on_service, service, service_id, ticks};
@@ -23,10 +23,11 @@ pub(super) const PRIVATE: FunctionTable = functions! {
     post, request, await = wait_session, fail_calls, new_session: NEW_SESSION, current: CURRENT, pending: PENDING,
 };
 
-/// Functions of timers that have not expired, by session.
+/// The functions of `ltask.timeout` whose timers have not expired, by session.
 pub(super) static TIMEOUTS: RegistryName = RegistryName::new();
 
-/// The tasks of a service with our library; in other services an error that names the function `name`.
+/// Returns the tasks of the calling service. If the service does not use our library, fails with an error that names
+/// the function `name`.
 pub(super) fn library_tasks(call: &mut Call<'_>, name: &str) -> Result<Rc<Tasks>, Fault> {
     service(call)?.library.tasks().cloned().ok_or_else(|| not_set_up(name))
 }
@@ -36,7 +37,7 @@ fn not_set_up(name: &str) -> Fault {
     Fault::message(format_args!("{name}: the service library is not set up"))
 }
 
-/// How the running task can wait; `None` if it cannot.
+/// Returns how the running task can wait; `None` if it cannot.
 #[inline]
 fn running_wait_path(call: &mut Call<'_>) -> Option<(Rc<Tasks>, WaitPath)> {
     let (service, stack) = call.data_and_stack::<Service>()?;
@@ -44,7 +45,7 @@ fn running_wait_path(call: &mut Call<'_>) -> Option<(Rc<Tasks>, WaitPath)> {
     Some((tasks.clone(), tasks.wait_path(stack)?))
 }
 
-/// The receiver of a message, at 1.
+/// Reads the receiver of a message from argument 1.
 fn receiver(stack: &Stack) -> Result<ServiceId, Fault> {
     match service_id(stack, 1)? {
         SYSTEM => Err(Fault::argument(1, "service id 0 is the system")),
@@ -52,7 +53,7 @@ fn receiver(stack: &Stack) -> Result<ServiceId, Fault> {
     }
 }
 
-/// Why a message was refused.
+/// Returns the error text for a message that service `to` has not received.
 fn refusal_text(to: ServiceId, posted: Posted) -> String {
     let what = match posted {
         Posted::Full => "busy",
@@ -61,15 +62,15 @@ fn refusal_text(to: ServiceId, posted: Posted) -> String {
     format!("{{service:{to}}} is {what}")
 }
 
-/// The same as an error, without the position of the call.
+/// Fails with the text of [`refusal_text`], without the position of the call.
 #[cold]
 fn refusal_error<R>(call: &mut Call<'_>, to: ServiceId, posted: Posted) -> Result<R, Fault> {
     let text = call.create(refusal_text(to, posted))?;
     Err(Fault::value(text))
 }
 
-/// Sends a request, or queues it until there is room if the service has configured that. Returns its session, or why it
-/// was refused.
+/// Sends a request. If the mailbox is full and the calling service has set `on_full "wait"`, queues the request until
+/// there is room. Returns the session, or the reason why the request was refused.
 fn send_request(service: &mut Service, to: ServiceId, kind: u8, payload: Payload) -> Result<i64, Posted> {
     let session = service.library.next_session();
     let message = Message { from: service.id, to, session, kind, payload };
@@ -84,7 +85,7 @@ fn call_service(call: &mut Call<'_>) -> Result<Next, Fault> {
     pack_and_call(call, kind::REQUEST)
 }
 
-/// `ltask.syscall(addr, …)`: the same to the service library of `addr`.
+/// `ltask.syscall(addr, …)`: as `call`, for a request to the service library of `addr`.
 fn syscall(call: &mut Call<'_>) -> Result<Next, Fault> {
     pack_and_call(call, kind::SYSTEM)
 }
@@ -94,7 +95,7 @@ fn pack_and_call(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
     let packed = receiver(call).and_then(|to| Ok((to, pack::block(call, 2)?)));
     match packed {
         Ok((to, Some(payload))) => request_and_wait(call, to, kind, payload),
-        // If the call cannot wait, that is the error to report first.
+        // If the call cannot wait, this error is reported first.
         _ if running_wait_path(call).is_none() => refuse_wait(call, kind),
         Ok((_, None)) => pack::copy(call, 2, then(call_with_copies), kind.into()),
         Err(fault) => Err(fault),
@@ -128,7 +129,7 @@ fn request_and_wait(call: &mut Call<'_>, to: ServiceId, kind: u8, payload: Paylo
     }
 }
 
-/// Suspends the running task until its session gets a response.
+/// Suspends the running task until the response to `session` arrives.
 #[inline]
 fn wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, path: WaitPath, session: i64, reason: Reason) -> Result<Next, Fault> {
     begin_wait(call, tasks, path, session, reason)?;
@@ -146,7 +147,7 @@ fn begin_wait(
     }
 }
 
-/// After a wait: whether the value on top is an error to be raised.
+/// After a wait: whether the wait ends with an error, which is the value on top of the stack.
 #[inline]
 fn is_interrupted(call: &mut Call<'_>) -> bool {
     let found = call.data_and_stack::<Service>();
@@ -156,7 +157,7 @@ fn is_interrupted(call: &mut Call<'_>) -> bool {
     })
 }
 
-/// After the wait: returns the values of the response, or raises its error.
+/// Continues after a wait: returns the values of the response, or raises its error.
 fn resumed(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
     if is_interrupted(call) { raise(call) } else { Ok(Next::rest(1)) }
 }
@@ -176,8 +177,8 @@ fn raised(_: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
 /// True, or false and a message.
 type Sent = Either<bool, (bool, String)>;
 
-/// `ltask.send(addr, …)`: posts a message and returns true; false and a message if the service is dead. If its mailbox
-/// is full, waits if the service has configured that, and otherwise raises an error.
+/// `ltask.send(addr, …)`: posts a message and returns true; false and an error message if the receiver is dead. If the
+/// receiver's mailbox is full, waits if the calling service has set `on_full "wait"`; otherwise raises an error.
 fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
     receiver(call)?;
     pack::packed(call, 2, |call, payload| {
@@ -208,7 +209,8 @@ fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
     })
 }
 
-/// After the wait of `send` for room: the receiver is at 1, and whether the message was delivered is on top.
+/// Continues `send` after its wait for room. The receiver is at 1. On top of the stack is a boolean: whether the
+/// message was delivered.
 fn sent(call: &mut Call<'_>, _: Outcome) -> Result<Sent, Fault> {
     let top = call.count();
     if is_interrupted(call) {
@@ -220,13 +222,14 @@ fn sent(call: &mut Call<'_>, _: Outcome) -> Result<Sent, Fault> {
     })
 }
 
-/// Receiver, session and type of a message, from 1 on.
+/// Reads the receiver, the session and the type of a message, from argument 1 on.
 fn read_header(stack: &Stack) -> Result<(ServiceId, i64, u8), Fault> {
     let (to, session) = (service_id(stack, 1)?, stack.integer(2)?);
     Ok((to, session, kind(stack, 3, "message type")?))
 }
 
-/// `core.post(addr, session, type, …)`: packs and posts a message as it is. Returns whether it was accepted.
+/// `core.post(addr, session, type, …)`: packs and posts a message. Returns whether the receiver has accepted the
+/// message.
 fn post(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     read_header(call)?;
     pack::packed(call, 4, |call, payload| {
@@ -254,8 +257,8 @@ fn request(call: &mut Call<'_>) -> Result<Next<Asked>, Fault> {
     })
 }
 
-/// `core.await(session[, addr])`: waits for the response with that session, from service `addr`. Returns its results or
-/// raises its error.
+/// `core.await(session[, addr])`: waits for the response to `session`, which service `addr` will send. Returns the
+/// results or raises the error of the request.
 fn wait_session(call: &mut Call<'_>) -> Result<Next, Fault> {
     let session = call.integer(1)?;
     let reason = call.optional(2, service_id)?.map_or(Reason::Other, Reason::Call);
@@ -266,8 +269,8 @@ fn wait_session(call: &mut Call<'_>) -> Result<Next, Fault> {
     }
 }
 
-/// `core.fail_calls(addr, text)`: raises an error in each call of this service that waits for a response of `addr`, and
-/// returns their number. Responses that still arrive are dropped.
+/// `core.fail_calls(addr, text)`: raises the error `text` in each call of this service that waits for a response from
+/// `addr`. Returns the number of these calls. Responses that still arrive are dropped.
 fn fail_calls(call: &mut Call<'_>) -> Result<i64, Fault> {
     let addr = service_id(call, 1)?;
     call.expect(2, Kind::String, "string")?;
@@ -297,7 +300,7 @@ fn sleep(call: &mut Call<'_>) -> Result<Next, Fault> {
     wait(call, &tasks, path, session, timer.map_or(Reason::Other, Reason::Timer))
 }
 
-/// `ltask.timeout(centiseconds, f)`: forks `f` after that time.
+/// `ltask.timeout(centiseconds, f)`: forks `f` after this time.
 fn timeout(call: &mut Call<'_>) -> Result<(), Fault> {
     let ticks = ticks(call, 1)?;
     call.expect(2, Kind::Function, "function")?;
@@ -309,8 +312,8 @@ fn timeout(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.on_full(what)`: sets what happens to this service's requests to full mailboxes, `"wait"` or `"error"`.
-/// Returns the previous value.
+/// `ltask.on_full(what)`: sets whether this service's requests to full mailboxes wait (`"wait"`) or raise (`"error"`);
+/// nil changes nothing. Returns the previous value.
 fn on_full(call: &mut Call<'_>) -> Result<&'static str, Fault> {
     let wanted = match call.optional(1, Stack::bytes)? {
         None => None,
@@ -331,15 +334,15 @@ const PENDING: Function = on_service(|service| {
     (sessions as i64, timers as i64)
 });
 
-/// `core.current()`: returns from and session of the request that the running coroutine answers; nothing in other
-/// coroutines.
+/// `core.current()`: returns the sender and the session of the request that the running task handles, 0 and 0 if it
+/// handles none; nothing outside tasks.
 const CURRENT: Function = on_service(|service| {
     let tasks = service.library.tasks();
     let tag = tasks.and_then(|tasks| tasks.current().map(|id| tasks.tag(id)));
     Maybe(tag.map(|tag| (tag.from, tag.session)))
 });
 
-/// `ltask.no_response()`: the return of the request's function does not answer the running request.
+/// `ltask.no_response()`: the request that the running task handles stays unanswered when its handler returns.
 const NO_RESPONSE: Function = on_service(|service| {
     if let Some(tasks) = service.library.tasks()
         && let Some(id) = tasks.current()

@@ -4,7 +4,7 @@ use crate::ltask::config::{Config, FullMailbox};
 use crate::lua::{Call, Fault, Kind, StoredInTable, Value};
 use std::time::Duration;
 
-/// The table at 1, from which fields are read and to which the values in force are written back.
+/// The table at argument 1. Its fields are read, and the values that are used are written back.
 struct Fields<'c, 's>(&'c mut Call<'s>);
 
 impl Fields<'_, '_> {
@@ -21,13 +21,13 @@ impl Fields<'_, '_> {
         Ok(())
     }
 
-    /// The error of a field, whose value is at `index`.
+    /// Returns the error for a field with a value of the wrong type, which is at `index`.
     fn type_error(&self, name: &str, expected: &str, index: i32) -> Fault {
         let got = self.0.type_name(index);
         Fault::message(format_args!("config.{name}: {expected} expected, got {got}"))
     }
 
-    /// An integer within `low..=high`, or `default`.
+    /// Reads an integer, which must be within `low..=high`; nil means `default`.
     fn integer(&mut self, name: &'static str, (low, high): (i64, i64), default: usize) -> Result<usize, Fault> {
         let field = self.get(name)?;
         let value = match self.0.integer_value(field) {
@@ -43,7 +43,7 @@ impl Fields<'_, '_> {
         Ok(value as usize)
     }
 
-    /// A string. `false` is none, since programs write that.
+    /// Reads a string. Programs may also write `false` for nil.
     fn string(&mut self, name: &'static str) -> Result<Option<String>, Fault> {
         let field = self.get(name)?;
         match self.0.string(field) {
@@ -80,7 +80,7 @@ impl Fields<'_, '_> {
     }
 }
 
-/// Reads the table at 1, and writes the values in force back.
+/// Reads the configuration from the table at argument 1, and writes the values that are used back.
 pub(super) fn read(call: &mut Call<'_>) -> Result<Config, Fault> {
     call.expect(1, Kind::Table, "table")?;
     let default = Config::default();

@@ -25,7 +25,7 @@ const FUNCTIONS: FunctionTable = functions! {
     take_long_slice_report: TAKE_LONG_SLICE_REPORT,
 };
 
-/// Opens `ltask.core`. Each function is added to the table at its first use.
+/// Opens `ltask.core`. Each function is added to the table when it is first used.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(LazyTable(Function::new(index), None)));
 
 fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Function>>, Fault> {
@@ -33,7 +33,7 @@ fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Function>
     Ok(found.map(|function| StoredInTable::new(1, 2, function)))
 }
 
-/// `core.end_service()`: the main loop returns after the present message.
+/// `core.end_service()`: makes the main loop return after the present message.
 const END_SERVICE: Function = on_service(|service| service.library.is_ending = true);
 
 /// `core.fail_boot(reason)`: records that the system cannot start. `ltask.start` raises the reason. For root.
@@ -62,7 +62,7 @@ const SET_LOG_READER: Function = on_service(|service| service.system().log.set_r
 /// ended.
 const SET_BLOCKED_LISTENER: Function = on_service(|service| service.system().set_blocked_listener(service.id));
 
-/// `core.poplog()`: as `ltask.poplog`, with the label of the entry's service after its id.
+/// `core.poplog()`: as `ltask.poplog`, with the service's label after the service id.
 const POPLOG: Function = on_service(|service| labelled_entry(service.system().log.pop()));
 
 /// `core.stat(id)`: returns a table with the statistics of a service; nil if there is no such service.
@@ -89,8 +89,8 @@ fn stat(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     ])))
 }
 
-/// `core.report_overload()`: from now on the log reports when more than 1024, 2048 … messages of this service are
-/// unread.
+/// `core.report_overload()`: from now on, a log line reports when more than 1024, 2048, 4096 and so on messages of this
+/// service are unread.
 const REPORT_OVERLOAD: Function = on_service(|service| service.overload_threshold = OVERLOAD_THRESHOLD);
 
 /// `core.take_long_slice_report()`: returns whether the watchdog has reported a slice of this service since the last
@@ -118,14 +118,15 @@ fn load_embedded(call: &mut Call<'_>) -> Result<Chunk<'static>, Fault> {
 
 type Text = &'static [u8];
 
-/// `core.embedded_source(module)`: returns text and chunk name of an embedded Lua file; nothing if there is none.
+/// `core.embedded_source(module)`: returns the text and the chunk name of an embedded Lua file; nothing if there is no
+/// such file.
 fn embedded_source(call: &mut Call<'_>) -> Result<Maybe<(Text, Text)>, Fault> {
     let file = files::embedded(call.bytes(1)?);
     Ok(Maybe(file.map(|file| (file.text, file.chunk.to_bytes()))))
 }
 
 /// `core.bytes(pointer, size)`: returns the bytes of a packed message as a string, which `ltask.unpack` reads; an empty
-/// string for no message. The block still belongs to the caller.
+/// string if the pointer is nil. The block still belongs to the caller.
 fn bytes(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let (address, size) = block(call, 1)?;
     if address == 0 && size != 0 {
@@ -134,8 +135,8 @@ fn bytes(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     Ok(BorrowedPayload::new(address, size).as_ref().to_vec())
 }
 
-/// `core.is_idle()`: returns whether there is no message and no coroutine that is ready. Then the next message wakes
-/// the thread.
+/// `core.is_idle()`: returns whether no message is unread and no coroutine is ready. If so, the next message wakes the
+/// thread.
 const IS_IDLE: Function = on_service(|service| service.is_idle());
 
 /// `core.idle_wait()`: blocks until a message arrives; for a service with its own thread (G1).

@@ -1,8 +1,8 @@
 //! The main loop of our service library. One entry into the VM handles a batch of messages.
 //!
-//! The values of a message are pushed between two steps, so that an error of that (no memory, corrupt bytes) skips no
-//! frame. `library.current_message` is that message until a task has the values: after an error, `recover` answers it.
-//! The stack frame of the loop is empty between two messages.
+//! The values of a message are pushed between two steps, so that an error there (not enough memory, corrupt bytes)
+//! skips no Rust frame. Until a task has the values, `library.current_message` describes the message: after an error,
+//! `recover` answers it. The stack frame of the loop is empty between two messages.
 
 use super::arguments::service;
 use super::callbacks;
@@ -22,22 +22,24 @@ use crate::task::{Ending, Tag, Tasks};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// A slice ends after this many messages or this time, even if no other service waits: checking that would cost more.
+/// A slice ends after this number of messages or nanoseconds, even if no other service waits, because checking that
+/// would cost more than a new slice.
 const MAX_MESSAGES: u32 = 512;
 const MAX_NANOS: u64 = 2_000_000;
-/// Messages between two readings of the clock.
+/// The number of messages between two readings of the clock.
 const CLOCK_INTERVAL: u32 = 32;
-/// Rounds of the ready queue without a message: coroutines that only yield must not keep messages away.
+/// The maximum number of rounds of the ready queue without a message, so that coroutines that only yield do not delay
+/// messages forever.
 const MAX_ROUNDS: u32 = 1000;
 
-/// Which function runs the loop. The continuations keep it.
+/// The numbers of the functions that run the loop, `core.loop` and `core.schedule`. The continuations keep the number.
 const LOOP: u32 = 0;
 const SCHEDULE: u32 = 1;
 
 results! {
-    /// The action after a step of the loop.
+    /// The next action of the loop.
     pub(super) enum LoopStep {
-        /// The values of a message are pushed.
+        /// Pushes the values of a message.
         Unpack(Pushing<DecodedOnPush<BorrowedPayload>>),
         Next(Next<bool>),
     }
@@ -70,7 +72,7 @@ fn schedule(call: &mut Call<'_>) -> Result<LoopStep, Fault> {
     begin_batch(call, SCHEDULE)
 }
 
-/// Begins a batch. The frame is empty.
+/// Begins a batch. The frame must be empty.
 #[inline(always)]
 fn begin_batch(call: &mut Call<'_>, runner: u32) -> Result<LoopStep, Fault> {
     let service = service(call)?;
@@ -84,7 +86,7 @@ fn begin_batch(call: &mut Call<'_>, runner: u32) -> Result<LoopStep, Fault> {
     continue_batch(call, &tasks, runner)
 }
 
-/// Runs the tasks that are ready, and takes the next message. The frame is empty.
+/// Runs the tasks that are ready, and takes the next message. The frame must be empty.
 fn continue_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result<LoopStep, Fault> {
     loop {
         let may_receive = !tasks.has_ready() || run_ready(call, tasks)?;
@@ -133,7 +135,7 @@ fn next_message(service: &mut Service, may_receive: bool) -> Option<Message> {
     Some(message)
 }
 
-/// Requests that the values of a message are pushed.
+/// Returns the step that pushes the values of a message.
 #[inline]
 fn push_values(service: &mut Service, message: Message, runner: u32) -> Result<LoopStep, Fault> {
     let library = &mut service.library;
@@ -145,7 +147,7 @@ fn push_values(service: &mut Service, message: Message, runner: u32) -> Result<L
     Ok(LoopStep::Unpack(next.pushing(values)))
 }
 
-/// The values of a message were pushed.
+/// Handles a message whose values were pushed.
 fn values_pushed(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     let (runner, number) = (outcome.kept & 1, outcome.kept >> 1);
     let library = &mut service(call)?.library;
@@ -163,7 +165,7 @@ fn values_pushed(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Faul
     }
 }
 
-/// A call in the middle of a batch has ended.
+/// Continues a batch after a call has returned.
 fn call_returned(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     call.drop_to(0);
     let tasks = library_tasks(call, "loop")?;
@@ -171,14 +173,14 @@ fn call_returned(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Faul
     continue_batch(call, &tasks, outcome.kept)
 }
 
-/// Whether the slice can end without polling I/O and without a check whether the service ends.
+/// Whether the slice can end without polling I/O, and without a check whether the service must end.
 #[inline]
 fn can_end_slice(service: &Service, tasks: &Tasks) -> bool {
     let library = &service.library;
     (!library.polls_io || service.batch.is_empty()) && (library.is_ending || !has_finished(service, tasks))
 }
 
-/// Ends a batch. If there are more messages, I/O is polled first.
+/// Ends a batch. If there are more messages and the service polls I/O, polls it first.
 fn end_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result<LoopStep, Fault> {
     let service = service(call)?;
     if service.library.polls_io && !service.batch.is_empty() {
@@ -191,14 +193,14 @@ fn end_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result<Loop
     end_polled_batch(call, tasks, runner)
 }
 
-/// The handler that polls I/O has returned.
+/// Continues after the handler that polls I/O has returned.
 fn polled(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     let tasks = library_tasks(call, "loop")?;
     run_ready(call, &tasks)?;
     end_polled_batch(call, &tasks, outcome.kept)
 }
 
-/// Ends a batch after I/O was polled, and the service if it is no longer used.
+/// Ends a batch after I/O was polled. Ends the service if it is no longer used.
 fn end_polled_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result<LoopStep, Fault> {
     let service = service(call)?;
     let service = match !service.library.is_ending && has_finished(service, tasks) {
@@ -221,7 +223,7 @@ fn end_slice(service: &mut Service, tasks: &Tasks, runner: u32) -> Result<LoopSt
     }
 }
 
-/// The next slice begins.
+/// Continues when the next slice begins.
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     if outcome.count > 0 {
         call.drop_to(0);
@@ -229,9 +231,9 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     begin_batch(call, outcome.kept)
 }
 
-/// Runs the ready tasks, and those that become ready meanwhile. Returns whether a message may be taken: when no task is
-/// ready, when the ready tasks have only yielded, or when `MAX_ROUNDS` rounds have passed since the last message. If
-/// not, the slice ends.
+/// Runs the ready tasks, and the tasks that become ready meanwhile. Returns whether a message may be taken: no task is
+/// ready, the ready tasks have only yielded, or `MAX_ROUNDS` rounds have passed since the last message. If no message
+/// may be taken, the slice ends.
 fn run_ready(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<bool, Fault> {
     let service = self::service(call)?;
     let (began, mut rounds) = (service.slice_began, service.library.rounds);
@@ -248,8 +250,8 @@ fn run_ready(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<bool, Fault> {
     Ok(may_receive)
 }
 
-/// Handles a request, whose first value names it: its handler runs in a task that answers it. `user` selects the
-/// service's own handlers, not those of the library.
+/// Handles a request. The first value is the request's name. The handler runs in a task, whose results answer the
+/// request. If `user` is true, the service's own handlers are searched, otherwise the handlers of the library.
 fn handle_request(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, user: bool, header: MessageHeader, mut count: i32, runner: u32,
 ) -> Result<LoopStep, Fault> {
@@ -274,7 +276,7 @@ fn handle_request(
     handle_without_handler(call, tasks, count, user, tag, runner)
 }
 
-/// The `__index` metamethod of the handlers has returned a handler.
+/// Continues after the `__index` metamethod of the handlers has returned a handler or nil.
 fn handler_found(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     let tasks = library_tasks(call, "loop")?;
     let Some(MessageHeader { from, session, .. }) = service(call)?.library.current_message else {
@@ -290,7 +292,7 @@ fn handler_found(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Faul
 }
 
 /// Handles a system message of `count` values, or a request for which the service has no handler. The request `tasks`,
-/// which inspects the service's tasks, has the same effect as the system message.
+/// which inspects the service's tasks, has the same effect as the system message `tasks`.
 #[cold]
 fn handle_without_handler(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, user: bool, tag: Tag, runner: u32,
@@ -300,7 +302,7 @@ fn handle_without_handler(
         let handler = call.count();
         return start_request(call, tasks, count, handler, tag, runner);
     }
-    // The service has no handler of that name. The sender gets an error; without a sender it is logged.
+    // There is no handler with this name. The sender gets an error; if there is no sender, the error is logged.
     callbacks::push(call, "unknown_request")?;
     call.push(Argument(1))?;
     call.push(tag.from)?;
@@ -309,7 +311,7 @@ fn handle_without_handler(
     LoopStep::next(Next::call(count + 3, then(call_returned), runner))
 }
 
-/// Starts the task of a request of `count` values. Its handler is on top, at `handler`.
+/// Starts the task of a request of `count` values. The request's handler is on top of the stack, at `handler`.
 #[inline]
 fn start_request(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, handler: i32, tag: Tag, runner: u32,
@@ -358,7 +360,7 @@ fn handle_error(call: &mut Call<'_>, header: MessageHeader, runner: u32) -> Resu
     LoopStep::next(Next::call(count + 2, then(error_described), runner))
 }
 
-/// The library has created the error object.
+/// Continues after the library has created the error object.
 fn error_described(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     let tasks = library_tasks(call, "loop")?;
     if call.count() < outcome.first {

@@ -25,8 +25,8 @@ fn open(service: &mut Service) -> Result<Arc<Event>, Fault> {
     Ok(event)
 }
 
-/// `ltask.eventinit()`: returns a wait function and a descriptor (lightuserdata). Allowed once per service. The service
-/// moves to its own thread, and gets an IDLE message whenever its mailbox is empty.
+/// `ltask.eventinit()`: returns a wait function and a descriptor (lightuserdata). A service can call this function only
+/// once. The service moves to its own thread, and gets an IDLE message whenever its mailbox is empty.
 pub(super) fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
     let service = service(call)?;
     if service.has_descriptor {
@@ -43,7 +43,7 @@ pub(super) fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>)
     Ok((WAIT, Some(lend(call, &event)?)))
 }
 
-/// `ltask.eventreset()`: returns a new descriptor. The old one is closed.
+/// `ltask.eventreset()`: returns a new descriptor. The old descriptor is closed.
 pub(super) fn eventreset(call: &mut Call<'_>) -> Result<Option<Light>, Fault> {
     let service = service(call)?;
     if !service.has_descriptor {

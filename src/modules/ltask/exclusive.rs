@@ -15,7 +15,7 @@ const FUNCTIONS: FunctionTable = functions! {
 /// Opens `ltask.exclusive`.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let service = service(call)?;
-    // A VM of `preinit` may become such a service.
+    // A VM that `preinit` creates has the id `SYSTEM` until it becomes a service, which may have its own thread.
     if service.id != SYSTEM && !service.statistics.exclusive.load(Ordering::Relaxed) {
         return Err(Fault::message("ltask.exclusive: this service has no thread of its own by configuration"));
     }
@@ -23,8 +23,8 @@ pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// `exclusive.send(to, session, type, pointer, size)`: posts a message and returns true. A message to a full mailbox
-/// waits in the sending queue until there is room. Returns nothing if that queue is full; then the block still belongs
-/// to the caller.
+/// waits in the sending queue until there is room. If the sending queue is full, returns nothing, and the block still
+/// belongs to the caller.
 fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let from = service(call)?.id;
     if from == SYSTEM {
@@ -54,7 +54,7 @@ fn scheduling(_: &mut Call<'_>) -> Result<Function, Fault> {
     Ok(on_service(|service| service.flush_send_queue()))
 }
 
-/// `exclusive.timer_update([blocked])`: returns an empty list, since timers are delivered without it.
+/// `exclusive.timer_update([blocked])`: returns an empty list, since timers are delivered without this call.
 fn timer_update(_: &mut Call<'_>) -> Result<List<i64>, Fault> {
     Ok(empty_table())
 }

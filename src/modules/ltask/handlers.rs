@@ -36,7 +36,7 @@ fn is_empty(call: &mut Call<'_>, index: i32) -> bool {
     })
 }
 
-/// `ltask.dispatch([handlers])`: adds request handlers and returns the table of all of them.
+/// `ltask.dispatch([handlers])`: adds request handlers and returns the table of all request handlers.
 pub(super) fn dispatch_table(call: &mut Call<'_>) -> Result<Argument, Fault> {
     match call.kind(1) {
         Kind::None | Kind::Nil => Ok(Argument(call.registered(&REQUESTS)?)),
@@ -45,7 +45,8 @@ pub(super) fn dispatch_table(call: &mut Call<'_>) -> Result<Argument, Fault> {
     }
 }
 
-/// Adds the handlers in the table at `index` to the request handlers. Returns the index of the table of all of them.
+/// Adds the handlers in the table at `index` to the request handlers. Returns the index of the table of all request
+/// handlers.
 pub(super) fn add_handlers(call: &mut Call<'_>, index: i32) -> Result<i32, Fault> {
     service(call)?.library.has_handlers = true;
     let handlers = call.registered(&REQUESTS)?;
@@ -70,8 +71,8 @@ pub(super) fn quit(call: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::call(0, then(|_: &mut Call<'_>, _: Outcome| Ok(())), 0))
 }
 
-/// `ltask.idle_handler(f)`: in a service with an event descriptor (G2), `f` runs when there is nothing to do. It
-/// usually blocks.
+/// `ltask.idle_handler(f)`: sets the idle handler of a service with an event descriptor (G2): `f` runs when there is
+/// nothing to do, and usually blocks.
 pub(super) fn idle_handler(call: &mut Call<'_>) -> Result<(), Fault> {
     match call.kind(1) {
         Kind::None => drop(call.push(Nil)?),
@@ -82,7 +83,8 @@ pub(super) fn idle_handler(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `core.poll_handler(f)`: `f` runs after a batch if there are more messages, so that they do not keep I/O away.
+/// `core.poll_handler(f)`: sets a handler that runs after each batch if there are more messages, so that messages do
+/// not delay I/O.
 pub(super) fn poll_handler(call: &mut Call<'_>) -> Result<(), Fault> {
     call.create(Register(&POLL, Argument(1)))?;
     service(call)?.library.polls_io = true;

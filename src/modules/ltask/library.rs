@@ -1,5 +1,5 @@
-//! The parts of our service library that every service has, without a Lua function in its VM: `print`, `require`, and
-//! the table `ltask`, to which functions are added at their first use.
+//! The parts of our service library that every service has, and that need no Lua function in its VM: `print`,
+//! `require`, and the table `ltask`, to which functions are added when they are first used.
 
 use super::arguments::{on_service, service};
 use super::callbacks::{self, REQUIRE};
@@ -25,7 +25,7 @@ const PUBLIC: FunctionTable = functions! {
     dispatch = handlers::dispatch_table, schedule_message: SCHEDULE_FUNCTION, handlers::idle_handler, handlers::quit,
 };
 
-/// The functions of `ltask` that are in other modules. A module is loaded at the first use of one of its functions.
+/// The functions of `ltask` that Lua modules define. A module is loaded when one of its functions is first used.
 const MODULES: &[(&str, &[&str])] = &[
     ("lio.task", &["fork", "wait", "wakeup", "interrupt", "running"]),
     ("ltask.concurrent", &["async", "request", "parallel"]),
@@ -46,13 +46,13 @@ const MODULES: &[(&str, &[&str])] = &[
 /// The functions of `ltask` in every service.
 const LISTS: &[FunctionTable] = &[messages::FUNCTIONS, time::FUNCTIONS, event::FUNCTIONS, pack::FUNCTIONS];
 
-/// Opens `ltask`. Each function is added to the table at its first use: most services use few.
+/// Opens `ltask`. Each function is added to the table when it is first used, since most services use few.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(LazyTable(Function::new(index), None)));
 
 /// The result of `__index` of `ltask`: a native function, or the result of a call.
 type Indexed = Either<Option<StoredInTable<Argument, Function>>, Next<Option<StoredInTable<Argument, Argument>>>>;
 
-/// `__index` of `ltask`: finds the native functions, and in a service with our library its functions too.
+/// `__index` of `ltask`: finds native functions and, in a service with our library, the functions of the library.
 fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
     let known = |function| Ok(Either::One(Some(StoredInTable::new(1, 2, function))));
     if let Some(function) = find_function(call, LISTS) {
@@ -80,7 +80,7 @@ fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
     }
 }
 
-/// Reads the field of the loaded module whose name is at 2.
+/// Reads a field of the loaded module. The name of the field is at 2.
 fn module_field(
     call: &mut Call<'_>, outcome: Outcome,
 ) -> Result<Next<Option<StoredInTable<Argument, Argument>>>, Fault> {
@@ -90,7 +90,7 @@ fn module_field(
     Ok(Next::call(2, then(store), 0))
 }
 
-/// Stores a result under the name at 2 in the table at 1.
+/// Stores the result of a call under the name at 2 in the table at 1.
 fn store(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<StoredInTable<Argument, Argument>>, Fault> {
     let found = !call.is_none(outcome.first);
     Ok(found.then_some(StoredInTable::new(1, 2, Argument(outcome.first))))
@@ -98,7 +98,8 @@ fn store(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<StoredInTable<A
 
 /// `core.setup()`: sets up our service library in this VM. Returns whether the service has its own thread.
 pub(super) fn setup(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
-    // The collector is stopped until the service's own code begins: what is created here stays.
+    // The collector is stopped until the service's own code begins, because the objects that are created here are not
+    // garbage.
     call.stop_collector();
     call.create(Register(&REQUESTS, empty_table()))?;
     call.create(Register(&TIMEOUTS, empty_table()))?;
@@ -148,7 +149,8 @@ pub(super) fn is_request(call: &mut Call<'_>) -> Result<bool, Fault> {
 pub(super) const GENERATION: Function =
     on_service(|service| if service.library.is_first_generation { 1i64 } else { 2 });
 
-/// `core.add_end_waits(n)`: `n` more of the service's tasks (-1 to 1) wait for its own end, and do not keep it running.
+/// `core.add_end_waits(n)`: adds `n` (-1 to 1) to the number of tasks that wait until this service ends. These tasks do
+/// not keep the service running.
 pub(super) fn add_end_waits(call: &mut Call<'_>) -> Result<(), Fault> {
     let more = call.integer_in(1, -1..=1, "number of tasks")? as isize;
     let end_waits = &mut service(call)?.library.end_waits;
@@ -156,7 +158,7 @@ pub(super) fn add_end_waits(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Lua's `require`, which cannot wait.
+/// Calls Lua's own `require`. The loaded code cannot wait.
 pub(super) fn require_now(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
     call.registered(&REQUIRE)?;
@@ -164,10 +166,9 @@ pub(super) fn require_now(call: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::call_unyieldable(count, then(callbacks::results), 0))
 }
 
-/// `require` of a service: a coroutine, which may wait, loads a new module.
+/// `require` of a service. A new module is loaded in a coroutine, which may wait.
 fn require(call: &mut Call<'_>) -> Result<Next, Fault> {
     let name = call.string(1).ok_or_else(|| Fault::expected(1, "string"))?;
-    // Built-in modules do not wait.
     let name = name.to_vec();
     let loaded = call.loaded_libraries()?;
     let module = call.get(loaded, 1)?;
@@ -177,6 +178,7 @@ fn require(call: &mut Call<'_>) -> Result<Next, Fault> {
     call.drop_to(1);
     let service = service(call)?;
     let is_built_in = (service.system().preparation.is_built_in)(&name);
+    // Built-in modules do not wait, so Lua's own `require` can load them.
     if is_built_in || service.library.tasks().is_none() || !call.is_yieldable() {
         return require_now(call);
     }
@@ -212,7 +214,8 @@ fn text_of(call: &mut Call<'_>, index: i32) -> Result<Next, Fault> {
     Ok(Next::call(1, then(printed), index as u32))
 }
 
-/// The number of values that were converted is kept. Their strings are after all values.
+/// Continues `print` after a value was converted. `outcome.kept` is the number of converted values. Their strings
+/// follow the values on the stack.
 fn printed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     let done = outcome.kept as i32;
     let values = call.count() - done;

@@ -1,4 +1,4 @@
-//! Module `ltask`: the functions on which a service library is built. A message is a pointer and a size here.
+//! Module `ltask`: the functions on which a service library is built. Here, a message is a pointer and a size.
 
 use super::arguments::{WithPayload, block, log_entry, message, on_service, service, service_id, with_payload};
 use super::callbacks;
@@ -23,8 +23,8 @@ pub(super) const FUNCTIONS: FunctionTable = functions! {
     mainthread_yield,
 };
 
-/// `ltask.send_message(to, session, type [, pointer, size])`: posts a message, which takes the block. `message_receipt`
-/// returns the receipt at once. Raises an error if the last receipt was not read.
+/// `ltask.send_message(to, session, type [, pointer, size])`: posts a message, which takes ownership of the block.
+/// `message_receipt` then returns the receipt. Raises an error if the last receipt was not read.
 fn send_message(call: &mut Call<'_>) -> Result<(), Fault> {
     let sender = service(call)?;
     let (from, is_unread) = (sender.id, sender.receipt.is_some());
@@ -40,14 +40,14 @@ fn send_message(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.message_receipt()`: returns the kind of the receipt, and pointer and size of a returned message or the id of
-/// a new service. Raises an error if there is no receipt.
+/// `ltask.message_receipt()`: returns the kind of the receipt, followed by the pointer and the size of a returned
+/// message, or by the id of a new service. Raises an error if there is no receipt.
 fn message_receipt(call: &mut Call<'_>) -> Result<Receipts, Fault> {
     let receipt = service(call)?.receipt.take();
     receipt.map(shown).ok_or_else(|| Fault::message("No receipt"))
 }
 
-/// The kind of a receipt, with a returned message or the id of a new service.
+/// The kind of a receipt, followed by a returned message or by the id of a new service.
 type Receipts = Either<WithPayload<i64>, (i64, ServiceId)>;
 
 fn shown(receipt: Receipt) -> Receipts {
@@ -59,14 +59,15 @@ fn shown(receipt: Receipt) -> Receipts {
 }
 
 /// `ltask.send_message_direct(to, session, type, pointer, size)`: posts a message at once (G1). Returns the kind of the
-/// receipt, and pointer and size of the message if it was refused.
+/// receipt, and, if the message was refused, its pointer and size.
 fn send_message_direct(call: &mut Call<'_>) -> Result<Receipts, Fault> {
     let from = service(call)?.id;
     let message = message(call, from)?;
     Ok(shown(service(call)?.post(message)))
 }
 
-/// `ltask.recv_message()`: returns from, session, type [, pointer, size]; nothing if the mailbox is empty.
+/// `ltask.recv_message()`: returns the next message: its sender, session, type, pointer and size (no pointer and size
+/// if it has no payload); nothing if the mailbox is empty.
 const RECV_MESSAGE: Function = on_service(|service| {
     Maybe(service.receive().map(|message| {
         let kind: i64 = message.kind.into();
@@ -92,7 +93,7 @@ fn worker_bind(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.pushlog(pointer, size)`: adds an entry to the log, which takes the block.
+/// `ltask.pushlog(pointer, size)`: adds an entry to the log, and takes ownership of the block.
 fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
     service(call)?;
     let (address, size) = block(call, 1)?;
@@ -102,15 +103,16 @@ fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.poplog()`: returns centiseconds since the epoch, id, pointer and size of an entry; nothing if the log is
-/// empty.
+/// `ltask.poplog()`: returns an entry of the log: its time (centiseconds since the epoch), service id, pointer and
+/// size; nothing if the log is empty.
 const POPLOG: Function = on_service(|service| log_entry(service.system().log.pop()));
 
 /// `ltask.get_pushlog()`: returns a function pointer `void (void *log, uint32_t id, void *data, size_t size)`, and
-/// `log`. C code may call it from any thread. It takes `data`, a block of `malloc`.
+/// `log`. C code may call the function from any thread. The function takes ownership of `data`, a block from `malloc`.
 const GET_PUSHLOG: Function = on_service(|service| c_functions::log_of_services(service.system()));
 
-/// `ltask.mem_limit(bytes)`: sets the limit of this service's VM and returns the previous one; 0 is none.
+/// `ltask.mem_limit(bytes)`: sets the memory limit of this service's VM (0: no limit; nil: no change) and returns the
+/// previous limit.
 fn mem_limit(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
     service(call)?;
     let wanted = call.optional(1, |stack, index| stack.integer_in(index, 0..=i64::MAX, "limit"))?;
@@ -173,7 +175,7 @@ fn is_exclusive(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(statistics.is_some_and(|statistics| statistics.exclusive.load(Ordering::Relaxed)))
 }
 
-/// `ltask.mainthread_enter()`: the next slice runs on the process's main thread (G2).
+/// `ltask.mainthread_enter()`: from its next slice on, the service runs on the process's main thread (G2).
 fn mainthread_enter(call: &mut Call<'_>) -> Result<(), Fault> {
     let service = service(call)?;
     if service.event.is_some() {
@@ -183,10 +185,11 @@ fn mainthread_enter(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.mainthread_leave()`: the next slice runs on a worker again.
+/// `ltask.mainthread_leave()`: from its next slice on, the service runs on any worker again.
 const MAINTHREAD_LEAVE: Function = on_service(|service| service.affinity = Affinity::Any);
 
-/// `ltask.mainthread_yield()`: ends this slice. The next one comes without a message. For the main function.
+/// `ltask.mainthread_yield()`: ends this slice. The service gets its next slice even if no message arrives. For the
+/// main function.
 fn mainthread_yield(call: &mut Call<'_>) -> Result<Next, Fault> {
     service(call)?;
     if !call.is_yieldable() {

@@ -7,11 +7,11 @@
 //! | `exclusive` | module `ltask.exclusive` (G1) |
 //! | `root` | module `ltask.root` |
 //! | `core` | module `ltask.core`: functions for the Lua part of our service library |
-//! | `library` | our service library in each service: the table `ltask`, `print`, `require` |
+//! | `library` | the native part of our service library: the table `ltask`, `print`, `require` |
 //! | `start` | how a service starts |
 //! | `calls` | functions that post messages and wait for responses |
 //! | `dispatch` | the main loop |
-//! | `wake`, `unused` | tasks that it wakes or starts; the end of a service without tasks |
+//! | `wake`, `unused` | tasks that the main loop wakes or starts; how a service without tasks ends |
 //! | `handlers`, `system` | the handlers of requests and system messages |
 //! | `respond` | how requests end |
 //! | `recover` | errors in the main loop |
@@ -43,7 +43,7 @@ pub(crate) use library::OPEN;
 
 use crate::lua::{Function, FunctionTable, Stack};
 
-/// The function of these lists whose name is at 2.
+/// Returns the function whose name is at 2 from `lists`.
 fn find_function(stack: &Stack, lists: &[FunctionTable]) -> Option<Function> {
     let name = stack.string(2)?;
     let mut entries = lists.iter().copied().flatten();

@@ -7,8 +7,8 @@ use crate::ltask::message::{ServiceId, kind};
 use crate::lua::{Argument, Call, Either, Fault, Function, Maybe, Next, Outcome, TO_TEXT, then};
 use crate::task::{Ending, Token};
 
-/// `core.loop_ended(pcall(core.loop))`: returns whether the service has ended. An error in the main loop is answered or
-/// logged, and the service continues, even if that fails.
+/// `core.loop_ended(pcall(core.loop))`: returns whether the service has ended. If the main loop has raised an error,
+/// answers or logs it. The service continues, even if handling the error fails.
 pub(super) fn loop_ended(call: &mut Call<'_>) -> Result<bool, Fault> {
     if call.is_true(1) {
         return Ok(call.is_true(2));
@@ -27,12 +27,14 @@ fn call_loop_failed(call: &mut Call<'_>) -> Result<bool, Fault> {
     library_tasks(call, "loop_ended")?.threads.call(call, 2)
 }
 
-/// The result of `recover`: a request that must be answered, or that an error has reached a waiting task.
+/// The result of `recover`: the sender and the session of a request that must be answered; or true, because a waiting
+/// task has got the error.
 type Recovered = Maybe<Either<(ServiceId, i64), bool>>;
 
-/// `core.recover(err)`: finds the message that was being handled when the loop raised `err`. If it is a request,
-/// returns from and session: it has no coroutine and must be answered. If it is a response that could not be read,
-/// raises the error in the task that waits for it, and returns true. Otherwise returns nothing.
+/// `core.recover(err)`: finds the message that was being handled when the loop raised `err`. If the message is a
+/// request, returns its sender and session: the request has no coroutine and must be answered. If the message is a
+/// response that could not be read, raises the error in the task that waits for the response, and returns true.
+/// Otherwise returns nothing.
 pub(super) const RECOVER: Function = Function::new(|call: &mut Call<'_>| {
     call.drop_to(1);
     call.push(TO_TEXT)?;

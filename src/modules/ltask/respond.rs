@@ -1,4 +1,4 @@
-//! How the tasks of requests end: their results and errors become responses, or lines of the log.
+//! How the tasks of requests end: their results and errors become responses or log lines.
 
 use super::arguments::service;
 use super::callbacks;
@@ -84,7 +84,7 @@ fn respond(call: &mut Call<'_>, tag: Tag, kind: u8, payload: Payload) {
     }
 }
 
-/// Packs the results of a task, moved to the stack of the step. The error is a message.
+/// Moves the results of a task to the stack of the running step and packs them. On failure, returns an error message.
 #[cold]
 fn pack_moved(call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32) -> Result<Payload, String> {
     let height = call.count();
@@ -94,7 +94,7 @@ fn pack_moved(call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32) 
     packed
 }
 
-/// Packs the values from `first` on. The error is a message.
+/// Packs the values from `first` on. On failure, returns an error message.
 fn pack_all(call: &mut Call<'_>, first: i32) -> Result<Payload, String> {
     match pack::block(call, first) {
         Ok(Some(payload)) => Ok(payload),
@@ -103,7 +103,8 @@ fn pack_all(call: &mut Call<'_>, first: i32) -> Result<Payload, String> {
     }
 }
 
-/// The same for values with a `__pairs` metamethod, which is code of the program.
+/// Packs the values from `first` on, if some of them have a `__pairs` metamethod. These metamethods, which are code of
+/// the program, are called.
 #[cold]
 fn pack_copies(call: &mut Call<'_>, first: i32) -> Result<Result<Payload, String>, Fault> {
     let last = call.count();
@@ -127,8 +128,8 @@ fn tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
     tasks.ok_or_else(crate::task::closed)
 }
 
-/// Makes the library describe an error. Returns a payload for the sender of the request; without a sender the error is
-/// logged. On failure returns its message.
+/// Makes the service library describe an error. Returns a payload for the sender of the request; None if there is no
+/// sender, because the library has logged the error. On failure, returns an error message.
 fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option<Payload>, String> {
     let described = run_failed(call, co, error, tag);
     let (result, ok) = described.map_err(|fault| fault.to_string())?;
@@ -142,7 +143,7 @@ fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option
     Ok(Some(pack_all(call, result).unwrap_or_else(|text| pack_text(text.as_bytes()))))
 }
 
-/// Calls the callback. Returns the index of its result or error, and whether it returned.
+/// Calls the callback `task_failed`. Returns the index of its result or error, and whether the callback has returned.
 fn run_failed(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<(i32, bool), Fault> {
     let result = callbacks::push(call, "task_failed")?;
     call.push(Argument(co))?;

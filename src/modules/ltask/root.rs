@@ -18,7 +18,7 @@ pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     Ok(Module(FUNCTIONS))
 });
 
-/// The system, if the caller is root.
+/// Returns the system. Fails if the caller is not root.
 fn root_system(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
     let service = service(call)?;
     match service.id {
@@ -34,8 +34,8 @@ pub(super) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// The text at `index`, with the chunk name at `name`. Without a name, a text that begins with `@` is a file's
-    /// path.
+    /// Reads the source at `index`, with the chunk name at index `name`. If `name` is None, a source that begins with
+    /// `@` is the path of a file.
     pub(super) fn read(stack: &Stack, index: i32, name: Option<i32>) -> Result<Source<'_>, Fault> {
         let text = stack.bytes(index)?;
         Ok(match (name, text) {
@@ -53,21 +53,21 @@ impl Source<'_> {
     }
 }
 
-/// The bytes up to the first zero.
+/// Returns the bytes up to the first zero.
 fn c_string(bytes: &[u8]) -> CString {
     let end = bytes.iter().position(|&byte| byte == 0);
     CString::new(&bytes[..end.unwrap_or(bytes.len())]).unwrap_or_default()
 }
 
-/// The worker whose number is at `index`, or any.
+/// Returns the affinity for the worker whose number is at `index`; for any worker if it is nil.
 pub(super) fn affinity(stack: &Stack, index: i32, workers: usize) -> Result<Affinity, Fault> {
     let range = 0..=workers as i64 - 1;
     let number = stack.optional(index, |stack, index| stack.integer_in(index, range, "worker"))?;
     Ok(number.map_or(Affinity::Any, |number| Affinity::Worker(number as usize)))
 }
 
-/// `root.init_service(id, label, source [, chunkname [, worker]])`: returns true, or false and a message. With three
-/// arguments (G1) it raises errors instead, and a source `@file` is a file.
+/// `root.init_service(id, label, source [, chunkname [, worker]])`: creates a service. Returns true, or false and a
+/// message. With three arguments (G1), raises errors instead, and a source `@path` is a file.
 fn init_service(call: &mut Call<'_>) -> Result<Either<bool, (bool, String)>, Fault> {
     let system = root_system(call)?;
     let id = service_id(call, 1)?;
@@ -82,7 +82,7 @@ fn init_service(call: &mut Call<'_>) -> Result<Either<bool, (bool, String)>, Fau
     }
 }
 
-/// Creates the service in the slot that was opened for it. The error is a message.
+/// Creates the service in the slot that was opened for `id`. On failure, returns an error message.
 fn create(
     system: &Arc<System>, id: ServiceId, label: &str, source: &Source<'_>, affinity: Affinity,
 ) -> Result<(), String> {
@@ -95,8 +95,8 @@ fn create(
     Ok(())
 }
 
-/// `root.close_service(id)`: returns a list `{ from, session, from, session, … }` of the requests that died with the
-/// service. Its id is free after the schedule message DEL.
+/// `root.close_service(id)`: closes a service. Returns a list `{ from, session, from, session, … }` of the requests
+/// that it has not answered. The schedule message DEL frees the service's id.
 fn close_service(call: &mut Call<'_>) -> Result<List<i64>, Fault> {
     let system = root_system(call)?;
     let id = service_id(call, 1)?;

@@ -1,5 +1,5 @@
-//! The start of a service, by the first message that root sends to it. It is Rust, since it runs once in each service
-//! and would otherwise be most of the Lua code there.
+//! Starts a service when it gets its first message, which root sends. This is Rust code to save memory: it runs only
+//! once in each service, but would be most of the Lua code there.
 
 use super::arguments::service;
 use super::handlers::add_handlers;
@@ -10,9 +10,10 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The system message `init`. Its argument is a table with `name`, `args` (a list, with or without `n`), and the place
-/// of the service's file: `source` and `chunkname`, or `service_path`. Optional: `lua_path`, `lua_cpath`, `preload`
-/// (Lua text), `generation`. Runs the file. If that returns a table, its fields are the request handlers.
+/// The system message `init`. Its argument is a table with `name`, `args` (a list, with or without `n`), and either
+/// `source` and `chunkname`, the code of the service's file, or `service_path`, where to search for the file. Optional:
+/// `lua_path`, `lua_cpath`, `preload` (Lua code), `generation`. Runs the file. If the file returns a table, the fields
+/// of the table are the request handlers.
 pub(super) fn init(call: &mut Call<'_>) -> Result<Next, Fault> {
     call.expect(1, Kind::Table, "table")?;
     set_path(call, "lua_path", "path")?;
@@ -33,7 +34,7 @@ pub(super) fn init(call: &mut Call<'_>) -> Result<Next, Fault> {
     find_file(call)
 }
 
-/// The service's file has returned.
+/// Continues after the service's file has returned.
 fn started(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     if call.kind(outcome.first) == Kind::Table {
         add_handlers(call, outcome.first)?;
@@ -42,12 +43,12 @@ fn started(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A copy of the string at `index`.
+/// Returns a copy of the string at `index`.
 fn owned_string(stack: &Stack, index: i32) -> Vec<u8> {
     stack.string(index).unwrap_or_default().to_vec()
 }
 
-/// Sets `package[field]` to the string under `name` in the table, if there is one.
+/// Sets `package[field]` to the field `name` of the table at argument 1, if that field is a string.
 fn set_path(call: &mut Call<'_>, name: &'static str, field: &'static str) -> Result<(), Fault> {
     let value = call.raw_field(1, name)?;
     if call.kind(value) == Kind::String {
@@ -97,7 +98,7 @@ fn find_file(call: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::call(2, then(not_found), 0))
 }
 
-/// `package.searchpath` has returned the names of the files that were tried.
+/// Raises an error with the names of the files that `package.searchpath` has tried.
 fn not_found(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     let name = call.raw_field(1, "name")?;
     let text = |index| String::from_utf8_lossy(call.string(index).unwrap_or_default());
@@ -124,7 +125,7 @@ fn call_main(call: &mut Call<'_>, index: i32) -> Result<Next, Fault> {
     Ok(Next::call(count as i32, then(started), 0))
 }
 
-/// Tries each template of the service path, which is at `path`. Returns the index of the chunk.
+/// Tries each template of the service path, which is at `path`. Returns the index of the chunk; None if no file exists.
 fn search_path(call: &mut Call<'_>, name: &[u8], path: i32) -> Result<Option<i32>, Fault> {
     let name: Vec<u8> = name.iter().map(|&byte| if byte == b'.' { b'/' } else { byte }).collect();
     let Some(templates) = call.string(path).map(<[u8]>::to_vec) else { return Ok(None) };

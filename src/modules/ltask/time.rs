@@ -10,14 +10,14 @@ use std::time::Duration;
 pub(super) const FUNCTIONS: FunctionTable =
     functions! { timer_add, timer_update, timer_sleep, now, walltime, counter, cpucost: CPUCOST };
 
-/// `ltask.timer_add(session, centiseconds)`: after that time a RESPONSE with that session arrives.
+/// `ltask.timer_add(session, centiseconds)`: after this time, a RESPONSE with this session arrives.
 fn timer_add(call: &mut Call<'_>) -> Result<(), Fault> {
     let (session, ticks) = (call.integer(1)?, ticks(call, 2)?);
     service(call)?.set_timer(session, ticks);
     Ok(())
 }
 
-/// `ltask.timer_update(t)`: clears and returns `t`, since timers are delivered without it.
+/// `ltask.timer_update(t)`: clears and returns `t`, since timers are delivered without this call.
 fn timer_update(call: &mut Call<'_>) -> Result<Argument, Fault> {
     call.expect(1, Kind::Table, "table")?;
     for number in (1..=call.raw_length(1) as i64).rev() {
@@ -28,7 +28,7 @@ fn timer_update(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(1))
 }
 
-/// `ltask.timer_sleep(milliseconds)`, `exclusive.sleep(milliseconds)`: sleeps for that time, or until the system ends.
+/// `ltask.timer_sleep(milliseconds)`, `exclusive.sleep(milliseconds)`: sleeps for this time, or until the system ends.
 pub(super) fn timer_sleep(call: &mut Call<'_>) -> Result<(), Fault> {
     let millis = call.number(1)?;
     if millis.is_nan() {
@@ -39,7 +39,7 @@ pub(super) fn timer_sleep(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.now()`: returns seconds and centiseconds since the epoch.
+/// `ltask.now()`: returns the seconds and the centiseconds since the epoch.
 fn now(_: &mut Call<'_>) -> Result<(i64, i64), Fault> {
     let ticks = centiseconds() as i64;
     Ok((ticks / 100, ticks))
@@ -55,7 +55,7 @@ fn counter(_: &mut Call<'_>) -> Result<f64, Fault> {
     Ok(monotonic())
 }
 
-/// `ltask.cpucost()`: returns the seconds that this service has run.
+/// `ltask.cpucost()`: returns for how many seconds this service has run.
 const CPUCOST: Function = on_service(|service| {
     let mut busy = service.statistics.busy();
     if worker_number().is_some() {

@@ -1,4 +1,4 @@
-//! The end of a service that is no longer used: one without handlers, tasks and timers.
+//! Ends a service that is no longer used: a service without handlers, tasks and timers.
 
 use super::arguments::service;
 use super::calls::TIMEOUTS;
@@ -19,7 +19,7 @@ pub(super) fn has_finished(service: &Service, tasks: &Tasks) -> bool {
         && library.outbox.is_empty()
 }
 
-/// Ends the service, unless it still has functions for timeouts, handlers or its own loop.
+/// Ends the service, unless it has handlers of requests or system messages, an idle handler, or functions for timeouts.
 #[cold]
 pub(super) fn end_if_unused<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Service, Fault> {
     let mut is_unused = true;

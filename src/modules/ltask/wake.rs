@@ -8,7 +8,8 @@ use crate::lua::{Call, Fault, Kind, Nil};
 use crate::task::{Ending, Tag, Tasks, Token};
 use std::rc::Rc;
 
-/// Resumes the task that waits for the session with the topmost `count` values. Returns whether there was one.
+/// Resumes the task that waits on the session of `header`, with the topmost `count` values. Returns whether a task
+/// waits.
 #[inline]
 pub(super) fn wake_waiter(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, ending: Ending, header: MessageHeader,
@@ -20,7 +21,8 @@ pub(super) fn wake_waiter(
     woken.map_err(|_| Fault::message("too many values in an answer"))
 }
 
-/// Handles a response without a waiting coroutine: it may run a timer's function. Otherwise the coroutine was killed.
+/// Handles a response for which no coroutine waits. If the session belongs to a timer of `ltask.timeout`, runs the
+/// timer's function in a task. Otherwise the waiting coroutine was killed, and the response is dropped.
 pub(super) fn run_timeout(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64) -> Result<(), Fault> {
     call.drop_to(0);
     let timeouts = call.registered(&TIMEOUTS)?;
@@ -37,7 +39,7 @@ pub(super) fn run_timeout(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64) 
     Ok(())
 }
 
-/// Another service has died: runs `ltask.signal_handler`, if there is one, in a task.
+/// Handles a signal: service `from` has died. Runs `ltask.signal_handler`, if there is one, in a task.
 pub(super) fn handle_signal(call: &mut Call<'_>, tasks: &Rc<Tasks>, from: ServiceId) -> Result<(), Fault> {
     let ltask = call.loaded("ltask")?;
     let handler = call.raw_field(ltask, "signal_handler")?;

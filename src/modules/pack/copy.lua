@@ -1,6 +1,6 @@
 -- Copies values for packing, so that packing itself runs no code of the program: a table with `__pairs` becomes a plain
--- table of the pairs that `__pairs` returns. src/modules/pack/mod.rs calls this with two functions and the values.
--- Returns an error message, or nil and the copies.
+-- table of the pairs that `__pairs` returns. src/modules/pack/packing.rs runs this file with two functions and the
+-- values as arguments. Returns an error message, or nil and the copies.
 --
 -- While a plain table of the program is read, from its first pair to its last, no code of the program runs.
 

@@ -1,5 +1,6 @@
-//! Packing: Lua values as a block of bytes that is sent from one VM to another. Contains `pack`, `unpack`,
-//! `unpack_remove` and `remove` of `ltask`. The calls of `ltask` pack and unpack by [`block`] and [`Unpacked`].
+//! Packs Lua values into a block of bytes, which is sent from one VM to another, and unpacks the block. Contains
+//! `pack`, `unpack`, `unpack_remove` and `remove` of `ltask`. The calls of `ltask` pack with [`block`] and unpack with
+//! [`Unpacked`].
 //!
 //! | file | topic |
 //! |---|---|
@@ -25,7 +26,8 @@ pub(crate) use unpacking::Unpacked;
 /// The functions `pack`, `unpack`, `unpack_remove` and `remove`.
 pub(crate) const FUNCTIONS: FunctionTable = functions! { pack, unpack, unpack_remove, remove };
 
-/// `pack(...)`: returns pointer and size of a block, which the caller must free. Without values there is no block.
+/// `pack(...)`: returns the pointer and the size of a block, which the caller must free. Without values there is no
+/// block.
 pub(crate) fn pack(call: &mut Call<'_>) -> Result<Next<(Light, i64)>, Fault> {
     packed(call, 1, |_, payload| Ok(Next::returns(into_lua(payload))))
 }
@@ -46,7 +48,7 @@ pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     })
 }
 
-/// `unpack_remove(pointer, size)`: returns the values and frees the block, even if it fails.
+/// `unpack_remove(pointer, size)`: returns the values. Frees the block, even if unpacking fails.
 pub(crate) fn unpack_remove(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     Ok(match block_argument(call)? {
         Some((address, size)) => Unpacked::of(Payload::from_raw(address, size)),
@@ -64,7 +66,7 @@ pub(crate) fn remove(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Converts a block to the values for Lua, which owns it from now on.
+/// Converts a block to a pointer and a size for Lua code, which then owns the block.
 fn into_lua(payload: Payload) -> (Light, i64) {
     let (address, size) = payload.into_raw();
     (Light(address), size as i64)

@@ -1,7 +1,7 @@
 //! Packing values into a block.
 //!
 //! No Lua code runs while tables are packed, so that they do not change. A value with a `__pairs` metamethod, which is
-//! the program's code, is copied before: [`copy`] runs `copy.lua`, which creates plain tables.
+//! the program's code, is copied first: [`copy`] runs `copy.lua`, which creates plain tables.
 
 use super::functions::number_of;
 use crate::codec::pack::{Exhausted, TableState, Value, Writer};
@@ -19,7 +19,7 @@ static PAIRS: RegistryName = RegistryName::new();
 static COPY: RegistryName = RegistryName::new();
 const COPY_CODE: Chunk<'static> = Chunk::Text(include_bytes!("copy.lua"), c"=pack");
 
-/// Packs the values from `first` on into a block. Returns `None` if they have to be copied before, see [`copy`].
+/// Packs the values from `first` on into a block. Returns `None` if the values must be copied first, see [`copy`].
 pub(crate) fn block(call: &mut Call<'_>, first: i32) -> Result<Option<Payload>, Fault> {
     let last = call.count();
     let mut later = 0;
@@ -40,8 +40,8 @@ pub(crate) fn block(call: &mut Call<'_>, first: i32) -> Result<Option<Payload>, 
     }
 }
 
-/// Packs the topmost `count` values of a coroutine that has returned into a block. Returns `None` if they cannot be
-/// packed in their place.
+/// Packs the topmost `count` values of a coroutine that has returned into a block. Returns `None` on failure, and if
+/// the values must be copied first.
 pub(crate) fn block_of(call: &mut Call<'_>, threads: &Threads, co: Coroutine, count: i32) -> Option<Payload> {
     let packed = write_block(|writer| {
         let packed = threads.walk(call, co, count, |values, first| {
@@ -52,8 +52,8 @@ pub(crate) fn block_of(call: &mut Call<'_>, threads: &Threads, co: Coroutine, co
     packed.ok()
 }
 
-/// Copies the values from `first` on. A table with a `__pairs` metamethod is replaced by the pairs that this returns.
-/// The step `next` gets an error message or nil, and the copies after it. The copying cannot yield.
+/// Copies the values from `first` on. A table with a `__pairs` metamethod is replaced by a table of the pairs that the
+/// metamethod returns. The step `next` gets an error message, or nil and the copies. The metamethods cannot yield.
 pub(crate) fn copy<R>(
     call: &mut Call<'_>, first: i32, next: &'static Continuation, kept: u32,
 ) -> Result<Next<R>, Fault> {
@@ -96,12 +96,12 @@ where
 
 /// Why values cannot be packed.
 pub(super) enum PackError {
-    /// A value has this type.
+    /// A value has this type, which cannot be packed.
     Unsupported(Kind),
     Memory,
-    /// The stack has no room.
+    /// The Lua stack cannot grow.
     Stack,
-    /// A table has a `__pairs`.
+    /// A table has a `__pairs` metamethod.
     Pairs,
     /// The VM does not keep the name `__pairs` yet.
     Name,
@@ -121,7 +121,7 @@ pub(super) fn fault(failure: &PackError) -> Fault {
     Fault::message(message(failure))
 }
 
-/// Returns the message of a failure. Those for types are ltask's own words.
+/// Returns the message of a failure. The messages about types are those of ltask.
 fn message(failure: &PackError) -> &'static str {
     match failure {
         PackError::Unsupported(Kind::Function) => "Unsupport type function to serialize",
@@ -139,7 +139,7 @@ thread_local! {
     static WRITER: Cell<Option<Box<Writer>>> = const { Cell::new(None) };
 }
 
-/// Returns the bytes that `pack` writes, as a block.
+/// Calls `pack` with a writer. Returns the written bytes as a block.
 #[inline(always)]
 fn write_block(pack: impl FnOnce(&mut Writer) -> Packed) -> Packed<Payload> {
     let kept = WRITER.try_with(Cell::take).ok().flatten();
@@ -159,7 +159,7 @@ struct Packer<'w> {
 }
 
 impl Packer<'_> {
-    /// Packs the values at `first` to `last`, then the tables that were left for later.
+    /// Packs the values at `first` to `last`, then the tables that were postponed.
     fn message(&mut self, values: &mut Walk, first: i32, last: i32) -> Packed {
         for index in first..last + 1 {
             self.value(values, index, 0)?;
@@ -210,8 +210,8 @@ impl Packer<'_> {
         }
     }
 
-    /// Packs the contents of the table at `index`: first the items, while the keys are 1, 2, …, which is the order of
-    /// an array part; then keys and values.
+    /// Packs the contents of the table at `index`: first the items, as long as the keys are 1, 2, 3 and so on, as in an
+    /// array part; then the other keys and values.
     fn content(&mut self, values: &mut Walk, index: i32, depth: u32) -> Packed {
         let mut pairs = values.pairs(index).ok_or(PackError::Stack)?;
         match pairs.has_metafield(index, &PAIRS) {
@@ -222,7 +222,7 @@ impl Packer<'_> {
         let (key, value) = (pairs.key(), pairs.value());
         let mut more = pairs.next();
         let mut number = pairs.integer_key();
-        // `next` begins with the array part. If the first key is not an integer, there is none.
+        // `next` begins with the array part. If the first key is not an integer, there is no array part.
         let length = match number {
             Some(_) => pairs.walk().raw_length(index) as u64,
             None => 0,
@@ -250,7 +250,7 @@ impl Packer<'_> {
     }
 }
 
-/// Returns a value that is neither a string nor a table.
+/// Converts a value that is neither a string nor a table.
 fn plain_value(values: &mut Walk, index: i32, kind: Kind) -> Packed<Value<'static>> {
     Ok(match kind {
         Kind::None | Kind::Nil => Value::Nil,

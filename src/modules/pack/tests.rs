@@ -175,7 +175,7 @@ fn the_error_names_the_malformed_part() {
     }
 }
 
-/// For any bytes, a function among the unpacked values was packed before.
+/// Even from malformed bytes, only functions that were packed before are unpacked.
 #[test]
 fn a_function_is_one_that_was_packed() {
     let vm = Vm::new();
@@ -191,8 +191,8 @@ fn a_function_is_one_that_was_packed() {
     }
 }
 
-/// Regression: a `__pairs` changed the enclosing table while that was traversed, and `next` raised an error where that
-/// is not allowed.
+/// Regression: a `__pairs` changed the enclosing table while it was traversed, and `next` raised an error in code that
+/// must not raise.
 #[test]
 fn a_pairs_metamethod_may_change_the_enclosing_table() {
     let vm = Vm::new();
@@ -229,7 +229,7 @@ fn valid_and_corrupt_blocks_of_any_size_are_freed() {
         let mut corrupt = good.clone();
         corrupt.push(0xcf);
         let before = resident();
-        // Leaking only one of the kinds would grow memory by twice the bound.
+        // If only one of the two kinds leaked, memory would grow by twice the bound.
         for _ in 0..300_000_000 / size.max(900) {
             assert!(vm.unpack(&good).is_ok());
             assert!(vm.unpack(&corrupt).is_err());
@@ -287,7 +287,7 @@ proptest! {
     }
 }
 
-/// Any byte; tags are more frequent.
+/// Generates a byte. Tags are more likely than other bytes.
 fn byte() -> impl Strategy<Value = u8> {
     prop_oneof![any::<u8>(), 0xc0..=0xd3u8]
 }

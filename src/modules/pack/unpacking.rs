@@ -6,7 +6,7 @@ use crate::ltask::message::{BorrowedPayload, Payload};
 use crate::lua::{Decoded, Decoder, Encoded, Event, Light, Table, results};
 
 results! {
-    /// The values of a message, by the place of its bytes.
+    /// The values of a message. The variants differ in where its bytes are.
     pub(crate) enum Unpacked {
         None(()),
         Short(Decoded<Unpacker<ShortBytes>>),
@@ -16,7 +16,7 @@ results! {
 }
 
 impl Unpacked {
-    /// Returns the values of bytes that are copied, if they are short.
+    /// Returns the values of the bytes, which are copied; `None` if there are too many bytes.
     pub(super) fn short(bytes: &[u8], origin: Origin) -> Option<Unpacked> {
         if bytes.is_empty() {
             return Some(Unpacked::None(()));
@@ -30,7 +30,7 @@ impl Unpacked {
         Unpacked::Owned(Decoded(Unpacker(Reader::new(payload, origin))))
     }
 
-    /// Returns the values of a payload, which is freed afterwards.
+    /// Returns the values of a payload. The payload is freed when the values have been read.
     pub(crate) fn of(payload: Payload) -> Unpacked {
         let short = Unpacked::short(payload.as_slice(), Origin::Message);
         short.unwrap_or_else(|| Unpacked::owned(payload, Origin::Message))
@@ -91,7 +91,7 @@ fn name(offset: Option<i64>) -> i64 {
     offset.map_or(0, |offset| offset.wrapping_add(1).max(1))
 }
 
-/// The bytes of a short message. There is nothing to free, so an error may skip them.
+/// The bytes of a short message. Nothing has to be freed, so it does no harm if an error skips the destructor.
 #[derive(Clone, Copy)]
 pub(crate) struct ShortBytes {
     length: u8,
@@ -101,7 +101,7 @@ pub(crate) struct ShortBytes {
 impl ShortBytes {
     const MAX_SIZE: usize = 160;
 
-    /// Copies the bytes, if they are few enough.
+    /// Copies the bytes; returns `None` if there are more than `MAX_SIZE`.
     fn copy(from: &[u8]) -> Option<ShortBytes> {
         let mut bytes = [0; ShortBytes::MAX_SIZE];
         bytes.get_mut(..from.len())?.copy_from_slice(from);

@@ -1,9 +1,9 @@
 //! The methods of `bee.select` and `bee.epoll` whose results differ from lio's. The files of `lualib/bee` assign them
-//! to selectors under bee's names. They are native functions, so that errors name the user's line.
+//! to selectors under bee's names. The methods are native functions, so that errors name the user's line.
 //! `event/wait.rs` decides which events are delivered.
 //!
-//! Invariant: a closed selector has no lists until `reopen` creates new ones. Earlier iterators do not see the new
-//! ones.
+//! Invariant: a closed selector has no lists until `reopen` creates new ones. Iterators that were created earlier do
+//! not use the new lists.
 
 use super::interest;
 use super::iterator::{NOTHING_TO_WAIT_FOR, Unit, wait};
@@ -12,8 +12,8 @@ use crate::lua::{Call, Fault, Function, Next, failed};
 use crate::modules::descriptor::with;
 use rustix::io::Errno;
 
-/// `s:event_add(fd, events [, udata = fd])`: registers a descriptor, or replaces events and udata of a registered one.
-/// Returns `true`, or `nil, message, code`.
+/// `s:event_add(fd, events [, udata = fd])`: registers a descriptor, or replaces the events and the udata of a
+/// registered descriptor. Returns `true`, or `nil, message, code`.
 pub(super) const SELECT_ADD: Function = Function::new(|call: &mut Call<'_>| {
     reopen(call)?;
     interest::register::<false, true>(call)
@@ -34,8 +34,8 @@ pub(super) const SELECT_DEL: Function = Function::new(|call: &mut Call<'_>| {
     with(call, 2, interest::delete_any)
 });
 
-/// `for udata, events in s:wait([milliseconds]) do`. There is no timeout without a number or with a negative one
-/// (`Stack::timeout_in`). Without a timeout it fails if all registrations have empty interests.
+/// `for udata, events in s:wait([milliseconds]) do`. If the argument is absent or negative, there is no timeout
+/// (`Stack::timeout_in`). Without a timeout, the call fails if all registrations have empty interests.
 pub(super) const SELECT_WAIT: Function = Function::new(|call: &mut Call<'_>| {
     reopen(call)?;
     let timeout = Unit::Milliseconds.timeout(call)?;
@@ -49,7 +49,7 @@ fn is_closed(call: &Call<'_>) -> Result<bool, Fault> {
     Ok(call.object::<Selector>(1)?.inner.is_none())
 }
 
-/// Calls `then` for an operation on an epoll, which fails if the epoll is closed.
+/// Calls `then` for the operation `name` on an epoll. If the epoll is closed, the operation fails.
 fn of_epoll<R>(
     call: &mut Call<'_>, name: &'static str, then: impl FnOnce(&mut Call<'_>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {

@@ -1,7 +1,7 @@
 //! The calls on registrations of a selector: adding, changing and removing them, for programs, for `bee.epoll` (with
 //! the bits of epoll(7)) and for the streams of `lio.net`.
 //!
-//! Invariant: the Lua values of a registration are at its slot + 1 in the selector's lists, until `sweep`.
+//! Invariant: the Lua values of a registration are at index `slot + 1` of the selector's lists, until `sweep`.
 
 use super::super::descriptor::{Descriptor, with};
 use super::state::{OBJECTS, Selector, UDATA, open};
@@ -20,8 +20,8 @@ pub(super) fn sweep(call: &mut Call<'_>, index: i32, inner: &event::Selector) ->
     Ok(())
 }
 
-/// Registers the descriptor of the object at `object` by `add` in the selector at `index`, which yields the value at
-/// `udata` for it.
+/// Calls `add` to register the descriptor of the object at `object` with the selector at `index`. The selector yields
+/// the value at `udata` for the descriptor.
 pub(crate) fn attach(
     call: &mut Call<'_>, index: i32, object: i32, udata: i32,
     add: impl FnOnce(&Rc<event::Selector>) -> io::Result<Rc<Registration>>,
@@ -62,7 +62,8 @@ fn refused(error: io::Error) -> Fault {
     Failure::new("event_add", message, code).into()
 }
 
-/// Registers a descriptor. If it is already registered, this replaces mask and udata (`replaces`), or fails.
+/// Registers a descriptor. If the descriptor is already registered, replaces the interest and the udata if `replaces`
+/// is true; otherwise fails.
 fn add(
     call: &mut Call<'_>, descriptor: Option<Descriptor>, interest: u8, mode: Mode, replaces: bool,
 ) -> Result<bool, Fault> {
@@ -89,8 +90,8 @@ fn mask<const EPOLL: bool>(call: &Call<'_>) -> Result<(u8, Mode), Fault> {
 }
 
 /// `sel:event_add(fd, events [, udata = fd])`: registers a descriptor for `SELECT_READ`, `SELECT_WRITE`, both or 0,
-/// level-triggered. `sel:epoll_add(fd, mask [, udata])` does so with the event bits of epoll(7), for `bee.epoll`. With
-/// `REPLACES`, it replaces an existing registration. Returns `true`, or `nil, message, code`.
+/// level-triggered. `sel:epoll_add(fd, mask [, udata])` does the same with the event bits of epoll(7), for `bee.epoll`.
+/// With `REPLACES`, it replaces an existing registration. Returns `true`, or `nil, message, code`.
 pub(super) fn register<const EPOLL: bool, const REPLACES: bool>(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     if EPOLL {
@@ -113,7 +114,7 @@ fn find(call: &Call<'_>, descriptor: Option<Descriptor>, name: &'static str) -> 
     Ok((inner.clone(), found.ok_or_else(unknown)?))
 }
 
-/// Changes the interest of a registration, and its udata if one is given.
+/// Changes the interest of a registration, and the udata if it is given.
 fn change(
     call: &mut Call<'_>, descriptor: Option<Descriptor>, interest: u8, mode: Mode, udata: Option<i32>,
 ) -> Result<bool, Fault> {
@@ -127,7 +128,7 @@ fn change(
 }
 
 /// `sel:event_mod(fd, events [, udata])`, `sel:epoll_mod(fd, mask [, udata])`: changes the interest, and the udata if
-/// one is given. Returns `true`, or `nil, message, code` if the descriptor is not registered.
+/// it is given. Returns `true`, or `nil, message, code` if the descriptor is not registered.
 pub(super) fn modify<const EPOLL: bool>(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     mask::<EPOLL>(call)?;
     open(call)?;
@@ -138,7 +139,8 @@ pub(super) fn modify<const EPOLL: bool>(call: &mut Call<'_>) -> Result<Next<bool
     })
 }
 
-/// `sel:event_del(fd)`: removes a registration. Returns `true`, or `nil, message, code` if there is none.
+/// `sel:event_del(fd)`: removes a registration. Returns `true`, or `nil, message, code` if the descriptor is not
+/// registered.
 pub(super) fn event_del(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     with(call, 2, delete)
@@ -202,7 +204,7 @@ pub(super) fn set_udata(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     })
 }
 
-/// Returns the bits of an event in the terms of its mode.
+/// Converts the bits of an event to the bits that `mode` uses.
 pub(crate) fn events_for(bits: u8, mode: Mode) -> i64 {
     if matches!(mode, Mode::Level | Mode::Once) {
         return i64::from(bits);

@@ -1,9 +1,9 @@
 //! `for udata, events in selector:wait() do`: the wait and its iterator.
 //!
-//! Invariant: `Selector::iterating` is the kind of the loop that reads the events of a batch, or that has abandoned it.
-//! If a wait finds it set, the wait checks whether that loop is still running. This check takes time. Therefore, after
-//! one loop of a selector was left early, its later loops get a guard, which reports their end. The upvalues of the
-//! iterator are the selector and the udata list.
+//! Invariant: `Selector::iterating` is the kind of the loop that reads the events of a batch, or that has abandoned the
+//! batch. If a wait finds `iterating` set, the wait checks whether that loop is still running. This check takes time.
+//! Therefore, after a loop of a selector was left early, the selector's later loops get a guard, which reports when a
+//! loop ends. The upvalues of the iterator are the selector and the udata list.
 
 use super::interest::{events_for, sweep};
 use super::state::{GUARD, ITERATOR, Loop, Selector, THREAD, UDATA, open};
@@ -13,7 +13,7 @@ use crate::lua::{
 };
 use std::time::Duration;
 
-/// Lua closes this value at every exit from a `for` over events.
+/// Lua closes this value whenever a `for` over events ends.
 pub(crate) struct LoopGuard;
 
 /// The selector whose events the loop reads.
@@ -25,7 +25,7 @@ impl Object for LoopGuard {
     const META: FunctionTable = functions! { __close = end_loop };
 }
 
-/// The loop of the guard has ended, or was left.
+/// Called when the loop of the guard has ended or was left.
 fn end_loop(call: &mut Call<'_>) -> Result<(), Fault> {
     call.object::<LoopGuard>(1)?;
     let selector = call.field(1, SELECTOR)?;
@@ -39,7 +39,7 @@ fn end_loop(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// Whether the loop over an earlier wait of the selector at 1 is still on the call stack: its coroutine is running, or
-/// has resumed (directly or not) the running one. A suspended or finished coroutine has abandoned its loop.
+/// has resumed the running coroutine, directly or not. A suspended or finished coroutine has abandoned its loop.
 fn is_inside_loop(call: &mut Call<'_>) -> Result<bool, Fault> {
     let selector = call.object::<Selector>(1)?;
     let running = selector.iterating.get();
@@ -127,7 +127,7 @@ pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<WaitResult, Fault>
     Ok(Either::Other((iterator, Nil, Nil, Argument(guard))))
 }
 
-/// Pushes the iterator of the selector at 1, which is created at first use. Returns its index.
+/// Pushes the iterator of the selector at 1, which is created when it is first needed. Returns its index.
 fn iterator(call: &mut Call<'_>) -> Result<i32, Fault> {
     let known = call.field(1, ITERATOR)?;
     if !call.is_none(known) {
@@ -150,13 +150,13 @@ pub(crate) struct Event {
     pub(crate) index: usize,
     /// The ready bits in the form of the registration's mode.
     pub(crate) events: i64,
-    /// The identity of its udata if that is a full userdata, otherwise 0.
+    /// The identity of the registration's udata if the udata is a full userdata, otherwise 0.
     pub(crate) object: usize,
 }
 
 impl Selector {
-    /// Returns the next event of the batch, or `None` at its end. An iterator calls this; `arguments` is the number of
-    /// its arguments, and `by` the kind of its loop.
+    /// Returns the next event of the batch, or `None` at its end. An iterator calls this function; `arguments` is the
+    /// number of its arguments, and `by` the kind of its loop.
     #[inline]
     pub(crate) fn next(&self, arguments: i32, by: Loop) -> Option<Event> {
         let found = self.inner.as_ref()?.next();
@@ -170,7 +170,8 @@ impl Selector {
     }
 }
 
-/// The iterator. Upvalue 1 is the selector, upvalue 2 its udata list; both are nil after the selector was closed.
+/// The iterator. Upvalue 1 is the selector, upvalue 2 the selector's udata list; both are nil after the selector was
+/// closed.
 const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     let arguments = call.count();
     let selector = call.as_object::<Selector>(upvalue(1));

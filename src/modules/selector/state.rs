@@ -1,7 +1,7 @@
 //! A selector as a Lua object: its state, and how it is opened and closed.
 //!
-//! Its fields hold the Lua values that must stay alive: the udata and the registered objects by slot, the iterator, the
-//! coroutine that iterates, and the guard of its loop.
+//! The fields of the object contain the Lua values that must stay alive: the udata and the registered objects by slot,
+//! the iterator, the coroutine that iterates, and the guard of the loop.
 
 use crate::event;
 use crate::lua::{Call, Fault, Field, Identity, Nil};
@@ -14,7 +14,7 @@ pub(crate) enum Loop {
     /// No loop, or a direct call of the iterator.
     #[default]
     None,
-    /// A `for` over the selector's iterator. The program may have left it early.
+    /// A `for` over the selector's iterator. The program may have left the loop early.
     For,
     /// A loop whose end a guard reports.
     Guarded,
@@ -28,12 +28,12 @@ pub(crate) struct Selector {
     pub(crate) iterating: Cell<Loop>,
     /// Whether a loop was left before its end, so that later waits return a guard.
     pub(super) was_left: Cell<bool>,
-    /// The identity of the coroutine of the last wait, which `THREAD` keeps alive; that of no coroutine before the
-    /// first wait.
+    /// The identity of the coroutine of the last wait, which `THREAD` keeps alive. Before the first wait, it is the
+    /// identity of no coroutine.
     pub(super) thread: Cell<Identity>,
 }
 
-/// The udata by slot, from 1 on; a list that is created with the first one.
+/// The list of udata by slot, from 1 on. It is created when it is first needed.
 pub(crate) const UDATA: Field<Selector> = Field::new(1);
 /// The registered objects by slot.
 pub(crate) const OBJECTS: Field<Selector> = Field::new(2);

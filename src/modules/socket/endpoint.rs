@@ -83,11 +83,12 @@ pub(crate) fn shown(address: &SockAddr) -> Shown {
     }
 }
 
-/// `endpoint:value()`: returns ip, port, and `"inet"` or `"inet6"`. For a unix address: path, `"path"`, `"abstract"`
-/// (the name begins with NUL then) or `"unnamed"`, and `"unix"`.
+/// `endpoint:value()`: returns the ip, the port, and `"inet"` or `"inet6"`. For a unix address: the path, `"path"`,
+/// `"abstract"` (then the path begins with NUL) or `"unnamed"`, and `"unix"`.
 const VALUE: Function = Function::method(|endpoint: &Endpoint| shown(&endpoint.0));
 
-/// Address and port as text. For a unix address the path, byte by byte, or `@name` if it is abstract.
+/// Returns the address and the port as a string. For a unix address, returns the bytes of the path, or `@name` if the
+/// address is abstract.
 const TO_STRING: Function = Function::method(|endpoint: &Endpoint| address::text(&endpoint.0));
 
 fn equal(call: &mut Call<'_>) -> Result<bool, Fault> {

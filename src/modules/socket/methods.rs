@@ -27,14 +27,15 @@ fn done(call: &'static str, result: io::Result<()>) -> Result<bool, Fault> {
     result.map(|()| true).map_err(failed(call))
 }
 
-/// `s:connect(endpoint)`, `(host, port)` or `(path)`: returns `true` if connected, `false` if in progress.
+/// `s:connect(endpoint)`, `(host, port)` or `(path)`: returns `true` if the socket is connected, `false` if connecting
+/// is in progress.
 fn connect(call: &mut Call<'_>) -> Result<Attempt<bool>, Fault> {
     let address = endpoint::argument(call, 2)?;
     let connected = open(call)?.0.connect(&address).map_err(failed("connect"))?;
     Ok(connected.map(|()| true))
 }
 
-/// `s:bind(…)`, with the same arguments: returns `true`.
+/// `s:bind(…)`, with the arguments of `connect`: returns `true`.
 fn bind(call: &mut Call<'_>) -> Result<bool, Fault> {
     let address = endpoint::argument(call, 2)?;
     let socket = open(call)?.0.raw();
@@ -76,7 +77,7 @@ fn shutdown(call: &mut Call<'_>) -> Result<bool, Fault> {
     shut(socket, stack)
 }
 
-/// Does a [`shutdown`] of any socket, in the direction at argument 2.
+/// Shuts down any socket as [`shutdown`] does. Argument 2 is the direction.
 pub(crate) fn shut(socket: &Socket, stack: &Stack) -> Result<bool, Fault> {
     let how = match stack.optional(2, Stack::bytes)? {
         Some(b"r") => Shutdown::Read,
@@ -113,7 +114,7 @@ fn option(call: &mut Call<'_>) -> Result<Setting, Fault> {
     set_or_get(socket, stack)
 }
 
-/// Sets or returns an option of any socket, as [`option()`].
+/// Sets or returns an option of any socket, as [`option()`] does.
 pub(crate) fn set_or_get(socket: &Socket, stack: &Stack) -> Result<Setting, Fault> {
     let Some(name) = option::Name::parse(stack.bytes(2)?) else { return Err(Fault::argument(2, "unknown option")) };
     let result = if stack.count() > 2 {

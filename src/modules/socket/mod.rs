@@ -1,5 +1,5 @@
-//! `lio.socket`: functions that create sockets. Calls return values on success, `false` if they would block, and
-//! `nil, message, code` on failure. Misuse is an error.
+//! `lio.socket`: functions that create sockets. Calls return values on success, `false` if they would block, and `nil,
+//! message, code` on failure. Misuse raises an error.
 //!
 //! | file | topic |
 //! |---|---|
@@ -21,7 +21,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt};
 
-/// Converts a new socket of the system call `call` to an object, or its error to a failure.
+/// Converts the result of the system call `call`: a socket to an object, an error to a failure.
 fn made(call: &'static str, socket: io::Result<Socket>) -> Result<New<Socket>, Fault> {
     socket.map(New::of).map_err(failed(call))
 }
@@ -59,14 +59,14 @@ fn number(call: &Call<'_>) -> Result<RawFd, Fault> {
     }
 }
 
-/// Whether the object for the descriptor `number` owns it, by argument 2. A descriptor that lio has lent to the VM is
-/// never owned.
+/// Whether the object for the descriptor `number` will own the descriptor: it will not if argument 2 is true, or if lio
+/// has lent the descriptor to the VM.
 fn owns(call: &Call<'_>, number: RawFd, table: &Table) -> bool {
     !call.is_true(2) && !table.is_lent(number)
 }
 
 /// `socket.fd(handle [, no_ownership])`: returns a socket for a foreign descriptor (a lightuserdata or an integer),
-/// which becomes non-blocking and close-on-exec. With `no_ownership`, closing the socket leaves it open.
+/// which becomes non-blocking and close-on-exec. With `no_ownership`, closing the socket leaves the descriptor open.
 fn fd(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     let (number, table) = (number(call)?, call.shared::<Table>()?);
     let owns = owns(call, number, &table);
@@ -86,7 +86,7 @@ fn fd_of_any(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
 }
 
 /// `socket._identity(handle)`: returns an integer that no other socket has while the system runs; nil if the system has
-/// no such number.
+/// no such integer.
 fn identity(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
     let identity = duplicate::identity(number(call)?);
     Ok(identity.ok().map(|identity| identity as i64))

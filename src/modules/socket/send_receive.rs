@@ -33,8 +33,8 @@ results! {
     }
 }
 
-/// Calls `receive` with room for up to `size` bytes: the thread's receive buffer, or a vector if that is too small.
-/// Returns its result, and the vector.
+/// Calls `receive` with a buffer of `size` bytes: the thread's receive buffer, or a vector if that buffer is too small.
+/// Returns the result of `receive`, and the vector, if any.
 fn into<T>(
     size: usize, receive: impl FnOnce(&mut [u8]) -> io::Result<Attempt<T>>,
 ) -> (io::Result<Attempt<T>>, Option<Vec<u8>>) {
@@ -67,8 +67,8 @@ fn cut(mut bytes: Vec<u8>, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// `s:recvfrom([max = 65535])`: returns data and endpoint; `false` if it would block. A longer datagram is truncated.
-/// For a stream there is no endpoint, and the result is `nil` at its end.
+/// `s:recvfrom([max = 65535])`: returns the data and the sender's endpoint; `false` if it would block. A longer
+/// datagram is truncated. A stream has no endpoint, and the result is `nil` at the end of the stream.
 pub(super) fn recvfrom(call: &mut Call<'_>) -> Result<Attempt<Received>, Fault> {
     let (socket, stack) = open(call)?;
     let size = size(stack, 65535)?;

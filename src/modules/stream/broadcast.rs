@@ -8,18 +8,19 @@ type Places = (i64, Value, Value, Value);
 
 results! {
     pub(super) enum Broadcast {
-        /// All connections have sent it.
+        /// All connections have sent the message.
         Sent((i64, Nil)),
         Some(Places),
-        /// The fault in the list.
+        /// An element of the list is not a connection.
         Misuse((Nil, String)),
     }
 }
 
 /// `stream.broadcast(list, data, most)`: sends the message to all connections of the list. Returns the number of
-/// connections that have accepted it. Unless all have sent it immediately, also returns the places in the list of those
-/// that have queued a part of it, of those that are closed, and of those that are full. Returns nil and a message if an
-/// element of the list is not a connection; then nothing was sent.
+/// connections that have accepted the message. Unless all connections have sent the message immediately, also returns
+/// three lists of places in `list`: connections that have queued a part of the message, connections that are closed,
+/// and connections whose queues are full. Returns nil and a message if an element of the list is not a connection; then
+/// nothing was sent.
 pub(super) fn broadcast(call: &mut Call<'_>) -> Result<Broadcast, Fault> {
     let count = call.raw_length(1) as i64;
     let most = call.integer_in(3, 0..=i64::MAX, "limit")? as usize;

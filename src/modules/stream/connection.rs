@@ -9,7 +9,7 @@ use std::rc::Rc;
 /// A stream that is a Lua object.
 pub(crate) struct Connection {
     stream: Stream,
-    /// The VM's tasks; set at the first wait of a task in `recv`.
+    /// The VM's tasks; set when a task first waits in `recv`.
     pub(super) tasks: Option<Rc<Tasks>>,
 }
 

@@ -1,5 +1,5 @@
-//! Connections that become objects: made from a socket, accepted, or received from another VM; and their registration
-//! with a selector.
+//! How connections become objects: they are created from a socket, accepted, or received from another VM, and are
+//! registered with a selector.
 //!
 //! A connection is registered without events, and requests one event at a time. The first step of a call returns the
 //! object; then [`REGISTER`] or [`REGISTER_PARCEL`] registers it.
@@ -13,13 +13,13 @@ use crate::socket::{Attempt, Socket, Table};
 use crate::stream::{Pool, Stream};
 use std::rc::Rc;
 
-/// (selector, stream): registers the stream and returns it. If that fails, the stream is closed, because no task could
-/// wait on it.
+/// (selector, stream): registers the stream and returns it. If registering fails, the stream is closed, because no task
+/// could wait on it.
 pub(super) const REGISTER: Function =
     Function::new(|call: &mut Call<'_>| register_stream(call, |stream| stream.close()));
 
-/// (selector, stream, number): like `REGISTER`, for a stream that was taken by this number. If that fails, the sender
-/// can take the stream back.
+/// (selector, stream, number): like `REGISTER`, for the stream that was taken with this number. If registering fails,
+/// the sender can take the stream back.
 const REGISTER_PARCEL: Function = Function::new(|call: &mut Call<'_>| {
     let number = call.integer(3)? as u64;
     register_stream(call, |stream| {
@@ -42,7 +42,7 @@ pub(super) fn register_socket(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// `stream.new(selector, socket)`: returns a stream that takes over the socket; the socket object is closed then. If
-/// the selector refuses it, the socket is closed and the result is `nil, message, code`.
+/// the selector refuses the socket, the socket is closed and the result is `nil, message, code`.
 pub(super) fn new(call: &mut Call<'_>) -> Result<Creation, Fault> {
     check_open(call)?;
     call.object::<Selector>(1)?;
@@ -72,8 +72,9 @@ pub(super) fn accept(call: &mut Call<'_>) -> Result<Creation, Fault> {
     })
 }
 
-/// `stream.from_parcel(selector, number)`: returns the stream that was sent under this number. `nil, message, code` if
-/// it was taken before, or if the selector refuses it; in the latter case the sender can take it back.
+/// `stream.from_parcel(selector, number)`: returns the stream that was sent under this number. Returns `nil, message,
+/// code` if the stream was taken before, or if the selector refuses it; in the latter case, the sender can take the
+/// stream back.
 pub(super) fn from_parcel(call: &mut Call<'_>) -> Result<Creation, Fault> {
     let number = call.integer_in(2, 1..=i64::MAX, "number")?;
     let (pool, table) = (call.shared::<Pool>()?, call.shared::<Table>()?);
@@ -83,7 +84,7 @@ pub(super) fn from_parcel(call: &mut Call<'_>) -> Result<Creation, Fault> {
 }
 
 /// `stream.take_back(selector, s)`: takes back the connection that `s` has sent to another VM. Returns `true`, or `nil,
-/// message, code` if it was taken.
+/// message, code` if another VM has taken it.
 pub(super) fn take_back(call: &mut Call<'_>) -> Result<bool, Fault> {
     if !call.object_mut::<Connection>(2)?.take_back() {
         return Err(taken_failure("take_back").into());
@@ -100,7 +101,7 @@ fn register(call: &mut Call<'_>, index: i32, source: Option<Rc<Source>>) -> Resu
     attach(call, 1, index, index, |selector| source.join(selector, 0, Mode::Once))
 }
 
-/// Registers the stream at 2 and returns it. If that fails, `refused` is called with the stream.
+/// Registers the stream at 2 and returns it. If registering fails, calls `refused` with the stream.
 fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Connection)) -> Result<Argument, Fault> {
     let source = call.object::<Connection>(2)?.socket().source().cloned();
     let registered = register(call, 2, source);
@@ -110,7 +111,7 @@ fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Connection)) -
     registered.map(|()| Argument(2))
 }
 
-/// Calls `function` with the selector at 1, a new stream and `number`, and returns its results.
+/// Calls `function` with the selector at 1, a new stream and `number`, and returns the function's results.
 fn register_with(function: Function, stream: Stream, number: i64) -> Pushing<CreateArguments> {
     let returned = |_: &mut Call<'_>, outcome: Outcome| -> Result<Next, Fault> { Ok(Next::rest(outcome.first)) };
     Next::call(3, then(returned), 0).pushing((function, Argument(1), New::of(Connection::from(stream)), number))

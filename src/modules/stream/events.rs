@@ -8,13 +8,13 @@ use crate::modules::selector::state::{Loop, Selector, UDATA};
 use crate::modules::task::{TASKS_OBJECT, push_tasks_object, tasks};
 use crate::task::{Tasks, Token};
 
-/// The selector, an upvalue of the iterator after the tasks.
+/// Upvalue 2 of the iterator: the selector. Upvalue 1: the tasks object, or false.
 const SELECTOR_AT: i32 = upvalue(2);
 
 type Events = (Closure<(Argument, Argument)>, NewWith<LoopGuard, 1>);
 
-/// `stream.events(selector, wakes)`: returns an iterator, which replaces that of `selector:wait`, and the closing value
-/// of the `for` over it. `wakes`: whether tasks of `lio.task` wait on the registered userdata.
+/// `stream.events(selector, wakes)`: returns an iterator, which replaces the iterator of `selector:wait`, and the
+/// closing value of the `for` over it. `wakes` is whether tasks of `lio.task` wait on the registered userdata.
 pub(super) fn events(call: &mut Call<'_>) -> Result<Events, Fault> {
     call.object::<Selector>(1)?;
     let tasks = if call.is_true(2) { push_tasks_object(call)? } else { call.push(false)? };
@@ -22,7 +22,7 @@ pub(super) fn events(call: &mut Call<'_>) -> Result<Events, Fault> {
     Ok((Closure(NEXT, (Argument(tasks), Argument(1))), guard))
 }
 
-/// The iterator: upvalue 1 is the object of the tasks, or false.
+/// The iterator over the events that Lua code must handle.
 const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     let arguments = call.count();
     let tasks = match call.kind(TASKS_OBJECT) {
@@ -39,7 +39,8 @@ const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     }
 });
 
-/// Returns the next event that is not for a task waiting to read on the object of the event; such tasks are woken.
+/// Returns the next event that Lua code must handle. If an event only reports that its object is readable, and a task
+/// waits to read from the object, the event wakes the task instead.
 fn next(call: &Call<'_>, arguments: i32, tasks: Option<&Tasks>) -> Option<Event> {
     let selector = call.as_object::<Selector>(SELECTOR_AT)?;
     loop {

@@ -1,5 +1,5 @@
-//! Files on a connection: `try_sendfile`, for `net.sendfile`. Each call gets the file from its argument again, so
-//! closing it in between ends the transfer.
+//! Files on a connection: `try_sendfile`, for `net.sendfile`. Each call gets the file from its arguments again, so
+//! closing the file between two calls ends the transfer.
 
 use super::connection::Connection;
 use super::failure::{Code, Failed};
@@ -38,7 +38,8 @@ pub(super) fn try_sendfile(call: &mut Call<'_>) -> Result<SendReply, Fault> {
     })
 }
 
-/// Calls `f` with the stream at argument 1 and the file at argument `index`, which is a `lio` file or one of `io.open`.
+/// Calls `f` with the stream at argument 1 and the file at argument `index`, which is a file of this library or of
+/// `io.open`.
 fn with_file<R>(
     call: &mut Call<'_>, index: i32, f: impl FnOnce(&mut Connection, BorrowedFd<'_>) -> io::Result<R>,
 ) -> Result<FileCall<R>, Fault> {

@@ -1,4 +1,4 @@
-//! The form of a `recv`, from its arguments.
+//! Reads the form of a `recv` from its arguments.
 
 use crate::lua::{Fault, Kind, Stack};
 use crate::stream::RecvForm;

@@ -1,5 +1,5 @@
 //! The holders of connections, set by `lualib/lio/net/`: `stream.set_holder` and similar functions record which tasks
-//! hold a connection; `stream.native_calls` makes the native `recv` and `send`. Values that are not connections are
+//! hold a connection; `stream.native_calls` creates the native `recv` and `send`. Values that are not connections are
 //! ignored: datagram sockets and listeners have holders as well, but only in Lua's tables.
 
 use super::connection::Connection;
@@ -13,10 +13,10 @@ use crate::task::Tasks;
 
 type NativeCall = Closure<(Argument, Argument, Argument, Argument)>;
 
-/// `stream.native_calls(timers, calls)`: returns `recv` and `send`. `timers`: a `lio.timer` queue, see
-/// `stream.set_recv_timeout`. `calls` has Lua functions: `recv_queued` and `send_queued` are called with the arguments
-/// of a call while another task holds the connection, `send_rest` with the number of bytes that are sent as the second
-/// argument; `release(c)` ends the hold for reading.
+/// `stream.native_calls(timers, calls)`: returns `recv` and `send`. `timers` is a `lio.timer` queue, see
+/// `stream.set_recv_timeout`. `calls` is a table of Lua functions. `recv_queued` and `send_queued` get the arguments of
+/// a call that is made while another task holds the connection. `send_rest` gets the number of sent bytes as its second
+/// argument. `release(c)` ends the hold for reading.
 pub(super) fn native_calls(call: &mut Call<'_>) -> Result<(NativeCall, NativeCall), Fault> {
     let tasks = Tasks::of(call)?;
     tasks.allow_yield_across(RECV);
@@ -51,8 +51,8 @@ pub(super) fn has_native_reader(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(stream.is_some_and(|stream| stream.holders.has_native_reader()))
 }
 
-/// `stream.set_reader_queued(x)`: records that other tasks queue behind the one that holds `x` for reading. Does
-/// nothing unless that one is in a native `recv`.
+/// `stream.set_reader_queued(x)`: records that other tasks queue behind the task that holds `x` for reading. Does
+/// nothing unless the holder is in a native `recv`.
 pub(super) fn set_reader_queued(call: &mut Call<'_>) -> Result<(), Fault> {
     if has_native_reader(call)? {
         change(call, |holders| holders.reader = Reader::NativeQueued);
@@ -60,8 +60,8 @@ pub(super) fn set_reader_queued(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `stream.set_recv_timeout(x, seconds, timer)`: sets the longest wait of a `recv`, and the timer for it, whose value
-/// is `x`; nil: no limit.
+/// `stream.set_recv_timeout(x, seconds, timer)`: sets the time limit of a wait in `recv` (nil: no limit), and the timer
+/// that ends the wait. The value of the timer must be `x`.
 pub(super) fn set_recv_timeout(call: &mut Call<'_>) -> Result<(), Fault> {
     let limit = match call.is_none(2) {
         true => None,

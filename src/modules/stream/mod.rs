@@ -12,7 +12,7 @@
 //! | `recv`, `send` | the calls that wait, and those that do not |
 //! | `form` | the form of a `recv`, from its arguments |
 //! | `queued` | the calls while another task holds the connection |
-//! | `failure` | their failures |
+//! | `failure` | failures of the calls |
 //! | `file` | files |
 //! | `broadcast` | one message to many connections |
 //! | `holders` | which tasks hold a connection |
@@ -50,7 +50,7 @@ impl Object for Connection {
 }
 
 /// `s:arm(events)`: requests events from the loop, once: 1 reading, 2 writing, 4 the peer's end. Returns `true`, or
-/// `nil, message, code` if no event will come.
+/// `nil, message, code` if no event can arrive.
 fn arm(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let all = i64::from(READ | WRITE | CLOSED);
@@ -83,8 +83,8 @@ const IS_CLOSED: Function = Function::method(|stream: &Connection| stream.is_clo
 /// loop. Makes no system call.
 const IS_OVER: Function = Function::method(|stream: &Connection| stream.end_was_reported());
 
-/// `s:address("peer"|"socket")`: returns ip, port, family as `endpoint:value()` of `lio.socket`, or `nil, message,
-/// code`.
+/// `s:address("peer"|"socket")`: returns the ip, the port and the family, as `endpoint:value()` of `lio.socket` does,
+/// or `nil, message, code`.
 fn address(call: &mut Call<'_>) -> Result<Shown, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let side = match stack.bytes(2)? {
@@ -95,7 +95,7 @@ fn address(call: &mut Call<'_>) -> Result<Shown, Fault> {
     Ok(shown(&address))
 }
 
-/// `s:set_option(name [, value])`: as `option` of `lio.socket`.
+/// `s:set_option(name [, value])`: does the same as `option` of `lio.socket`.
 fn set_option(call: &mut Call<'_>) -> Result<Setting, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     set_or_get(stream.socket(), stack)
@@ -104,12 +104,12 @@ fn set_option(call: &mut Call<'_>) -> Result<Setting, Fault> {
 /// `s:handle()`: returns the descriptor as a light userdata.
 const HANDLE: Function = Function::method_mut(|stream: &mut Connection| light(stream.handle()));
 
-/// `s:make_parcel()`: detaches the connection with its buffers. Returns the number by which any VM of the process can
-/// take it, or nil if it is closed. This connection is closed then.
+/// `s:make_parcel()`: detaches the connection with its buffers. Returns the number with which any VM of the process can
+/// take the connection; nil if it is closed. This object is then closed.
 const MAKE_PARCEL: Function =
     Function::method_mut(|stream: &mut Connection| stream.make_parcel(0).map(|number| number as i64));
 
-/// `s:unread(bytes)`: puts bytes before the buffered ones.
+/// `s:unread(bytes)`: puts bytes before the buffered bytes.
 fn unread(call: &mut Call<'_>) -> Result<(), Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let bytes = stack.bytes(2)?;
@@ -119,8 +119,8 @@ fn unread(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `s:shared_writer()`: returns the number by which other VMs of the process can write to the connection; nil while
-/// bytes are queued, or if it is closed.
+/// `s:shared_writer()`: returns the number with which other VMs of the process can write to the connection; nil while
+/// bytes are queued, or if the connection is closed.
 const SHARED_WRITER: Function =
     Function::method_mut(|stream: &mut Connection| stream.shared_writer().map(|number| number as i64));
 

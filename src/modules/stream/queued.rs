@@ -2,10 +2,10 @@
 
 use crate::lua::{Argument, Call, Fault, Next, Outcome, then, upvalue};
 
-/// The Lua function for such calls, an upvalue of `recv` and of `send` after the tasks.
+/// The Lua function that queues a call: upvalue 2 of `recv` and `send`. Upvalue 1 is the tasks object.
 const QUEUED_CALL: i32 = upvalue(2);
 
-/// Calls the Lua function with the arguments of this call, and returns its results.
+/// Calls the Lua function that queues a call with the arguments of this call, and returns its results.
 #[cold]
 pub(super) fn queue<R>(call: &mut Call<'_>) -> Result<Next<R>, Fault> {
     let count = call.count();

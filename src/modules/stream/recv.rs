@@ -1,7 +1,7 @@
 //! `recv` of a connection, and `try_recv`, which does not wait.
 //!
-//! Invariant: `Stream::holders` records which tasks hold the stream. Its reader is `Native` from the wait of a `recv`
-//! of this file until that call ends; the token of that wait is the stream itself.
+//! Invariant: `Stream::holders` records which tasks hold the stream. The reader is `Native` from the time when a `recv`
+//! of this file begins to wait until the `recv` ends; the token of its wait is the stream itself.
 
 use super::connection::{self, Connection};
 use super::failure::{Cause, Code, Failed};
@@ -19,7 +19,7 @@ use crate::stream::{Received, RecvForm, Stream};
 use crate::task::{Reason, Tasks, Token, WaitError};
 use std::rc::Rc;
 
-// The upvalues after the tasks and the Lua function that queues.
+// Upvalues 3 and 4 of `recv`. Upvalues 1 and 2: the tasks object, and the Lua function that queues a call.
 const RELEASE: i32 = upvalue(3);
 const TIMERS: i32 = upvalue(4);
 
@@ -43,7 +43,7 @@ results! {
         Blocked(bool),
         /// A failure, with the data received so far.
         Failed(Failed<Option<BytesOf<Connection>>>),
-        /// A failure without data: this call runs in a finalizer during the call that returns the data.
+        /// A failure without data, because this call runs in a finalizer during the call that returns the data.
         Overtaken(Failed<&'static str>),
     }
 }
@@ -140,7 +140,8 @@ fn load_tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
     Ok(tasks)
 }
 
-/// Sets the timer of a turn with a time limit to the nanosecond that `until` returns, or clears it.
+/// If `recv` has a time limit, sets its timer to the time that `until` returns, in nanoseconds of the monotonic clock,
+/// or clears the timer if `until` returns None.
 #[cold]
 fn set_timer(call: &mut Call<'_>, until: impl FnOnce(ReadTimeout) -> Option<u64>) -> Result<(), Fault> {
     let limit = call.object::<Connection>(1)?.holders.recv_timeout;
@@ -155,15 +156,15 @@ fn set_timer(call: &mut Call<'_>, until: impl FnOnce(ReadTimeout) -> Option<u64>
     Ok(())
 }
 
-/// Continues a `recv` after its wait. The values of the waker follow its arguments.
+/// Continues a `recv` after its wait. The values of the wakeup follow the arguments of the call.
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> {
     let end = match call.string(outcome.first) {
         Some(b"timeout") => Some(Code::Timeout),
         Some(b"closed") => Some(Code::Closed),
         _ => None,
     };
-    // The tasks are known even if another task holds the connection by now, as after an interrupt. A program may have
-    // replaced the connection, which stores the tasks, by another value.
+    // The connection stores the tasks, and keeps them even if another task holds it by now, as after an interrupt. If a
+    // program has replaced argument 1 with another value, the tasks are those of the upvalue.
     let known = call.as_object::<Connection>(1).and_then(|connection| connection.tasks.as_ref());
     let tasks = known.map_or_else(|| own_tasks(call), Ok)?;
     tasks.check_open()?;
@@ -210,7 +211,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     }
 }
 
-/// Releases the connection. Lua code lets the next task in the queue hold it; then `next` runs.
+/// Releases the connection. Lua code lets the next task in the queue hold the connection; then `next` runs.
 #[cold]
 fn release<R>(call: &mut Call<'_>, next: &'static Continuation) -> Result<Next<R>, Fault> {
     let (stream, _) = connection::of_call(call, "recv")?;
@@ -272,8 +273,8 @@ fn failed(stream: &mut Stream, cause: Cause) -> Reply {
     Reply::Failed(Failed::new(cause, part))
 }
 
-/// Ends a loan. Bytes that could not be returned because memory was short are put back. But bytes that an outer call is
-/// returning, while this call runs in a finalizer, are not.
+/// Ends a loan. Lent bytes that a call could not return, because there was not enough memory, are put back. If this
+/// call may run in a finalizer, the bytes are not put back, because an outer call may be returning them.
 #[cold]
 fn put_back_lent_bytes(stream: &mut Stream, stack: &Stack) {
     if !stack.may_be_finalizer() {

@@ -6,7 +6,8 @@ use super::queued::{queue, returned};
 use crate::lua::{Argument, Call, Failure, Fault, Function, Next, Stack, results, then, upvalue};
 use crate::stream::Stream;
 
-/// The Lua function that sends the rest, an upvalue after the tasks and the one that queues.
+/// Upvalue 3 of `send`: the Lua function that sends the rest. Upvalues 1 and 2: the tasks object, and the function that
+/// queues a call.
 const REST: i32 = upvalue(3);
 
 /// The maximum number of strings of one `try_send` that are gathered on the stack.
