@@ -12,7 +12,7 @@ use std::rc::{Rc, Weak};
 /// A weak reference to the owner of a descriptor of lio. The owner closes the descriptor.
 pub(super) type Owner = Weak<dyn AsFd>;
 
-/// A list of events for all descriptors of one protocol, whose implementation reads the events from this list.
+/// The events of all descriptors of one protocol. The protocol's implementation takes them from this list.
 #[derive(Default)]
 pub(crate) struct Inbox(RefCell<Vec<(u64, u8)>>);
 

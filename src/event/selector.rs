@@ -98,7 +98,7 @@ impl Selector {
     /// Registers a foreign descriptor; a [`Source`](super::Source) registers itself.
     ///
     /// # Errors
-    /// `EEXIST` if it is registered and still refers to the same open file.
+    /// `EEXIST` if the descriptor is registered and still refers to the same open file.
     pub(crate) fn add(&self, number: RawFd, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
         self.register(Entry { number, kind: Kind::Foreign, owner: None }, requested, mode)
     }
@@ -119,8 +119,8 @@ impl Selector {
         Ok(self.insert(entry, generation, requested, mode, system_interest))
     }
 
-    /// Registers a new descriptor. It is registered with the system at the first request, because many connections are
-    /// closed before that.
+    /// Registers a new descriptor. The system gets the descriptor at the first request, because many connections are
+    /// closed before a request.
     pub(super) fn register_later(&self, entry: Entry, mode: Mode) -> Rc<Registration> {
         let generation = self.next_generation();
         self.insert(entry, generation, 0, mode, 0)

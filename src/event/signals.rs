@@ -36,8 +36,9 @@ const NAMES: &[(&str, c_int)] = &[
     ("SIGPIPE", libc::SIGPIPE),
 ];
 
-/// The signals that a user sends from a terminal. If a program does not react to one, the next one ends it. This is not
-/// done for SIGTERM and SIGHUP, because a service manager may repeat them while the program is only busy.
+/// The signals that a user sends from a terminal. If one of them is sent again before the program has handled it, the
+/// program is ended. SIGTERM and SIGHUP are not in the list, because a service manager may repeat them while the
+/// program is only busy.
 const USER_SIGNALS: [c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 
 /// A set of signals.

@@ -1,5 +1,5 @@
-//! A descriptor owned by lio. Its calls report to each selector when it is not ready, and closing it removes all its
-//! registrations.
+//! A descriptor owned by lio. Calls on it report to each selector when the descriptor is not ready. Closing the
+//! descriptor removes all its registrations.
 
 use super::adopt::Fd;
 use super::interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};
@@ -37,7 +37,7 @@ struct Link {
     registration: Rc<Registration>,
 }
 
-/// The registrations of a source. Most sources are in one selector, which needs no list.
+/// The registrations of a source. Most sources are in only one selector and need no list.
 enum Links {
     None,
     One(Link),
@@ -97,8 +97,8 @@ impl Source {
         Ok(self.link(selector, selector.register(self.entry(), requested, mode)?))
     }
 
-    /// Like [`Source::join`], for a new descriptor. The descriptor is registered with the system at the first request,
-    /// because many connections are closed before a request.
+    /// Like [`Source::join`], for a new descriptor. The system gets the descriptor at the first request, because many
+    /// connections are closed before a request.
     pub(crate) fn join_later(self: &Rc<Self>, selector: &Rc<Selector>, mode: Mode) -> Rc<Registration> {
         self.link(selector, selector.register_later(self.entry(), mode))
     }

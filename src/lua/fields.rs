@@ -139,7 +139,7 @@ pub(crate) struct StoredInTable<K, V> {
 }
 
 impl<V> StoredInTable<Argument, V> {
-    /// `value`, stored in the table at `table` under the key at `key`.
+    /// Returns `value`, which is also stored in the table at `table` under the key at `key`.
     pub(crate) fn new(table: c_int, key: c_int, value: V) -> Self {
         StoredInTable { table: TableAt::Index(table), key: Argument(key), value }
     }

@@ -238,7 +238,7 @@ fn push_all<V: Values>(values: V, to: Pusher<'_>) -> c_int {
     with_parked(values, to, V::push_all)
 }
 
-/// The action after a step, with values that allocate and must be pushed before it; see [`Next::pushing`].
+/// The action after a step, and values that are pushed before the action; see [`Next::pushing`].
 pub(crate) struct Pushing<V> {
     values: V,
     flow: Flow,

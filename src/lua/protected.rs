@@ -1,8 +1,8 @@
 //! Operations that allocate Lua memory in the middle of a step, without running Lua code. The collector is stopped, so
 //! no finalizer runs, and hooks are off. (An emergency collection runs no finalizers.) The allocation happens in a
 //! protected call, so no raise skips the step's frames. The collector continues when the step ends or runs a coroutine.
-//! In Lua 5.5 the collector's debt cannot be saved, so it continues with a collection. Therefore hot functions do not
-//! use these operations: they return values to push after the step.
+//! In Lua 5.5 the collector's debt cannot be saved, so the collector continues with a collection. Therefore hot
+//! functions do not use these operations: they return values to push after the step.
 
 use super::call::Call;
 use super::fault::Fault;
@@ -64,7 +64,7 @@ impl Call<'_> {
         shared.ok_or_else(|| Fault::message("the VM is closing"))
     }
 
-    /// Whether the value at `index` has a metatable with this field.
+    /// Whether the value at `index` has a metatable with the field `name`.
     pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static CStr) -> Result<bool, Fault> {
         let found = self.create(Metafield(index, name))?;
         let has = !self.is_none(found);

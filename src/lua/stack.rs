@@ -157,8 +157,8 @@ impl Stack {
         std::str::from_utf8(bytes).map_err(|_| Fault::argument(index, "not valid UTF-8"))
     }
 
-    /// Returns the value at `index` as a timeout. A second has `per_second` units of the value. Returns `None`, which
-    /// means no timeout, if the value is nil or missing, negative, or at least 1e9 seconds.
+    /// Returns the value at `index` as a timeout. The unit of the value is 1/`per_second` seconds. Returns `None`,
+    /// which means no timeout, if the value is nil or missing, negative, or at least 1e9 seconds.
     pub(crate) fn timeout_in(&self, index: c_int, per_second: f64) -> Result<Option<Duration>, Fault> {
         if self.is_none(index) {
             return Ok(None);

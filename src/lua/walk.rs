@@ -211,7 +211,7 @@ pub(crate) struct Pairs<'w> {
 }
 
 impl Pairs<'_> {
-    /// Moves to the next pair. Returns whether there is one.
+    /// Moves to the next pair. Returns false if there is no further pair.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> bool {
         let state = self.walk.stack.state;

@@ -165,7 +165,7 @@ impl Arena {
     /// Frees a block.
     ///
     /// # Safety
-    /// The block belongs to this arena, has this size, and is no longer used.
+    /// The block belongs to this arena, has `size` bytes, and is no longer used.
     #[inline(always)]
     unsafe fn free_block(&self, block: *mut u8, size: usize) {
         // SAFETY: the block is unused, and its size determines whether malloc(3) or a free list gets it.
@@ -180,7 +180,7 @@ impl Arena {
     /// Adds a block to a free list.
     ///
     /// # Safety
-    /// The block has this class, and is not in use.
+    /// The block has the size of `class`, and is not in use.
     #[inline]
     unsafe fn add_free(&self, block: *mut u8, class: usize) {
         let block: *mut Free = block.cast();

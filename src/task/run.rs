@@ -197,10 +197,10 @@ impl Tasks {
         self.handle_stop(call, id, front, resumed);
     }
 
-    /// Calls `resume`, which resumes the front of a task. Meanwhile this is the current task.
+    /// Calls `resume`, which resumes the front of a task. The task is the current one meanwhile.
     #[inline(always)]
     fn resume_as_current<R>(&self, id: TaskId, front: Coroutine, resume: impl FnOnce() -> R) -> R {
-        // A task that starts another one immediately continues afterwards, and is then the current task again.
+        // The task that was current before continues afterwards, and becomes the current one again.
         let outer = self.current.replace(Some((id, front)));
         let resumed = resume();
         self.current.set(outer);
@@ -316,7 +316,8 @@ impl Tasks {
 enum Stopped {
     /// The task waits, or has yielded.
     Waits,
-    /// The task has returned. The number is the number of results on the stack of its coroutine.
+    /// The task has returned. The fields are its coroutine, the number of results on the coroutine's stack, and its
+    /// tag.
     Finished(Coroutine, i32, Tag),
     Failed,
     /// A coroutine inside the task's own has stopped.

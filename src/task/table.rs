@@ -274,7 +274,7 @@ impl TaskTable {
         members.position(|&member| self.threads.identity(member) == co)
     }
 
-    /// Adds a task with the coroutine `own`. Returns its number, which is a vacant or a new one.
+    /// Adds a task with the coroutine `own`. Returns the number of the task. Vacant numbers are used first.
     pub(super) fn add(&mut self, own: Coroutine) -> TaskId {
         let id = match self.pool.vacant.pop() {
             Some(id) => {

@@ -48,9 +48,9 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts the executable at `program` with `arguments`. An event is sent for each of its messages, and when it
-    /// ends. Only one thread may call this, so that no other process inherits the socket. This thread must run as long
-    /// as the supervisor, because the process ends with it.
+    /// Starts the executable at `program` with `arguments`. Sends an event for each message of the process, and when
+    /// the process ends. Only one thread may call this, so that no other process inherits the socket. This thread must
+    /// run as long as the supervisor, because the process ends with it.
     pub(super) fn start(
         number: u32, program: &Path, arguments: &[OsString], events: &Sender<Event>,
     ) -> io::Result<Child> {

@@ -121,7 +121,7 @@ impl Sockets {
         others.any(|socket| socket.blocks(key))
     }
 
-    /// Closes the sockets that prevent `process` from binding an address and that it does not use.
+    /// Closes the sockets that `process` does not use and that prevent it from binding an address.
     pub(super) fn close_blocking(&mut self, process: u32, key: &[u8]) {
         self.close_if(|socket| socket.is_unused_by(process) && socket.blocks(key));
     }

@@ -1,6 +1,6 @@
-//! The supervisor. A change starts a new process, which gets the listening sockets when it asks for them. After it has
-//! listened, the previous process is asked to end, and finishes its requests. A process that does not listen is ended
-//! before the next one starts.
+//! The supervisor. A change starts a new process, which gets the listening sockets when it asks for them. After the new
+//! process has listened, the previous process is asked to end, and finishes its requests. A process that does not
+//! listen is ended before the next one starts.
 //!
 //! Invariant: at most one process runs and one starts. All other processes were asked to end.
 
@@ -132,7 +132,7 @@ impl Supervisor {
         }
     }
 
-    /// Schedules a check of the files for when there is no further change, see [`DEBOUNCE`].
+    /// Schedules a check of the files. A further change postpones the check, see [`DEBOUNCE`].
     fn schedule_check(&mut self) {
         let now = Instant::now();
         let first = self.pending_check.map_or(now, |(first, _)| first);
@@ -396,7 +396,8 @@ impl Supervisor {
     }
 }
 
-/// Whether the process has a controlling terminal. If it had one and has none now, the terminal was closed.
+/// Whether the process has a controlling terminal. If it had a terminal before and has none now, the terminal was
+/// closed.
 fn has_terminal() -> bool {
     File::open("/dev/tty").is_ok()
 }

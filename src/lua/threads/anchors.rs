@@ -51,8 +51,8 @@ pub(super) const STORED: i64 = 11;
 
 pub(super) const MAX_STORED: i64 = 4;
 
-/// The first key of the spare probes for `CYCLE`. Several are created at a time, because each creation in the middle of
-/// a step begins a cycle.
+/// The first key of the spare probes for `CYCLE`. Several probes are created at a time, because each creation in the
+/// middle of a step begins a cycle.
 pub(super) const SPARES: i64 = STORED + MAX_STORED;
 
 pub(super) const MAX_SPARES: i64 = 4;
@@ -110,7 +110,7 @@ impl Anchors {
         self.anchor_thread.get().is_some()
     }
 
-    /// Whether the anchors were created at any time.
+    /// Whether the anchors were ever created, even if they are lost now.
     pub(super) fn were_created(&self) -> bool {
         self.vm.get() != 0
     }

@@ -74,8 +74,7 @@ impl Threads {
         })
     }
 
-    /// Returns the coroutine that is `depth` calls of `resume` by programs outside of the running one, which has
-    /// `depth` 0.
+    /// Returns the coroutine at `depth`: 0 is the running one, 1 the one that has resumed it, and so on.
     pub(in crate::lua) fn outwards(&self, stack: &Stack, depth: usize) -> Option<*mut lua_State> {
         let outer = self.linked().map(|(from, _)| from.state);
         std::iter::once(stack.state).chain(outer).nth(depth)
@@ -95,7 +94,7 @@ impl Threads {
     }
 
     /// Pushes the coroutines that the running task is resuming on the C stack, from the innermost outwards. Returns the
-    /// index of the first.
+    /// index of the first one.
     pub(crate) fn push_nested(&self, stack: &mut Stack) -> Result<c_int, Fault> {
         let first = stack.count() + 1;
         for (_, mut to) in self.linked() {

@@ -1,8 +1,8 @@
 //! The coroutines of a VM, by the numbers of their places.
 //!
-//! A [`Coroutine`] is the number of a place. A coroutine with a place is anchored (see `anchors`), so its state is
-//! valid. Each method here relies on that. A program that has a coroutine as a value can resume or close it. Therefore
-//! a coroutine's status is checked before each use.
+//! A [`Coroutine`] is the number of a place. Each method here relies on the rule that a coroutine with a place is
+//! anchored (see `anchors`), so its state is valid. A program that has a coroutine as a value can resume or close it.
+//! Therefore a coroutine's status is checked before each use.
 
 use super::anchors::{Anchors, Coroutine, place};
 use crate::lua::fault::Fault;
@@ -71,7 +71,7 @@ pub(super) struct Places {
 }
 
 impl Threads {
-    /// Whether coroutines may be used. They may not after the VM has closed or a program has removed the anchors.
+    /// Whether coroutines may be used: false after the VM has closed, or a program has removed the anchors.
     #[inline]
     pub(crate) fn are_open(&self) -> bool {
         self.anchors.exist()
@@ -147,8 +147,8 @@ impl Threads {
         self.places.borrow_mut().orphans.push(co);
     }
 
-    /// Takes a task whose token was no longer referenced. Returns the task's own coroutine. The task's coroutines are
-    /// anchored again.
+    /// Returns the own coroutine of a task whose token is no longer referenced, and removes the coroutine from the
+    /// list. The task's coroutines are anchored again.
     #[inline]
     pub(crate) fn take_orphan(&self) -> Option<Coroutine> {
         self.places.borrow_mut().orphans.pop()

@@ -78,7 +78,7 @@ impl Threads {
     /// Resumes a coroutine with the topmost `count` values of its stack. The values must exist.
     #[inline(always)]
     fn run(&self, call: &Call<'_>, state: &State, count: c_int) -> Resumed {
-        // Another coroutine may have called this step. It continues afterwards, so its state is restored.
+        // The coroutine that runs this step continues afterwards, so its state is restored.
         let outer = (self.running.load(Ordering::Relaxed), self.links.load(Ordering::Relaxed));
         self.set_running(state.state, null());
         self.last_resumed.set(coroutine_identity(state));
@@ -148,7 +148,7 @@ impl Threads {
         Ok(result)
     }
 
-    /// Clears the record of the last resumed coroutine, because the step's coroutine is about to yield.
+    /// Clears the record of the last resumed coroutine. Called before the step's coroutine yields.
     #[inline]
     pub(crate) fn forget_last_resumed(&self) {
         self.last_resumed.set(NO_COROUTINE);

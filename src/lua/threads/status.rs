@@ -96,7 +96,8 @@ impl Push for NewThread {
     }
 }
 
-/// A traceback of the coroutine at the index `of`, after a message. Only the message if it is not a string.
+/// A traceback of the coroutine at the index `of`, after a message. If the message is not a string, only the message is
+/// pushed.
 pub(crate) struct ThreadTraceback {
     pub(crate) of: c_int,
     /// The index of the message.
