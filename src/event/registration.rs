@@ -43,7 +43,7 @@ pub(crate) struct Registration {
     pub(crate) in_system: Cell<bool>,
     pub(crate) is_queued: Cell<bool>,
     pub(crate) is_active: Cell<bool>,
-    /// Whether the registration is in the list of those to re-arm before the next poll.
+    /// Whether the registration waits in the selector's list to be re-armed before the next poll.
     pub(crate) is_rearming: Cell<bool>,
     /// The identity of the object that represents the descriptor, if a task can wait on that object; otherwise 0. Set
     /// by the code that creates the registration.

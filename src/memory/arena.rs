@@ -264,7 +264,8 @@ impl Arena {
         }
     }
 
-    /// Makes this part of a chunk the one that blocks are cut from. The rest of the previous part becomes a free block.
+    /// Makes the `size` bytes at `start` the part that blocks are cut from. The rest of the previous part becomes a
+    /// free block.
     ///
     /// # Safety
     /// The part is not in use, and its end is a multiple of 16.

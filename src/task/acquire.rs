@@ -45,7 +45,7 @@ impl Tasks {
         self.threads.push(call, own)
     }
 
-    /// Puts the coroutine of a task that has not started back into the pool.
+    /// Puts the coroutine of an unstarted task back into the pool.
     #[cold]
     pub(crate) fn release(&self, id: TaskId) {
         let table = &mut *self.table.borrow_mut();

@@ -1,11 +1,11 @@
 //! Waits inside coroutines that a program has created: how they reach the scheduler, and how the coroutines continue.
 //!
 //! A `resume` of `lio.coroutine` is a plain nested `lua_resume`, and the core records which coroutine resumes which.
-//! When the innermost coroutine waits, these coroutines become the task's *chain*, and the innermost one its *front*.
-//! Each `resume` on the C stack then yields in turn, until the scheduler's thread gets control. From then on the chain
-//! is flat: a wakeup resumes the front directly. The values that the front yields or returns, or its error, are moved
-//! to the next coroutine outwards, which is suspended in its `resume` and continues with them. A later `resume` nests
-//! again.
+//! When the innermost coroutine waits, all coroutines from the task's own to the innermost become the task's *chain*,
+//! and the innermost one its *front*. Each `resume` on the C stack then yields in turn, until the scheduler's thread
+//! gets control. From then on the chain is flat: a wakeup resumes the front directly. The values that the front yields
+//! or returns, or its error, are moved to the next coroutine outwards, which is suspended in its `resume` and continues
+//! with them. A later `resume` nests again.
 //!
 //! So a program that never waits inside its coroutines pays for one link per resume. The first wait costs one yield and
 //! one anchor per level. Further waits of the front cost nothing per level.

@@ -79,8 +79,8 @@ fn wild(call: &mut Call<'_>) -> Result<Next, Fault> {
     })
 }
 
-/// `waiting(…)`: drops its arguments and waits. Returns the values that it is resumed with except the first, then the
-/// index of the first one and their number.
+/// `waiting(…)`: drops its arguments and waits. Returns the values that it is resumed with, except the first one; then
+/// the index of the first value, and the number of values.
 fn waiting(_: &mut Call<'_>) -> Result<Next, Fault> {
     let then = then(|call: &mut Call<'_>, outcome: Outcome| {
         let (first, count) = (i64::from(outcome.first), i64::from(outcome.count));

@@ -1,4 +1,5 @@
-//! Coroutines: their creation, resumption, waits and end. Only this folder uses the `lua_State`s of coroutines.
+//! Coroutines: their creation, resumption, waits and end. Only this folder stores the `lua_State`s of coroutines,
+//! except for the main function's.
 //!
 //! | file | topic |
 //! |---|---|
