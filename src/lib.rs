@@ -47,7 +47,7 @@
 //! |---|---|
 //! | `lua54` (default), `lua55` | the version of Lua; choose one |
 //! | `vendored` (default) | the executable, and Lua built from source |
-//! | `module` | the shared object for the stock interpreter, which does not contain Lua |
+//! | `module` | a shared object without Lua inside, for the stock interpreter |
 //!
 //! A program that embeds Lua needs neither `vendored` nor `module`: mlua's own features determine how mlua finds Lua.
 //!
