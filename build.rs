@@ -14,7 +14,7 @@ fn main() {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("lualib");
     let mut files = Vec::new();
     collect(&root, &root, &mut files);
-    // The table is searched by bisection.
+    // The table must be sorted for the binary search.
     files.sort();
     let mut code = String::from("static EMBEDDED: &[Embedded] = &[\n");
     let mut entries = String::from("entry_points! {\n    Builtin;\n");

@@ -1,8 +1,9 @@
 //! An event loop, networking, HTTP servers and an actor scheduler for Lua 5.4 and 5.5.
 //!
-//! lio is used in three ways: as the `lio` executable, which has Lua built in; as a shared object that a stock Lua
-//! loads by `require "lio"`; and as this crate, in Rust programs that embed Lua by [mlua]. Its Lua API is the same in
-//! all three and is described in the repository's `docs/`. A Rust program calls one function, [`install`]:
+//! lio is used in three ways: as the `lio` executable, which has Lua built in; as a shared object that the stock
+//! interpreter loads with `require "lio"`; and as this crate, in Rust programs that embed Lua with [mlua]. The Lua API
+//! is the same in all three cases; the repository's `docs/` describe it. A Rust program calls one function,
+//! [`install`]:
 //!
 //! ```no_run
 //! # #[cfg(feature = "vendored")]
@@ -32,9 +33,10 @@
 //!
 //! # What to consider
 //!
-//! - A VM runs on one thread at a time. While `loop.run` or `app:run` runs, that thread is blocked in it: give it its
-//!   own thread, and use as many VMs as you need. The VM's memory limit and its hooks apply inside as well.
-//! - Rust functions that handlers call run to their end: they cannot wait for I/O of lio.
+//! - A VM runs on one thread at a time. `loop.run` and `app:run` block the calling thread until the loop ends: give
+//!   each such VM its own thread, and use as many VMs as you need. The VM's memory limit and its hooks stay in effect
+//!   meanwhile.
+//! - Rust functions that handlers call cannot wait for lio's I/O: they run without interruption until they return.
 //! - SIGINT and SIGTERM end a running loop gracefully, as `loop.stop()` does. A VM that is dropped closes its open
 //!   sockets and files.
 //! - Lua's `debug` library is not needed, nor are C modules: `Lua::new()` is enough.
@@ -43,15 +45,15 @@
 //!
 //! | feature | what it does |
 //! |---|---|
-//! | `lua54` (default), `lua55` | the version of Lua; one of them |
+//! | `lua54` (default), `lua55` | the version of Lua; choose one |
 //! | `vendored` (default) | the executable, and Lua built from source |
-//! | `module` | the shared object for a stock Lua, with no Lua inside |
+//! | `module` | a shared object without Lua inside, for the stock interpreter |
 //!
-//! A program that embeds Lua needs neither of the last two: mlua's own features determine how mlua finds Lua.
+//! A program that embeds Lua needs neither `vendored` nor `module`: mlua's own features determine how mlua finds Lua.
 //!
 //! # For contributors
 //!
-//! `docs/architecture.md` describes the layers of `src/`, and lists the files that may have `unsafe`.
+//! `docs/architecture.md` describes the layers of `src/`, and lists the files that may contain `unsafe`.
 
 #![deny(unsafe_code)]
 
@@ -78,18 +80,19 @@ mod task;
 #[doc(hidden)]
 pub use lua::Function;
 
-/// Makes every module of lio loadable by `require` in `lua`, the VM of a program that embeds Lua by mlua. A file on
+/// Makes every module of lio loadable with `require` in `lua`, the VM of a program that embeds Lua with mlua. A file on
 /// `package.path` takes precedence. A second call does nothing.
 ///
 /// # Errors
-/// Fails if memory is short, or if the program's Lua has another version than the one that lio was built for.
+/// Fails if there is not enough memory, or if lio was built for another version of Lua.
 pub fn install(lua: &mlua::Lua) -> mlua::Result<()> {
     lua::library::install_in::<modules::Builtin>(lua)
 }
 
-/// The functions that the tests need in addition to [`install`]. Not for other programs: it changes without notice.
+/// The functions that the tests need in addition to [`install`]. Other programs must not use this module, which changes
+/// without notice.
 #[doc(hidden)]
 pub mod private {
-    /// The functions that prepare the VM of a program, in the order of their calls.
+    /// The functions that prepare the VM of a program, in the order in which they must be called.
     pub const PROGRAM: &[crate::Function] = crate::modules::PROGRAM;
 }

@@ -1,7 +1,7 @@
 //! Parses the command line.
 //!
-//! The options are those of the stock `lua` program. Arguments after the script, or after a subcommand's name, belong
-//! to that; this file does not read them.
+//! The options follow those of the stock `lua` program. Arguments after the script, or after the name of a subcommand,
+//! belong to the script or the subcommand; this file does not read them.
 
 use super::script::{Piece, Script};
 use rustix::process::Pid;
@@ -15,7 +15,7 @@ usage: lio [options] [script [args]]
        lio serve DIR [options]
   script    run this Lua file; `arg` and `...` hold its arguments
   -         run standard input
-  serve DIR serve a folder's files by HTTP; 'lio serve --help' shows the options
+  serve DIR serve a folder's files over HTTP; 'lio serve --help' shows the options
   -e CODE   run CODE, may be repeated; a script given as well runs after it
   --service run the script inside the scheduler, in a service that owns a loop
   --watch   run the script, and restart it when a file that it has loaded changes
@@ -50,15 +50,16 @@ pub(super) enum RunMode {
     Serve,
 }
 
-/// The option with which a supervisor starts a program. It precedes all others and is hidden from scripts.
+/// The option with which a supervisor starts a program. It precedes all other options and is hidden from scripts.
 const SUPERVISED: &str = "--supervised=";
 
-/// Returns the option with which this process passes a program its end of a socket pair.
+/// Returns the option with which this process starts a program: it contains the program's end of a socket pair, and
+/// this process's ID.
 pub(super) fn supervised(socket: RawFd) -> OsString {
     format!("{SUPERVISED}{socket},{}", std::process::id()).into()
 }
 
-/// Parses the option with which a supervisor starts a program.
+/// Parses the option that [`supervised`] returns.
 fn supervisor(option: &CStr) -> Option<(RawFd, Pid)> {
     let value = option.to_str().ok()?.strip_prefix(SUPERVISED)?;
     let (socket, process) = value.split_once(',')?;
@@ -104,7 +105,7 @@ impl Command {
                     return Err(format!("unrecognized option '{shown}'"));
                 }
                 word => {
-                    // A script of that name is run by `lio ./serve` or `lio -- serve`.
+                    // A script with this name can be run with `lio ./serve` or `lio -- serve`.
                     if word == b"serve" && command.mode == RunMode::Script && !command.watch {
                         command.mode = RunMode::Serve;
                     }
@@ -127,7 +128,8 @@ impl Command {
         (name != c"-").then_some(name)
     }
 
-    /// Returns the arguments of a process that runs the script: those of this one, without `--watch` before the script.
+    /// Returns the arguments for a process that runs the script: the arguments of this process, without `--watch`
+    /// before the script.
     pub(super) fn unwatched(&self) -> Vec<OsString> {
         let script = self.script.unwrap_or(usize::MAX);
         let arguments = self.arguments.iter().enumerate().skip(1);

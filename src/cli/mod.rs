@@ -1,14 +1,15 @@
 //! The `lio` executable: a Lua interpreter with all modules built in.
 //!
-//! Options and exit codes follow the stock `lua` program. The exit code is 0 when the script ends, 1 after an error,
-//! whose message and traceback are written to standard error, or the argument of `os.exit`.
+//! Options and exit codes follow the stock `lua` program. The exit code is 0 if the script ends without an error, or
+//! the argument of `os.exit`. If the script fails, its error message and a traceback are written to standard error, and
+//! the exit code is 1.
 //!
 //! | file | topic |
 //! |---|---|
 //! | `arguments` | parses the command line |
 //! | `script` | runs the code in a VM |
-//! | `report` | writes to the terminal |
-//! | `watch` | runs the script in its own process, and again when its files change |
+//! | `report` | writes messages to standard output and standard error |
+//! | `watch` | runs the script in a child process, and starts a new one when its files change |
 
 mod arguments;
 mod report;
@@ -24,7 +25,8 @@ use std::process::ExitCode;
 
 /// The executable's `main`.
 pub fn main() -> ExitCode {
-    // Rust ignores SIGPIPE. With the default action, output to a closed pipe ends a script as in any Lua.
+    // Rust ignores SIGPIPE. With the default action, output to a closed pipe ends a script, as in the stock
+    // interpreter.
     signals::restore_default(libc::SIGPIPE);
     let run = Command::parse(std::env::args_os()).and_then(run);
     run.unwrap_or_else(|message| {
@@ -33,7 +35,7 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// Executes the command line. The error describes a mistake in it.
+/// Executes the command line. The error describes a mistake in the command line.
 fn run(command: Command) -> Result<ExitCode, String> {
     if command.help {
         return Ok(print(USAGE));

@@ -13,7 +13,7 @@ pub(super) fn print(line: impl Display) -> ExitCode {
     }
 }
 
-/// Writes a message to standard error in one call. A failure is ignored, since it cannot be reported.
+/// Writes a message to standard error in one call. A failure is ignored, because it cannot be reported.
 pub(super) fn report(message: impl Display) {
     let line = format!("lio: {message}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());

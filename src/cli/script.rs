@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::ffi::CString;
 use std::process::ExitCode;
 
-/// The code to run: pieces that run one after the other, until one fails.
+/// The code to run: the pieces run one after the other, until one fails.
 pub(super) struct Script {
     /// The command line.
     pub(super) arguments: Vec<CString>,
@@ -109,7 +109,7 @@ fn run_next(call: &mut Call<'_>) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault>
     Ok(Maybe(Some(run.pushing(Many(arguments)))))
 }
 
-/// The step after a piece, which has run or failed. An error has a traceback already.
+/// Runs after a piece has returned or failed. An error has a traceback already.
 fn after_piece(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault> {
     if outcome.ok {
         return run_next(call);
@@ -122,12 +122,12 @@ fn after_piece(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Ma
     Ok(Maybe(None))
 }
 
-/// The result of the message handler: a text with a traceback, or the text of the error's `__tostring`.
+/// The result of the message handler: a message with a traceback, or the result of the error's `__tostring`.
 type HandlerResult = Either<Traceback, Next<Argument>>;
 
 static TOSTRING: RegistryName = RegistryName::new();
 
-/// The message handler: a text gets a traceback, an object with `__tostring` is converted by that.
+/// The message handler. Adds a traceback to a string, and converts an object with its `__tostring`.
 fn add_traceback(call: &mut Call<'_>) -> Result<HandlerResult, Fault> {
     if matches!(call.kind(1), Kind::String | Kind::Number) {
         call.bytes(1)?;
@@ -146,7 +146,7 @@ fn add_traceback(call: &mut Call<'_>) -> Result<HandlerResult, Fault> {
     Ok(Either::Other(Next::call(1, then(converted), 0)))
 }
 
-/// Describes an error value that cannot be shown.
+/// Returns a message with a traceback for an error value that cannot be converted to a string.
 fn describe(call: &mut Call<'_>) -> Result<HandlerResult, Fault> {
     let name = call.type_name(1);
     let message = call.create(format!("(error object is a {name} value)"))?;

@@ -2,9 +2,9 @@
 //! numbers to descriptors.
 //!
 //! Contract: a number that is passed to [`owned`] is owned by the process and has no other user from then on; a number
-//! that is passed to the other functions stays open while they use it. The compiler can check neither. A program that
-//! breaks the contract (two objects for one number, or a close by other code) may read, write or close another file of
-//! the process; it cannot corrupt memory.
+//! that is passed to the other functions stays open while they use it. The compiler cannot check these rules. A program
+//! that breaks the contract (two objects for one number, or a close by other code) may read, write or close another
+//! file of the process; it cannot corrupt memory.
 #![allow(unsafe_code)]
 
 use rustix::io::Errno;
@@ -13,14 +13,14 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// A socket, or another descriptor that is treated as one. Dropping it closes it, unless it is lent.
+/// A socket, or another descriptor that is treated as one. Dropping the value closes the descriptor, unless it is lent.
 pub(crate) enum Fd {
     Own(socket2::Socket),
     Lent(ManuallyDrop<socket2::Socket>),
 }
 
 impl Fd {
-    /// Whether dropping it leaves the descriptor open.
+    /// Whether the descriptor stays open when the value is dropped.
     pub(crate) fn is_lent(&self) -> bool {
         matches!(self, Fd::Lent(_))
     }
@@ -46,17 +46,18 @@ impl AsFd for Fd {
 /// Takes ownership of the descriptor `number`; no other code may close it.
 ///
 /// # Errors
-/// `EBADF` if it is not open.
+/// `EBADF` if the descriptor is not open.
 pub(crate) fn owned(number: RawFd) -> io::Result<OwnedFd> {
     borrowed(number, |descriptor| rustix::io::fcntl_getfd(descriptor))??;
     // SAFETY: the descriptor is open, and the caller transfers its ownership.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Returns the descriptor `number`, which other code closes when this value is dropped, or later.
+/// Returns the descriptor `number`, which belongs to other code. That code must not close it before this value is
+/// dropped.
 ///
 /// # Errors
-/// `EBADF` if it is not open.
+/// `EBADF` if the descriptor is not open.
 pub(crate) fn lent(number: RawFd) -> io::Result<Fd> {
     let socket = socket2::Socket::from(owned(number)?);
     Ok(Fd::Lent(ManuallyDrop::new(socket)))

@@ -17,7 +17,7 @@ pub(crate) fn monotonic() -> f64 {
     monotonic_nanos() as f64 / 1e9
 }
 
-/// Returns the seconds since the Unix epoch, by a fast clock that advances a few hundred times a second.
+/// Returns the seconds since the Unix epoch, from a fast clock that advances a few hundred times a second.
 pub(crate) fn unix_seconds() -> u64 {
     #[cfg(target_os = "linux")]
     const CLOCK: ClockId = ClockId::RealtimeCoarse;

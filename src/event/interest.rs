@@ -1,4 +1,4 @@
-//! The events that a registration requests, how often, and for which kind of descriptor.
+//! The events that a registration can request, the modes of their delivery, and the kinds of descriptors.
 
 /// Readable; for a listener: a connection waits.
 pub(crate) const READ: u8 = 1;
@@ -18,27 +18,27 @@ pub(crate) enum Mode {
     Level,
     /// Once per request: a delivered event is no longer requested. Streams use this mode.
     Once,
-    /// As `Level`, with hang-up and error as separate bits, as epoll(7) reports them.
+    /// Like `Level`, but hang-up and error are separate bits, as in epoll(7).
     Epoll,
-    /// As `Epoll`, once per change (EPOLLET).
+    /// Like `Epoll`, but once per change (EPOLLET).
     EpollEdge,
-    /// As `Epoll`, but all requests end with one delivery (EPOLLONESHOT).
+    /// Like `Epoll`, but all requests end after one delivery (EPOLLONESHOT).
     EpollOnce,
 }
 
-/// The kind of a descriptor, which decides about the requests to the system.
+/// The kind of a descriptor, which determines the events that are requested from the system.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Not owned by lio: re-armed after each delivery.
     Foreign,
-    /// A TCP socket owned by lio: both directions are requested once, because the kernel reports free space to write
-    /// only after a write that found none.
+    /// A TCP socket owned by lio: both directions are requested once, because the kernel reports free buffer space only
+    /// after a write that found no space.
     Tcp,
     /// Another socket owned by lio: only the wanted directions are requested.
     Other,
 }
 
-/// Converts READ and WRITE for mio; both if neither is given.
+/// Converts READ and WRITE to an interest of mio. If neither bit is set, requests both.
 pub(super) fn interest(bits: u8) -> mio::Interest {
     match bits & (READ | WRITE) {
         READ => mio::Interest::READABLE,

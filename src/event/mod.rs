@@ -3,20 +3,20 @@
 //! | file | topic |
 //! |---|---|
 //! | `selector` | the poll and the table of registrations |
-//! | `wait` | waiting; which events are delivered, in which order, and when again |
+//! | `wait` | waiting, and the order in which events are delivered |
 //! | `interest` | events and modes that can be requested |
 //! | `registration` | one descriptor in one selector |
 //! | `source` | a descriptor owned by lio, whose calls update the readiness of its registrations |
-//! | `readiness_check` | the check of remembered readiness by poll(2) |
+//! | `readiness_check` | the check of remembered readiness with poll(2) |
 //! | [`waker`] | wakers for other threads |
 //! | [`pause`] | the observer of a thread's waits |
 //! | [`adopt`] | descriptors given as raw numbers |
-//! | [`signals`] | signals as readiness of a pipe |
+//! | [`signals`] | signals, which make a pipe readable |
 //! | [`clock`], [`timers`] | the monotonic clock; timers ordered by due time |
 //!
 //! How edges become levels: a registration records the readiness that the system last reported (`ready`). The calls of
 //! a [`Source`] report `EWOULDBLOCK` and short reads, which prove that a condition has ended. Other conditions that
-//! were delivered are checked again before the next wait, with one poll(2) for all such sources, so an event is never
+//! were delivered are checked again before the next wait, with one poll(2) for all these sources, so an event is never
 //! spurious and no `epoll_ctl` is needed. A foreign descriptor is re-armed (one `epoll_ctl`), and the system reports
 //! the condition again if it persists. After a short read, a descriptor that is read-closed or has an error stays
 //! ready.
@@ -30,7 +30,7 @@ pub(crate) mod pause;
 mod readiness_check;
 mod registration;
 mod selector;
-// Only the executable has the supervisor, which uses a part of it.
+// A part of this module is used only by the supervisor, which only the executable contains.
 #[cfg_attr(not(feature = "vendored"), allow(dead_code))]
 pub(crate) mod signals;
 mod source;

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
-/// The end of the peer's side. If poll(2) does not report it, a read does.
+/// Reports that the peer has closed its sending side. Where poll(2) does not report this, a read does.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const PEER_CLOSED: PollFlags = PollFlags::RDHUP;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -72,7 +72,7 @@ fn poll_now(list: &mut [PollFd<'_>]) -> rustix::io::Result<usize> {
     }
 }
 
-/// Returns the memory of a list for another one. Collecting elements of the same layout allocates nothing.
+/// Returns the memory of a list, for use by another list. Collecting elements of the same layout allocates nothing.
 fn emptied<'new>(mut list: Vec<PollFd<'_>>) -> Vec<PollFd<'new>> {
     list.clear();
     list.into_iter().map(|_| unreachable!()).collect()

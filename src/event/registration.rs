@@ -1,4 +1,5 @@
-//! One descriptor in one selector. It is shared by the selector's table, its queue, and the source.
+//! A registration: one descriptor in one selector. It is shared by the selector's table, the selector's queue, and the
+//! source.
 //!
 //! Invariants: `is_queued` is true exactly while the registration is in the selector's ready queue, so the queue
 //! contains it at most once. A removed registration (`is_active` false) is skipped wherever it is still referenced.
@@ -8,10 +9,10 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::{AsFd, RawFd};
 use std::rc::{Rc, Weak};
 
-/// A descriptor owned by lio, which its owner closes.
+/// A weak reference to the owner of a descriptor of lio. The owner closes the descriptor.
 pub(super) type Owner = Weak<dyn AsFd>;
 
-/// The events of the many descriptors of one protocol, which reads them from here.
+/// The events of all descriptors of one protocol. The protocol's implementation takes them from this list.
 #[derive(Default)]
 pub(crate) struct Inbox(RefCell<Vec<(u64, u8)>>);
 
@@ -42,22 +43,23 @@ pub(crate) struct Registration {
     pub(crate) in_system: Cell<bool>,
     pub(crate) is_queued: Cell<bool>,
     pub(crate) is_active: Cell<bool>,
-    /// Whether it is in the list of registrations to re-arm before the next poll.
+    /// Whether the registration waits in the selector's list to be re-armed before the next poll.
     pub(crate) is_rearming: Cell<bool>,
     /// The identity of the object that represents the descriptor, if a task can wait on that object; otherwise 0. Set
-    /// by the code that registers it.
+    /// by the code that creates the registration.
     pub(crate) object: Cell<usize>,
-    /// The inbox for its events, and their key. Without an inbox, the caller of the wait gets the events.
+    /// The inbox for the events, and the key that is stored with them. Without an inbox, the caller of the wait gets
+    /// the events.
     pub(super) inbox: OnceCell<(Rc<Inbox>, u64)>,
 }
 
 impl Registration {
-    /// Sends its events to `inbox` under `key` from now on, unless it has an inbox already.
+    /// Makes the registration store its events in `inbox`, with `key`. Does nothing if it already has an inbox.
     pub(crate) fn post_to(&self, inbox: &Rc<Inbox>, key: u64) {
         let _ = self.inbox.set((inbox.clone(), key));
     }
 
-    /// Stores an event in the inbox. Returns whether there is one.
+    /// Stores an event in the inbox. Returns false if there is no inbox.
     #[inline]
     pub(super) fn post(&self, bits: u8) -> bool {
         match self.inbox.get() {
@@ -79,14 +81,14 @@ impl Registration {
         matches!(self.mode.get(), Mode::Level | Mode::Epoll)
     }
 
-    /// Whether it is level-triggered and owned by lio. Its number cannot refer to another file meanwhile, so poll(2)
-    /// can check it.
+    /// Whether poll(2) can check the descriptor: it is level-triggered, and lio owns it, so its number cannot refer to
+    /// another file.
     pub(crate) fn is_checkable(&self) -> bool {
         self.is_level() && self.is_own()
     }
 
-    /// Returns READ and WRITE as they have to be requested from the system. epoll(7) reports hang-up and error even if
-    /// nothing is requested, but the descriptor must be registered.
+    /// Returns the READ and WRITE bits to request from the system. epoll(7) reports hang-up and error even if no event
+    /// is requested, but only if the descriptor is registered.
     pub(crate) fn needed_interest(&self) -> u8 {
         let wanted = self.requested.get() & (READ | WRITE);
         match self.mode.get() {
@@ -108,20 +110,21 @@ impl Registration {
         self.ready.get() & requested
     }
 
-    /// Whether an end or an error was reported. The direction then stays ready even after a short read.
+    /// Whether the end of a direction, or an error, was reported. If so, the descriptor stays ready even after a short
+    /// read.
     pub(crate) fn end_was_reported(&self) -> bool {
         self.ready.get() & (CLOSED | HANG_UP | ERROR) != 0
     }
 
-    /// Requests `bits` in addition, for one delivery, if this needs no other work: the system reports them already, and
-    /// there is no event to deliver now. Returns whether it did.
+    /// Requests `bits` in addition if that needs no other work: the system already reports them, and there is no event
+    /// to deliver now. Otherwise changes nothing and returns false.
     #[inline]
     pub(super) fn try_request(&self, bits: u8) -> bool {
         let before = self.requested.get();
         let requested = before | bits;
         self.requested.set(requested);
         let unreported = requested & (READ | WRITE) & !self.system_interest.get();
-        // The system reports the end of a descriptor only if it is registered.
+        // The system reports the end of a stream only if the descriptor is registered.
         let enough = unreported == 0 && self.in_system.get() && self.deliverable() == 0;
         if !enough {
             self.requested.set(before);

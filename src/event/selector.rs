@@ -1,4 +1,5 @@
-//! The poll and the table of registrations. Adding, changing and removing are O(1). `wait.rs` waits.
+//! The poll and the table of registrations. Adding, changing and removing a registration take O(1) time. `wait.rs`
+//! contains the wait.
 
 use super::interest::{Kind, Mode, READ, WRITE, interest};
 use super::readiness_check::ReadinessCheck;
@@ -26,7 +27,7 @@ pub(super) struct Entry {
     pub(super) owner: Option<Owner>,
 }
 
-/// The readiness of many descriptors. Dropping it removes all registrations.
+/// The readiness of many descriptors. Dropping the selector removes all registrations.
 pub(crate) struct Selector {
     pub(super) poll: RefCell<Poll>,
     pub(super) events: RefCell<Events>,
@@ -36,7 +37,7 @@ pub(crate) struct Selector {
     pub(super) rearm: RefCell<Vec<Rc<Registration>>>,
     /// Reusable memory of `Selector::recheck`.
     pub(super) check: RefCell<ReadinessCheck>,
-    /// Slots of removed registrations whose values elsewhere are not released yet.
+    /// The slots of removed registrations, until [`Selector::take_released`] returns them.
     released: RefCell<Vec<usize>>,
     generation: Cell<u32>,
     pub(super) waker: RefCell<Option<Arc<Waker>>>,
@@ -67,7 +68,8 @@ impl Selector {
         self.table.borrow().len() - self.released.borrow().len()
     }
 
-    /// Whether no registration requests an event. Usually the first one does.
+    /// Whether no registration requests an event. The check is fast, because the first registration usually requests
+    /// one.
     pub(crate) fn has_no_requests(&self) -> bool {
         let table = self.table.borrow();
         !table.iter().any(|(_, registration)| registration.is_active.get() && registration.requested.get() != 0)
@@ -96,7 +98,7 @@ impl Selector {
     /// Registers a foreign descriptor; a [`Source`](super::Source) registers itself.
     ///
     /// # Errors
-    /// `EEXIST` if it is registered and still refers to the same open file.
+    /// `EEXIST` if the descriptor is registered and still refers to the same open file.
     pub(crate) fn add(&self, number: RawFd, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
         self.register(Entry { number, kind: Kind::Foreign, owner: None }, requested, mode)
     }
@@ -117,8 +119,8 @@ impl Selector {
         Ok(self.insert(entry, generation, requested, mode, system_interest))
     }
 
-    /// Registers a new descriptor. It is registered with the system at the first request, because many connections are
-    /// closed before that.
+    /// Registers a new descriptor. The system gets the descriptor at the first request, because many connections are
+    /// closed before a request.
     pub(super) fn register_later(&self, entry: Entry, mode: Mode) -> Rc<Registration> {
         let generation = self.next_generation();
         self.insert(entry, generation, 0, mode, 0)
@@ -169,7 +171,7 @@ impl Selector {
         }
     }
 
-    /// Requests `bits` from the system, which reports a current condition again.
+    /// Requests `bits` from the system. The system then reports current conditions again.
     pub(super) fn set_system_interest(&self, registration: &Registration, bits: u8) -> io::Result<()> {
         let poll = self.poll.borrow();
         let source = &mut SourceFd(&registration.number);
@@ -185,7 +187,7 @@ impl Selector {
         Ok(())
     }
 
-    /// Removes a registration and its undelivered events. `stays_open`: the descriptor stays open.
+    /// Removes a registration and its undelivered events. `stays_open` means that the descriptor stays open.
     pub(crate) fn remove(&self, registration: &Rc<Registration>, stays_open: bool) {
         if !registration.is_active.replace(false) {
             return;
@@ -196,14 +198,14 @@ impl Selector {
             by_number.remove(&registration.number);
         }
         if stays_open && registration.in_system.get() {
-            // A descriptor that was closed without notice is unknown to the system.
+            // A descriptor that was closed without notice is unknown to the system, so an error is ignored.
             let _ = self.poll.borrow().registry().deregister(&mut SourceFd(&registration.number));
         }
         self.released.borrow_mut().push(registration.slot);
     }
 
     /// Frees the slot of a removed registration and returns it, so that the caller can release the values that belong
-    /// to it. The slot is not used again before the next call of [`Selector::add`].
+    /// to the registration. The slot is not used again before the next call of [`Selector::add`].
     pub(crate) fn take_released(&self) -> Option<usize> {
         let slot = self.released.borrow_mut().pop()?;
         self.table.borrow_mut().remove(slot);
@@ -222,7 +224,7 @@ impl Selector {
         generation
     }
 
-    /// Adds a descriptor that is new to the system.
+    /// Adds a registration to the table.
     fn insert(
         &self, entry: Entry, generation: u32, requested: u8, mode: Mode, system_interest: u8,
     ) -> Rc<Registration> {
@@ -254,7 +256,7 @@ impl Selector {
         registration
     }
 
-    /// Updates the system after a change of the requested events.
+    /// Updates the system's request after the requested events have changed.
     fn modified(&self, registration: &Rc<Registration>) -> io::Result<()> {
         let mode = registration.mode.get();
         let wanted = registration.requested.get() & (READ | WRITE);
@@ -265,7 +267,7 @@ impl Selector {
         if remembered {
             self.enqueue(registration);
         } else if wanted != 0 {
-            // The system reports a current condition again, and detects immediately that the descriptor is no longer
+            // The system reports current conditions again, and reports an error at once if the descriptor is no longer
             // the one that was added.
             return self.set_system_interest(registration, wanted);
         }

@@ -1,8 +1,8 @@
-//! Signals as readiness of a pipe, for loops that stop gracefully and for the supervisor of `lio --watch`.
+//! Signals, which make a pipe readable. Used by loops that stop gracefully and by the supervisor of `lio --watch`.
 //!
 //! The handler only sets atomic bits and writes one byte, which is async-signal-safe (signal-safety(7)). The
-//! disposition set by the host is restored when the last watcher of a signal is closed. This is the reason for not
-//! using a crate that keeps its handler.
+//! disposition set by the host is restored when the last watcher of a signal is closed. The crates for signals keep
+//! their handlers, so none of them is used here.
 #![allow(unsafe_code)]
 
 use super::adopt;
@@ -36,8 +36,9 @@ const NAMES: &[(&str, c_int)] = &[
     ("SIGPIPE", libc::SIGPIPE),
 ];
 
-/// Signals whose repetition ends a program that does not react: those that a user sends from a terminal. A service
-/// manager may repeat SIGTERM and SIGHUP while the program is only busy.
+/// The signals that a user sends from a terminal. If one of them is sent again before the program has handled it, the
+/// program is ended. SIGTERM and SIGHUP are not in the list, because a service manager may repeat them while the
+/// program is only busy.
 const USER_SIGNALS: [c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 
 /// A set of signals.
@@ -45,12 +46,12 @@ const USER_SIGNALS: [c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 pub(crate) struct Set(u64);
 
 impl Set {
-    /// Returns the set of one signal, by its number.
+    /// Returns the set that contains the signal `number`.
     pub(crate) const fn of(number: c_int) -> Set {
         Set(1 << (number - 1))
     }
 
-    /// Returns the set of the signal with this name; `None` if it cannot be watched.
+    /// Returns the set that contains the signal with this name; `None` if the signal cannot be watched.
     pub(crate) fn named(name: &[u8]) -> Option<Set> {
         let (_, number) = NAMES.iter().find(|(known, _)| known.as_bytes() == name)?;
         Some(Set::of(*number))
@@ -92,12 +93,12 @@ impl Set {
 /// The purpose of a watcher.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It handles the signals. If one of [`USER_SIGNALS`] arrives again before the watcher has taken the first one, the
-    /// program hangs and is ended.
+    /// The watcher handles the signals. If one of [`USER_SIGNALS`] arrives again before the watcher has taken the first
+    /// one, the program is considered to hang and is ended.
     Take = 1,
-    /// It handles the signals, and none of them ends the process.
+    /// The watcher handles the signals, and none of them ends the process.
     Supervise,
-    /// It stores the signals for watchers that are opened before it is closed.
+    /// The watcher stores the signals for other watchers that are opened before it is closed.
     Hold,
 }
 
@@ -110,7 +111,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Watches the signals of a set, which must not be empty. Their default actions are disabled.
+    /// Watches the signals of a set, which must not be empty. The default actions of these signals are disabled.
     pub(crate) fn open(wanted: Set, purpose: Purpose) -> io::Result<Signals> {
         let (writer, reader) = mio::unix::pipe::new()?;
         let mut dispositions = dispositions();
@@ -132,7 +133,7 @@ impl Signals {
         Ok(Signals { slot, wanted, reader, _writer: writer })
     }
 
-    /// The descriptor that is readable after a signal has arrived.
+    /// Returns the descriptor that is readable after a signal has arrived.
     pub(crate) fn number(&self) -> RawFd {
         self.reader.as_raw_fd()
     }
@@ -144,8 +145,8 @@ impl Signals {
         Set(self.slot.caught.swap(0, SeqCst))
     }
 
-    /// Waits for signals. Returns those that have arrived, and which of them were sent by the system: a terminal, for
-    /// instance, sends to all of its processes.
+    /// Waits for signals. Returns the signals that have arrived, and the subset that was sent by the system. For
+    /// instance, a terminal sends signals to all of its processes.
     pub(crate) fn wait(&mut self) -> io::Result<(Set, Set)> {
         let readable = PollFd::new(&self.reader, PollFlags::IN);
         retry_on_intr(|| poll(&mut [readable.clone()], None))?;
@@ -202,7 +203,7 @@ impl WatcherSlot {
     }
 }
 
-/// The number of handlers that run at this moment, on any thread. A pipe is closed only while it is 0.
+/// The number of handlers that are running on all threads. A pipe is closed only while this number is 0.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn on_signal(number: c_int, information: *mut libc::siginfo_t, _: *mut c_void) {

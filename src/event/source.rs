@@ -1,5 +1,5 @@
-//! A descriptor owned by lio. Its calls report to each selector when it is not ready, and closing it removes all its
-//! registrations.
+//! A descriptor owned by lio. Calls on it report to each selector when the descriptor is not ready. Closing the
+//! descriptor removes all its registrations.
 
 use super::adopt::Fd;
 use super::interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};
@@ -19,10 +19,10 @@ pub(crate) enum Target<'a> {
 }
 
 impl Target<'_> {
-    /// Registers it with a selector.
+    /// Registers the descriptor with a selector.
     ///
     /// # Errors
-    /// `EEXIST` if it is registered already, and other errors of the system.
+    /// `EEXIST` if the descriptor is registered already, and other errors of the system.
     pub(crate) fn join(self, selector: &Rc<Selector>, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
         match self {
             Target::Own(source) => source.join(selector, requested, mode),
@@ -37,7 +37,7 @@ struct Link {
     registration: Rc<Registration>,
 }
 
-/// The registrations of a source. Most sources are in one selector, which needs no list.
+/// The registrations of a source. Most sources are in only one selector and need no list.
 enum Links {
     None,
     One(Link),
@@ -87,23 +87,24 @@ impl Source {
         self.fd.is_lent()
     }
 
-    /// Registers it with a selector.
+    /// Registers the source with a selector.
     ///
     /// # Errors
-    /// `EEXIST` if it is registered already, and other errors of the system.
+    /// `EEXIST` if the source is registered already, and other errors of the system.
     pub(crate) fn join(
         self: &Rc<Self>, selector: &Rc<Selector>, requested: u8, mode: Mode,
     ) -> io::Result<Rc<Registration>> {
         Ok(self.link(selector, selector.register(self.entry(), requested, mode)?))
     }
 
-    /// Like [`Source::join`], for a new descriptor. It is registered with the system at the first request, because many
-    /// connections are closed before that.
+    /// Like [`Source::join`], for a new descriptor. The system gets the descriptor at the first request, because many
+    /// connections are closed before a request.
     pub(crate) fn join_later(self: &Rc<Self>, selector: &Rc<Selector>, mode: Mode) -> Rc<Registration> {
         self.link(selector, selector.register_later(self.entry(), mode))
     }
 
-    /// Records that a read returned `EWOULDBLOCK`: it is not readable until the system reports it again.
+    /// Records that a read returned `EWOULDBLOCK`: the descriptor is not readable until the system reports readiness
+    /// again.
     pub(crate) fn read_blocked(&self) {
         self.update_ready(|registration| registration.ready.get() & !(READ | CLOSED | HANG_UP | ERROR));
     }
@@ -116,18 +117,18 @@ impl Source {
         });
     }
 
-    /// Records that a write returned `EWOULDBLOCK` or was partial: it is not writable until the system reports it
-    /// again.
+    /// Records that a write returned `EWOULDBLOCK` or was partial: the descriptor is not writable until the system
+    /// reports readiness again.
     pub(crate) fn write_blocked(&self) {
         self.update_ready(|registration| registration.ready.get() & !WRITE);
     }
 
-    /// Discards the readiness of the unconnected socket, when `connect` or `listen` has begun.
+    /// Discards the readiness of the unconnected socket. Called after `connect` or `listen` has started.
     pub(crate) fn clear_readiness(&self) {
         self.update_ready(|_| 0);
     }
 
-    /// Whether the end of the peer's side, or an error, was reported.
+    /// Whether the system has reported an error, or that the peer has closed its side.
     pub(crate) fn end_was_reported(&self) -> bool {
         self.any(Registration::end_was_reported)
     }
@@ -138,15 +139,15 @@ impl Source {
         self.any(|registration| registration.ready.get() & READ != 0)
     }
 
-    /// Whether it is registered with a selector.
+    /// Whether the source is registered with a selector.
     pub(crate) fn is_linked(&self) -> bool {
         self.any(|registration| registration.is_active.get())
     }
 
-    /// Requests `bits` once, from each selector with which it is registered.
+    /// Requests one delivery of `bits` from each selector with which the source is registered.
     ///
     /// # Errors
-    /// One of the selectors will not report them.
+    /// The error of a selector that cannot report these events.
     pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
         let mut armed = Ok(());
         self.links.borrow().each(|link| {
@@ -159,7 +160,7 @@ impl Source {
         armed
     }
 
-    /// Removes its registrations from all selectors, because it is closing or changes its owner. `stays_open`: the
+    /// Removes the source from all selectors, because it is closing or changes its owner. `stays_open` means that the
     /// descriptor stays open, so it must be removed from the system's selector as well.
     pub(crate) fn release(&self, stays_open: bool) {
         let links = std::mem::replace(&mut *self.links.borrow_mut(), Links::None);
@@ -170,7 +171,8 @@ impl Source {
         });
     }
 
-    /// Returns the descriptor, after its registrations are removed; `None` if it has another user.
+    /// Removes the source from all selectors, and returns the descriptor; `None` if there is another reference to the
+    /// source.
     pub(crate) fn into_fd(self: Rc<Self>) -> Option<Fd> {
         self.release(true);
         Rc::into_inner(self).map(|source| source.fd)
@@ -184,7 +186,7 @@ impl Source {
         Entry { number: self.as_raw_fd(), kind: self.kind, owner: Some(Rc::downgrade(self) as _) }
     }
 
-    /// Adds a registration, which it returns, and removes those that are no longer alive.
+    /// Adds a registration and returns it. Drops the links of registrations that are no longer active.
     fn link(&self, selector: &Rc<Selector>, registration: Rc<Registration>) -> Rc<Registration> {
         let link = Link { selector: Rc::downgrade(selector), registration: registration.clone() };
         let mut links = self.links.borrow_mut();

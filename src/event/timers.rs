@@ -1,10 +1,10 @@
 //! Timers ordered by due time: a heap whose entries may be stale.
 //!
 //! A timer that is moved to a later time, or cleared, leaves its heap entry unchanged; the entry is corrected when it
-//! reaches the top. A connection usually postpones its deadline again and again and the timer rarely fires, which costs
-//! no heap operation. Stale entries are removed when they outnumber the timers, so the memory is proportional to the
-//! number of timers and each operation is O(log n) amortized. Timers with the same due time fire in the order in which
-//! they were set.
+//! reaches the top. A connection usually postpones its deadline many times, and the timer rarely fires. Postponing
+//! costs no heap operation. Stale entries are removed when they outnumber the timers, so the memory is proportional to
+//! the number of timers and each operation is O(log n) amortized. Timers with the same due time fire in the order in
+//! which they were set.
 
 use slab::Slab;
 use std::cmp::Reverse;
@@ -18,7 +18,7 @@ pub(crate) type Id = u64;
 struct Timer {
     /// Nanoseconds of the monotonic clock, or `NEVER`.
     due: u64,
-    /// The order of setting, for timers with the same due time.
+    /// The order in which timers were set, for timers with the same due time.
     order: u64,
     /// The heap entry of this timer, if any: its due time and stamp.
     entry: Option<(u64, u64)>,
@@ -49,7 +49,7 @@ impl Queue {
         self.timers.len()
     }
 
-    /// Creates a timer that is not set. If `once`, it is freed when it fires.
+    /// Creates a timer that is not set. If `once` is true, the timer is freed when it fires.
     pub(crate) fn create(&mut self, once: bool) -> Id {
         self.generation = self.generation.wrapping_add(1);
         let generation = self.generation;
@@ -91,7 +91,7 @@ impl Queue {
         true
     }
 
-    /// Corrects the top entries until the top is a valid timer. Returns its due time.
+    /// Returns the due time of the next timer. To find it, corrects the top entries until the top one is valid.
     pub(crate) fn next_due(&mut self) -> Option<u64> {
         loop {
             let Reverse(top) = self.heap.peek()?;
@@ -102,7 +102,7 @@ impl Queue {
                 self.heap.pop();
                 continue;
             };
-            // A timer that was set again for the same time is now the last of that time.
+            // A timer that was set again for the same time is now the last timer of that time.
             if timer.due == due && timer.order == order {
                 return Some(due);
             }
@@ -115,7 +115,8 @@ impl Queue {
         }
     }
 
-    /// Removes the next timer that is due at `now`. Returns its id, and whether it was freed.
+    /// Clears the next timer that is due at `now`, or frees it if it was created with `once`. Returns its id, and
+    /// whether it was freed.
     pub(crate) fn expire(&mut self, now: u64) -> Option<(Id, bool)> {
         if self.next_due()? > now {
             return None;

@@ -3,8 +3,8 @@
 //! Invariant: a delivered registration goes to the end of the queue, and each wait asks the system for new events even
 //! if the queue is not empty. So every ready registration has its turn, even if a program takes one event per wait.
 //!
-//! The cost of a wait is proportional to the number of ready registrations. First the last batch is finished:
-//! remembered readiness is checked again, and foreign descriptors with delivered events are re-armed.
+//! The cost of a wait is proportional to the number of ready registrations. A wait first finishes the last batch: it
+//! checks remembered readiness again, and re-arms foreign descriptors with delivered events.
 
 use super::interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};
 use super::pause::{self, Pause};
@@ -79,7 +79,7 @@ impl Selector {
         None
     }
 
-    /// Ends the iteration of a batch. The rest of it is delivered with the next batch.
+    /// Ends the iteration of a batch. The remaining events are delivered with the next batch.
     pub(crate) fn end_batch(&self) {
         self.batch.set(0);
     }
@@ -137,7 +137,7 @@ impl Selector {
             Mode::Once => {
                 registration.requested.set(registration.requested.get() & !bits);
                 if !registration.is_own() {
-                    // It is re-armed at its next request.
+                    // The descriptor is re-armed at its next request.
                     registration.ready.set(0);
                     registration.system_interest.set(registration.system_interest.get() & !bits);
                 }
@@ -161,9 +161,9 @@ impl Selector {
     /// Checks the registrations that the last batch left in the queue. Returns true if events are certain to be
     /// delivered.
     ///
-    /// A level-triggered registration is delivered again only if its condition holds at this moment: a handler may
-    /// accept or read without a second try, and a spurious event would make that call return `false`. Sockets owned by
-    /// lio are checked together by one poll(2); the others are re-armed.
+    /// A level-triggered registration is delivered again only if its condition holds at this moment: a handler may call
+    /// `accept` or `recv` only once per event, and after a spurious event that call would return `false`. Sockets owned
+    /// by lio are checked together with one poll(2); other descriptors are re-armed.
     fn recheck(&self) -> bool {
         let mut ready = self.ready.borrow_mut();
         // Usually the delivered conditions have ended.
@@ -219,8 +219,8 @@ impl Selector {
         }
     }
 
-    /// Re-arms foreign descriptors with delivered events, so that the next poll reports them again. Those that the
-    /// system refuses stay in the list for the next wait.
+    /// Re-arms foreign descriptors with delivered events, so that the next poll reports them again. Descriptors that
+    /// the system refuses stay in the list for the next wait, and the error is returned.
     fn rearm(&self) -> io::Result<()> {
         if self.rearm.borrow().is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Wakers: objects with which any thread ends a blocked wait, or the next one.
+//! Wakers: with a waker, any thread can end a blocked wait of a selector, or its next wait.
 //!
 //! Many wakes in a row cost one system call: a waker writes only if the selector has received its last write. Handles
 //! are numbers in a process-wide table, so an invalid handle is an error and never an invalid pointer. The table is
@@ -29,7 +29,7 @@ impl Waker {
         self.inner.wake()
     }
 
-    /// Records that the selector has received the wake, so that the next one writes again.
+    /// Records that the selector has received the wake, so that the next wake writes again.
     pub(super) fn taken(&self) {
         self.pending.swap(false, Ordering::AcqRel);
     }

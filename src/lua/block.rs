@@ -1,8 +1,8 @@
 //! The layout of userdata blocks that contain Rust values, and how their type is checked.
 //!
 //! Each block begins with the identity of its type, so a check reads the block's kind, size and first word, without a
-//! lookup. No other userdata can begin with it: Lua code cannot write into a block. A finalizer may access a value that
-//! was dropped before it; such a value is refused like a value of a wrong type.
+//! lookup. No other userdata can begin with this identity, because Lua code cannot write into a block. A finalizer may
+//! get a value that has already been dropped; the value is refused like one of the wrong type.
 
 use super::state::{Key, State, at};
 use mlua::ffi;
@@ -12,8 +12,8 @@ use std::hash::{Hash, Hasher};
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr::slice_from_raw_parts;
 
-/// Identifies a type of this library among the first words of all userdata blocks. Only this copy of the library has
-/// the address of the anchor; another copy in the same process has a different one.
+/// Returns the identity of `T`: the first word of userdata blocks that contain a `T`. It is derived from the address of
+/// `ANCHOR`, so another copy of the library in the same process has different identities.
 #[inline(always)]
 pub(super) fn type_identity<T: 'static>() -> *const c_void {
     static ANCHOR: Key = Key::new(0);
@@ -21,7 +21,7 @@ pub(super) fn type_identity<T: 'static>() -> *const c_void {
     std::ptr::without_provenance(ANCHOR.pointer().addr().wrapping_add(offset))
 }
 
-/// A number that identifies a type within this library.
+/// Returns a number that identifies the type `T` within this library.
 #[inline(always)]
 pub(super) fn type_number<T: 'static>() -> u64 {
     /// Collects the number that a `TypeId` feeds to a hasher.
@@ -45,7 +45,7 @@ pub(super) fn type_number<T: 'static>() -> u64 {
     number.0
 }
 
-/// The registry key of the holder of the value of type `T` that a VM shares.
+/// Returns the registry key under which a VM keeps the userdata that refers to its `T`.
 pub(super) fn shared_key<T: 'static>() -> *const c_void {
     struct Of<T>(std::marker::PhantomData<T>);
     type_identity::<Of<T>>()
@@ -54,7 +54,7 @@ pub(super) fn shared_key<T: 'static>() -> *const c_void {
 /// The beginning of a userdata block that contains a Rust value.
 #[repr(C)]
 pub(super) struct Slot<T> {
-    /// The type's registry key; null once the value is dropped.
+    /// The type's identity; null once the value is dropped.
     pub(super) key: *const c_void,
     pub(super) value: MaybeUninit<T>,
 }
@@ -72,11 +72,11 @@ pub(crate) fn identity_of<T: 'static>(object: &T) -> usize {
 
 impl State {
     /// Returns the slot of the object at `index`, if it is a `T` that was not dropped, and the size of its block. The
-    /// pointer is valid while the object is reachable, as a value on a stack is.
+    /// pointer is valid while the object is reachable, for example from a stack.
     #[inline(always)]
     pub(super) fn slot<T: 'static>(&self, index: c_int) -> Option<(*mut Slot<T>, usize)> {
         // SAFETY: `size` bytes of the block are readable, and its first word, if it is the identity of `T`, proves the
-        // layout. A value without a block, also a light userdata, has the length 0.
+        // layout. A light userdata has no block, and its length is 0.
         unsafe {
             let slot: *mut Slot<T> = ffi::lua_touserdata(self.state, at(index)).cast();
             if slot.is_null() {
@@ -87,16 +87,16 @@ impl State {
         }
     }
 
-    /// Returns a pointer to the object at `index`, if it is a `T` that was not dropped. It is valid as long as that of
-    /// [`State::slot`].
+    /// Returns a pointer to the object at `index`, if it is a `T` that was not dropped. The pointer is valid as long as
+    /// the one from [`State::slot`].
     #[inline(always)]
     pub(super) fn find<T: 'static>(&self, index: c_int) -> Option<*mut T> {
         let (slot, _) = self.slot::<T>(index)?;
         Some(slot.wrapping_byte_add(offset_of!(Slot<T>, value)).cast())
     }
 
-    /// Returns pointers to the object at `index` and to the bytes after it. Those were written when the object was
-    /// created and never change. Both are valid as long as that of [`State::slot`].
+    /// Returns pointers to the object at `index` and to the bytes after it. The bytes were written when the object was
+    /// created and never change. Both pointers are valid as long as the one from [`State::slot`].
     pub(super) fn tail<T: 'static>(&self, index: c_int) -> Option<(*const T, *const [u8])> {
         let (slot, size) = self.slot::<T>(index)?;
         let value = slot.wrapping_byte_add(offset_of!(Slot<T>, value)).cast();

@@ -1,4 +1,4 @@
-//! Values that allocate, to be returned or created: functions with upvalues, tables, modules.
+//! Values whose creation allocates: functions with upvalues, tables, modules.
 
 use super::function::{Function, FunctionTable};
 use super::object::{self, Object};
@@ -30,7 +30,7 @@ impl Push for ModuleWith {
     }
 }
 
-/// A new table with `items` from 1 on, and with `named` under their names.
+/// A new table with `items` at 1, 2, 3, …, and with `named` under their names.
 pub(crate) struct List<T> {
     pub(crate) items: Vec<T>,
     pub(crate) named: Vec<(&'static str, Value)>,
@@ -44,7 +44,7 @@ impl<T: Push> Push for List<T> {
     }
 }
 
-/// Pushes a new table with `items` from 1 on, and with room for `fields` fields.
+/// Pushes a new table with `items` at 1, 2, 3, …, and with room for `fields` fields.
 fn push_items<T: Push>(items: &mut [T], fields: usize, to: &mut Pusher<'_>) {
     to.push_table(items.len() as c_int, fields as c_int);
     for (number, item) in (1..).zip(items) {
@@ -83,8 +83,8 @@ closure!(2: A B);
 closure!(3: A B C);
 closure!(4: A B C D);
 
-/// A new table with `values`, whose keys are the values at the index `first_key` of the function's stack and above it,
-/// and with room for `room` other fields. Its metatable is the table at the index `metatable`.
+/// A new table that contains `values`. Their keys are the values of the function's stack from index `first_key` on. The
+/// table has room for `room` other fields. Its metatable is the table at the index `metatable`, if given.
 pub(crate) struct Record<V> {
     pub(crate) first_key: c_int,
     pub(crate) values: V,
@@ -115,7 +115,7 @@ macro_rules! record {
 record!(1: A);
 record!(2: A B);
 
-/// A value that may contain others, for values that are created rarely.
+/// A value that may contain other values. For values that are created rarely.
 pub(crate) enum Value {
     Integer(i64),
     Number(f64),
@@ -123,7 +123,7 @@ pub(crate) enum Value {
     String(Vec<u8>),
     List(Vec<Value>),
     Record(Vec<(&'static str, Value)>),
-    /// A table like `Record`. If a name occurs several times, its last value counts.
+    /// A table like `Record`. If a name occurs several times, its last value is used.
     Map(Vec<(Vec<u8>, Value)>),
     /// The value at an absolute index of the function's stack.
     Argument(c_int),
@@ -152,7 +152,7 @@ fn push_record<K: Push>(fields: &mut [(K, Value)], mut to: Pusher<'_>) {
     set_named(fields, to);
 }
 
-/// The table in which the objects of a type find their methods, for Lua files that add methods.
+/// The methods table of a type, for Lua files that add methods.
 pub(crate) struct Methods<T>(std::marker::PhantomData<T>);
 
 impl<T: Object> Push for Methods<T> {

@@ -1,4 +1,4 @@
-//! A call from Lua, as a step sees it.
+//! A call from Lua, as it is passed to a step.
 
 use super::fault::Fault;
 use super::object::Object;
@@ -29,21 +29,21 @@ impl Call<'_> {
         Call { stack: Stack::new(raw, room), step: PhantomData }
     }
 
-    /// Returns a pointer to the object at `index`.
+    /// Returns a pointer to the `T` at `index`.
     #[inline(always)]
     fn pointer<T: Object>(&self, index: c_int) -> Result<*mut T, Fault> {
         let value = self.stack.find::<T>(index);
         value.ok_or_else(|| Fault::expected(index, T::NAME))
     }
 
-    /// Returns the object at `index`.
+    /// Returns the `T` at `index`.
     #[inline]
     pub(crate) fn object<T: Object>(&self, index: c_int) -> Result<&T, Fault> {
         let object = self.as_object::<T>(index);
         object.ok_or_else(|| Fault::expected(index, T::NAME))
     }
 
-    /// Returns the object at `index`, if it has this type.
+    /// Returns the object at `index` if it is a `T`.
     #[inline]
     pub(crate) fn as_object<T: Object>(&self, index: c_int) -> Option<&T> {
         let value = self.stack.find::<T>(index)?;
@@ -52,7 +52,8 @@ impl Call<'_> {
         Some(unsafe { &*value })
     }
 
-    /// Returns the object at `index`, and the bytes that a [`TailedSource`](super::TailedSource) created it with.
+    /// Returns the `T` at `index` and its tail, the bytes that a [`TailedSource`](super::TailedSource) has written
+    /// after it.
     #[inline]
     pub(crate) fn tail<T: Object + Copy>(&self, index: c_int) -> Result<(&T, &[u8]), Fault> {
         let found = self.stack.tail::<T>(index);
@@ -61,22 +62,22 @@ impl Call<'_> {
         Ok(unsafe { (&*value, &*bytes) })
     }
 
-    /// Returns the object at `index`, to be changed.
+    /// Returns a mutable reference to the `T` at `index`.
     #[inline]
     pub(crate) fn object_mut<T: Object>(&mut self, index: c_int) -> Result<&mut T, Fault> {
         self.object_and_stack(index).map(|(object, _)| object)
     }
 
-    /// Returns the object at `index`, to be changed, and with it the values of the call.
+    /// Returns a mutable reference to the `T` at `index`, together with the values of the call.
     #[inline]
     pub(crate) fn object_and_stack<T: Object>(&mut self, index: c_int) -> Result<(&mut T, &mut Stack), Fault> {
         let value = self.pointer::<T>(index)?;
-        // SAFETY: the object exists while the call is borrowed, since no Lua code runs. The borrow is mutable, so no other
-        // reference to any object exists, and the returned stack cannot create one.
+        // SAFETY: the object exists while the call is borrowed, because no Lua code runs. The borrow is mutable, so no
+        // other reference to any object exists, and the returned stack cannot create one.
         Ok((unsafe { &mut *value }, &mut self.stack))
     }
 
-    /// Returns the objects at two indexes, to be changed. The same object twice is an error.
+    /// Returns mutable references to the objects at two indexes. It is an error if both are the same object.
     pub(crate) fn object_pair<T: Object, U: Object>(
         &mut self, one: c_int, other: c_int,
     ) -> Result<(&mut T, &mut U), Fault> {
@@ -85,8 +86,8 @@ impl Call<'_> {
         if first.addr() == second.addr() {
             return Err(Fault::argument(other, "the same object twice"));
         }
-        // SAFETY: the objects exist while the call is borrowed, since no Lua code runs. The borrow is mutable, so no other
-        // reference to any object exists, and the two objects are in different blocks.
+        // SAFETY: the objects exist while the call is borrowed, because no Lua code runs. The borrow is mutable, so no
+        // other reference to any object exists, and the two objects are in different blocks.
         Ok(unsafe { (&mut *first, &mut *second) })
     }
 }

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 pub(crate) enum Chunk<'a> {
     /// Lua text or a precompiled chunk, with the name that errors show.
     Text(&'a [u8], &'a CStr),
-    /// A file with Lua text or a precompiled chunk, by its path. Without a path it is standard input.
+    /// The path of a file with Lua text or a precompiled chunk; `None` is standard input.
     File(Option<&'a CStr>),
 }
 

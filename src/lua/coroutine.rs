@@ -1,4 +1,4 @@
-//! Queries about the running coroutine, and about others on the stack.
+//! Queries about the running coroutine, and about coroutines on the stack.
 
 use super::call::Call;
 use super::fault::Fault;
@@ -19,7 +19,8 @@ plain!(Running, false, |_value, to| {
 });
 
 impl Stack {
-    /// Whether the value at `index` is a coroutine that is running, or that waits for one that it has resumed.
+    /// Whether the value at `index` is a coroutine that is running, or that has resumed another coroutine and waits for
+    /// it.
     pub(crate) fn is_active(&self, index: c_int) -> bool {
         self.coroutine_at(index).is_some_and(|thread| thread.status() == ffi::LUA_OK && thread.level(0).is_some())
     }
@@ -58,7 +59,8 @@ impl Stack {
 }
 
 impl Call<'_> {
-    /// Sets the n-th upvalue of the function at `function` to the value at `value`, if the function has that many.
+    /// Sets the `n`th upvalue of the function at `function` to the value at `value`, if the function has that many
+    /// upvalues.
     pub(crate) fn set_upvalue(&mut self, function: c_int, n: c_int, value: c_int) -> Result<(), Fault> {
         self.reserve(1)?;
         self.assign_upvalue(function, n, value);

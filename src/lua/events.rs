@@ -1,4 +1,4 @@
-//! Values that are built from the events of a decoder, one after the other.
+//! Builds values from the events of a decoder, one event after the other.
 //!
 //! Between two events no frame of the decoder is left, and its state is stored where a memory error cannot leak it, see
 //! `returns`.
@@ -14,7 +14,7 @@ use std::ffi::c_int;
 
 /// One event: what to build next.
 pub(crate) enum Event<'e> {
-    /// Nil. In the place of a key, it ends the pairs.
+    /// Nil. In place of a key, it ends the pairs.
     Nil,
     Boolean(bool),
     Integer(i64),
@@ -26,33 +26,34 @@ pub(crate) enum Event<'e> {
     Argument(c_int),
     /// A table, whose contents follow.
     Table(Table),
-    /// A table that was given this name before.
+    /// The table that was given this name by an earlier event.
     Named(i64),
-    /// The contents of a table that was given this name before, which are not a value themselves. Not within a table.
+    /// Fills the table that was given this name by an earlier event. This event adds no value, and is not allowed
+    /// inside a table.
     Content(i64, Table),
     /// No value follows.
     End,
-    /// The encoded data is malformed; a message.
+    /// The encoded data is malformed. The field is the error message.
     Malformed(&'static str),
 }
 
-/// A table: first `items` values, from 1 on, of which nils are left out; then, if `pairs` is set, keys and values until
-/// a key is nil.
+/// A table. First `items` values follow, for the keys from 1 on; a nil leaves its key out. Then, if `pairs` is set,
+/// keys and values follow until a key is nil.
 #[derive(Default)]
 pub(crate) struct Table {
     pub(crate) items: u64,
     pub(crate) pairs: bool,
     /// The room to allocate beforehand, for items and for pairs.
     pub(crate) room: (c_int, c_int),
-    /// Names by which later events refer to the table; 0 is none.
+    /// The names by which later events refer to the table; 0 is not a name.
     pub(crate) names: [i64; 2],
-    /// The index of its metatable, which is ignored if it is not a table; 0 is none.
+    /// The index of the metatable; 0 if there is none. A value that is not a table is ignored.
     pub(crate) metatable: c_int,
 }
 
 /// A decoder: reads encoded data and describes the values as events.
 pub(crate) trait Decoder: 'static {
-    /// The beginning of messages about wrong events.
+    /// The name of the call in error messages.
     const CALL: &'static str;
     /// Returns the next event. `depth` is the number of tables around it.
     fn next(&mut self, depth: u32) -> Event<'_>;
@@ -72,7 +73,7 @@ impl<E: Decoder> Values for Decoded<E> {
 /// Encoded data. Its decoder is created when its values are pushed.
 pub(crate) trait Encoded: 'static {
     type Decoder: Decoder;
-    /// Returns a decoder that begins at the start.
+    /// Returns a decoder that begins at the start of the data.
     fn decoder(&self) -> Self::Decoder;
 }
 
@@ -90,13 +91,13 @@ impl<S: Encoded> Values for DecodedOnPush<S> {
 /// How deeply tables may be nested.
 const MAX_DEPTH: u32 = 200;
 
-/// How many values to reserve room for at a time: for the next 16, and for what is in a table.
+/// How many values to reserve room for at a time: for the next 16 values, and for the contents of a table.
 const ROOM: c_int = 36;
 
-/// Builds values. These frames own nothing.
+/// Builds values. The frames of its methods own nothing, so a raise skips no destructor.
 struct Builder<'e, E> {
     to: Pusher<'e>,
-    /// The index of the first value; or of the table of named tables, once that exists.
+    /// The index of the first value, or of the table of named tables once that table exists.
     base: c_int,
     has_names: bool,
     events: &'e mut E,
@@ -108,7 +109,7 @@ enum Built {
     Plain,
     /// A value is on top of the stack.
     Value,
-    /// A value is on top of the stack, and it cannot be a key.
+    /// A value is on top of the stack. It cannot be a key.
     NaN,
     /// Nil, which is not pushed.
     Nil,
@@ -122,7 +123,7 @@ impl<E: Decoder> Builder<'_, E> {
     fn values(&mut self) -> c_int {
         let mut count = 0;
         loop {
-            // The caller has reserved room for the first ones.
+            // The caller has reserved room for the first values.
             if count % 16 == 4 {
                 self.reserve(ROOM);
             }
@@ -187,7 +188,8 @@ impl<E: Decoder> Builder<'_, E> {
         }
     }
 
-    /// Builds a table. It takes room for itself and a key: what was reserved at depth 0 is enough for the first levels.
+    /// Builds a table. Each level of nesting takes room for a table and a key. The room that is reserved at depth 0 is
+    /// enough for the first levels.
     fn table(&mut self, table: &Table, depth: u32) {
         match depth {
             0 => self.reserve(ROOM),
@@ -223,8 +225,8 @@ impl<E: Decoder> Builder<'_, E> {
                 Built::Nil | Built::Content => continue,
                 Built::End => self.fail("an item is missing"),
             }
-            // SAFETY: the value is on top of a table: it was one before the first item, and it is checked again after
-            // each item that may have run Lua code.
+            // SAFETY: there is a table below the value. This was checked before the first item, and is checked again
+            // after each item that may have run Lua code.
             unsafe { ffi::lua_rawseti(self.to.state(), -2, index as i64) };
         }
         if !table.pairs {
@@ -244,7 +246,7 @@ impl<E: Decoder> Builder<'_, E> {
         }
     }
 
-    /// Names the table on top.
+    /// Gives the table on top this name.
     fn name(&mut self, name: i64) {
         if !self.has_names {
             self.to.push_table(0, 0);

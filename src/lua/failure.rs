@@ -1,13 +1,14 @@
 //! Failures that are not errors. Lua gets them as `nil, message, code`.
 //!
-//! The message consists of the call's name and the system's text. The code is a short word that a program can test.
+//! The message consists of the call's name and a description of the failure. The code is a short word that a program
+//! can test.
 
 use super::flow::{Flow, Returns};
 use super::returns::{Nil, Pusher};
 use rustix::io::Errno;
 use std::io;
 
-/// The failure of a system call, or of an operation of this library. It is a box, because most calls succeed and their
+/// The failure of a system call, or of an operation of this library. It is boxed, because most calls succeed and their
 /// results should be small.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<(&'static str, Cause)>);
@@ -21,7 +22,7 @@ enum Cause {
 }
 
 impl Failure {
-    /// A failure of a system call.
+    /// Returns the failure of the system call `call`.
     #[cold]
     pub(crate) fn io(call: &'static str, error: &io::Error) -> Self {
         let cause = match Errno::from_io_error(error) {
@@ -31,7 +32,7 @@ impl Failure {
         Failure(Box::new((call, cause)))
     }
 
-    /// A failure that the library itself reports.
+    /// Returns a failure that the library itself reports.
     #[cold]
     pub(crate) fn new(call: &'static str, message: &'static str, code: &'static str) -> Self {
         Failure(Box::new((call, Cause::Library(message, code))))
@@ -74,7 +75,8 @@ impl<R: Returns> Returns for Result<R, Failure> {
     }
 }
 
-/// Returns the code for an errno: an English word for the common ones, the C name for others.
+/// Returns the code for an errno: English words for common errors, the C name for some other errors, and `failed` for
+/// all errors that are not listed.
 pub(crate) fn code_of(errno: Errno) -> &'static str {
     match errno {
         Errno::CONNREFUSED => "refused",

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[derive(Debug)]
 pub(crate) struct Fault(Box<Cause>);
 
-/// The action of the core for a fault: an error, results, or a raise of an object.
+/// The cause of a fault. It determines whether the core raises an error, returns a failure, or runs the step again.
 #[derive(Debug)]
 enum Cause {
     /// `bad argument #index to 'call' (message)`.
@@ -25,7 +25,7 @@ enum Cause {
     Message(String),
     /// An error value on the stack.
     Value(c_int),
-    /// An error value on the stack. A string is preceded by the position of the calling Lua code.
+    /// An error value on the stack. If it is a string, the position of the calling Lua code precedes it.
     Located(c_int),
     /// No error: the function returns `nil, message, code`.
     Returned(Failure),
@@ -37,8 +37,8 @@ enum Cause {
 #[derive(Debug)]
 struct ArgumentPlace {
     index: c_int,
-    /// The call's name, and the shift from `index` to the number that its caller counts. Without it, Lua's debug
-    /// information is asked for both.
+    /// The call's name, and the number to add to `index` for the caller's count of the arguments. If `None`, both come
+    /// from Lua's debug information.
     call: Option<(&'static str, c_int)>,
 }
 
@@ -49,7 +49,7 @@ impl From<Failure> for Fault {
     }
 }
 
-/// For `map_err`: converts a system error of `call` to a failure that is returned.
+/// Returns a function for `map_err`: it converts a system error of `call` to a failure that is returned to Lua.
 pub(crate) fn failed(call: &'static str) -> impl Fn(io::Error) -> Fault {
     move |error| Failure::io(call, &error).into()
 }
@@ -85,7 +85,7 @@ impl Fault {
         self
     }
 
-    /// Moves the fault to another argument: `shift` is added to its number.
+    /// Moves the fault to another argument: `shift` is added to the argument's number.
     #[cold]
     pub(crate) fn shifted(mut self, shift: c_int) -> Fault {
         if let Cause::Argument(place, _) | Cause::Expected(place, _) = &mut *self.0 {
@@ -94,7 +94,7 @@ impl Fault {
         self
     }
 
-    /// The error value at an index of the stack. A string is preceded by the position of the calling Lua code.
+    /// The error value at an index of the stack. If it is a string, the position of the calling Lua code precedes it.
     #[cold]
     pub(crate) fn located(index: c_int) -> Fault {
         Fault(Box::new(Cause::Located(index)))
@@ -120,7 +120,7 @@ impl Fault {
         }
     }
 
-    /// Returns the failure to be returned, or the fault itself if it is an error.
+    /// Returns the failure that the function must return. If the fault is an error, returns the fault itself as `Err`.
     #[cold]
     pub(super) fn returned(self) -> Result<Failure, Fault> {
         match *self.0 {
@@ -129,7 +129,7 @@ impl Fault {
         }
     }
 
-    /// Moves the contents out of the box, which is freed before anything is raised.
+    /// Moves the contents out of the box, so that the box is freed before an error is raised.
     fn cause(self) -> Cause {
         *self.0
     }
@@ -140,7 +140,7 @@ impl Fault {
         Fault::message(panic_message(panic))
     }
 
-    /// Raises the fault. While Lua copies its contents, they are in the store.
+    /// Raises the fault. While Lua copies the message, the fault is in the store.
     #[cold]
     pub(super) fn raise(self, to: &mut Pusher<'_>) -> ! {
         // A failure that cannot be returned here is raised with its message.
@@ -215,7 +215,7 @@ pub(super) fn panic_message(panic: Box<dyn Any + Send>) -> String {
         .unwrap_or("unknown cause");
     let message = format!("internal error: {what}");
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        // The payload panics when it is dropped.
+        // The payload has panicked while it was dropped.
         std::mem::forget(another);
     }
     message

@@ -1,5 +1,5 @@
-//! Lua values that an object keeps: fields, with a number from 1 to [`Object::USER_VALUES`], and lists in fields. They
-//! exist as long as the object, and the collector traverses them, so that cycles are collected.
+//! Lua values that an object keeps: fields, with a number from 1 to [`Object::USER_VALUES`], and lists in fields. The
+//! values exist as long as the object, and the collector traverses them, so that cycles are collected.
 
 use super::call::Call;
 use super::fault::Fault;
@@ -26,7 +26,7 @@ impl<T> Clone for Field<T> {
 impl<T> Copy for Field<T> {}
 
 impl<T: Object> Field<T> {
-    /// The field `number`, from 1 to `T::USER_VALUES`. The range is checked at compile time if the result is a
+    /// Returns the field `number`, from 1 to `T::USER_VALUES`. The range is checked at compile time if the result is a
     /// constant.
     pub(crate) const fn new(number: c_int) -> Self {
         assert!(number >= 1 && number <= T::USER_VALUES);
@@ -40,8 +40,7 @@ impl<T: Object> Field<T> {
 }
 
 impl Call<'_> {
-    /// Pushes the value of a field of the object at `index`; nil if it is not an object. Returns the index of the
-    /// value.
+    /// Pushes the value of a field of the object at `index`; nil if there is no object. Returns the index of the value.
     #[inline]
     pub(crate) fn field<T: Object>(&mut self, index: c_int, field: Field<T>) -> Result<c_int, Fault> {
         self.reserve(1)?;
@@ -49,7 +48,7 @@ impl Call<'_> {
         Ok(self.count())
     }
 
-    /// Sets a field of the object at `index`, if it is one, to the value at `value`.
+    /// Sets a field of the object at `index` to the value at `value`. Does nothing if there is no object.
     #[inline]
     pub(crate) fn set_field<T: Object>(&mut self, index: c_int, field: Field<T>, value: c_int) -> Result<(), Fault> {
         self.reserve(1)?;
@@ -59,8 +58,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Pushes the `number`th value (from 1) of the list in a field of the object at `index`; nil or false if it has
-    /// none. Returns the index of the value.
+    /// Pushes the `number`th value (from 1) of the list in a field of the object at `index`; nil or false if the list
+    /// has no such value. Returns the index of the pushed value.
     #[inline]
     pub(crate) fn entry<T: Object>(&mut self, index: c_int, list: Field<T>, number: usize) -> Result<c_int, Fault> {
         let table = self.field(index, list)?;
@@ -110,8 +109,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Pops the value on top. If it is a table that has a value at `number`, replaces that value by the one that `push`
-    /// pushes, which does not allocate. Returns whether it has.
+    /// Pops the value on top, whose type is `kind`. If it is a table that has a value at `number`, replaces that value
+    /// by the one that `push` pushes, without an allocation. Returns whether a value was replaced.
     #[inline]
     fn replace_entry(&mut self, kind: Kind, number: usize, push: impl FnOnce(&mut Self)) -> bool {
         if kind != Kind::Table {
@@ -140,7 +139,7 @@ pub(crate) struct StoredInTable<K, V> {
 }
 
 impl<V> StoredInTable<Argument, V> {
-    /// `value`, stored in the table at `table` under the key at `key`.
+    /// Returns `value`, which is also stored in the table at `table` under the key at `key`.
     pub(crate) fn new(table: c_int, key: c_int, value: V) -> Self {
         StoredInTable { table: TableAt::Index(table), key: Argument(key), value }
     }
@@ -149,9 +148,10 @@ impl<V> StoredInTable<Argument, V> {
 /// The place of a table.
 #[derive(Clone, Copy)]
 pub(crate) enum TableAt {
-    /// At this index.
+    /// At an index of the function's stack.
     Index(c_int),
-    /// In this field of the object at this index. The table is created if the field has none.
+    /// In a field of an object: the index of the object, and the number of the field. The table is created if the field
+    /// has none.
     Field(c_int, c_int),
 }
 
@@ -187,7 +187,7 @@ impl<K: Push, V: Push> Push for StoredInTable<K, V> {
     }
 }
 
-/// Stores a value in a list that may have to grow: (object, field, number, value).
+/// `(object, field, number, value)`: stores the value in the list in the field. Creates the list if there is none.
 const ENTER: Function = Function::native(|mut to| {
     let field = to.to_integer(2).unwrap_or_default() as c_int;
     let number = to.to_integer(3).unwrap_or_default();

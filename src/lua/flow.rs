@@ -6,20 +6,20 @@ use super::returns::{Values, with_parked};
 use mlua::ffi::{self, lua_KContext};
 use std::ffi::c_int;
 
-/// The results of a function; or, for one of its steps, what follows it.
+/// The results of a function, or the action after one of its steps.
 pub(crate) trait Returns: Sized + 'static {
-    /// Pushes the values. This may raise: a value that owns something is in the store meanwhile.
+    /// Pushes the values. This may raise, so a value that owns something is in the store meanwhile.
     fn push_results(self, to: Pusher<'_>) -> Flow;
 }
 
-/// The action after a step. Plain data: a raise may skip it. It has two words, so that it is returned in registers:
-/// each message leaves a step by one.
+/// The action after a step. It is plain data, because a raise may skip it. It has two words, so that it is returned in
+/// registers: each message that a service handles needs one.
 #[derive(Clone, Copy)]
 pub(crate) struct Flow {
     /// The next step; `None` if the function ends.
     pub(super) then: Option<&'static Continuation>,
-    /// The number kept for the next step (32 bits); then, from the top: the results (2), the message handler (7), the
-    /// kind (3), and a number of values (20).
+    /// From the highest bit: the number kept for the next step (32 bits), the number of results (2), the index of the
+    /// message handler (7), the kind (3), and a number of values (20).
     packed: u64,
 }
 
@@ -32,14 +32,14 @@ pub(super) enum FlowKind {
     Call,
     /// Calls a function that must not yield.
     CallUnyieldable,
-    /// Calls a function in protected mode. The next step gets an error as the message handler has changed it (0: no
-    /// handler).
+    /// Calls a function in protected mode. If the function raises an error, the next step gets the error after the
+    /// message handler, if any, has changed it.
     Protected,
-    /// Runs the next step immediately. Its values are those above the first `count`.
+    /// Runs the next step immediately. Its values are those above index `count`.
     Step,
     /// The coroutine yields the topmost `count` values.
     Yield,
-    /// Drops all values; the coroutine yields none.
+    /// Drops all values. The coroutine yields no values.
     Wait,
 }
 
@@ -47,13 +47,13 @@ pub(super) enum FlowKind {
 const MAX_COUNT: u32 = (1 << 20) - 1;
 
 impl Flow {
-    /// The function ends with the topmost `count` values, which were pushed for it.
+    /// The function ends. Its results are the topmost `count` values.
     #[inline(always)]
     pub(super) fn returns(count: c_int) -> Flow {
         Flow { then: None, packed: Flow::word(FlowKind::Return, count) }
     }
 
-    /// A flow that continues with a step. `kept` is passed to that step.
+    /// Returns a flow that continues with the step `then`. `kept` is passed to that step.
     #[inline(always)]
     fn then(kind: FlowKind, count: c_int, then: &'static Continuation, kept: u32) -> Flow {
         Flow { then: Some(then), packed: u64::from(kept) << 32 | Flow::word(kind, count) }
@@ -62,7 +62,7 @@ impl Flow {
     /// Packs a kind and a count.
     #[inline(always)]
     fn word(kind: FlowKind, count: c_int) -> u64 {
-        // A negative number is a mistake of the step; it becomes too large a number as well.
+        // A negative count is a mistake in the step. It becomes `MAX_COUNT`, which is also refused later.
         (kind as u64) << 20 | u64::from((count as u32).min(MAX_COUNT))
     }
 
@@ -89,26 +89,25 @@ impl Flow {
         }
     }
 
-    /// How many values this flow concerns.
+    /// Returns the number of values, see [`FlowKind`].
     #[inline(always)]
     pub(super) fn count(self) -> c_int {
         (self.packed as u32 & MAX_COUNT) as c_int
     }
 
-    /// Returns the number of results of a protected call; -1: all.
+    /// Returns the number of results of a protected call; -1 means all.
     #[inline(always)]
     pub(super) fn results(self) -> c_int {
         self.packed as c_int >> 30
     }
 
-    /// Returns the index of the message handler of a protected call; 0: none.
+    /// Returns the index of a protected call's message handler; 0 means none.
     #[inline(always)]
     pub(super) fn handler(self) -> c_int {
         (self.packed >> 23 & 127) as c_int
     }
 
-    /// Returns the context of a continuation: the number of values below those that concern the step, and the kept
-    /// number.
+    /// Returns the context of a continuation: the number of values below the step's own values, and the kept number.
     #[inline(always)]
     pub(super) fn context(self, below: c_int) -> lua_KContext {
         const { assert!(size_of::<lua_KContext>() == 8, "lio needs 64 bits") };
@@ -126,7 +125,7 @@ enum Action<R> {
     Return(R),
     /// The function ends with this number of pushed values.
     Pushed(c_int),
-    /// The function ends. Its results are the values above the first ones; this is the number of the first ones.
+    /// The function ends. Its results are the values above this index.
     Rest(c_int),
     Flow(Flow),
 }
@@ -150,21 +149,21 @@ impl<R> Next<R> {
         Next(Action::Rest(first - 1))
     }
 
-    /// Calls the function that was pushed before the last `arguments` values. Then `then` runs, with `kept`. An error
-    /// of the called function is an error of this one.
+    /// Calls the function that was pushed before the last `arguments` values. Then `then` runs, with `kept`. If the
+    /// called function raises an error, this function raises it too.
     #[inline]
     pub(crate) fn call(arguments: c_int, then: &'static Continuation, kept: u32) -> Self {
         Next(Action::Flow(Flow::then(FlowKind::Call, arguments, then, kept)))
     }
 
-    /// Calls a function that must not yield, otherwise as [`Next::call`]. A yield is an error of the called function.
+    /// Calls like [`Next::call`], but the called function must not yield: an attempt raises an error in it.
     pub(crate) fn call_unyieldable(arguments: c_int, then: &'static Continuation, kept: u32) -> Self {
         Next(Action::Flow(Flow::then(FlowKind::CallUnyieldable, arguments, then, kept)))
     }
 
     /// Calls the function that was pushed before the last `arguments` values, in protected mode. Then `then` runs, with
-    /// `kept`: with `results` results, or with the error as the message handler at index `handler` has changed it (0:
-    /// no handler).
+    /// `kept`. It gets `results` results (-1: all of them), or the error after the message handler at index `handler`
+    /// (0: no handler) has changed it.
     #[inline]
     pub(crate) fn protected(
         arguments: c_int, results: c_int, handler: c_int, then: &'static Continuation, kept: u32,
@@ -172,8 +171,8 @@ impl<R> Next<R> {
         Next(Action::Flow(Flow::then(FlowKind::Protected, arguments, then, kept).protected(results, handler)))
     }
 
-    /// Runs `then` immediately, with `kept`. Its values are those above the first `below`. For values that allocate,
-    /// see [`Next::pushing`].
+    /// Runs `then` immediately, with `kept`. Its values are those above index `below`. For values that allocate, see
+    /// [`Next::pushing`].
     #[inline]
     pub(crate) fn step(below: c_int, then: &'static Continuation, kept: u32) -> Self {
         Next(Action::Flow(Flow::then(FlowKind::Step, below, then, kept)))
@@ -193,13 +192,13 @@ impl<R> Next<R> {
 }
 
 impl Next {
-    /// Pushes `values` after the step and before the call or the yield: for values that allocate. They count among the
-    /// arguments, or are the function as well.
+    /// Pushes `values` after the step and before the call or the yield. This is for values that allocate. They are
+    /// arguments, and may include the function to call.
     #[inline]
     pub(crate) fn pushing<V: Values>(self, values: V) -> Pushing<V> {
         let flow = match self.0 {
             Action::Flow(flow) => flow,
-            // A function that ends does not use them.
+            // A function that ends does not use the values.
             _ => Flow::returns(0),
         };
         Pushing { values, flow }
@@ -211,15 +210,15 @@ impl Next {
 pub(crate) struct Outcome {
     /// Whether the call returned, or the coroutine was resumed. If not, the first value is the error.
     pub(crate) ok: bool,
-    /// The index of the first result, or of the first value of the resume.
+    /// The index of the first result, or of the first value that was passed to the resumed coroutine.
     pub(crate) first: c_int,
-    /// How many values there are.
+    /// The number of values on the stack.
     pub(crate) count: c_int,
-    /// The number that the step before has kept.
+    /// The number that the previous step has kept.
     pub(crate) kept: u32,
 }
 
-/// A step that follows another; see [`then`](super::step::then).
+/// A step that follows another one; see [`then`](super::step::then).
 pub(crate) struct Continuation {
     /// Lua calls this after a yield.
     pub(super) entry: ffi::lua_KFunction,
@@ -239,7 +238,7 @@ fn push_all<V: Values>(values: V, to: Pusher<'_>) -> c_int {
     with_parked(values, to, V::push_all)
 }
 
-/// The action after a step, with values that allocate and must be pushed before it; see [`Next::pushing`].
+/// The action after a step, and values that are pushed before the action; see [`Next::pushing`].
 pub(crate) struct Pushing<V> {
     values: V,
     flow: Flow,
@@ -265,7 +264,7 @@ impl<R: Returns> Returns for Next<R> {
     }
 }
 
-/// Results, or no value.
+/// Results, or no values.
 pub(crate) struct Maybe<R>(pub(crate) Option<R>);
 
 impl<R: Returns> Returns for Maybe<R> {

@@ -10,28 +10,28 @@ use std::mem::MaybeUninit;
 
 /// An active function.
 pub(crate) struct Frame {
-    /// The name by which it was called; empty if that is unknown.
+    /// The name by which the function was called; empty if the name is unknown.
     pub(crate) name: String,
-    /// Whether it is a debug hook.
+    /// Whether the function is a debug hook.
     pub(crate) is_hook: bool,
-    /// Whether it is a C function.
+    /// Whether the function is a C function.
     pub(crate) is_native: bool,
-    /// The current position of a Lua function, as `file:line`.
+    /// The current position in a Lua function, as `file:line`; `None` if it is not known.
     pub(crate) position: Option<String>,
-    /// The index of the function itself, which was pushed; 0 if the stack of its coroutine cannot grow.
+    /// The index of the function itself, which was pushed; 0 if it was not, because its coroutine's stack cannot grow.
     pub(crate) function: c_int,
 }
 
 impl Threads {
-    /// Returns the function at `level` (0: the innermost) of a coroutine: of the running one (`depth` 0), or of the one
-    /// that resumes the next inner one.
+    /// Returns the active function at `level` (0: the innermost) of a coroutine. `depth` selects the coroutine: 0 is
+    /// the running one, 1 the one that has resumed it, and so on.
     pub(crate) fn frame(&self, stack: &mut Stack, depth: usize, level: c_int) -> Result<Option<Frame>, Fault> {
         stack.reserve(1)?;
         let Some(thread) = self.outwards(stack, depth) else { return Ok(None) };
         let mut record = MaybeUninit::<ffi::lua_Debug>::zeroed();
         let frame = record.as_mut_ptr();
-        // SAFETY: the coroutine is on the C stack. The calls fill the record, whose texts belong to the frame, and the
-        // function has a reserved slot.
+        // SAFETY: the coroutine is on the C stack. The calls fill the record, whose strings belong to the frame, and
+        // the function has a reserved slot.
         unsafe {
             if ffi::lua_getstack(thread, level, frame) == 0 {
                 return Ok(None);

@@ -1,4 +1,4 @@
-//! Functions that Lua can call. How a step becomes one is in `step`.
+//! Functions that Lua can call. `step` describes how a step becomes a function.
 
 use super::fault::Fault;
 use super::pusher::Pusher;
@@ -13,8 +13,8 @@ use std::ptr::NonNull;
 pub struct Function(pub(super) ffi::lua_CFunction);
 
 impl Function {
-    /// A function of the core itself, without the overhead of a step. `f` returns the number of results that it has
-    /// pushed.
+    /// Returns a function of the core itself, without the overhead of a step. The closure returns the number of results
+    /// that it has pushed.
     pub(super) const fn native<F>(_: F) -> Function
     where
         F: Fn(Pusher<'_>) -> c_int + Copy + 'static,
@@ -32,7 +32,7 @@ impl Function {
         unsafe { ffi::lua_pushcclosure(state, self.0, upvalues) }
     }
 
-    /// Returns its address, as `lua_tocfunction` does.
+    /// Returns the address of the function, as `lua_tocfunction` does.
     pub(crate) fn address(self) -> usize {
         self.0 as usize
     }
@@ -41,8 +41,8 @@ impl Function {
 /// Functions by their names in Lua.
 pub(crate) type FunctionTable = &'static [(&'static CStr, Function)];
 
-/// `functions! { size, read::piece, open = open_folder, touch: TOUCH }`: functions by their names. A step has its own
-/// name, or the one before `=`. A [`Function`] follows a colon.
+/// `functions! { size, read::piece, open = open_folder, touch: TOUCH }`: functions by their names in Lua. A step has
+/// its own name, or the name before `=`. A [`Function`] is given after a colon.
 macro_rules! functions {
     (@ $($name:ident)::+) => { $crate::lua::Function::new($($name)::+) };
     (@ $name:ident = $step:path) => { $crate::lua::Function::new($step) };
@@ -72,7 +72,7 @@ pub(crate) const fn last_name(path: &'static str) -> &'static CStr {
     }
 }
 
-/// Returns the value of a type that has only one.
+/// Returns the only value of a zero-sized type.
 #[inline(always)]
 pub(super) fn zero_sized<F: Copy>() -> F {
     const { assert!(size_of::<F>() == 0, "the closure has captures") };
@@ -80,7 +80,7 @@ pub(super) fn zero_sized<F: Copy>() -> F {
     unsafe { NonNull::<F>::dangling().read() }
 }
 
-/// Calls `f` and raises a panic of it.
+/// Calls `f`. A panic in `f` is raised as a Lua error.
 #[inline(always)]
 pub(super) fn guarded(mut to: Pusher<'_>, f: impl FnOnce(Pusher<'_>) -> c_int) -> c_int {
     let own = to.reborrow();

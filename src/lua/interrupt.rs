@@ -1,9 +1,9 @@
-//! Interrupts: a VM runs a function between two instructions because another thread asks for it.
+//! Interrupts: a VM runs a function between two instructions at the request of another thread.
 //!
-//! The other thread sends a signal. Its handler sets a hook in the VM that the interrupted thread runs, and the hook
-//! does the rest. `lua_sethook` may be called from a signal handler; the stock interpreter does so for Ctrl-C. The
-//! signal is SIGURG, which is ignored by default and which Go's runtime uses for the same purpose. If the program has
-//! its own handler for it, that handler stays, and nothing is interrupted.
+//! The other thread sends a signal. The signal handler sets a hook in the VM that the interrupted thread runs, and the
+//! hook calls the function. `lua_sethook` may be called from a signal handler; the stock interpreter does so for
+//! Ctrl-C. The signal is SIGURG, which is ignored by default and which Go's runtime uses for the same purpose. If the
+//! program has its own handler for this signal, that handler stays, and no VM is interrupted.
 
 use super::call::Call;
 use super::fault::Fault;
@@ -26,13 +26,14 @@ thread_local! {
     static RUNNING: Cell<*const VmContext> = const { Cell::new(ptr::null()) };
 }
 
-/// How often [`install`] was called. Locked while a signal is sent, so that none is sent to a thread that has ended.
+/// The number of installations that [`uninstall`] has not undone. Locked while a signal is sent, so that no signal is
+/// sent to a thread that has ended.
 static INSTALLED: Mutex<usize> = Mutex::new(0);
 
 /// A thread that can be interrupted.
 #[derive(Default)]
 pub(crate) struct Target {
-    /// Its pthread_t; 0 if there is no thread.
+    /// The `pthread_t` of the thread; 0 if there is no thread.
     thread: AtomicUsize,
 }
 
@@ -45,7 +46,7 @@ impl Target {
         self.thread.store(thread as usize, Ordering::SeqCst);
     }
 
-    /// The thread ends, or no longer runs VMs for this target.
+    /// Removes the thread from the target. The thread calls this before it ends or stops running VMs for this target.
     pub(crate) fn leave(&self) {
         let _guard = installed();
         self.thread.store(0, Ordering::SeqCst);
@@ -62,7 +63,7 @@ impl Target {
     }
 }
 
-/// Installs the signal handler, until [`uninstall`] was called as often.
+/// Installs the signal handler, until [`uninstall`] has been called as often as this function.
 pub(crate) fn install() {
     let mut installed = installed();
     if *installed > 0 || replace_handler(&[libc::SIG_DFL, libc::SIG_IGN], on_signal as *const () as usize) {
@@ -79,7 +80,7 @@ pub(crate) fn uninstall() {
     *installed = installed.saturating_sub(1);
 }
 
-/// Marks a VM as the one that this thread runs, until this is dropped.
+/// Marks a VM as the one that this thread runs, until the value is dropped.
 pub(super) struct RunningVm(*const VmContext);
 
 impl RunningVm {
@@ -104,9 +105,9 @@ impl Call<'_> {
     }
 }
 
-/// Sets the handler of the VM's interrupts. It runs between two instructions of the interrupted function. If it fails,
-/// the error is raised there, and again wherever it is caught. The handler must not read the values of the call, which
-/// belong to the interrupted function.
+/// Sets the function that runs when the VM is interrupted, between two instructions of the interrupted function. If it
+/// fails, its error is raised there, and is raised again whenever Lua code catches it. It must not read the values of
+/// the call, which belong to the interrupted function.
 pub(super) fn on_interrupt<F>(context: &VmContext, _: F)
 where
     F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
@@ -119,7 +120,7 @@ fn installed() -> MutexGuard<'static, usize> {
     INSTALLED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sets the signal's handler, if the present one is one of `present`. Returns whether it is.
+/// Sets the signal's handler if the current one is in `present`. Returns whether the handler was set.
 fn replace_handler(present: &[usize], handler: usize) -> bool {
     // SAFETY: a zeroed sigaction is valid, and the new handler is async-signal-safe or the default action.
     unsafe {

@@ -1,9 +1,9 @@
 //! The built-in modules, and how Lua finds them: native modules, which the crate lists as a [`Library`], and the Lua
 //! files of `lualib/`, which `build.rs` embeds.
 //!
-//! A searcher finds both. It is inserted after the searcher for `package.path`, so that a user's file there takes
-//! precedence. An entry point (`luaopen_…`, see `entry_points!`) installs it as well: after one module was loaded from
-//! the shared object on `package.cpath`, the others are found.
+//! A searcher finds both kinds. It is inserted after the searcher for `package.path`, so that a user's file takes
+//! precedence. An entry point (`luaopen_…`, see `entry_points!`) installs the searcher as well: after one module was
+//! loaded from the shared object on `package.cpath`, the other modules are found.
 
 use super::call::Call;
 use super::chunk::Chunk;
@@ -31,7 +31,7 @@ pub(crate) trait Library: 'static {
 /// An embedded Lua file.
 pub(crate) struct Embedded {
     pub(crate) module: &'static str,
-    /// The name of its chunk: `@lio/net.lua`.
+    /// The chunk name, such as `@lio/net.lua`.
     pub(crate) chunk: &'static CStr,
     pub(crate) text: &'static [u8],
 }
@@ -42,7 +42,7 @@ impl Embedded {
         Chunk::Text(self.text, self.chunk)
     }
 
-    /// Returns what `require` passes to a loader as its second argument and shows in messages.
+    /// Returns the file name, which `require` passes to the loader as the second argument and shows in messages.
     fn file_name(&self) -> &'static [u8] {
         &self.chunk.to_bytes()[1..]
     }
@@ -76,28 +76,28 @@ pub(crate) fn open_embedded(name: &'static str) -> Result<ChunkCall, Fault> {
     Ok(Next::call(2, MODULE, 0).pushing((file.code(), name, file.file_name())))
 }
 
-/// Opens the embedded Lua file that `require` asks for, precompiled: for services, of which a program may start
-/// thousands.
+/// Opens the embedded Lua file that `require` asks for, from precompiled code. Services use this, because a program may
+/// start thousands of them.
 pub(crate) const OPEN_COMPILED: Function = Function::new(open_compiled);
 
-/// Opens the part of the standard debug library that this library uses, for programs that do not load it. These
-/// functions only read.
+/// Opens the part of the standard debug library that this library uses, for programs that do not load it. The functions
+/// in it only read.
 pub(crate) const OPEN_DEBUG: Function = Function::new(|_: &mut Call<'_>| Ok(ReadOnlyDebug));
 
 /// The place of a searcher in `package.searchers`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SearcherPosition {
-    /// Before all others.
+    /// Before all other searchers.
     First,
-    /// Behind the searcher for `package.path`, so that a shared object on `package.cpath` does not hide a built-in
+    /// After the searcher for `package.path`, so that a shared object on `package.cpath` does not hide a built-in
     /// module.
     BehindPath,
-    /// Behind all others.
+    /// After all other searchers.
     Last,
 }
 
-/// Returns a function that makes the library `L` loadable in the VM of a program. To be called after the standard
-/// library was loaded.
+/// Returns a function that makes the library `L` loadable in the VM of a program. Call it after the standard library
+/// was loaded.
 pub(crate) const fn install_in_program<L: Library>() -> Function {
     Function::native(|mut to| {
         install::<L>(&mut to, SearcherPosition::BehindPath);
@@ -105,8 +105,8 @@ pub(crate) const fn install_in_program<L: Library>() -> Function {
     })
 }
 
-/// Returns a function that makes the library `L` loadable in the VM of a service, which finds the modules that each
-/// service needs without a search for files.
+/// Returns a function that makes the library `L` loadable in the VM of a service. The service finds
+/// [`Library::SERVICES`] without a search for files.
 pub(crate) const fn install_in_service<L: Library>() -> Function {
     Function::native(|mut to| {
         install::<L>(&mut to, SearcherPosition::BehindPath);
@@ -115,14 +115,14 @@ pub(crate) const fn install_in_service<L: Library>() -> Function {
     })
 }
 
-/// Makes the library `L` loadable in the VM of a program that embeds Lua by mlua.
+/// Makes the library `L` loadable in the VM of a program that embeds Lua with mlua.
 pub(crate) fn install_in<L: Library>(lua: &mlua::Lua) -> mlua::Result<()> {
     // SAFETY: mlua calls the closure in protected mode, with a C function's room for values. The closure owns nothing.
     unsafe { lua.exec_raw((), |state| install::<L>(&mut Pusher::new(state), SearcherPosition::BehindPath)) }
 }
 
-/// Adds the searcher to `package.searchers`, once per VM, and creates the core's registry entries. Raises an error in a
-/// VM of another version of Lua.
+/// Adds the searcher to `package.searchers`, once per VM, and creates the core's registry entries. Raises an error if
+/// the VM has another version of Lua.
 pub(super) fn install<L: Library>(to: &mut Pusher<'_>, position: SearcherPosition) {
     to.need(10, None);
     to.check_version(VERSION);
@@ -158,12 +158,12 @@ pub(crate) unsafe fn call_entry_point<L: Library>(state: *mut lua_State, open: F
     }
 }
 
-/// `entry_points! { Library; symbol => open, … }`: the symbols that `require` of a stock Lua finds in the shared
-/// object.
+/// `entry_points! { Library; symbol => open, … }`: defines the symbols that the stock interpreter's `require` finds in
+/// the shared object.
 macro_rules! entry_points {
     ($library:ty; $($symbol:ident => $open:expr),* $(,)?) => {
         $(
-            /// Entry point of `require`.
+            /// Entry point for `require`.
             ///
             /// # Safety
             /// Only Lua may call this.
@@ -188,7 +188,8 @@ results! {
     }
 }
 
-/// The searcher for all built-in modules. `search(name)` returns a loader and its place, or a message, or nothing.
+/// The searcher for all built-in modules. `search(name)` returns a loader and the file name for it, or a message, or
+/// nothing.
 fn search<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
     let name = call.bytes(1)?;
     if let Some(open) = find(L::NATIVES, name) {
@@ -220,7 +221,7 @@ fn find(list: &[(&str, Function)], name: &[u8]) -> Option<Function> {
 /// Returns the module, which is the first result of its chunk.
 const MODULE: &Continuation = then(|_: &mut Call<'_>, outcome: Outcome| Ok(Argument(outcome.first)));
 
-/// A chunk that is called with the name of the module and that of its file.
+/// A chunk that is called with the name of the module and the name of its file.
 type ChunkCall = Pushing<(Chunk<'static>, &'static str, &'static [u8])>;
 
 const NOT_BUILT_IN: &str = "the module is not built in";
@@ -249,7 +250,7 @@ impl Push for ReadOnlyDebug {
     }
 }
 
-/// Precompiled library files, with the lines and names for tracebacks, by module. They are compiled at first use and
+/// The precompiled Lua files by module, with line numbers and names for tracebacks. A file is compiled at first use and
 /// kept until the process ends.
 static COMPILED: Mutex<Option<FxHashMap<&'static str, &'static [u8]>>> = Mutex::new(None);
 
@@ -265,7 +266,7 @@ const VERSION: f64 = 504.0;
 #[cfg(feature = "lua55")]
 const VERSION: f64 = 505.0;
 
-/// The registry key of the flag that a VM has the searcher.
+/// The registry key of a flag, which is true if the VM has the searcher.
 static INSTALLED: Key = Key::new(3);
 
 /// Inserts a searcher into `package.searchers`.
@@ -276,7 +277,7 @@ fn insert_searcher(to: &mut Pusher<'_>, searcher: Function, position: SearcherPo
     to.get_top(top + 1);
     to.push_string(b"searchers");
     to.get_top(top + 2);
-    // A host without `package` has its own loader, which has to find these modules.
+    // A host without `package` has its own loader, which must find the built-in modules.
     if to.kind(top + 3) == Kind::Table {
         let count = to.raw_length(top + 3) as i64;
         let position = match position {

@@ -2,29 +2,29 @@
 //!
 //! A function that Lua calls is `fn(&mut Call) -> Result<R, Fault>`. It runs as a *step*: it reads its arguments, works
 //! in Rust, and returns either the results for Lua or what to do next (a call, a wait) and which step follows. The core
-//! acts on that result after the step has returned and its locals are dropped. From this follow the rules that let all
-//! other code do without `unsafe`:
+//! acts on that result after the step has returned and its locals are dropped. This gives the rules that let all other
+//! code do without `unsafe`:
 //!
 //! - No Lua code runs during a step: no finalizer, no metamethod, no other call on the same object. Therefore a step
 //!   may borrow an object's value mutably. An operation that allocates Lua memory in the middle of a step pauses the
 //!   collector and the hooks, see `protected`.
-//! - A raised error (`longjmp`) skips no destructor, because no frame of the step is left. Values on their way to Lua
-//!   are stored where a memory error cannot leak them, see `store`.
+//! - A raised error (`longjmp`) skips no destructor, because no frame of the step is left. Values that are being passed
+//!   to Lua are stored where a memory error cannot leak them, see `store`.
 //! - A panic in a step becomes the Lua error `internal error: …`.
 //!
 //! | file | topic |
 //! |---|---|
 //! | `function` | functions that Lua can call |
 //! | `step` | how Lua calls a step, and how the core runs the steps that follow |
-//! | `flow` | what follows a step: an end, a call, a wait |
-//! | `call` | a call, and the objects among its values |
+//! | `flow` | the action after a step: the function returns, calls or yields |
+//! | `call` | a call from Lua, and the objects among its values |
 //! | `stack` | the values of a call |
 //! | `state` | stack operations that run no Lua code, allocate nothing and raise nothing |
 //! | `pusher` | stack operations that may do all three, allowed after a step only |
 //! | `returns` | values that a step returns to Lua |
 //! | `new` | new objects, and bytes that an object gives to Lua |
 //! | `store` | values that the core keeps for a VM |
-//! | `registry` | the store of a VM that the core did not create |
+//! | `registry` | the entries that the core makes in each VM's registry |
 //! | `failure` | failures that a function returns |
 //! | `fault` | errors that a step raises |
 //! | `build` | tables, modules, functions with upvalues |
@@ -32,24 +32,24 @@
 //! | `standard_file` | the standard library's files |
 //! | `values` | values without allocation, on the stack and in tables |
 //! | `walk` | reading tables to any depth |
-//! | `events` | values that a decoder describes |
+//! | `events` | values that are built from the events of a decoder |
 //! | `registered` | values that a VM keeps in its registry |
 //! | `protected` | operations that allocate in the middle of a step |
 //! | `scratch` | the receive buffer of a thread |
 //! | `block` | the memory layout of Rust values in userdata |
-//! | `object` | how such userdata is created |
+//! | `object` | how userdata that contains a Rust value is created |
 //! | `fields` | Lua values that an object keeps |
-//! | `coroutine` | the running coroutine, and others on the stack |
+//! | `coroutine` | queries about the running coroutine, and about coroutines on the stack |
 //! | `library` | the built-in modules, and entry points |
 //! | `vm` | VMs that the core creates, with their data and main function |
-//! | `vm_access` | what a step reaches of its VM |
-//! | `vm_context` | the Rust data of such a VM, and how to find it |
+//! | `vm_access` | the parts of its VM that a step can access |
+//! | `vm_context` | the Rust data of a VM that the core creates, and how to find it |
 //! | `chunk` | Lua code |
-//! | `interrupt` | code that a VM runs because another thread asks for it |
+//! | `interrupt` | code that a VM runs at the request of another thread |
 //! | `traceback` | tracebacks of coroutines |
-//! | `warning` | warnings, which a program's VM writes |
-//! | `threads` | coroutines: `places`, `anchors` that keep them alive, `resume`, `links`, `values`, `call` |
-//! | `text` | values as text |
+//! | `warning` | the warnings of a program's VM |
+//! | `threads` | coroutines that Rust code resumes |
+//! | `text` | conversion of values to strings |
 //! | `frames` | the active functions of a coroutine |
 
 mod block;

@@ -20,9 +20,9 @@ impl<T: Object> New<T> {
     }
 }
 
-/// An object with bytes that are passed to Lua. They are copied once, into Lua's string.
+/// An object with bytes that are passed to Lua. The bytes are copied once, into Lua's string.
 pub(crate) trait ByteSource: Object {
-    /// Returns the bytes to pass now.
+    /// Returns the bytes to pass to Lua.
     fn bytes_to_push(&self) -> &[u8];
     /// Called after Lua has copied the bytes. Not called if there was no memory for the copy.
     fn bytes_pushed(&mut self);
@@ -38,7 +38,7 @@ impl<T: ByteSource> BytesOf<T> {
     }
 }
 
-/// A new object, with some of its fields set: each to the value at an index of the function's stack.
+/// A new object. Each of `fields` is set to the value at an index of the function's stack.
 pub(crate) struct NewWith<T: Object, const FIELDS: usize> {
     new: New<T>,
     fields: [(Field<T>, c_int); FIELDS],
@@ -51,42 +51,41 @@ impl<T: Object, const FIELDS: usize> NewWith<T, FIELDS> {
     }
 }
 
-/// Creates a tailed object when Lua has allocated memory for it. A finalizer may run between the step and the creation,
-/// so the data that the creation reads may have changed.
+/// Creates a tailed object when Lua has allocated memory for it. A finalizer may run between the step and this, so the
+/// data that [`TailedSource::create`] reads may have changed.
 pub(crate) trait TailedSource: 'static {
     type Object: Object + Copy;
     /// Returns the size of the tail in bytes.
     fn size(&self) -> usize;
-    /// Writes the bytes, which are 0 before, and returns the value. If it returns `None`, there is no object to create,
-    /// and Lua gets nil.
+    /// Fills `bytes`, which are all 0, and returns the value. If this returns `None`, no object is created, and Lua
+    /// gets nil.
     fn create(&mut self, bytes: &mut [u8]) -> Option<Self::Object>;
 }
 
-/// The tailed object that a source creates, with some of its fields set: each to the value at an index of the
-/// function's stack.
+/// The tailed object that `source` creates. Each of `fields` is set to the value at an index of the function's stack.
 pub(crate) struct NewTailed<S: TailedSource, const FIELDS: usize> {
     pub(crate) source: S,
     pub(crate) fields: [(Field<S::Object>, c_int); FIELDS],
 }
 
 /// An object that creates tailed objects when Lua has allocated memory for them. It works like a [`TailedSource`], but
-/// nothing is stored meanwhile, because the factory itself is in Lua's memory.
+/// is not parked in the VM's store, because the factory itself is in Lua's memory.
 pub(crate) trait TailedFactory: Object {
     type Product: Object + Copy;
     /// Returns the size of the tail in bytes.
     fn size(&self) -> usize;
-    /// Creates the object, as [`TailedSource::create`].
+    /// Creates the object, as [`TailedSource::create`] does.
     fn create(&mut self, bytes: &mut [u8]) -> Option<Self::Product>;
 }
 
-/// The tailed object that the factory at an index creates, with some of its fields set: each to the value at an index
-/// of the function's stack. Nil if there is no factory at the index when it is pushed.
+/// The tailed object that the factory at the index `factory` creates. Each of `fields` is set to the value at an index
+/// of the function's stack. Pushes nil if there is no longer a factory at the index.
 pub(crate) struct NewFromFactory<F: TailedFactory, const FIELDS: usize> {
     pub(crate) factory: c_int,
     pub(crate) fields: [(Field<F::Product>, c_int); FIELDS],
 }
 
-/// A part of the tail of the object at an index, as a string; nil if there is no object at the index when it is pushed.
+/// A part of the tail of the object at an index, as a string. Pushes nil if there is no longer an object at the index.
 #[derive(Clone, Copy)]
 pub(crate) struct TailSlice<T> {
     object: c_int,
@@ -96,8 +95,8 @@ pub(crate) struct TailSlice<T> {
 }
 
 impl<T: Object + Copy> TailSlice<T> {
-    /// The bytes of `part`, which is a slice of the bytes that [`Call::tail`](super::Call::tail) returns for the object
-    /// at `object`.
+    /// Describes `part`, a slice of `tail`. `tail` contains the bytes that [`Call::tail`](super::Call::tail) returns
+    /// for the object at `object`.
     #[inline]
     pub(crate) fn of(object: c_int, tail: &[u8], part: &[u8]) -> Self {
         let begin = part.as_ptr().addr().wrapping_sub(tail.as_ptr().addr());
@@ -125,7 +124,7 @@ impl<V: Push, T: Object> Push for StoredInField<V, T> {
 
 impl<T: Object> Push for New<T> {
     fn push(&mut self, mut to: Pusher<'_>) {
-        // The value is moved when Lua has allocated a block for it.
+        // The value is moved after Lua has allocated a block for it.
         if !object::push(&mut to, || self.0.take()) {
             to.push_nil();
         }
@@ -176,8 +175,8 @@ impl<F: TailedFactory, const FIELDS: usize> Push for NewFromFactory<F, FIELDS> {
             let size = unsafe { (*factory).size() };
             let stack = State::reborrow(&to);
             object::push_tailed(&mut to, size, |bytes| {
-                // SAFETY: the object is found after the allocation, which is the last moment a finalizer can run. No
-                // Lua code runs while it is borrowed.
+                // SAFETY: the object is found after the allocation, after which no finalizer can run. No Lua code runs
+                // while it is borrowed.
                 stack.find::<F>(index).and_then(|factory| unsafe { (*factory).create(bytes) })
             })
         });
@@ -192,7 +191,7 @@ impl<T: Object + Copy> Push for TailSlice<T> {
     const REFERS_TO_STACK: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
-        // SAFETY: the bytes after an object never change, and Lua has copied them when the next finalizer can run.
+        // SAFETY: the bytes after an object never change, and Lua has copied them before the next finalizer can run.
         let tail = to.tail::<T>(self.object).map(|(_, bytes)| unsafe { &*bytes });
         match tail.and_then(|tail| tail.get(self.begin..self.end)) {
             Some(bytes) => to.push_string(bytes),

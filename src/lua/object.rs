@@ -13,13 +13,13 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A Rust type that Lua holds as userdata.
+/// A Rust type whose values are userdata in Lua.
 pub(crate) trait Object: Sized + 'static {
     /// `__name`, shown in error messages.
     const NAME: &'static str;
     /// How many user values each object has.
     const USER_VALUES: c_int = 0;
-    /// The methods, in a table that `__index` is set to. Without methods there is no `__index`.
+    /// The methods. `__index` is a table of them; a type without methods has no `__index`.
     const METHODS: FunctionTable = &[];
     /// Metamethods other than `__index`, `__name` and `__gc`.
     const META: FunctionTable = &[];
@@ -36,13 +36,13 @@ pub(super) fn push_metatable_of<T: Object>(to: &mut Pusher<'_>) {
     }
 }
 
-/// Pushes a new userdata with the value that `make` returns, as [`push_with`].
+/// Pushes a new userdata with the value that `make` returns; see [`push_with`].
 #[inline]
 pub(super) fn push<T: Object>(to: &mut Pusher<'_>, make: impl FnOnce() -> Option<T>) -> bool {
     push_with(to, 0, |_| make())
 }
 
-/// Pushes a new userdata with `size` bytes after its value, which has no finalizer, as [`push_with`].
+/// Pushes a new userdata with `size` bytes after its value; see [`push_with`]. The userdata has no finalizer.
 #[inline]
 pub(super) fn push_tailed<T: Object + Copy>(
     to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>,
@@ -50,9 +50,9 @@ pub(super) fn push_tailed<T: Object + Copy>(
     push_with(to, size, make)
 }
 
-/// Pushes a new userdata: the value that `make` returns, and after it `size` bytes, which are 0 until `make` fills
-/// them. Pushes nothing if `make` returns `None`. `make` runs after everything that may raise, so the value is never
-/// lost; a panic in it is raised. Returns whether the userdata was pushed.
+/// Pushes a new userdata. It contains the value that `make` returns, followed by `size` bytes, which are 0 until `make`
+/// fills them. If `make` returns `None`, nothing is pushed. `make` runs after all operations that may raise, so the
+/// value is never lost. A panic in `make` is raised. Returns whether the userdata was pushed.
 #[inline(always)]
 fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>) -> bool {
     const { Slot::<T>::ALIGNMENT_FITS };
@@ -61,8 +61,8 @@ fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut
     let metatable = to.count();
     let metatable_identity = to.identity(metatable);
     let slot: *mut Slot<T> = to.push_block(size_of::<Slot<T>>() + size, T::USER_VALUES).cast();
-    // A finalizer can use the debug library here. It may have replaced the metatable by another value, without the
-    // type's `__gc`, or the block, which is then freed.
+    // A finalizer may have run. With the debug library, it may have replaced the metatable on the stack by a value
+    // without the type's `__gc`, or removed the block from the stack, so that the block is freed.
     if to.identity(metatable) != metatable_identity || to.identity(metatable + 1) != slot.addr() {
         Fault::message("a finalizer has removed an object").raise(to);
     }
@@ -98,8 +98,7 @@ fn create_metatable<T: Object>(to: &mut Pusher<'_>) {
     to.push_string(T::NAME.as_bytes());
     to.set_field(c"__name");
     if !T::METHODS.is_empty() {
-        // The table has twice the needed slots, which keeps its collision chains short, so most methods are found at
-        // once.
+        // The table has twice as many slots as needed, which keeps its collision chains short.
         to.push_functions(T::METHODS, T::METHODS.len() + 8);
         to.set_field(c"__index");
     }
@@ -117,7 +116,7 @@ fn create_metatable<T: Object>(to: &mut Pusher<'_>) {
 }
 
 unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
-    // SAFETY: `__gc` is reachable through this type's metatable only, but a script can get it by `debug.getmetatable`
+    // SAFETY: `__gc` is reachable through this type's metatable only, but a script can get it with `debug.getmetatable`
     // and call it with any value. Therefore `slot` checks the type.
     unsafe {
         let mut to = Pusher::new(state);
@@ -133,7 +132,7 @@ unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
     0
 }
 
-/// Runs `run` and returns its result, which the caller owns before anything else can raise. A panic is raised.
+/// Runs `run` and returns its result. A panic is raised. The caller owns the result before anything else can raise.
 #[inline(always)]
 fn catch_panic<R>(to: &mut Pusher<'_>, run: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(run)) {

@@ -1,8 +1,8 @@
-//! Operations that allocate memory of Lua in the middle of a step, without running Lua code. The collector is stopped,
-//! so no finalizer runs, and hooks are off. (An emergency collection runs no finalizers.) The allocation happens in a
+//! Operations that allocate Lua memory in the middle of a step, without running Lua code. The collector is stopped, so
+//! no finalizer runs, and hooks are off. (An emergency collection runs no finalizers.) The allocation happens in a
 //! protected call, so no raise skips the step's frames. The collector continues when the step ends or runs a coroutine.
-//! In Lua 5.5, whose debt cannot be saved, it continues with a collection. Therefore hot functions return their values
-//! instead.
+//! In Lua 5.5 the collector's debt cannot be saved, so the collector continues with a collection. Therefore hot
+//! functions do not use these operations: they return values to push after the step.
 
 use super::call::Call;
 use super::fault::Fault;
@@ -18,8 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 impl Call<'_> {
-    /// Pushes a value that allocates. An [`Argument`](super::Argument) in it is a value of this function's stack.
-    /// Returns the index of the new value.
+    /// Pushes `value`, which may allocate. An [`Argument`](super::Argument) in it refers to this function's stack.
+    /// Returns the index of the pushed value.
     pub(crate) fn create<T: Push>(&mut self, mut value: T) -> Result<c_int, Fault> {
         self.reserve(1)?;
         let top = self.count();
@@ -38,7 +38,7 @@ impl Call<'_> {
         self.index_or_error(status)
     }
 
-    /// Returns the index of the value that a protected call has left on top, or its error.
+    /// Returns the index of the value that a protected call has left on top, or the error that it has left there.
     fn index_or_error(&mut self, status: c_int) -> Result<c_int, Fault> {
         let top = self.count();
         match status {
@@ -55,7 +55,7 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the value of type `T` that exists once per VM; it is created at first use.
+    /// Returns the VM's only shared value of type `T`, which is created at first use.
     pub(crate) fn shared<T: Default + 'static>(&mut self) -> Result<Rc<T>, Fault> {
         self.reserve(1)?;
         let store = vm_context::store_of(self);
@@ -64,7 +64,7 @@ impl Call<'_> {
         shared.ok_or_else(|| Fault::message("the VM is closing"))
     }
 
-    /// Whether the value at `index` has a metatable with this field.
+    /// Whether the value at `index` has a metatable with the field `name`.
     pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static CStr) -> Result<bool, Fault> {
         let found = self.create(Metafield(index, name))?;
         let has = !self.is_none(found);
@@ -85,8 +85,8 @@ impl Call<'_> {
         Ok(libraries)
     }
 
-    /// Pushes the field `name` of the table at `index`, without metamethods; nil if it is not a table. Returns the
-    /// field's index.
+    /// Pushes the field `name` of the table at `index`, without metamethods; nil if there is no table at `index`.
+    /// Returns the index of the pushed value.
     pub(crate) fn raw_field(&mut self, index: c_int, name: &'static str) -> Result<c_int, Fault> {
         let key = self.create(name)?;
         self.get_top(index);
@@ -114,9 +114,9 @@ impl Push for Libraries {
 }
 
 impl Stack {
-    /// Calls the function below the topmost `arguments` values in protected mode. It must be a function of the core
-    /// that runs no Lua code. The collector is stopped, and stays so until the step ends; hooks are off during the
-    /// call. Returns the status.
+    /// Calls the function below the topmost `arguments` values in protected mode. The function must belong to the core
+    /// and run no Lua code. The collector is stopped, and stays so until the step ends; hooks are off during the call.
+    /// Returns the status.
     pub(super) fn call_isolated(&mut self, arguments: c_int, results: c_int) -> c_int {
         self.pause_collector();
         self.call_unhooked(arguments, results)
@@ -145,7 +145,7 @@ impl Stack {
     fn pause_collector(&mut self) {
         if !self.collector_paused && self.is_collecting() {
             self.collector_paused = true;
-            // An emergency collection would cancel the credit. It happens only with a memory limit.
+            // An emergency collection would cancel the credit. Such a collection happens only with a memory limit.
             #[cfg(not(feature = "lua55"))]
             if self.vm_ref().context().is_none_or(|context| context.memory.limit() == 0) {
                 return self.add_debt(-CREDIT);
@@ -167,7 +167,7 @@ impl Stack {
     }
 }
 
-/// In KiB; more than a step can allocate.
+/// How far a pause lowers the collector's debt, in KiB: more than a step can allocate.
 #[cfg(not(feature = "lua55"))]
 const CREDIT: c_int = 1 << 30;
 

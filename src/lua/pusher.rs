@@ -7,10 +7,10 @@ use std::marker::PhantomData;
 use std::ptr::{null, null_mut};
 
 /// The permission to push one value, or the results of one step. No frame between here and Lua owns anything, so each
-/// method may raise. There is room for what the types of this folder push: five values, or more where [`Pusher::need`]
-/// has reserved it.
+/// method may raise. There is room for the values that the types of this folder push: five, or more where
+/// [`Pusher::need`] has reserved room.
 ///
-/// In each method that allocates, a finalizer may run, which can change any slot by the debug library. Therefore the
+/// In each method that allocates, a finalizer may run, which can change any slot with the debug library. Therefore the
 /// value in a slot is checked again wherever Lua would rely on its type.
 pub(crate) struct Pusher<'p> {
     raw: State,
@@ -19,7 +19,7 @@ pub(crate) struct Pusher<'p> {
 
 deref_to_field!(Pusher<'_>, raw: State);
 
-/// `LUA_N2SBUFFSZ`: the longest text of a number.
+/// `LUA_N2SBUFFSZ`: the size of a buffer for any number as a string.
 #[cfg(feature = "lua55")]
 const NUMBER_SIZE: usize = 64;
 
@@ -27,7 +27,7 @@ impl Pusher<'_> {
     /// Wraps a stack.
     ///
     /// # Safety
-    /// What the description of the type says must hold until the last use of the pusher.
+    /// The description of [`Pusher`] must be true until the last use of the returned pusher.
     #[inline(always)]
     pub(super) unsafe fn new(state: *mut lua_State) -> Self {
         Pusher {
@@ -43,7 +43,7 @@ impl Pusher<'_> {
         self.state
     }
 
-    /// Returns another pusher, for the next of several values, which share the room of the first one.
+    /// Returns a pusher for one of several values. It shares the room of this one.
     #[inline(always)]
     pub(super) fn reborrow(&mut self) -> Pusher<'_> {
         Pusher { raw: self.raw.reborrow(), lifetime: PhantomData }
@@ -57,7 +57,7 @@ impl Pusher<'_> {
         }
     }
 
-    /// Pushes a chunk of code as a function. `mode` is that of `load`. A syntax error is raised.
+    /// Pushes a chunk of code as a function. `mode` has the same meaning as in Lua's `load`. A syntax error is raised.
     pub(super) fn push_code(&mut self, code: &[u8], name: &CStr, mode: Option<&'static CStr>) {
         let mode = mode.map_or(null(), CStr::as_ptr);
         if self.load(code, name, mode) != ffi::LUA_OK {
@@ -65,14 +65,15 @@ impl Pusher<'_> {
         }
     }
 
-    /// Pushes the chunk in a file as a function. Without a path it is read from standard input.
+    /// Pushes the chunk in a file as a function. Without a path, the chunk is read from standard input.
     pub(super) fn push_file(&mut self, path: Option<&CStr>) {
         if self.load_file(path.map_or(null(), CStr::as_ptr)) != ffi::LUA_OK {
             self.raise_top();
         }
     }
 
-    /// Pushes the table in a user value of the object at `index`. If there is none, it is created and stored there.
+    /// Pushes the table in user value `number` of the object at `index`. If there is no table, creates one and stores
+    /// it there.
     pub(super) fn push_user_table(&mut self, index: c_int, number: c_int) {
         self.check_kind(index, Kind::Userdata);
         if self.push_user_value(index, number) == Kind::Table {
@@ -84,7 +85,7 @@ impl Pusher<'_> {
         self.set_user_value(index, number, table);
     }
 
-    /// Sets a user value of the object at `index` to the value at `value`.
+    /// Sets user value `number` of the object at `index` to the value at `value`.
     pub(super) fn set_user_value(&mut self, index: c_int, number: c_int, value: c_int) {
         self.check_kind(index, Kind::Userdata);
         self.push_copy(value);
@@ -100,14 +101,14 @@ impl Pusher<'_> {
         }
     }
 
-    /// Raises `bad argument #index`, with the string on top.
+    /// Raises `bad argument #index`, with the string on top as its explanation.
     pub(super) fn raise_argument(&mut self, index: c_int) -> ! {
         self.check_argument(index);
         self.raise_top()
     }
 
     ffi_methods! {
-        /// Ensures room for `count` more values. If there is none, raises an error with the text `what`.
+        /// Ensures room for `count` more values. If the stack cannot grow, raises an error that contains `what`.
         pub(super) fn need[mut](count: c_int, what: Option<&'static CStr>) =
             |state| ffi::luaL_checkstack(state, count, what.map_or(null(), CStr::as_ptr));
 
@@ -119,7 +120,8 @@ impl Pusher<'_> {
 
         fn load_file[mut](path: *const c_char) -> c_int = |state| ffi::luaL_loadfilex(state, path, null());
 
-        /// Pushes a traceback of a coroutine that begins at `level`, after the string at `message` if there is one.
+        /// Pushes a traceback of the coroutine `thread` from `level` on. If there is a string at `message`, prepends
+        /// it.
         pub(super) fn trace[mut](thread: &State, message: Option<c_int>, level: c_int) = |state| {
             let message = message.filter(|index| ffi::lua_type(state, at(*index)) == ffi::LUA_TSTRING);
             let message = message.map_or(null(), |index| ffi::lua_tostring(state, index));
@@ -151,12 +153,13 @@ impl Pusher<'_> {
         pub(super) fn concatenate[mut](count: c_int), given |stack| { (1..=stack.count()).contains(&count) } =
             |state| ffi::lua_concat(state, count);
 
-        /// Calls the function below the topmost `arguments` values, and replaces it and them by `results` results.
+        /// Calls the function below the topmost `arguments` values. Replaces the function and the arguments by
+        /// `results` results.
         pub(super) fn call[mut](arguments: c_int, results: c_int),
             given |stack| { (0..stack.count()).contains(&arguments) && results >= 0 } =
             |state| ffi::lua_call(state, arguments, results);
 
-        /// Pushes a string, which Lua copies before a finalizer can run.
+        /// Pushes a string. Lua copies the bytes before a finalizer can run.
         pub(super) fn push_string[mut](bytes: &[u8]) =
             |state| { ffi::lua_pushlstring(state, bytes.as_ptr().cast(), bytes.len()); };
 
@@ -164,14 +167,15 @@ impl Pusher<'_> {
         pub(super) fn push_table[mut](items: c_int, fields: c_int) =
             |state| ffi::lua_createtable(state, items.max(0), fields.max(0));
 
-        /// Pushes a new userdata.
+        /// Pushes a new userdata. Returns its block of `size` bytes.
         pub(super) fn push_block[mut](size: usize, user_values: c_int) -> *mut c_void =
             |state| ffi::lua_newuserdatauv(state, size, user_values);
 
         /// Opens Lua's own libraries.
         pub(super) fn open_libraries[mut]() = |state| ffi::luaL_openlibs(state);
 
-        /// Replaces the key on top by the field of the value at `index` with that key, as Lua code would read it.
+        /// Replaces the key on top by the field that the value at `index` has under this key, as Lua code would read
+        /// it.
         pub(super) fn index[mut](index: c_int) = |state| { ffi::lua_gettable(state, at(index)); };
 
         /// Converts the number at `index` to a string.
@@ -193,15 +197,15 @@ impl Pusher<'_> {
         /// doubles.
         pub(super) fn check_version[mut](version: f64) = |state| ffi::luaL_checkversion_(state, version, 136);
 
-        /// Pushes the registry's field of this name.
+        /// Pushes the field `name` of the registry.
         pub(super) fn push_registry_field[mut](name: &'static CStr) =
             |state| { ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, name.as_ptr()); };
 
-        /// Pushes a field of the table on top, as Lua code would read it.
+        /// Pushes the field `name` of the table on top, as Lua code would read it.
         pub(super) fn push_field[mut](name: &'static CStr), on -1 =
             |state| { ffi::lua_getfield(state, -1, name.as_ptr()); };
 
-        /// Pushes the text that `tostring` returns for the value at `index`.
+        /// Pushes the string that `tostring` returns for the value at `index`.
         pub(super) fn push_text[mut](index: c_int) =
             |state| { ffi::luaL_tolstring(state, at(index), null_mut()); };
 
@@ -214,13 +218,13 @@ impl Pusher<'_> {
         /// Pops the value on top and the key below it, and stores them in the table below them.
         pub(super) fn set_pair[mut](), on -3 = |state| ffi::lua_rawset(state, -3);
 
-        /// Pops the value on top and stores it as a field of the table below it.
+        /// Pops the value on top and stores it as the field `name` of the table below it.
         pub(super) fn set_field[mut](name: &'static CStr), on -2 = |state| ffi::lua_setfield(state, -2, name.as_ptr());
 
         /// Pops the table on top and makes it the metatable of the table below it.
         pub(super) fn set_top_metatable[mut](), on -1, on -2 = |state| { ffi::lua_setmetatable(state, -2); };
 
-        /// Makes the value at `index` the metatable of the table on top, if it is a table.
+        /// If there is a table at `index`, makes it the metatable of the table on top.
         pub(super) fn set_metatable[mut](index: c_int), on -1 = |state| {
             if ffi::lua_type(state, at(index)) == ffi::LUA_TTABLE {
                 ffi::lua_pushvalue(state, index);
@@ -228,15 +232,15 @@ impl Pusher<'_> {
             }
         };
 
-        /// Pops the value on top and stores it in the registry under an address.
+        /// Pops the value on top and stores it in the registry under the address `key`.
         pub(super) fn register[mut](key: *const c_void) =
             |state| ffi::lua_rawseti(state, ffi::LUA_REGISTRYINDEX, registry_key(key));
 
-        /// Replaces the key on top by the next key of the table below it, and pushes that key's value. Returns whether
-        /// there is one; if not, only the table is left.
+        /// Replaces the key on top by the next key of the table below it, and pushes that key's value. If there is no
+        /// next key, returns false, and the key is only popped.
         pub(super) fn next[mut]() -> bool, on -2 = |state| ffi::lua_next(state, -2) != 0;
 
-        /// Raises an error that names the argument at `index`, unless it has this kind.
+        /// Raises an error that names the argument at `index`, unless its type is `kind`.
         pub(super) fn check_kind[mut](index: c_int, kind: Kind) =
             |state| ffi::luaL_checktype(state, at(index), kind as c_int);
     }

@@ -7,7 +7,8 @@ use super::stack::Stack;
 use super::state::{Key, Kind, State};
 use std::ffi::c_int;
 
-/// The name of a kept value. A script can change the value by the debug library, so its users check its type.
+/// The name of a value that a VM keeps. A script can change the value with the debug library, so code that uses the
+/// value checks its type.
 pub(crate) struct RegistryName(Key);
 
 impl RegistryName {
@@ -36,8 +37,8 @@ impl Stack {
         self.pop_identity()
     }
 
-    /// Pushes a field of the metatable of the value at `index`: the field whose name the VM keeps as `name`. Pushes nil
-    /// if there is none. Returns its index.
+    /// Pushes a field of the metatable that the value at `index` has, or nil if there is no such field. The VM keeps
+    /// the field's key as `name`. Returns the index of the pushed value.
     pub(crate) fn metafield(&mut self, index: c_int, name: &'static RegistryName) -> Result<c_int, Fault> {
         self.reserve(3)?;
         let found = self.count() + 1;
@@ -54,7 +55,7 @@ impl Stack {
     }
 }
 
-/// A value that the VM keeps from now on.
+/// Pushes a value and makes the VM keep it under a name.
 pub(crate) struct Register<V>(pub(crate) &'static RegistryName, pub(crate) V);
 
 impl<V: Push> Push for Register<V> {

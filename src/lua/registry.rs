@@ -10,19 +10,19 @@ use super::standard_file::FILE_NAME;
 use super::store::Store;
 use super::vm_context::{StoreHandle, store_of};
 
-/// Creates the VM's store, unless it has one, and registers the name of the standard library's file type.
+/// Creates the VM's store if it has none, and registers the name of the standard library's file type.
 pub(crate) fn ensure_store(to: &mut Pusher<'_>) {
     to.need(8, None);
-    // A VM that the core created has its store elsewhere, but needs the name as well.
+    // A VM that the core created has its store in its context, but needs the name as well.
     to.push_string(b"FILE*");
     to.register(FILE_NAME.pointer());
     if store_of(to).is_some() {
         return;
     }
-    // The store is created when Lua has allocated a block for its holder.
+    // The store is created after Lua has allocated a block for its handle.
     object::push(to, || Some(StoreHandle(Box::leak(Box::default()))));
     match store_of(to) {
-        // A finalizer has created one meanwhile.
+        // A finalizer has created a store meanwhile.
         Some(_) => to.drop_top(),
         None => to.register(shared_key::<Store>()),
     }
@@ -33,7 +33,8 @@ impl Object for StoreHandle {
     const META: FunctionTable = functions! { __gc = close };
 }
 
-/// The store's finalizer. When the VM closes, it drops the values that a memory error has left in the store.
+/// The finalizer of a store. Closes the store. If the VM is closing, also drops the values that a memory error has left
+/// in the store.
 fn close(call: &mut Call<'_>) -> Result<(), Fault> {
     let Ok(&StoreHandle(store)) = call.object::<StoreHandle>(1) else { return Ok(()) };
     store.close();

@@ -19,7 +19,7 @@ impl<T: Push + 'static> Pushable for T {}
 
 /// One or several values for Lua.
 pub(crate) trait Values: Sized + 'static {
-    /// Pushes the values, as [`Push::push`]. Returns their number.
+    /// Pushes the values, as [`Push::push`] does. Returns their number.
     fn push_all(&mut self, to: Pusher<'_>) -> c_int;
 }
 
@@ -120,7 +120,7 @@ tuple!(5: A B C D E);
 tuple!(6: A B C D E F);
 tuple!(7: A B C D E F G);
 
-/// Values, followed by others if there are any.
+/// Values, followed by more values if there are any.
 pub(crate) struct Extended<V, M>(pub(crate) V, pub(crate) Option<M>);
 
 impl<V: Values, M: Values> Values for Extended<V, M> {
@@ -128,7 +128,7 @@ impl<V: Values, M: Values> Values for Extended<V, M> {
     fn push_all(&mut self, mut to: Pusher<'_>) -> c_int {
         let count = self.0.push_all(to.reborrow());
         let Some(more) = &mut self.1 else { return count };
-        // A step reserves room for one of the two only.
+        // A step reserves room for only one of the two lists.
         to.need(10, None);
         count + more.push_all(to)
     }

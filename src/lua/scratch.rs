@@ -1,5 +1,5 @@
-//! The receive buffer of a thread. Received bytes stay in it until they are copied to a Lua string. If that string is
-//! the first value to be pushed, nothing else of the thread runs in between.
+//! The receive buffer of a thread. Received bytes stay in the buffer until they are copied to a Lua string. This string
+//! must be the first value that is pushed: then no other code of the thread runs in between.
 
 use super::returns::{Push, Pusher};
 use std::cell::RefCell;
@@ -9,7 +9,8 @@ pub(crate) const SCRATCH_SIZE: usize = 64 * 1024;
 
 thread_local!(static BYTES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });
 
-/// The first `n` bytes of the thread's buffer, as a string. It must be the first of several values.
+/// The first `n` bytes of the thread's buffer, as a string. If a step returns several values, this must be the first
+/// one.
 pub(crate) struct ScratchBytes(pub(crate) usize);
 
 /// Calls `f` with the thread's buffer, which has [`SCRATCH_SIZE`] bytes, or `size` if that is less.
@@ -27,7 +28,7 @@ impl Push for ScratchBytes {
     fn push(&mut self, mut to: Pusher<'_>) {
         let found = BYTES.with_borrow(|bytes| bytes.get(..self.0).map(|found| &raw const *found));
         match found {
-            // SAFETY: the buffer is allocated once and never moves. Lua copies its bytes before anything else of the
+            // SAFETY: the buffer is allocated once and never moves. Lua copies its bytes before other code of the
             // thread can run. No borrow is held when this raises.
             Some(found) => to.push_string(unsafe { &*found }),
             None => to.push_nil(),

@@ -8,14 +8,14 @@ use std::ffi::c_int;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The values of the running function: its arguments, numbered from 1, and the values pushed since. An index out of
-/// range reads as no value. No method runs Lua code, allocates memory of Lua or raises. Therefore a stack may be used
-/// while an object is borrowed, see [`Call::object_and_stack`](super::Call::object_and_stack).
+/// The values of the running function: its arguments, numbered from 1, and the values pushed since then. At an index
+/// out of range there is no value. No method runs Lua code, allocates Lua memory or raises. Therefore a stack may be
+/// used while an object is borrowed, see [`Call::object_and_stack`](super::Call::object_and_stack).
 pub(crate) struct Stack {
     pub(super) raw: State,
     /// The number of values that can certainly be pushed.
     pub(super) room: c_int,
-    /// The number of values when the step pushed its first one; negative before that.
+    /// The number of values just before the step pushed its first value; negative until then.
     pub(super) start_height: c_int,
     /// Whether the collector is stopped until the step ends.
     pub(super) collector_paused: bool,
@@ -35,7 +35,7 @@ impl Stack {
         Stack { raw, room, start_height: -1, collector_paused: false, vm_ref: Cell::new(VmRef::UNKNOWN) }
     }
 
-    /// Returns another stack of the same function, for reading the values meanwhile.
+    /// Returns a second reference to this stack, for reading values while this one is borrowed.
     pub(super) fn alias(&self) -> Stack {
         Stack { raw: self.raw.reborrow(), vm_ref: self.vm_ref.clone(), ..*self }
     }
@@ -55,8 +55,8 @@ impl Stack {
         self.vm_ref().address()
     }
 
-    /// Whether this may run inside a finalizer: the collector is stopped while one runs. It is also stopped if the
-    /// program has stopped it.
+    /// Whether the caller may be running inside a finalizer: the collector is stopped while a finalizer runs. Also true
+    /// if the program has stopped the collector.
     pub(crate) fn may_be_finalizer(&self) -> bool {
         !self.collector_paused && !self.is_collecting()
     }
@@ -70,13 +70,13 @@ impl Stack {
         Ok(is_main && self.level(1).is_none())
     }
 
-    /// Returns an integer. A float or a string with an integer value is converted, as Lua does.
+    /// Returns the value at `index` as an integer. A float or a string with an integer value is converted, as in Lua.
     #[inline]
     pub(crate) fn integer(&self, index: c_int) -> Result<i64, Fault> {
         self.to_integer(index).ok_or_else(|| self.integer_fault(index))
     }
 
-    /// The fault for a value that is not an integer.
+    /// Returns the fault for a value that is not an integer.
     #[cold]
     fn integer_fault(&self, index: c_int) -> Fault {
         match self.to_number(index) {
@@ -85,7 +85,7 @@ impl Stack {
         }
     }
 
-    /// Returns what `read` makes of the value at `index`, or `None` if there is no value.
+    /// Reads the value at `index` with `read`. Returns `None` if the value is nil or missing.
     #[inline]
     pub(crate) fn optional<'s, T>(
         &'s self, index: c_int, read: impl FnOnce(&'s Self, c_int) -> Result<T, Fault>,
@@ -96,7 +96,7 @@ impl Stack {
         }
     }
 
-    /// Returns an integer within `range`. The error calls it `what`.
+    /// Returns the value at `index` as an integer, which must be in `range`. The error message calls the value `what`.
     #[inline]
     pub(crate) fn integer_in(&self, index: c_int, range: RangeInclusive<i64>, what: &str) -> Result<i64, Fault> {
         let value = self.integer(index)?;
@@ -108,13 +108,13 @@ impl Stack {
         Ok(value)
     }
 
-    /// Returns a number. A string that contains one is converted.
+    /// Returns the value at `index` as a number. A string that contains a number is converted.
     #[inline]
     pub(crate) fn number(&self, index: c_int) -> Result<f64, Fault> {
         self.to_number(index).ok_or_else(|| Fault::expected(index, "number"))
     }
 
-    /// Checks that the value has this kind, which the error calls `what`.
+    /// Checks that the value at `index` is of type `kind`. The error message calls the type `what`.
     pub(crate) fn expect(&self, index: c_int, kind: Kind, what: &'static str) -> Result<(), Fault> {
         match self.kind(index) == kind {
             true => Ok(()),
@@ -122,7 +122,7 @@ impl Stack {
         }
     }
 
-    /// Checks that there is a value, which may be nil.
+    /// Checks that there is a value at `index`. The value may be nil.
     pub(crate) fn any(&self, index: c_int) -> Result<(), Fault> {
         match self.kind(index) {
             Kind::None => Err(Fault::argument(index, "value expected")),
@@ -130,9 +130,9 @@ impl Stack {
         }
     }
 
-    /// Returns the bytes of a string. A number is converted to a string, as everywhere in Lua: for that, the step ends
-    /// with a fault and runs again from its start. Therefore the first step of a function reads its strings before it
-    /// does anything else.
+    /// Returns the bytes of the string at `index`. A number is converted to a string, as everywhere in Lua: the step
+    /// ends with a fault, and after the conversion it runs again from its start. Therefore the first step of a function
+    /// must read its strings before it does anything else.
     #[inline]
     pub(crate) fn bytes(&self, index: c_int) -> Result<&[u8], Fault> {
         match self.string(index) {
@@ -141,7 +141,8 @@ impl Stack {
         }
     }
 
-    /// The fault for a value that is not a string. For a number, the step runs again with a string.
+    /// Returns the fault for a value that is not a string. For a number, the fault makes the step run again with a
+    /// string.
     #[cold]
     fn string_fault(&self, index: c_int) -> Fault {
         match self.kind(index) {
@@ -150,14 +151,14 @@ impl Stack {
         }
     }
 
-    /// Returns a string that must be UTF-8.
+    /// Returns the string at `index`, which must be valid UTF-8.
     pub(crate) fn utf8(&self, index: c_int) -> Result<&str, Fault> {
         let bytes = self.bytes(index)?;
         std::str::from_utf8(bytes).map_err(|_| Fault::argument(index, "not valid UTF-8"))
     }
 
-    /// Returns a timeout, given in units of which a second has `per_second`. `None` means no timeout: no value, a
-    /// negative one, or one of 1e9 seconds or more.
+    /// Returns the value at `index` as a timeout. The unit of the value is 1/`per_second` seconds. Returns `None`,
+    /// which means no timeout, if the value is nil or missing, negative, or at least 1e9 seconds.
     pub(crate) fn timeout_in(&self, index: c_int, per_second: f64) -> Result<Option<Duration>, Fault> {
         if self.is_none(index) {
             return Ok(None);

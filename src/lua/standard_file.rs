@@ -1,5 +1,5 @@
-//! Descriptors of files of the standard library. The metatable of such a file identifies it. The registry has the
-//! metatable's name as a string, so finding the metatable needs no allocation.
+//! Descriptors of the standard library's files. A file is recognized by its metatable. The registry contains the
+//! metatable's name as a string, so the metatable is found without an allocation.
 
 use super::stack::Stack;
 use super::state::{Key, at, registry_key};
@@ -7,10 +7,10 @@ use mlua::ffi;
 use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
 
-/// The registry key of the name of the metatable that the standard library's files have.
+/// The registry key for the name of the metatable that all files of the standard library have.
 pub(super) static FILE_NAME: Key = Key::new(0);
 
-/// The beginning of such a file in memory, in both versions of Lua.
+/// The beginning of a standard library file's userdata, in both versions of Lua.
 #[repr(C)]
 struct LuaFile {
     file: *mut libc::FILE,
@@ -22,9 +22,9 @@ impl Stack {
     /// Returns the descriptor of the standard library's file at `index`: `None` if the value is not such a file,
     /// `Some(None)` if the file is closed.
     pub(crate) fn standard_file(&self, index: c_int) -> Option<Option<BorrowedFd<'_>>> {
-        // SAFETY: at most three values are pushed and then popped, in the room that a step keeps for its results. Only
-        // blocks with this metatable have this layout. The file stays open while the stack is borrowed, since no Lua
-        // code runs.
+        // SAFETY: at most three values are pushed and then popped, in the room that a step keeps for its results. A
+        // block with this metatable and at least this size has this layout. The file stays open while the stack is
+        // borrowed, since no Lua code runs.
         unsafe {
             if ffi::lua_getmetatable(self.state, at(index)) == 0 {
                 return None;

@@ -1,7 +1,7 @@
 //! A Lua stack, and the operations on it that run no Lua code, allocate nothing and raise nothing.
 //!
 //! The rest of the core builds on these methods and on those of `pusher`. It has its own `unsafe` only for operations
-//! that they do not cover.
+//! that these methods do not cover.
 
 use mlua::ffi::{self, lua_State};
 use std::ffi::{c_int, c_void};
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// A registry key. Its address is the key, so it must not be zero-sized.
+/// A registry key. Its address is the key, so the type must not be zero-sized.
 pub(crate) struct Key(#[allow(dead_code)] u8);
 
 impl Key {
@@ -55,19 +55,18 @@ impl Key {
     }
 }
 
-/// A stack in use: that of the running function, or of a coroutine of the same VM. The stack exists as long as this
-/// does. Nothing else changes it meanwhile, so a string stays in its place while this is borrowed. A caller that pushes
-/// a value has reserved room for it: by [`State::has_room`], or in a step by `Stack::reserve`.
+/// A stack in use: that of the running function, or that of a coroutine in the same VM. The stack exists as long as the
+/// `State`. Nothing else changes the stack meanwhile, so a string stays in its place while the `State` is borrowed. A
+/// caller that pushes a value has reserved room for it: with [`State::has_room`], or in a step with `Stack::reserve`.
 ///
-/// An index is that of a value, counted from the bottom from 1 on, or that of an upvalue. An index out of range reads
-/// as no value.
+/// An index is the position of a value, counted from 1 at the bottom, or the pseudo-index of an upvalue. At an index
+/// out of range there is no value ([`Kind::None`]).
 pub(crate) struct State {
     pub(super) state: *mut lua_State,
 }
 
-/// Defines methods that consist of one call to the C API, which is correct with any values. `[mut]` marks a method that
-/// changes the stack, `on -2` first checks that there is a table at that index, and `given` panics unless its condition
-/// holds.
+/// Defines methods that wrap the C API and are safe with any arguments. `[mut]` marks a method that changes the stack,
+/// `on -2` first checks that there is a table at that index, and `given` panics unless its condition holds.
 macro_rules! ffi_methods {
     ($($(#[$about:meta])* $visibility:vis fn $name:ident[$($change:ident)?]($($argument:ident: $type:ty),*)
         $(-> $result:ty)? $(, on $table:literal)* $(, given |$stack:ident| $holds:block)? = |$state:ident| $call:expr;)*) => {
@@ -112,13 +111,13 @@ impl State {
     /// Wraps a stack.
     ///
     /// # Safety
-    /// What the description of the type says must hold while this is used.
+    /// The description of [`State`] must be true as long as the returned value is used.
     #[inline(always)]
     pub(super) unsafe fn new(state: *mut lua_State) -> State {
         State { state }
     }
 
-    /// Returns another reference to the same stack. Only one of the two may be used until it is dropped.
+    /// Returns another reference to the same stack. Only one of the two may be used at a time.
     #[inline(always)]
     pub(super) fn reborrow(&self) -> State {
         State { state: self.state }
@@ -139,13 +138,14 @@ impl State {
         }
     }
 
-    /// Whether there is no value at `index`, or nil.
+    /// Whether the value at `index` is nil or missing.
     #[inline]
     pub(crate) fn is_none(&self, index: c_int) -> bool {
         matches!(self.kind(index), Kind::None | Kind::Nil)
     }
 
-    /// Returns the integer that the number at `index` equals; `None` for other values, also for strings.
+    /// Returns the number at `index` as an integer; `None` if it has no integer value or is not a number. Strings are
+    /// not converted.
     #[inline]
     pub(crate) fn integer_value(&self, index: c_int) -> Option<i64> {
         match self.kind(index) {
@@ -154,7 +154,7 @@ impl State {
         }
     }
 
-    /// Returns the address of the light userdata at `index`.
+    /// Returns the address in the light userdata at `index`; `None` if there is another value.
     pub(super) fn light_address(&self, index: c_int) -> Option<usize> {
         match self.kind(index) {
             Kind::LightUserdata => Some(self.address(index)),
@@ -162,7 +162,8 @@ impl State {
         }
     }
 
-    /// Returns the identity of the metatable of the value at `index`, 0 if it has none. Needs room for one value.
+    /// Returns the identity of the metatable that the value at `index` has, or 0 if it has none. Needs room for one
+    /// value.
     #[inline]
     pub(super) fn metatable_identity(&mut self, index: c_int) -> usize {
         match self.push_metatable(index) {
@@ -171,8 +172,8 @@ impl State {
         }
     }
 
-    /// Sets the `n`th upvalue of the function at `index` to the value at `value`, if the function has that many. Needs
-    /// room for one value.
+    /// Sets the `n`th upvalue of the function at `index` to the value at `value`, if the function has that many
+    /// upvalues. Needs room for one value.
     pub(super) fn assign_upvalue(&mut self, index: c_int, n: c_int, value: c_int) {
         let top = self.count();
         self.push_copy(value);
@@ -180,7 +181,7 @@ impl State {
         self.drop_to(top);
     }
 
-    /// Drops the values above the first `height`.
+    /// Drops all values above index `height`.
     #[inline]
     pub(crate) fn drop_to(&mut self, height: c_int) {
         if height >= 0 && height < self.count() {
@@ -237,7 +238,7 @@ impl State {
         /// Whether the coroutine that has this stack can yield here.
         pub(crate) fn is_yieldable[]() -> bool = |state| ffi::lua_isyieldable(state) != 0;
 
-        /// Returns an identity of the debug hook that is set; 0 if none is set.
+        /// Returns a number that identifies the current debug hook; 0 if no hook is set.
         pub(crate) fn hook[]() -> usize = |state| ffi::lua_gethook(state).map_or(0, |hook| hook as usize);
 
         /// Whether the collector runs: the program has not stopped it, and no finalizer is active.
@@ -255,8 +256,8 @@ impl State {
         /// Restarts the collector, without debt.
         pub(super) fn restart_collector[]() = |state| { ffi::lua_gc(state, ffi::LUA_GCRESTART); };
 
-        /// Adds to the collector's debt, in KiB. A negative number lets the program allocate that much more before the
-        /// collector's next step. Finalizers may run.
+        /// Adds `kibibytes` to the collector's debt. A negative number lets the program allocate that much more before
+        /// the collector's next step. Finalizers may run.
         #[cfg(not(feature = "lua55"))]
         pub(super) fn add_debt[](kibibytes: c_int) = |state| { ffi::lua_gc(state, ffi::LUA_GCSTEP, kibibytes); };
 
@@ -293,20 +294,21 @@ impl State {
         pub(super) fn push_function[mut](function: ffi::lua_CFunction) =
             |state| ffi::lua_pushcclosure(state, function, 0);
 
-        /// Pushes the coroutine that has this stack. Returns whether it is the main one.
+        /// Pushes the coroutine that has this stack. Returns whether it is the main thread.
         pub(super) fn push_thread[mut]() -> bool = |state| ffi::lua_pushthread(state) == 1;
 
         /// Pushes the value at `index`; nil if there is none.
         pub(super) fn push_copy[mut](index: c_int) = |state| ffi::lua_pushvalue(state, at(index));
 
-        /// Pushes the `number`th element of the table at `index`, without metamethods; nil if it is not a table.
+        /// Pushes the `number`th element of the table at `index`, without metamethods; nil if there is no table at
+        /// `index`.
         pub(super) fn push_element[mut](index: c_int, number: i64) = |state| match ffi::lua_type(state, at(index)) {
             ffi::LUA_TTABLE => { ffi::lua_rawgeti(state, index, number); }
             _ => ffi::lua_pushnil(state),
         };
 
-        /// Replaces the key on top by the field of the table at `index` with that key, without metamethods; nil if it
-        /// is not a table.
+        /// Replaces the key on top by the value that the table at `index` has under it, without metamethods; by nil if
+        /// there is no table at `index`.
         pub(super) fn get_top[mut](index: c_int) = |state| match ffi::lua_type(state, at(index)) {
             ffi::LUA_TTABLE => { ffi::lua_rawget(state, index); }
             _ => {
@@ -315,8 +317,8 @@ impl State {
             }
         };
 
-        /// Pushes a user value of the userdata at `index`; nil if it is not a userdata, or does not have that user
-        /// value. Returns the type of the value.
+        /// Pushes user value `number` of the userdata at `index`; nil if there is no userdata, or it does not have that
+        /// user value. Returns the type of the pushed value.
         pub(super) fn push_user_value[mut](index: c_int, number: c_int) -> Kind = |state| {
             if ffi::lua_type(state, at(index)) == ffi::LUA_TUSERDATA {
                 Kind::of(ffi::lua_getiuservalue(state, index, number))
@@ -326,7 +328,8 @@ impl State {
             }
         };
 
-        /// Pops the value on top and stores it as a user value of the userdata at `index`, if that has it.
+        /// Pops the value on top and stores it as user value `number` of the userdata at `index`, if the userdata has
+        /// that user value.
         pub(super) fn pop_into_user_value[mut](index: c_int, number: c_int) =
             |state| match ffi::lua_type(state, at(index)) {
                 ffi::LUA_TUSERDATA => { ffi::lua_setiuservalue(state, index, number); }
@@ -334,19 +337,20 @@ impl State {
             };
 
         /// Pops the value on top and makes it the `n`th upvalue of the function at `index`. If the function does not
-        /// have that many, the value stays.
+        /// have that many upvalues, the value stays on the stack.
         fn pop_into_upvalue[mut](index: c_int, n: c_int) = |state| { ffi::lua_setupvalue(state, at(index), n); };
 
-        /// Pushes the `n`th upvalue of the function at `index`, if the function has that many. Returns whether it has.
+        /// Pushes the `n`th upvalue of the function at `index`. If the function does not have that many upvalues,
+        /// pushes nothing and returns false.
         pub(super) fn push_upvalue[mut](index: c_int, n: c_int) -> bool =
             |state| !ffi::lua_getupvalue(state, at(index), n).is_null();
 
-        /// Pops the table on top and makes it the metatable of the table at `index`. This allocates nothing, even with
-        /// a finalizer.
+        /// Pops the table on top and makes it the metatable of the table at `index`. This allocates nothing, even if
+        /// the metatable has a finalizer.
         pub(super) fn pop_into_metatable[mut](index: c_int), given |stack| { stack.kind(index) == Kind::Table } =
             |state| { ffi::lua_setmetatable(state, index); };
 
-        /// Copies the value at `from` to the index `to`, and drops the values above the first `height`.
+        /// Copies the value at `from` to the index `to`, and drops all values above index `height`.
         pub(crate) fn copy_down[mut](from: c_int, to: c_int, height: c_int),
             given |stack| {
                 let top = stack.count();
@@ -363,7 +367,7 @@ impl State {
                 ffi::lua_settop(state, index);
             };
 
-        /// Moves the value on top to `index`, and the values from there on up by one.
+        /// Moves the value on top to `index`, and the values from `index` on up by one.
         pub(super) fn insert_top[mut](index: c_int), given |stack| { (1..=stack.count()).contains(&index) } =
             |state| ffi::lua_rotate(state, index, 1);
 
@@ -373,13 +377,13 @@ impl State {
             ffi::lua_settop(state, -2);
         };
 
-        /// Calls the function below the topmost `arguments` values in protected mode. Returns the status. An error is
-        /// on top.
+        /// Calls the function below the topmost `arguments` values in protected mode. Returns the status. If the call
+        /// failed, the error is on top of the stack.
         pub(super) fn call_protected[mut](arguments: c_int, results: c_int) -> c_int,
             given |stack| { (0..stack.count()).contains(&arguments) } =
             |state| ffi::lua_pcall(state, arguments, results, 0);
 
-        /// Pushes the registry's value for an address. Returns its type.
+        /// Pushes the registry's value for the address `key`. Returns the type of the value.
         pub(super) fn push_registered[mut](key: *const c_void) -> Kind =
             |state| Kind::of(ffi::lua_rawgeti(state, ffi::LUA_REGISTRYINDEX, registry_key(key)));
 
@@ -387,21 +391,21 @@ impl State {
         pub(super) fn push_metatable[mut](index: c_int) -> bool =
             |state| ffi::lua_getmetatable(state, at(index)) != 0;
 
-        /// Returns the value at `index` as an integer, also a float or a string that can be converted to one.
+        /// Returns the value at `index` as an integer. Floats and strings are converted if possible.
         pub(super) fn to_integer[](index: c_int) -> Option<i64> = |state| {
             let mut exact = 0;
             let value = ffi::lua_tointegerx(state, at(index), &mut exact);
             (exact != 0).then_some(value)
         };
 
-        /// Returns the value at `index` as a number, also a string that can be converted to one.
+        /// Returns the value at `index` as a number. Strings are converted if possible.
         pub(super) fn to_number[](index: c_int) -> Option<f64> = |state| {
             let mut is_number = 0;
             let value = ffi::lua_tonumberx(state, at(index), &mut is_number);
             (is_number != 0).then_some(value)
         };
 
-        /// Returns the stack of the coroutine at `index`. It exists as long as that value is there.
+        /// Returns the stack of the coroutine at `index`. The stack exists as long as the coroutine is at that index.
         pub(super) fn coroutine_at[](index: c_int) -> Option<State> = |state| {
             let state = ffi::lua_tothread(state, at(index));
             (!state.is_null()).then_some(State { state })
@@ -429,7 +433,7 @@ impl State {
             identity
         };
 
-        /// Drops the values above the first `height`, which must exist.
+        /// Drops all values above index `height`. There must be at least `height` values.
         pub(super) fn shorten[mut](height: c_int) = |state| ffi::lua_settop(state, height);
 
         /// Drops the topmost `count` values, which must exist.
@@ -454,14 +458,14 @@ pub(super) unsafe fn string_at<'s>(state: *mut lua_State, index: c_int) -> &'s [
     }
 }
 
-/// Returns the registry key for an address. It is an integer, which Lua finds fastest. The multiplication removes the
-/// common factor of addresses, so that few keys collide.
+/// Returns the registry key for an address. The key is an integer, because Lua finds integer keys fastest. The
+/// multiplication removes the common factor of addresses, so that few keys collide.
 #[inline(always)]
 pub(super) fn registry_key(address: *const c_void) -> i64 {
     address.addr().wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64
 }
 
-/// Returns an index that is valid for any value there: a positive one, or the index of an upvalue. Panics on any other.
+/// Returns `index` if it is positive or the pseudo-index of an upvalue. Panics otherwise.
 #[inline(always)]
 pub(super) fn at(index: c_int) -> c_int {
     let upvalues = ffi::lua_upvalueindex(255)..ffi::LUA_REGISTRYINDEX;
@@ -469,7 +473,7 @@ pub(super) fn at(index: c_int) -> c_int {
     index
 }
 
-/// Returns the index of the running function's n-th upvalue.
+/// Returns the pseudo-index of the running function's `n`th upvalue.
 pub(crate) const fn upvalue(n: c_int) -> c_int {
     ffi::lua_upvalueindex(n)
 }

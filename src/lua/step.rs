@@ -1,6 +1,6 @@
 //! Steps: how Lua calls them, and how the core acts on their results.
 //!
-//! Each step is a type without a size. So each has its own entry point, and a call needs no lookup.
+//! Each step is a zero-sized type. Therefore each step has its own entry point, and a call needs no lookup.
 
 use super::call::Call;
 use super::fault::Fault;
@@ -24,7 +24,7 @@ impl Function {
 }
 
 impl Function {
-    /// Returns a method whose results are those of `read`, which reads the object.
+    /// Returns a method that calls `read` with the object and returns its results.
     pub(crate) const fn method<T, F, R>(read: F) -> Function
     where
         T: Object,
@@ -34,7 +34,7 @@ impl Function {
         Function::new(move |call: &mut Call<'_>| Ok(read(call.object::<T>(1)?)))
     }
 
-    /// Returns a method whose results are those of `change`, which may change the object.
+    /// Returns a method that calls `change` with a mutable reference to the object and returns its results.
     pub(crate) const fn method_mut<T, F, R>(change: F) -> Function
     where
         T: Object,
@@ -45,7 +45,7 @@ impl Function {
     }
 }
 
-/// Returns the step `f`, which follows another one.
+/// Returns the continuation for the step `F`, which follows another step.
 #[inline]
 pub(crate) const fn then<F, R>(_: F) -> &'static Continuation
 where
@@ -93,7 +93,7 @@ where
         match step(&mut call) {
             Ok(results) => {
                 drop(call);
-                // The step has ended. Only its results are left, which are parked, so a raise skips nothing.
+                // The step has ended. Only its results are left, which are parked, so a raise skips no destructor.
                 return results.push_results(to);
             }
             Err(fault) => {
@@ -107,7 +107,7 @@ where
     }
 }
 
-/// Runs the step `F`, which follows another, in the same function's frame.
+/// Runs the step `F`, which follows another step, in the frame of the same function.
 #[inline]
 fn run_next<F, R>(mut to: Pusher<'_>, status: c_int, context: lua_KContext) -> Flow
 where
@@ -120,14 +120,14 @@ where
         count: to.count(),
         kept: (context >> 32) as u32,
     };
-    // A function begins with room for 20 values. The values that are there now have used some of it.
+    // A function begins with room for 20 values. The current values use some of this room.
     let room = match outcome.count {
         ..=10 => 20 - outcome.count,
         _ if to.has_room(20) => 20,
         _ => Fault::message("stack overflow").raise(&mut to),
     };
     let mut call = Call::new(State::reborrow(&to), room);
-    // The height is not needed, since this step does not run again, see below.
+    // The height is not used, because this step does not run again, see below.
     call.start_height = 0;
     #[cfg(feature = "panics")]
     super::panics::count();
@@ -157,14 +157,14 @@ fn handle_fault(to: &mut Pusher<'_>, fault: Fault, height: c_int) -> Option<Flow
         Err(fault) => fault,
     };
     let Some(index) = fault.conversion() else { fault.raise(to) };
-    // Before the conversion, which may raise.
+    // The conversion may raise, so the fault is dropped first.
     drop(fault);
     to.drop_to(height);
     to.convert(index);
     None
 }
 
-/// Returns the number of values below those that concern the step.
+/// Returns the number of values below the step's own values.
 #[inline(always)]
 fn below(context: lua_KContext) -> c_int {
     (context & 0xffff_ffff) as c_int
@@ -180,12 +180,12 @@ fn below_function(to: &mut Pusher<'_>, arguments: c_int) -> c_int {
     below
 }
 
-/// The function that Lua calls after a yield, if the step may yield.
+/// The function that Lua calls after a yield; `None` if a yield is not allowed.
 type Entry = Option<ffi::lua_KFunction>;
 
 impl Pusher<'_> {
     ffi_methods! {
-        /// Calls the function below the topmost `arguments` values, which [`below_function`] has found.
+        /// Calls the function below the topmost `arguments` values. [`below_function`] has checked that it exists.
         fn call_then[mut](arguments: c_int, results: c_int, context: lua_KContext, entry: Entry) =
             |state| ffi::lua_callk(state, arguments, results, context, entry);
 
@@ -201,7 +201,7 @@ impl Pusher<'_> {
 }
 
 /// Acts on the result of a step, and runs the steps that follow, until the function ends or yields. Calls are in a
-/// separate function, so that a wait, which ends each message, has few registers to save.
+/// separate function, so that a wait, which ends the handling of each message, has few registers to save.
 fn run_flow(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
     while let Some(then) = flow.then {
         flow = match flow.kind() {
@@ -209,7 +209,8 @@ fn run_flow(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
                 to.shorten(0);
                 return to.yield_then(0, flow.context(0), Some(then.entry));
             }
-            // A step without values below needs no count, which every message would have to compute.
+            // If there are no values below those of the step, their number need not be computed. This path runs for
+            // each message.
             FlowKind::Step if flow.count() == 0 => (then.step)(to.reborrow(), ffi::LUA_OK, flow.context(0)),
             FlowKind::Step => {
                 let below = flow.count().min(to.count());

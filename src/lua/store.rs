@@ -1,8 +1,8 @@
-//! Values that the core keeps for a VM: those on their way to Lua, and those that exist once per VM.
+//! Values that the core keeps for a VM: values that are being pushed, and values that exist once per VM.
 //!
-//! A memory error while a value is pushed skips the core's frames, so values that these own would leak. Therefore a
-//! value is parked here while it is pushed. If an error leaves a parked value behind, the next call that parks one
-//! drops it.
+//! A memory error while a value is pushed skips the core's frames, so the values that these frames own would leak.
+//! Therefore a value is parked here while it is pushed. If an error leaves a parked value behind, the next call that
+//! parks a value drops it.
 //!
 //! `vm_context` describes where a VM has its store.
 
@@ -34,33 +34,33 @@ fn thread() -> usize {
 }
 
 impl Store {
-    /// Keeps `value` until the same frame calls [`Store::release`] with the returned number. `frame` is the address of
-    /// one of its locals. The returned pointer is valid as long.
+    /// Keeps `value` until the same frame calls [`Store::release`] with the returned number. Until then, the returned
+    /// pointer is valid. `frame` is the address of a local variable in that frame.
     pub(super) fn park<T: 'static>(&self, value: T, frame: usize) -> (usize, *mut T) {
         let mut value = Box::new(value);
         let pointer = &raw mut *value;
         let thread = thread();
-        // A VM runs on one thread at a time, whose stack grows down. So a frame of another thread, below this one or in
-        // its place has ended. If it has left a value here, it ended by an error.
+        // A VM runs on one thread at a time, whose stack grows down. So a frame that belongs to another thread, or is
+        // not above this frame, has ended. If such a frame has left a value here, it ended with an error.
         let is_open = |entry: &Entry| entry.thread == thread && entry.frame > frame;
         let mut parked = self.parked.borrow_mut();
         let open = parked.iter().take_while(|entry| is_open(entry)).count();
         let stale = parked.split_off(open);
         parked.push(Entry { thread, frame, _value: value });
         drop(parked);
-        // Outside the borrow, as a destructor may park a value.
+        // Dropped outside the borrow, because a destructor may park a value.
         drop(stale);
         (open, pointer)
     }
 
-    /// Stops the sharing of values, because the VM closes or a script demands it.
+    /// Stops sharing values. Called when the VM closes, or when a script calls the finalizer.
     pub(super) fn close(&self) {
         self.closed.set(true);
-        // Objects may still have references to them.
+        // Objects may still have references to the shared values.
         drop(self.shared.take());
     }
 
-    /// Drops the value that was parked with this number, and all that were parked after it.
+    /// Drops the value that was parked with this number, and all values that were parked after it.
     pub(super) fn release(&self, number: usize) {
         let mut parked = self.parked.borrow_mut();
         let number = number.min(parked.len());
@@ -69,7 +69,7 @@ impl Store {
         drop(done);
     }
 
-    /// Returns the value of type `T`, which is created at first use; `None` once the VM closes.
+    /// Returns the shared value of type `T`, which is created at first use; `None` once the store is closed.
     pub(super) fn shared<T: Default + 'static>(&self) -> Option<Rc<T>> {
         if self.closed.get() {
             return None;

@@ -20,8 +20,8 @@ pub(crate) fn vm(open: Function) -> (Lua, Table) {
     (lua, module.expect("the module can be opened"))
 }
 
-/// Returns what a chunk returns or raises, as text. Its argument is the module that `open` returns. The modules of `L`
-/// are loadable.
+/// Runs a chunk in a new VM that can load the modules of `L`. The chunk's argument is the module that `open` returns.
+/// Returns the chunk's result or its error as a string.
 pub(crate) fn run<L: library::Library>(open: Function, code: &str) -> String {
     run_in(code, open, |to| library::install::<L>(to, library::SearcherPosition::Last))
 }

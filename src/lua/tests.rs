@@ -12,8 +12,8 @@ const OPEN: Function = Function::new(|_: &mut Call<'_>| {
     Ok(Module(all.concat().leak()))
 });
 
-/// Returns what a chunk returns or raises, as text. The chunk has the functions of all topics in the table `b`. Asserts
-/// that no object outlives it.
+/// Runs a chunk and returns its result or its error as a string. In the chunk, the table `b` contains the functions of
+/// all topics. Asserts that no object outlives the chunk.
 fn run(code: &str) -> String {
     let code = format!("local b = ... {code}");
     let text = run_in(&code, OPEN, registry::ensure_store).replace('\0', "|0");
@@ -21,8 +21,8 @@ fn run(code: &str) -> String {
     text
 }
 
-/// Runs a chunk in a new VM with the standard library, which `prepare` prepares. Returns what the chunk returns or
-/// raises, as text. The chunk's argument is the module that `open` returns.
+/// Runs a chunk in a new VM with the standard library, after `prepare`. The chunk's argument is the module that `open`
+/// returns. Returns the chunk's result or its error as a string.
 pub(super) fn run_in(code: &str, open: Function, prepare: fn(&mut Pusher<'_>)) -> String {
     // SAFETY: only this function uses the state; the chunk runs in protected mode.
     unsafe {
@@ -45,7 +45,7 @@ pub(super) fn run_in(code: &str, open: Function, prepare: fn(&mut Pusher<'_>)) -
     }
 }
 
-/// Lua code of a function that converts a list of values to text.
+/// Lua code that defines `show`, which converts its arguments to one string.
 const SHOW: &str = "local function show(...)
     local list = table.pack(...)
     for i = 1, list.n do list[i] = tostring(list[i]) end

@@ -1,4 +1,4 @@
-//! Conversion of values to text.
+//! Conversion of values to strings.
 
 use super::call::Call;
 use super::function::Function;
@@ -6,14 +6,14 @@ use super::pusher::Pusher;
 use super::returns::Push;
 use super::state::{Kind, State};
 
-/// `(value)`: returns the text that `tostring` returns. A metamethod may run.
+/// `(value)`: returns the same string as `tostring`. A metamethod may run.
 pub(crate) const TO_TEXT: Function = Function::new(|_: &mut Call<'_>| Ok(Text { is_error: false }));
 
-/// `(error)`: returns the error if it is a string, else the text that its `__tostring` returns, else a text with the
-/// error's type.
+/// `(error)`: returns the error if it is a string. Otherwise returns the result of its `__tostring`, or, if it has
+/// none, a message that contains the error's type.
 pub(crate) const ERROR_TEXT: Function = Function::new(|_: &mut Call<'_>| Ok(Text { is_error: true }));
 
-/// The text of the first argument.
+/// The first argument as a string.
 struct Text {
     is_error: bool,
 }
@@ -32,7 +32,7 @@ impl Push for Text {
     }
 }
 
-/// Pops the error from a stack, and returns it as text. The stack is empty if a coroutine has closed itself.
+/// Pops the error from a stack and returns it as a string. If a coroutine has closed itself, its stack is empty.
 pub(super) fn take_message(stack: &mut State) -> String {
     let top = stack.count();
     let text = match (top > 0).then(|| stack.string(top)).flatten() {

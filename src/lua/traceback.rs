@@ -7,8 +7,8 @@ use super::state::State;
 use super::vm_context::{self, VmContext};
 use std::ffi::c_int;
 
-/// A traceback of the running coroutine, from a level on: 0 is the running function. It begins with the string at
-/// `message`, if that is given.
+/// A traceback of the running coroutine, from `level` on (0: the running function). If `message` is given, the
+/// traceback begins with the string at that index.
 pub(crate) struct Traceback {
     pub(crate) message: Option<c_int>,
     pub(crate) level: c_int,
@@ -35,7 +35,7 @@ impl Push for MainTraceback {
 }
 
 impl Call<'_> {
-    /// Returns a traceback of the running coroutine, from `level` on; `None` if there is no memory.
+    /// Returns a traceback of the running coroutine, from `level` on; `None` if there is not enough memory.
     pub(crate) fn traceback(&mut self, level: c_int) -> Option<String> {
         let height = self.count();
         // The function that pushes the traceback is one more level.

@@ -1,4 +1,4 @@
-//! Values on the stack: pushing those that need no allocation, and reading tables.
+//! Pushing values that need no allocation, and reading tables.
 
 use super::fault::Fault;
 use super::function::Function;
@@ -21,8 +21,8 @@ pub(crate) trait Plain: Push {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Light(pub(crate) usize);
 
-/// An element of a table: (index of the table, number of the element). Read without metamethods; nil if the value at
-/// the index is not a table.
+/// An element of a table: the index of the table on the stack, and the number of the element. It is read without
+/// metamethods, and is nil if there is no table at the index.
 #[derive(Clone, Copy)]
 pub(crate) struct Element(pub(crate) c_int, pub(crate) i64);
 
@@ -73,14 +73,14 @@ impl Stack {
         Ok(())
     }
 
-    /// Pushes the `number`th element of the table at `index`, see [`Element`]. Returns its index.
+    /// Pushes the `number`th element of the table at `index`, see [`Element`]. Returns the index of the pushed value.
     #[inline]
     pub(crate) fn element(&mut self, index: c_int, number: i64) -> Result<c_int, Fault> {
         self.push(Element(index, number))
     }
 
-    /// Pushes the value that the table at `index` has under the key at `key`, without metamethods; nil if it is not a
-    /// table. Returns its index.
+    /// Pushes the value that the table at `index` has under the key at `key`, without metamethods; nil if there is no
+    /// table at `index`. Returns the index of the pushed value.
     #[inline]
     pub(crate) fn get(&mut self, index: c_int, key: c_int) -> Result<c_int, Fault> {
         self.reserve(1)?;
@@ -89,8 +89,8 @@ impl Stack {
         Ok(self.count())
     }
 
-    /// Sets the field of the table at `index` whose key is at `key` to the value at `value`, without metamethods, but
-    /// only if the table has that field already. This does not allocate. Returns whether it has the field.
+    /// If the table at `index` has a field with the key at `key`, sets this field to the value at `value`, without
+    /// metamethods. Allocates nothing. Returns whether the table has the field.
     #[inline]
     pub(crate) fn replace(&mut self, index: c_int, key: c_int, value: c_int) -> Result<bool, Fault> {
         self.reserve(2)?;
@@ -99,8 +99,8 @@ impl Stack {
         if known {
             self.push_copy(key);
             self.push_copy(value);
-            // SAFETY: a value was found under the key, so this is a table that has a slot for the key, and no memory is
-            // needed.
+            // SAFETY: a value was found under the key, so there is a table at `index` with a slot for the key, and no
+            // memory is needed.
             unsafe { ffi::lua_rawset(self.state, index) };
         }
         self.drop_top();
@@ -108,7 +108,8 @@ impl Stack {
         Ok(known)
     }
 
-    /// Calls `visit` for each pair of the table at `index`, with the indexes of key and value, until it fails.
+    /// Calls `visit` for each pair of the table at `index`, with the indexes of the key and the value on the stack.
+    /// Stops when `visit` fails.
     pub(crate) fn pairs(
         &mut self, index: c_int, mut visit: impl FnMut(&mut Self, c_int, c_int) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
@@ -117,7 +118,7 @@ impl Stack {
         let top = self.count();
         self.push_nil();
         let mut result = Ok(());
-        // SAFETY: the key on top is nil, or the one that the last `lua_next` returned. The table does not change
+        // SAFETY: the key on top is nil, or the key that the last `lua_next` pushed. The table does not change
         // meanwhile, since no Lua code runs.
         while result.is_ok() && unsafe { ffi::lua_next(self.state, index) } != 0 {
             result = visit(self, top + 1, top + 2);
@@ -140,14 +141,14 @@ impl Stack {
         Ok(())
     }
 
-    /// Returns the light userdata at `index`.
+    /// Returns the light userdata at `index`; `None` if there is another value.
     pub(crate) fn light(&self, index: c_int) -> Option<Light> {
         self.light_address(index).map(Light)
     }
 }
 
-/// `(value, key)`: returns the value's field with this key, as Lua code would read it; no value for a userdata without
-/// fields.
+/// `(value, key)`: returns `value[key]`, as Lua code would read it. Returns nothing if `value` is a userdata without
+/// `__index`.
 pub(crate) const INDEX: Function = Function::native(|mut to| {
     if to.count() < 2 {
         return 0;

@@ -1,11 +1,11 @@
-//! VMs that the core creates: those of services, and the one of the executable.
+//! VMs that the core creates: the VMs of services, and the VM of the executable.
 //!
-//! A VM owns a Rust value, its *data*. The owner of the VM reaches the data by `Deref` while no Lua code runs; a step
-//! reaches it by [`Call::data`]. Each of the two borrows the only path to the data mutably, so two references never
-//! exist at the same time.
+//! A VM owns a Rust value, its *data*. The owner of the VM accesses the data through `Deref` while no Lua code runs; a
+//! step accesses it through [`Call::data`]. A mutable reference to the data borrows the VM or the call mutably, so no
+//! other reference exists at the same time.
 //!
 //! A service's VM runs its main function as a coroutine, which is in the first slot of the main state. No Lua code runs
-//! on the main state before the VM closes, and the registry has that coroutine in the place of the main thread.
+//! on the main state before the VM closes, and the registry contains that coroutine in place of the main thread.
 //! Therefore the main state is never a Lua value, and no Lua code, the debug library included, can reach the slot.
 
 use super::call::Call;
@@ -45,7 +45,7 @@ pub(crate) struct VmOwned<T>(T);
 unsafe impl<T> Send for VmOwned<T> {}
 
 impl<T> VmOwned<T> {
-    /// Wraps `value`. The caller keeps it in the data of the calling VM and nowhere else.
+    /// Wraps `value`. The caller must keep it in the data of the calling VM and nowhere else.
     pub(crate) fn new(_: &mut Call<'_>, value: T) -> VmOwned<T> {
         VmOwned(value)
     }
@@ -61,21 +61,21 @@ impl<T> Deref for VmOwned<T> {
 /// How a slice of the main function ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SliceEnd {
-    /// It has yielded.
+    /// The main function yielded.
     Yielded,
-    /// It has returned.
+    /// The main function returned.
     Returned,
-    /// It has raised: see [`Vm::failure`].
+    /// The main function raised an error, see [`Vm::failure`].
     Failed,
 }
 
-/// A panic has unwound a call of the VM; its message. From then on only the VM's data is usable.
+/// The message of a panic that has unwound a call into the VM. Afterwards, only the VM's data can be used.
 #[derive(Debug)]
 pub(crate) struct Broken(pub(crate) String);
 
 impl<T: Send + 'static> Vm<T> {
-    /// Creates a VM for one of many services. Its memory is counted, and `on_interrupt` runs when its thread is
-    /// interrupted. It has no libraries yet, and its collector is stopped. Returns `None` when memory is short.
+    /// Creates the VM of a service. Its memory is counted, and `on_interrupt` runs when the VM is interrupted. It has
+    /// no libraries yet, and its collector is stopped. Returns `None` if there is not enough memory.
     pub(crate) fn for_service<F>(data: T, on_interrupt: F) -> Option<Vm<T>>
     where
         F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
@@ -110,7 +110,7 @@ impl<T: Send + 'static> Vm<T> {
         Some(vm)
     }
 
-    /// Creates a VM that allocates by `allocator`.
+    /// Creates a VM that allocates with `allocator`.
     fn with(allocator: ffi::lua_Alloc, data: T) -> Option<Vm<T>> {
         let context = Box::new(VmContext {
             memory: Memory::default(),
@@ -163,13 +163,13 @@ impl<T: Send + 'static> Vm<T> {
         self.context().main_state.get()
     }
 
-    /// The memory that the VM's Lua allocates from.
+    /// The memory that Lua allocates from in this VM.
     pub(crate) fn memory(&self) -> &Memory {
         &self.context().memory
     }
 
-    /// Runs `function` in protected mode. In a service's VM it runs on the main function's coroutine, before the main
-    /// function has begun. The error is a message.
+    /// Runs `function` in protected mode. In a service's VM, the function runs on the main function's coroutine, so the
+    /// main function must not have started. `Err` contains the error message.
     pub(crate) fn run(&mut self, function: Function) -> Result<(), String> {
         match self.main_coroutine() {
             None => self.run_on_main_state(function),
@@ -180,23 +180,24 @@ impl<T: Send + 'static> Vm<T> {
         }
     }
 
-    /// Loads the main function of a service. The error is a message.
+    /// Loads the main function of a service. `Err` contains the error message.
     pub(crate) fn load(&mut self, chunk: Chunk<'_>) -> Result<(), String> {
         let Some(mut main) = self.main_coroutine() else { return Err("the VM has no main function".into()) };
-        // The chunk outlives the call: the function returns before this method does.
+        // The chunk outlives the call: `push_value` returns before this method does.
         main.push_function(push_value::<Chunk<'_>>);
         main.push_light((&raw const chunk).cast_mut().cast());
         self.run_on_main_coroutine(main, 1)
     }
 
-    /// Runs the function below the topmost `arguments` values on the idle coroutine. Its results stay there.
+    /// Runs the function below the topmost `arguments` values of the idle coroutine `main`. Its results stay on that
+    /// stack.
     fn run_on_main_coroutine(&mut self, mut main: State, arguments: c_int) -> Result<(), String> {
         let main_state = self.main_state();
         let status = self.guarded(|| main.resume(&main_state, arguments).0);
         check_status(status, &mut main)
     }
 
-    /// Runs `function` on the main state in protected mode. The error is a message.
+    /// Runs `function` on the main state in protected mode. `Err` contains the error message.
     fn run_on_main_state(&mut self, function: Function) -> Result<(), String> {
         let mut main_state = self.main_state();
         let status = self.guarded(|| {
@@ -206,12 +207,13 @@ impl<T: Send + 'static> Vm<T> {
         check_status(status, &mut main_state)
     }
 
-    /// Runs `function` in protected mode, with the coroutine of a service's main function as its argument. Only
-    /// [`Vm::close`] may follow. The error is a message.
+    /// Runs `function` in protected mode, with the coroutine of a service's main function as its argument. Afterwards,
+    /// only [`Vm::close`] may be called. `Err` contains the error message.
     pub(crate) fn run_last(&mut self, function: Function) -> Result<(), String> {
         let mut last = self.push_coroutine()?;
-        // The new coroutine replaces the main one on the main state, so that the main state holds what an idle one
-        // holds: see `threads`. The main one is now below the new one's first frame, which no program can reach.
+        // The new coroutine replaces the main one on the main state, because an idle main state contains one coroutine
+        // only, see `threads`. The main coroutine is moved below the first frame of the new one, where no program can
+        // reach it.
         let mut main_state = self.main_state();
         main_state.push_copy(1);
         main_state.move_to(&mut last, 1);
@@ -223,7 +225,7 @@ impl<T: Send + 'static> Vm<T> {
     }
 
     /// Pushes a new coroutine on the main state of a service, even above the memory limit. The collector is stopped
-    /// meanwhile: a finalizer that ran on the main state would expose it to the program.
+    /// meanwhile: a finalizer that ran on the main state would expose this state to the program.
     fn push_coroutine(&mut self) -> Result<State, String> {
         let mut main_state = self.main_state();
         let collects = main_state.is_collecting();
@@ -264,8 +266,8 @@ impl<T: Send + 'static> Vm<T> {
         })
     }
 
-    /// Returns the message and traceback of the main function's error. To be called after it has failed; from then on
-    /// the VM runs only what closes it.
+    /// Returns the message and the traceback of the main function's error. Call this after the main function has
+    /// failed. Afterwards, only [`Vm::run_last`] and [`Vm::close`] may be called.
     pub(crate) fn failure(&mut self) -> String {
         let mut own = match self.push_coroutine() {
             Ok(own) => own,
@@ -286,7 +288,7 @@ impl<T: Send + 'static> Vm<T> {
         text.unwrap_or_else(|Broken(message)| message)
     }
 
-    /// Starts the collector, in the mode of the VM: see [`Call::start_collector`]. A program's collector is
+    /// Starts the collector in the mode that the VM uses, see [`Call::start_collector`]. A program's collector is
     /// generational, as in the stock interpreter.
     pub(crate) fn start_collector(&mut self) {
         let main_state = self.main_state();
@@ -306,12 +308,12 @@ impl<T> Vm<T> {
         unsafe { self.0.as_ref() }
     }
 
-    /// Whether a panic has unwound a call of the VM.
+    /// Whether a panic has unwound a call into the VM.
     pub(crate) fn is_broken(&self) -> bool {
         self.context().is_broken.get()
     }
 
-    /// Closes the VM: finalizers run. The data stays. A broken VM is left unchanged.
+    /// Closes the VM, which runs the finalizers. The data stays. A broken VM is not closed.
     pub(crate) fn close(&mut self) -> Result<(), Broken> {
         let main_state = self.context().main_state.get();
         if main_state.is_null() || self.is_broken() {
@@ -319,14 +321,14 @@ impl<T> Vm<T> {
         }
         // Closing empties the main state, so nothing keeps the coroutine alive.
         self.context().main_coroutine.set(ptr::null_mut());
-        // SAFETY: this thread owns the VM and nothing of it runs; `main_state` is set to null below, so it is closed
-        // once.
+        // SAFETY: this thread owns the VM, and none of its code runs; `main_state` is set to null below, so it is
+        // closed once.
         let closed = self.guarded(|| unsafe { ffi::lua_close(main_state) });
         self.context().main_state.set(ptr::null_mut());
         closed
     }
 
-    /// Calls into the VM. A panic that unwinds out of the call, from foreign code, breaks the VM.
+    /// Calls into the VM. If a panic in foreign code unwinds the call, the VM is broken.
     // Inlined like its callers: each slice of a service passes through here.
     #[inline(always)]
     fn guarded<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, Broken> {
@@ -409,7 +411,7 @@ const NEW_COROUTINE: Function = Function::native(|mut to| {
     1
 });
 
-/// Describes the failed coroutine at 1: its message and traceback.
+/// Returns the error message and the traceback of the failed coroutine at index 1.
 const DESCRIBE: Function = Function::native(|mut to| {
     let Some(mut failed) = to.coroutine_at(1) else { return 0 };
     to.move_top_from(&mut failed);
@@ -432,8 +434,9 @@ impl Pusher<'_> {
 
 impl State {
     ffi_methods! {
-        /// Resumes this coroutine with the topmost `arguments` values. If it is neither suspended nor new, Lua reports
-        /// that by the status. Returns the status, and the number of values that the coroutine yielded or returned.
+        /// Resumes this coroutine with the topmost `arguments` values. Returns the status, and the number of values
+        /// that the coroutine yielded or returned. If the coroutine is neither suspended nor new, the status is an
+        /// error.
         pub(super) fn resume[mut](from: &State, arguments: c_int) -> (c_int, c_int),
             given |stack| { arguments == 0 || (1..=stack.count()).contains(&arguments) } =
             |state| {
@@ -443,7 +446,7 @@ impl State {
     }
 }
 
-/// Converts the status of a protected call, which has left its error on top of the stack if it failed, to a result.
+/// Converts the status of a protected call to a result. If the call failed, pops its error from `stack`.
 fn check_status(status: Result<c_int, Broken>, stack: &mut State) -> Result<(), String> {
     match status {
         Ok(ffi::LUA_OK) => Ok(()),

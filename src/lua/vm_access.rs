@@ -7,13 +7,13 @@ use super::vm_context::context_of;
 use crate::memory::Memory;
 
 impl Call<'_> {
-    /// Returns the data of the VM, if the core created the VM and its data has this type.
+    /// Returns the data of the VM, if the core created the VM and the data is a `T`.
     #[inline]
     pub(crate) fn data<T: Send + 'static>(&mut self) -> Option<&mut T> {
         self.data_and_stack().map(|(data, _)| data)
     }
 
-    /// Returns the data of the VM, and with it the values of the call.
+    /// Returns the data of the VM as [`Call::data`] does, together with the values of the call.
     #[inline]
     pub(crate) fn data_and_stack<T: Send + 'static>(&mut self) -> Option<(&mut T, &mut Stack)> {
         let data = self.vm_ref().context()?.data_as::<T>();
@@ -26,22 +26,21 @@ impl Call<'_> {
         context_of(self).map(|context| &context.memory)
     }
 
-    /// Starts the collector of a service's VM. Its first cycle begins when the VM's memory has doubled, which is also
-    /// the default for all later cycles: what exists now stays, and traversing it would be a tenth of a short service's
-    /// work.
+    /// Starts the collector of a service's VM. The first cycle begins when the VM's memory has doubled, as later cycles
+    /// do by default. The objects that exist now stay, and traversing them would be a tenth of a short service's work.
     pub(crate) fn start_collector(&mut self) {
         self.collector_paused = false;
         start_from_here(self);
     }
 
-    /// Stops the collector: what is created from now on stays.
+    /// Stops the collector. Objects that are created afterwards stay.
     pub(crate) fn stop_collector(&mut self) {
         self.resume_collector();
         State::stop_collector(self);
     }
 
-    /// Runs `step` without a limit to the VM's memory: a service that has used up its memory must be able to report
-    /// that.
+    /// Runs `step` without the VM's memory limit: a service that has used up its memory must be able to report this
+    /// error.
     pub(crate) fn without_memory_limit<R>(&mut self, step: impl FnOnce(&mut Self) -> R) -> R {
         let limit = self.memory().map(|memory| memory.set_limit(0));
         let result = step(self);
@@ -55,8 +54,8 @@ impl Call<'_> {
 /// Starts the collector; see [`Call::start_collector`].
 pub(super) fn start_from_here(stack: &State) {
     stack.restart_collector();
-    // The incremental collector of Lua 5.5 falls behind when a program creates mainly objects with finalizers, such as
-    // sockets. Therefore the collector is generational there.
+    // In Lua 5.5 the collector is generational instead, because the incremental one falls behind when a program creates
+    // mainly objects with finalizers, such as sockets.
     #[cfg(not(feature = "lua55"))]
     stack.add_debt(-stack.kibibytes());
 }

@@ -1,6 +1,6 @@
 //! The Rust data of a VM that the core creates. It can be reached from any state of the VM, through the VM's allocator.
-//! Other VMs have only a store, in their registry. That store is not freed before the process ends: a script can call
-//! its finalizer at any time, which only closes it, see `registry`.
+//! Other VMs have only a store, in their registry. That store is not freed before the process ends, because a script
+//! can call its finalizer at any time. The finalizer only closes the store, see `registry`.
 
 use super::block::{shared_key, type_number};
 use super::state::State;
@@ -23,9 +23,9 @@ pub(super) struct VmContext {
     pub(super) data: *mut (),
     /// The main state; null once it is closed.
     pub(super) main_state: Cell<*mut lua_State>,
-    /// The coroutine of the main function; null if there is none, and from the moment when the VM is being closed.
+    /// The coroutine of the main function; null if there is none, or if the VM is being closed.
     pub(super) main_coroutine: Cell<*mut lua_State>,
-    /// Whether a panic has unwound a call of the VM; it must not be entered again.
+    /// Whether a panic has unwound a call into the VM. If so, the VM must not be entered again.
     pub(super) is_broken: Cell<bool>,
     /// The hook that an interrupt sets, see `interrupt`.
     pub(super) on_interrupt: OnceCell<ffi::lua_Hook>,
@@ -69,14 +69,14 @@ pub(super) enum Warnings {
     /// No warning is written until `warn("@on")`. A new VM of Lua 5.4 begins in this state.
     #[cfg_attr(not(feature = "lua55"), default)]
     Off,
-    /// Warnings are written. A new VM of Lua 5.5 begins so.
+    /// Warnings are written. A new VM of Lua 5.5 begins in this state.
     #[cfg_attr(feature = "lua55", default)]
     On,
     /// A part of a warning was written, and more follows.
     Continued,
 }
 
-/// The store of a VM that the core did not create, as its registry holds it.
+/// The store of a VM that the core did not create, as a value in the VM's registry.
 pub(super) struct StoreHandle(pub(super) &'static Store);
 
 /// Returns the context of the VM; `None` if the core did not create the VM. The context exists as long as the VM.
@@ -91,7 +91,7 @@ pub(super) fn context_of<'h>(state: &State) -> Option<&'h VmContext> {
     }
 }
 
-/// A number that identifies a type of data; never 0.
+/// Returns a number that identifies the data type `T`; never 0.
 #[inline(always)]
 pub(super) fn data_type_of<T: 'static>() -> u64 {
     type_number::<T>() | 1
@@ -131,7 +131,7 @@ impl VmRef {
 }
 
 impl State {
-    /// Returns an identity of the VM of this state, without further meaning.
+    /// Returns a number that identifies the VM of this state.
     pub(super) fn vm(&self) -> usize {
         VmRef::of(self).address()
     }
@@ -147,8 +147,8 @@ pub(super) fn store_of(state: &mut State) -> Option<&'static Store> {
     }
 }
 
-/// The `lua_Alloc`s of VMs that the core creates. Their addresses identify such VMs. They are read only here, because a
-/// function may have several addresses.
+/// The `lua_Alloc`s of VMs that the core creates. Their addresses identify such VMs. All code takes the addresses from
+/// here, because a function may have several addresses.
 #[cfg(feature = "vendored")]
 pub(super) static ALLOCATORS: [ffi::lua_Alloc; 3] =
     [allocate, allocate_general::<{ crate::memory::general::SMALL }>, allocate_general::<0>];

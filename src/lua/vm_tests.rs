@@ -1,4 +1,4 @@
-//! VMs that the core creates: their data, main function and interrupts, and what the debug library cannot do to them.
+//! Tests of the VMs that the core creates: data, main function, interrupts, and protection against the debug library.
 
 use super::interrupt::{self, Target};
 use super::*;
@@ -17,7 +17,7 @@ struct Notes {
     anchored: Option<Coroutine>,
 }
 
-/// `keep()`: stores data in the VM's data that an object of the VM could share.
+/// `keep()`: stores a value in the VM's data that an object of the VM could share.
 fn keep(call: &mut Call<'_>) -> Result<(), Fault> {
     let own = VmOwned::new(call, Rc::new(Cell::new(7)));
     call.data::<Notes>().expect("the data of the VM").own = Some(own);
@@ -81,7 +81,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
 use mlua::ffi;
 use std::ffi::CStr;
 
-/// Returns a VM with the functions above as globals, and a main function.
+/// Returns a VM with the functions above as globals, and with the main function `code`.
 fn vm(notes: Notes, code: &str) -> Vm<Notes> {
     let mut vm = Vm::for_service(notes, interrupted).expect("memory");
     vm.run(OPEN_LIBRARIES).expect("the libraries");
@@ -97,7 +97,7 @@ fn vm(notes: Notes, code: &str) -> Vm<Notes> {
     vm
 }
 
-/// Interrupts concern the whole process, so only one test at a time may use them.
+/// Runs `test` with interrupts enabled. Interrupts affect the whole process, so only one test uses them at a time.
 fn with_interrupts(test: impl FnOnce(Arc<Target>)) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -149,7 +149,7 @@ fn a_function_that_does_not_load_or_run_is_reported_by_a_message() {
     assert_eq!(vm.run(fails).unwrap_err(), "no");
 }
 
-// Regression: a script that cleared the registry freed the coroutine, which the scheduler then resumed.
+// Regression: a script that cleared the registry freed the main function's coroutine, which the scheduler then resumed.
 #[test]
 fn the_debug_library_cannot_remove_the_main_function() {
     let code = "local threads = 0
@@ -173,7 +173,7 @@ fn the_debug_library_cannot_remove_the_main_function() {
     assert_eq!(vm.lines, ["true"]);
 }
 
-// Finalizers run on any coroutine that allocates. The main state must not be one, since a script could close it.
+// Finalizers run on any coroutine that allocates. They must not run on the main state, because a script could close it.
 #[test]
 fn no_finalizer_gets_the_main_state_before_the_vm_closes() {
     let code = "local main = coroutine.running()

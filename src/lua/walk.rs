@@ -10,13 +10,14 @@ use std::ffi::c_int;
 use std::ops::Deref;
 use std::ptr::null_mut;
 
-/// The values of a call, for reading, and the tables among them, for traversal. Meanwhile only the cursors that it
-/// returns can push, drop or change values.
+/// Reads the values of a call, and traverses the tables among them. While a walk exists, only its cursors can push,
+/// drop or change values.
 pub(crate) struct Walk {
     stack: Stack,
-    /// The number of values before the first cursor, which may leave some values.
+    /// The number of values before the first cursor. Cursors may leave values above it, which are dropped when the walk
+    /// ends.
     top: c_int,
-    /// The height to which the stack can certainly grow, once there was a cursor.
+    /// The height to which the stack can certainly grow. The first cursor sets it.
     limit: c_int,
 }
 
@@ -39,7 +40,7 @@ pub(crate) enum Read<'w> {
     Other(Kind),
 }
 
-/// A walk. When it is dropped, even by a panic, the call records whether the collector is stopped.
+/// A walk. When it is dropped, even because of a panic, `of` records whether the collector is stopped.
 struct WalkGuard<'a> {
     walk: Walk,
     of: &'a mut Stack,
@@ -52,18 +53,18 @@ impl Drop for WalkGuard<'_> {
     }
 }
 
-/// How many values a cursor, and code that reads its values, push at most.
+/// The maximum number of values that are pushed by a cursor, together with the code that reads its values.
 const VALUES_PER_CURSOR: c_int = 6;
 
 impl Stack {
-    /// Calls `read` with the values of this stack, and with what they contain.
+    /// Calls `read` with a walk over the values of this stack.
     #[inline]
     pub(crate) fn walk<R>(&mut self, read: impl FnOnce(&mut Walk) -> R) -> R {
         let (own, room) = (self.raw.reborrow(), self.room);
         self.walk_in(own, room, read)
     }
 
-    /// Calls `read` with the values of another stack of the VM, which has room for `room` values.
+    /// Calls `read` with a walk over the values of another stack of the VM, which has room for `room` values.
     #[inline]
     pub(super) fn walk_in<R>(&mut self, raw: State, room: c_int, read: impl FnOnce(&mut Walk) -> R) -> R {
         let mut stack = self.alias();
@@ -77,7 +78,7 @@ impl Stack {
         result
     }
 
-    /// Returns the identity of the metatable of the value at `index`; 0 if it has none.
+    /// Returns the identity of the metatable that the value at `index` has; 0 if it has none.
     #[inline]
     pub(crate) fn metatable(&mut self, index: c_int) -> Result<usize, Fault> {
         self.reserve(1)?;
@@ -99,8 +100,8 @@ impl Walk {
         };
     }
 
-    /// Returns a cursor over the pairs of the table at `index`, without metamethods, in no order; `None` if it is not a
-    /// table, or the stack is full.
+    /// Returns a cursor over the pairs of the table at `index`, without metamethods, in no particular order; `None` if
+    /// there is no table at `index`, or the stack is full.
     #[inline(always)]
     pub(crate) fn pairs(&mut self, index: c_int) -> Option<Pairs<'_>> {
         let key = self.cursor(index)?;
@@ -109,8 +110,8 @@ impl Walk {
         Some(Pairs { walk: self, table: index, key, begun: false })
     }
 
-    /// Returns a cursor over the integer keys of the table at `index`, without metamethods; `None` as for
-    /// [`Walk::pairs`].
+    /// Returns a cursor over the integer keys of the table at `index`, without metamethods; `None` in the same cases as
+    /// for [`Walk::pairs`].
     pub(crate) fn elements(&mut self, index: c_int) -> Option<Elements<'_>> {
         let value = self.cursor(index)?;
         Some(Elements { walk: self, table: index, value })
@@ -136,7 +137,7 @@ impl Walk {
         self.stack.has_room(10 * VALUES_PER_CURSOR)
     }
 
-    /// Returns the identity of the metatable of the value at `index`; 0 if it has none.
+    /// Returns the identity of the metatable that the value at `index` has; 0 if it has none.
     #[inline]
     pub(crate) fn metatable(&mut self, index: c_int) -> usize {
         self.stack.metatable_identity(index)
@@ -169,8 +170,8 @@ impl Walk {
         Some(Function(function))
     }
 
-    /// Stores the value at `value`, which is not nil, as the `number`th item of the table at `table`. This has the cost
-    /// of a [`Call::create`](super::Call::create).
+    /// Stores the value at `value`, which is not nil, as the `number`th item of the table at `table`. This costs as
+    /// much as [`Call::create`](super::Call::create).
     pub(crate) fn enter(&mut self, table: c_int, number: i64, value: c_int) -> Result<(), Fault> {
         assert!(self.kind(table) == Kind::Table && !self.is_none(value));
         let stack = &mut self.stack;
@@ -192,7 +193,7 @@ impl Walk {
     }
 }
 
-/// `(table, number, value)`: stores the value.
+/// `(table, number, value)`: stores the value in the table.
 const ENTER: Function = Function::native(|mut to| {
     let number = to.to_integer(2).unwrap_or_default();
     to.push_copy(1);
@@ -210,12 +211,12 @@ pub(crate) struct Pairs<'w> {
 }
 
 impl Pairs<'_> {
-    /// Moves to the next pair. Returns whether there is one.
+    /// Moves to the next pair. Returns false if there is no further pair.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> bool {
         let state = self.walk.stack.state;
         // SAFETY: the key is nil, or one that `lua_next` returned for the same table: only this cursor changes its
-        // slot, and no code removes a key from the table. It is on top after the values above it are dropped.
+        // slot, and no code removes a key from the table. The key is on top after the values above it are dropped.
         unsafe {
             if self.begun {
                 ffi::lua_settop(state, self.key);
@@ -246,19 +247,19 @@ impl Pairs<'_> {
     /// Returns the walk, to traverse the key or the value.
     #[inline(always)]
     pub(crate) fn walk(&mut self) -> &mut Walk {
-        // A cursor that this returns may leave values above the key.
+        // A cursor that the walk returns may leave values above the key.
         self.begun = true;
         self.walk
     }
 
-    /// Whether a metatable has a field, as [`Walk::has_metafield`].
+    /// Whether a metatable has a field, see [`Walk::has_metafield`].
     #[inline(always)]
     pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static RegistryName) -> Option<bool> {
         self.walk.has_metafield(index, name)
     }
 }
 
-/// A cursor over the values of a table by integer keys.
+/// A cursor over the values that a table has under integer keys.
 pub(crate) struct Elements<'w> {
     walk: &'w mut Walk,
     table: c_int,

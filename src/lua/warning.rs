@@ -8,7 +8,7 @@ use std::io::Write;
 impl VmContext {
     /// Sets the function that writes the VM's warnings.
     pub(super) fn warn(&self, state: *mut lua_State) {
-        // SAFETY: the state is the VM's, and the context outlives it.
+        // SAFETY: the state belongs to the VM, and the context outlives the VM.
         unsafe {
             let context = std::ptr::from_ref(self).cast_mut().cast();
             ffi::lua_setwarnf(state, Some(write_warning), context);

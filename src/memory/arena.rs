@@ -1,5 +1,5 @@
 //! The blocks of one VM. Small blocks are cut from chunks, and return to a free list of their size when they are freed.
-//! Large ones come from malloc(3). This is one of the files that may be unsafe: no other file allocates raw memory.
+//! Large blocks come from malloc(3). All raw memory is allocated in this file, so it may contain `unsafe`.
 //!
 //! No block has a header: Lua passes the size of each block, which determines whether it is small. Chunks are freed
 //! with the arena. A free block is reused for its own size only.
@@ -11,18 +11,20 @@ use std::mem::size_of;
 use std::ops::Deref;
 use std::ptr;
 
-/// The size of the largest block that is cut from a chunk: 0 if memory checkers have to see each block.
+/// The size of the largest block that is cut from a chunk: 0 with the feature `plain_malloc`, so that memory checkers
+/// see each block.
 pub(super) const SMALL: usize = if cfg!(feature = "plain_malloc") { 0 } else { 512 };
-/// Sizes are rounded up to a multiple of this. A block whose size is a multiple of 16 is aligned to 16. No object that
-/// needs that alignment fits in other sizes.
+/// Sizes are rounded up to a multiple of this. A block whose size is a multiple of 16 is aligned to 16. Objects that
+/// need this alignment have a size that is a multiple of 16.
 const GRAIN: usize = 8;
 const CLASSES: usize = SMALL / GRAIN + 1;
 const HEADER: usize = size_of::<Chunk>();
-/// A new chunk has a share of the memory in chunks: a small VM wastes little, and a large one needs few chunks.
+/// The size of a new chunk is a fixed share of the memory in chunks, so a small VM wastes little memory, and a large VM
+/// needs few chunks.
 const CHUNK_MIN: usize = 1024;
 const CHUNK_MAX: usize = 32 * 1024;
 const CHUNK_SHARE: usize = 16;
-/// Free blocks are split only while a VM has at most `MAX_SPLITTING_SIZE` bytes in chunks, and only those of at least
+/// Free blocks are split only while a VM has at most `MAX_SPLITTING_SIZE` bytes in chunks, and only blocks of at least
 /// `MIN_SPLIT_BLOCK` bytes.
 const MAX_SPLITTING_SIZE: usize = 64 * 1024;
 const MIN_SPLIT_BLOCK: usize = 64;
@@ -38,7 +40,7 @@ struct Free {
     next: *mut Free,
 }
 
-/// The memory of one VM. It has no limit at first. Only the thread that has the VM uses it.
+/// The memory of one VM. It has no limit at first. Only the thread that runs the VM uses it.
 #[derive(Default)]
 pub(crate) struct Memory {
     usage: Usage,
@@ -54,7 +56,8 @@ impl Deref for Memory {
 
 /// The blocks of one VM.
 pub(super) struct Arena {
-    /// The unused rest of the newest chunk: its start, a multiple of 8, and its length. Its end is a multiple of 16.
+    /// The part of a chunk that blocks are cut from: its start, a multiple of 8, and its length. Its end is a multiple
+    /// of 16.
     rest: Cell<*mut u8>,
     rest_size: Cell<usize>,
     /// The number of bytes in chunks.
@@ -64,7 +67,7 @@ pub(super) struct Arena {
     free: [Cell<*mut Free>; CLASSES],
 }
 
-// SAFETY: its blocks belong to no thread, and one thread at a time uses it (it is not `Sync`).
+// SAFETY: an arena's blocks belong to no thread, and one thread at a time uses the arena (it is not `Sync`).
 unsafe impl Send for Arena {}
 
 /// Returns the size as a number of grains, rounded up.
@@ -74,9 +77,9 @@ fn class(size: usize) -> usize {
 }
 
 impl Memory {
-    /// The operation of a Lua allocator. If `block` is null, allocates `new` bytes; `old` is the type tag of the object
-    /// then. If `new` is 0, frees the block. Otherwise changes the size of the block. Returns the block; null if the
-    /// limit or the system refuses, which never happens when a block shrinks.
+    /// The operation of a Lua allocator. If `block` is null, allocates `new` bytes for an object with the type tag
+    /// `old`. If `new` is 0, frees the block. Otherwise changes the size of the block from `old` to `new` bytes.
+    /// Returns the block, or null if the limit or the system refuses. Shrinking a block never fails.
     ///
     /// # Safety
     /// `block` is null, or a block of this memory with `old` bytes, which is not used after the call.
@@ -143,7 +146,7 @@ impl Arena {
         (self.chunk_bytes.get(), idle)
     }
 
-    /// Returns a block of `size` bytes, which is not 0; null if the system has no memory.
+    /// Returns a block of `size` bytes; null if the system has no memory. `size` must not be 0.
     #[inline(always)]
     fn allocate(&self, size: usize) -> *mut u8 {
         if size > SMALL {
@@ -162,7 +165,7 @@ impl Arena {
     /// Frees a block.
     ///
     /// # Safety
-    /// The block belongs to this arena, has this size, and is no longer used.
+    /// The block belongs to this arena, has `size` bytes, and is no longer used.
     #[inline(always)]
     unsafe fn free_block(&self, block: *mut u8, size: usize) {
         // SAFETY: the block is unused, and its size determines whether malloc(3) or a free list gets it.
@@ -177,7 +180,7 @@ impl Arena {
     /// Adds a block to a free list.
     ///
     /// # Safety
-    /// The block has this class, and is not in use.
+    /// The block has the size of `class`, and is not in use.
     #[inline]
     unsafe fn add_free(&self, block: *mut u8, class: usize) {
         let block: *mut Free = block.cast();
@@ -192,8 +195,7 @@ impl Arena {
     /// # Safety
     /// The block belongs to this arena, has `old` bytes, and is not used after the call at its old address.
     unsafe fn resize(&self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
-        // SAFETY: large blocks are the system's and small ones are on free lists, so each block is returned to its
-        // origin.
+        // SAFETY: large blocks belong to malloc(3) and small ones to chunks, so each block is returned to its origin.
         unsafe {
             match (old > SMALL, new > SMALL) {
                 (false, false) if class(old) == class(new) => return block,
@@ -213,12 +215,12 @@ impl Arena {
         }
     }
 
-    /// Makes the block itself a small one, if there is no memory for another.
+    /// Shrinks a block in its own memory, because there is no memory for another block.
     ///
     /// # Safety
     /// As for [`Arena::resize`]. `new` is a smaller size, in another class.
     unsafe fn shrink_in_place(&self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
-        // When it is freed, the block enters the free list of the smaller size, so it needs the alignment of that size.
+        // When the block is freed, it enters the free list of the smaller size, so it needs the alignment of that size.
         // A block of the system becomes a chunk: it has room for a header and for any small block.
         let is_misaligned = class(new).is_multiple_of(2) && !block.addr().is_multiple_of(16);
         let skipped = if old <= SMALL { usize::from(is_misaligned) * GRAIN } else { HEADER };
@@ -262,7 +264,8 @@ impl Arena {
         }
     }
 
-    /// Continues to cut from this part of a chunk. The unused rest of the previous one becomes a free block.
+    /// Makes the `size` bytes at `start` the part that blocks are cut from. The rest of the previous part becomes a
+    /// free block.
     ///
     /// # Safety
     /// The part is not in use, and its end is a multiple of 16.
@@ -286,8 +289,8 @@ impl Arena {
         for class in (least..CLASSES).rev().filter(|class| class.is_multiple_of(2)) {
             let first = self.free[class].get();
             if !first.is_null() {
-                // SAFETY: a free block contains its link. A block whose size is a multiple of 16 begins at one, so it
-                // also ends at one.
+                // SAFETY: a free block contains its link. A block whose size is a multiple of 16 begins at such a
+                // multiple, so it also ends at one.
                 unsafe {
                     self.free[class].set((*first).next);
                     self.set_rest(first.cast(), class * GRAIN);
@@ -377,16 +380,16 @@ pub(crate) mod general {
         fn mi_option_set(option: c_int, value: c_long);
     }
 
-    /// mimalloc's option to commit the whole memory of an arena at once. On a system that backs large mappings by huge
-    /// pages, it would cost a small program 5 MiB that it does not use.
+    /// mimalloc's option to commit the whole memory of an arena at once. On a system that backs large mappings with
+    /// huge pages, the option would cost a small program 5 MiB of unused memory.
     const ARENA_EAGER_COMMIT: c_int = 4;
 
     /// How many bytes at the end of its heap the C library may keep for the next large blocks. glibc's default is 128
     /// KiB, which is two messages of 64 KiB; their pages would be requested from the system again and again. glibc sets
-    /// it to twice the size of the largest freed block, up to 64 MiB.
+    /// this threshold to twice the size of the largest freed block, up to 64 MiB.
     const KEPT: usize = 2 << 20;
 
-    /// Prepares both allocators. To be called before the first allocation.
+    /// Prepares both allocators. Call this before the first allocation.
     pub(crate) fn prepare() {
         // SAFETY: this sets an option of mimalloc, and frees a block that malloc(3) has just returned.
         unsafe {
@@ -396,10 +399,10 @@ pub(crate) mod general {
     }
 
     /// The operation of a Lua allocator, as [`Memory::reallocate`](super::Memory::reallocate). Blocks of up to `SMALL`
-    /// bytes come from mimalloc, others from malloc(3).
+    /// bytes come from mimalloc, larger ones from malloc(3).
     ///
     /// # Safety
-    /// As for [`Memory::reallocate`](super::Memory::reallocate). All calls have the same `SMALL`.
+    /// As for [`Memory::reallocate`](super::Memory::reallocate). All calls must have the same `SMALL`.
     #[inline(always)]
     pub(crate) unsafe fn reallocate<const SMALL: usize>(block: *mut u8, old: usize, new: usize) -> *mut u8 {
         let block: *mut c_void = block.cast();

@@ -1,10 +1,10 @@
-//! The memory of a VM: what Lua allocates from, with a limit and statistics. Only the allocators of `lua::vm_context`
-//! call it. It does not depend on Lua.
+//! The memory that a VM allocates from, with a limit and statistics. Only the allocators of `lua::vm_context` use this
+//! folder. It does not depend on Lua.
 //!
 //! | file | topic |
 //! |---|---|
 //! | `arena` | [`Memory`], for VMs of services; [`general`], for the executable's VM (mimalloc and malloc(3)) |
-//! | `usage` | statistics and limit of a memory |
+//! | `usage` | the statistics and the limit of a memory |
 
 #[allow(unsafe_code)]
 mod arena;

@@ -261,7 +261,7 @@ fn a_vm_counts_its_objects_and_returns_everything() {
 fn a_vm_over_its_limit_gets_an_error_and_continues() {
     let vm = Vm::new();
     vm.memory().set_limit(vm.memory().used() + 100_000);
-    // The code is loaded at once, because with all memory in use there is no room for another chunk.
+    // The code is loaded in one piece, because with all memory in use there is no room for another chunk.
     let ran = vm.run(
         "local done, message = pcall(string.rep, 'x', 200000)
         assert(not done and message == 'not enough memory')

@@ -1,11 +1,11 @@
-//! Memory statistics of a VM, and the limit of its memory.
+//! The memory statistics and the memory limit of a VM.
 
 use std::cell::Cell;
 
 /// The number of object kinds that are counted.
 pub(crate) const KINDS: usize = 8;
 
-/// The names of the counts in [`Usage::counts`], in its order.
+/// The names of the counts in [`Usage::counts`], in the same order.
 pub(crate) const KIND_NAMES: [&str; KINDS] =
     ["other", "string", "table", "function", "userdata", "thread", "upvalue", "prototype"];
 
@@ -67,7 +67,7 @@ impl Usage {
         }
     }
 
-    /// Records a new object of `size` bytes, by Lua's type tag.
+    /// Records a new object of `size` bytes with Lua's type tag `tag`.
     #[inline]
     pub(super) fn count(&self, tag: usize, size: usize) {
         self.account(0, size);

@@ -6,7 +6,8 @@ use super::table::TaskTable;
 use crate::lua::{Call, Fault};
 
 impl Tasks {
-    /// Returns a coroutine for a new task, with an empty stack: a free one, or a new one. The task has not begun yet.
+    /// Returns the number of a new task, which has a free or a new coroutine with an empty stack. The task has not
+    /// started yet.
     #[inline]
     pub(crate) fn acquire(&self, call: &mut Call<'_>) -> Result<TaskId, Fault> {
         let table = &mut *self.table.borrow_mut();
@@ -20,8 +21,8 @@ impl Tasks {
         self.create_coroutines(call, table)
     }
 
-    /// Creates coroutines: one for the new task, and more for the pool. Their number grows with that of all created
-    /// ones.
+    /// Creates coroutines: one for the new task, and more for the pool. The number of new coroutines grows with the
+    /// number of all that were created.
     #[cold]
     fn create_coroutines(&self, call: &mut Call<'_>, table: &mut TaskTable) -> Result<TaskId, Fault> {
         let count = 1 + (table.pool.created / 8).min(512) as usize;
@@ -44,7 +45,7 @@ impl Tasks {
         self.threads.push(call, own)
     }
 
-    /// Returns a coroutine of `acquire` to the pool.
+    /// Puts the coroutine of an unstarted task back into the pool.
     #[cold]
     pub(crate) fn release(&self, id: TaskId) {
         let table = &mut *self.table.borrow_mut();

@@ -1,12 +1,12 @@
-//! One task: its phase, what it waits for, and where its result goes.
+//! One task: its phase, the token it waits on, and the receiver of its result.
 
 use super::token::Token;
 use crate::lua::Coroutine;
 
-/// The number of a task, as long as it has not ended. Numbers are reused.
+/// The number of a task that has not ended. Numbers of ended tasks are reused.
 pub(crate) type TaskId = u32;
 
-/// A host's data about a task: where its result goes. With session 0 it goes nowhere.
+/// A host's data about a task: the receiver of its result. With session 0 there is no receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tag {
     /// The service that has sent the request.
@@ -21,9 +21,9 @@ pub(crate) enum Reason {
     /// Unknown.
     #[default]
     Other,
-    /// The response of this service.
+    /// A wait for the response of this service.
     Call(u32),
-    /// The host's timer with this ID.
+    /// A wait for the host's timer with this ID.
     Timer(u64),
 }
 
@@ -36,29 +36,30 @@ pub(super) enum Phase {
     Pooled,
     /// The task was taken from the pool and has not started, or it has just ended.
     Acquired,
-    /// Queued: function and arguments are on the stack.
+    /// Queued to start: its function and `arguments` arguments are on its stack.
     Ready { arguments: i32 },
-    /// Queued: the values of the wait are on the stack, or the error that it raises.
+    /// Queued after a wait: `values` values are on its stack. If `raises` is true, the wait raises the last one as an
+    /// error.
     Woken { values: i32, raises: bool },
     /// Queued after a plain yield.
     Yielded,
-    /// Running. `raises`: the wait in which the task was resumed raises.
+    /// Running. If `raises` is true, the wait that the task was resumed from raises an error.
     Running { raises: bool },
-    /// Suspended in a wait since this cycle of the collector. `weak`: the collector may free its coroutines, see
-    /// `orphan`.
+    /// Suspended in a wait since this cycle of the collector. If `weak` is true, its coroutines stay alive only as long
+    /// as its token is referenced, see `orphan`.
     Waiting { cycle: u32, weak: bool },
-    /// Queued: no code can end its wait.
+    /// Queued, because no code can end its wait.
     Orphaned,
     /// An orphan that is being reported.
     Reported,
     /// Taken from its wait, and not yet resumed or queued.
     Taken,
-    /// Queued: a program has closed or resumed a coroutine of its chain. The coroutine that was resuming that one gets
-    /// an error.
+    /// Queued, because a program has closed or resumed a coroutine of its chain. The coroutine that was resuming the
+    /// lost one gets an error.
     Severed,
-    /// Queued: a program has closed or resumed its own coroutine.
+    /// Queued, because a program has closed or resumed its own coroutine.
     Stale,
-    /// Queued: it was killed. The number is vacant when its turn comes.
+    /// Killed while it was queued. Its number becomes vacant when its turn comes.
     Dead,
 }
 
@@ -80,12 +81,13 @@ impl Phase {
 pub(super) struct Task {
     /// The task's own coroutine, unless the task is vacant or dead.
     pub(super) own: Coroutine,
-    /// If others run inside it: all coroutines that resume each other, from its own inwards; see `nested`.
+    /// The task's chain, from its own coroutine to the innermost one; empty if the task has no nested coroutines. See
+    /// `nested`.
     pub(super) chain: Vec<Coroutine>,
-    /// How many of its coroutines are as they were left. A program has resumed the next one.
+    /// The position in the chain of the first coroutine that a program has resumed; `u32::MAX` if there is none.
     pub(super) untouched: u32,
     pub(super) phase: Phase,
-    /// The token that it waits on; while `Woken`, the token that it waited on.
+    /// The token that the task waits on; while `Woken`, the token that it waited on.
     pub(super) token: Token,
     pub(super) reason: Reason,
     pub(super) tag: Tag,
@@ -93,8 +95,8 @@ pub(super) struct Task {
     pub(super) watched: bool,
     /// The start of the task, in nanoseconds of the monotonic clock.
     pub(super) started_at: u64,
-    /// While `metering`: the CPU time of its resumes, in nanoseconds, and the thread's CPU time when the present resume
-    /// began. Includes the time of former tasks with this number.
+    /// While `metering`: the CPU time of the task's resumes, and the thread's CPU time when the current resume began,
+    /// in nanoseconds. Includes the time of former tasks on the same coroutine.
     pub(super) cpu_nanos: u64,
     pub(super) resumed_at: u64,
 }
@@ -116,13 +118,14 @@ impl Task {
         }
     }
 
-    /// Returns the coroutine that runs or waits: the innermost of the chain, or its own.
+    /// Returns the coroutine that runs or waits: the innermost one of the chain, or the task's own if there is no
+    /// chain.
     #[inline]
     pub(super) fn front(&self) -> Coroutine {
         self.chain.last().copied().unwrap_or(self.own)
     }
 
-    /// Returns its coroutines, from its own inwards.
+    /// Returns the task's coroutines, from its own to the innermost.
     #[inline]
     pub(super) fn members(&self) -> &[Coroutine] {
         if self.chain.is_empty() { std::slice::from_ref(&self.own) } else { &self.chain }

@@ -6,7 +6,7 @@ use super::token::Token;
 use crate::event::clock::{monotonic_nanos, thread_nanos};
 use crate::lua::{Call, Fault};
 
-/// The reason of a task's wait.
+/// The value or the session that a task waits on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WaitingOn {
     /// The value at this index, which was pushed.
@@ -16,11 +16,11 @@ pub(crate) enum WaitingOn {
 
 /// The state of a task that has not ended.
 pub(crate) struct Report {
-    /// The time since it began, in seconds.
+    /// The time since the task started, in seconds.
     pub(crate) age: f64,
     pub(crate) status: &'static str,
     pub(crate) waits: Option<WaitingOn>,
-    /// The indexes of its coroutines, which were pushed, from the innermost outwards.
+    /// The indexes of the task's coroutines, which were pushed, from the innermost outwards.
     pub(crate) coroutines: Vec<i32>,
 }
 
@@ -46,8 +46,8 @@ impl Tasks {
                 Some(WaitingOn::Token(pushed.map_err(|_| Fault::message("stack overflow"))?))
             }
         };
-        // The nested coroutines of a running task are pushed from the innermost outwards, a chain from the task's own
-        // inwards.
+        // The nested coroutines of a running task are pushed from the innermost outwards, but a chain is pushed from
+        // the task's own coroutine inwards.
         let first = match self.current() == Some(id) {
             true => self.threads.push_nested(call)?,
             false => call.count() + 1,
@@ -62,7 +62,7 @@ impl Tasks {
         })
     }
 
-    /// Returns the CPU time of the running task, in seconds, from an arbitrary point on, so only differences are
+    /// Returns the CPU time of the running task in seconds, counted from an arbitrary point, so only differences are
     /// meaningful. The first call starts the measurement of all resumes.
     pub(crate) fn cpu_seconds(&self) -> Option<f64> {
         let id = self.current()?;
@@ -71,11 +71,11 @@ impl Tasks {
         Some(self.table.borrow().task(id).cpu_nanos as f64 / 1e9)
     }
 
-    /// Adds the time of the present resume of a task up to now.
+    /// Adds the time of a task's current resume up to now.
     pub(super) fn add_running_time(&self, id: TaskId) {
         let now = thread_nanos();
         let task = &mut self.table.borrow_mut().tasks[id as usize];
-        // 0: the task was resumed before the measurement began.
+        // If 0, the task was resumed before the measurement began.
         if task.resumed_at != 0 {
             task.cpu_nanos += now.saturating_sub(task.resumed_at);
         }

@@ -1,5 +1,5 @@
-//! Ends of tasks without a return: kills, and coroutines that a program closes. A chain is closed from the innermost
-//! coroutine outwards, as a stack would be unwound.
+//! Killing tasks, and closing coroutines of tasks. A chain is closed from the innermost coroutine outwards, as a stack
+//! would be unwound.
 
 use super::Tasks;
 use super::entry::{Phase, TaskId};
@@ -11,9 +11,9 @@ use std::rc::Rc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum KillResult {
     Killed,
-    /// Its own coroutine has raised an error meanwhile, which was pushed.
+    /// The task was killed, and its own coroutine raised an error meanwhile. The error was pushed.
     Raised,
-    /// It is running, or in the middle of a call.
+    /// The task is running, or in the middle of a call, so it was not killed.
     Running,
     /// The coroutine belongs to no task.
     NoTask,
@@ -22,16 +22,16 @@ pub(crate) enum KillResult {
 /// Where to report an error that a task's own coroutine raises when it is closed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorSink {
-    /// Push it.
+    /// Push the error.
     Caller,
-    /// Write it to standard error.
+    /// Write the error to standard error.
     Log,
 }
 
 impl Tasks {
     /// Kills the task whose own coroutine is at `index`: removes it from the task table, then closes its coroutines
-    /// from the innermost outwards, which runs their `<close>` variables. Errors of those are written to standard
-    /// error.
+    /// from the innermost outwards, which closes their `<close>` variables. Errors that this raises are written to
+    /// standard error.
     pub(crate) fn kill(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<KillResult, Fault> {
         self.end_task(call, index, ErrorSink::Log)
     }
@@ -66,13 +66,13 @@ impl Tasks {
         Ok(if raised { KillResult::Raised } else { KillResult::Killed })
     }
 
-    /// Closes and drops the coroutines above `height` up to `last`. The innermost one was pushed last and is closed
-    /// first. Returns whether the coroutine `reported` raised an error, which is on top then. Other errors are written
-    /// to standard error.
+    /// Closes and drops the coroutines at the indexes above `height` up to `last`. The innermost one was pushed last
+    /// and is closed first. Returns whether the coroutine `reported` raised an error. If so, the error is on top of the
+    /// stack. Other errors are written to standard error.
     fn close_members(self: &Rc<Self>, call: &mut Call<'_>, height: i32, last: i32, reported: Option<Identity>) -> bool {
         for member in (height + 1..=last).rev() {
             call.drop_to(last);
-            // If memory is short, the collector frees the coroutine.
+            // If there is not enough memory to close the coroutine, the collector frees it.
             if let Ok(false) = self.close_any(call, member) {
                 if reported.is_some() && call.coroutine(member) == reported {
                     call.replace_with_top(height + 1);
@@ -86,8 +86,8 @@ impl Tasks {
         false
     }
 
-    /// Closes the coroutine at `index`, even if it belongs to a task, as `coroutine.close` does. Returns whether it
-    /// raised no error; otherwise the error is pushed.
+    /// Closes the coroutine at `index`, even if it belongs to a task, as `coroutine.close` does. Returns true if it
+    /// raised no error; otherwise pushes the error and returns false.
     pub(crate) fn close_any(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
         let member = call.coroutine(index).and_then(|co| self.member_of(co));
         let Some(id) = member else { return self.threads.close(call, index) };
@@ -102,8 +102,9 @@ impl Tasks {
         }
     }
 
-    /// Closes the coroutine at `index` inside a waiting task's own, and the coroutines that it is resuming. The wait is
-    /// cancelled, and the coroutine that was resuming the closed one continues with an error. Returns like `close_any`.
+    /// Closes the coroutine at `index`, which a waiting task's own coroutine is resuming, and the coroutines inside of
+    /// it. The wait is cancelled, and the coroutine that was resuming the closed one continues with an error. Returns
+    /// the same as `close_any`.
     fn close_member(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, index: i32) -> Result<bool, Fault> {
         let height = call.count();
         let thread = call.coroutine(index);
@@ -122,7 +123,7 @@ impl Tasks {
         Ok(!self.close_members(call, height, last, thread))
     }
 
-    /// Pushes the coroutines of a task from number `first` inwards. Returns the index of the last.
+    /// Pushes the coroutines of a task from number `first` inwards. Returns the index of the last one.
     pub(super) fn push_members(&self, call: &mut Call<'_>, id: TaskId, first: usize) -> Result<i32, Fault> {
         let table = &mut *self.table.borrow_mut();
         table.keep_strong(id);
@@ -132,8 +133,8 @@ impl Tasks {
         Ok(call.count())
     }
 
-    /// Pushes the token of a task's wait, if the wait has not ended or the task has not seen its end. Returns whether
-    /// there is one.
+    /// Pushes the token of a task that waits, or that was woken and has not continued yet. Returns false if there is no
+    /// such token.
     fn push_token(&self, call: &mut Call<'_>, id: TaskId) -> Result<bool, Fault> {
         let table = self.table.borrow();
         let task = table.task(id);
@@ -157,13 +158,13 @@ impl Tasks {
         table.end_wait(id);
     }
 
-    /// Kills all tasks except the running one, and those that they fork while they end.
+    /// Kills all tasks except the running one, and the tasks that they fork while they end.
     pub(crate) fn kill_all(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
         let height = call.count();
         loop {
             let mut again = false;
             let mut id = 0;
-            // Code that runs at the end of a task may change the task table, so each iteration searches again.
+            // Code that runs when a task ends may change the task table, so each iteration searches again.
             while let Some(own) = self.next_alive(&mut id) {
                 let index = self.threads.push(call, own)?;
                 let ended = self.kill(call, index)?;

@@ -1,14 +1,14 @@
 //! Tasks: functions that run in coroutines of a pool, wait on tokens and are woken. Each VM has one [`Tasks`].
 //! `lio.loop` drives it through `lio.task`; the service library of the scheduler drives it from Rust.
 //!
-//! - The coroutine of a finished task is reused for the next one. That of a task that failed or was killed is closed
-//!   (its `<close>` variables run) and released.
+//! - The coroutine of a finished task is reused for the next one. The coroutine of a task that failed or was killed is
+//!   closed, together with its `<close>` variables, and released.
 //! - A wakeup puts the task into the ready queue and never runs it inside the waker. Tasks run in the order of their
 //!   wakeups. The queue contains task numbers only; the values for the resume are on the coroutine's own stack already.
 //! - A wait leaves its token in the first stack slot of its frame, which keeps the token alive.
 //! - Lua code can close or resume any coroutine that it has as a value. Therefore each use checks the coroutine's
-//!   status first, and the end of a wait checks that this module has resumed the task. A coroutine that a program has
-//!   resumed itself no longer belongs to a task.
+//!   status first, and the step after a wait checks that this module has resumed the task. A coroutine that a program
+//!   has resumed itself no longer belongs to a task.
 //! - `table` is borrowed briefly each time, and never while Lua code runs: a task, a handler or a finalizer may call
 //!   any function here.
 //!
@@ -19,12 +19,12 @@
 //! | `waiters`, `pool` | the waiting task of each token; free coroutines |
 //! | `table` | the task table and the ready queue |
 //! | `acquire` | coroutines for tasks |
-//! | `wait` | the begin and the end of a wait |
+//! | `wait` | the beginning and the end of a wait |
 //! | `wake` | wakeups |
 //! | `run` | resuming tasks, and handling how they stop |
-//! | `nested` | coroutines inside a task's own |
-//! | `kill` | ends of tasks without a return |
-//! | `notify` | notifications about ends |
+//! | `nested` | coroutines that a task's own coroutine is resuming |
+//! | `kill` | killing tasks |
+//! | `notify` | notifications when tasks end |
 //! | `orphan` | waits that no code can end |
 //! | `inspect` | the state of a task, for programs |
 //! | `refuse` | the message of a refused wait |
@@ -69,7 +69,7 @@ pub(crate) struct Tasks {
     current: Cell<Option<(TaskId, Coroutine)>>,
     /// The approximate time, in nanoseconds of the monotonic clock.
     now: Cell<u64>,
-    /// How many `spawn`s are nested.
+    /// The number of nested calls of `spawn`.
     depth: Cell<u32>,
     /// Whether the tasks' CPU time is measured.
     metering: Cell<bool>,
@@ -95,7 +95,8 @@ impl Default for Tasks {
 }
 
 impl Tasks {
-    /// Returns the VM's tasks, which are created at first use. Fails if memory is short, or if the VM is closing.
+    /// Returns the VM's tasks, which are created at first use. Fails if there is not enough memory, or if the VM is
+    /// closing.
     pub(crate) fn of(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
         let tasks: Rc<Tasks> = call.shared().map_err(|_| closed())?;
         tasks.threads.create_anchors(call)?;
@@ -109,14 +110,14 @@ impl Tasks {
         if self.threads.are_open() { Ok(()) } else { Err(closed()) }
     }
 
-    /// Lets waits yield across this function, which calls or resumes by a step.
+    /// Allows waits to yield across `function`, whose steps can continue after a yield.
     pub(crate) fn allow_yield_across(&self, function: Function) {
         self.yieldable_functions.borrow_mut().push(function);
     }
 
-    /// Sets the host, which is notified of the tasks' ends. To be called once.
+    /// Sets the host, which is notified when a task ends. Call this only once.
     pub(crate) fn set_host(&self, host: Box<dyn Host>) {
-        // A second call would be a defect of the caller.
+        // A second call would be a mistake of the caller.
         let _ = self.host.set(host);
     }
 
@@ -163,7 +164,8 @@ impl Tasks {
         self.table.borrow().only_yielded()
     }
 
-    /// For the end of a slice: returns whether a task is ready, and how many coroutines were ever created for tasks.
+    /// Called at the end of a slice. Returns whether a task is ready, and how many coroutines were ever created for
+    /// tasks.
     #[inline]
     pub(crate) fn slice_status(&self) -> (bool, u64) {
         let table = self.table.borrow();
@@ -175,22 +177,22 @@ impl Tasks {
         self.table.borrow().count
     }
 
-    /// Returns how many running requests of services there are: tasks with a sender that have not ended.
+    /// Returns the number of running requests: tasks with a sender that have not ended.
     pub(crate) fn requests(&self) -> usize {
         self.table.borrow().requests
     }
 
-    /// Returns the task whose own coroutine this is, whether or not it has ended.
+    /// Returns the task whose own coroutine is `co`, whether or not the task has ended.
     pub(crate) fn task_of(&self, co: Identity) -> Option<TaskId> {
         self.table.borrow().task_of(co)
     }
 
-    /// Returns the task whose own coroutine this is, if it has not ended.
+    /// Returns the task whose own coroutine is `co`, if the task has not ended.
     pub(crate) fn alive_task(&self, co: Identity) -> Option<TaskId> {
         self.table.borrow_mut().alive_task(co)
     }
 
-    /// Returns the task in whose chain this coroutine is, the task's own coroutine included.
+    /// Returns the task that has `co` as its own coroutine or in its chain, if the task has not ended.
     #[inline]
     pub(crate) fn member_of(&self, co: Identity) -> Option<TaskId> {
         self.table.borrow_mut().member_of(co)
@@ -202,7 +204,7 @@ impl Tasks {
     }
 }
 
-/// The error of a function that needs tasks when the VM is closing.
+/// Returns the error of a function that needs tasks while the VM is closing.
 pub(crate) fn closed() -> Fault {
     Fault::message("the VM is closing: it has no tasks")
 }

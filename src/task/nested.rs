@@ -1,15 +1,16 @@
 //! Waits inside coroutines that a program has created: how they reach the scheduler, and how the coroutines continue.
 //!
 //! A `resume` of `lio.coroutine` is a plain nested `lua_resume`, and the core records which coroutine resumes which.
-//! When the innermost one waits, they become the task's *chain*, and the innermost its *front*. Each `resume` on the C
-//! stack then yields in turn, until the scheduler's thread gets control. From then on the chain is flat: a wakeup
-//! resumes the front directly. The values that the front yields or returns, or its error, are moved to the next
-//! coroutine outwards, which is suspended in its `resume` and continues with them. A later `resume` nests again.
+//! When the innermost coroutine waits, all coroutines from the task's own to the innermost become the task's *chain*,
+//! and the innermost one its *front*. Each `resume` on the C stack then yields in turn, until the scheduler's thread
+//! gets control. From then on the chain is flat: a wakeup resumes the front directly. The values that the front yields
+//! or returns, or its error, are moved to the next coroutine outwards, which is suspended in its `resume` and continues
+//! with them. A later `resume` nests again.
 //!
 //! So a program that never waits inside its coroutines pays for one link per resume. The first wait costs one yield and
 //! one anchor per level. Further waits of the front cost nothing per level.
 //!
-//! A program may close or resume a member by the plain coroutine library of a stock interpreter. Therefore a chain is
+//! A program may close or resume a member with the plain coroutine library of a stock interpreter. Therefore a chain is
 //! valid up to the first member, from the task's own inwards, that is not suspended. The coroutine that was resuming
 //! that member continues with an error.
 
@@ -54,7 +55,7 @@ impl ResumeError {
     }
 }
 
-/// Returns the message of the mark at `index`, if there is one.
+/// Returns the message for the mark at `index`; `None` if there is another value.
 pub(crate) fn resume_error_at(stack: &Stack, index: i32) -> Option<&'static str> {
     let mark = stack.light(index)?;
     let error = ResumeError::ALL.into_iter().find(|error| error.mark() == mark)?;
@@ -75,14 +76,15 @@ impl Tasks {
         }
     }
 
-    /// Pushes false and a mark on a coroutine that is suspended in `resume`.
+    /// Pushes false and a mark on a coroutine that is suspended in `resume`. Returns the number of these values.
     fn fail_resume(&self, front: Coroutine, error: ResumeError) -> Option<i32> {
         let pushed = self.threads.push_to(front, false) && self.threads.push_to(front, error.mark());
         pushed.then_some(2)
     }
 
-    /// Moves the results of the front, which has yielded outside a wait or returned, or its error, to the next
-    /// coroutine outwards, which becomes the front. Returns the number of values; `None` if no coroutine is left.
+    /// Called when the front has returned, has failed, or has yielded outside of a wait. Moves its results, or its
+    /// error, to the next coroutine outwards, which becomes the front. Returns the number of values; `None` if no
+    /// coroutine is left.
     pub(super) fn pass_outwards(&self, id: TaskId, resumed: Resumed) -> Option<i32> {
         let table = &mut *self.table.borrow_mut();
         let child = table.task(id).front();
@@ -111,8 +113,8 @@ impl Tasks {
         }
     }
 
-    /// Moves `ok` and `count` values from a coroutine to the next one outwards. Returns their number; `None` if that
-    /// one's stack is full.
+    /// Pushes `ok` to `front`, and moves the topmost `count` values of `child` there. Returns the number of these
+    /// values; `None` if the stack of `front` is full.
     fn transfer_outwards(&self, child: Coroutine, front: Coroutine, ok: bool, count: i32) -> Option<i32> {
         if !self.threads.push_to(front, ok) {
             return None;
@@ -128,7 +130,7 @@ impl Tasks {
 }
 
 impl TaskTable {
-    /// Returns how many of a task's coroutines outside its front are as they must be.
+    /// Counts like [`TaskTable::count_intact`], but without the front.
     fn count_intact_outer(&self, id: TaskId) -> usize {
         let task = self.task(id);
         let outer = &task.members()[..task.members().len() - 1];
@@ -136,8 +138,8 @@ impl TaskTable {
         self.threads.count_suspended(&outer[..untouched])
     }
 
-    /// Removes the member at `position` of a task that does not run from its chain, with those inside it. The caller is
-    /// about to close them.
+    /// Removes the coroutine at `position`, and those inside of it, from the chain of a task that does not run. The
+    /// caller is about to close them.
     pub(super) fn sever(&mut self, id: TaskId, position: usize) {
         self.truncate_chain(id, position);
         self.enqueue_once(id, Phase::Severed);

@@ -1,5 +1,5 @@
-//! Notifications about ends and failures of tasks: to the functions of `on_abandon`, `on_end` and `on_error`, to a
-//! host, or to standard error.
+//! Notifications when tasks end or fail. They go to the functions of `on_abandon`, `on_end` and `on_error`, to a host,
+//! or to standard error.
 
 use super::Tasks;
 use super::entry::{Reason, Tag, TaskId};
@@ -9,7 +9,8 @@ use crate::lua::{
 use std::io::Write;
 use std::rc::Rc;
 
-/// The numbers of kept values: the module, whose `on_error` is called, and the functions of `on_abandon` and `on_end`.
+/// The numbers of the values that `threads` keeps: the module, whose `on_error` is called, and the functions of
+/// `on_abandon` and `on_end`.
 pub(super) const MODULE: u8 = 0;
 pub(super) const ABANDON: u8 = 1;
 pub(super) const END: u8 = 2;
@@ -21,47 +22,48 @@ pub(crate) trait Host {
     /// afterwards.
     fn finished(&self, call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32, tag: Tag);
     /// A task, with or without a session, has failed. `co` is the index of its coroutine, whose frames still exist, and
-    /// `error` that of the error.
+    /// `error` is the index of the error.
     fn failed(&self, call: &mut Call<'_>, co: i32, error: i32, tag: Tag);
     /// A task with a session was killed, or a program has closed its coroutine, before it returned.
     fn killed(&self, call: &mut Call<'_>, id: TaskId, tag: Tag);
-    /// A wait on a session was cancelled; `reason` is its reason.
+    /// A wait on a session was cancelled; `reason` is the purpose of the wait.
     fn cancelled(&self, call: &mut Call<'_>, reason: Reason);
 }
 
 impl Tasks {
-    /// Sets the function of `on_abandon`, at `index`. It is called with the token when a wait ends without its waker.
+    /// Sets the function of `on_abandon` to the value at `index`. It is called with the token when a wait ends without
+    /// a wakeup.
     pub(crate) fn set_on_abandon(&self, call: &mut Call<'_>, index: i32) -> Result<(), Fault> {
         self.threads.store(call, ABANDON, index)
     }
 
-    /// Sets the function of `on_end`, at `index`. It is called with the coroutine of a task that fails, or that ends
-    /// and is watched.
+    /// Sets the function of `on_end` to the value at `index`. It is called with the coroutine of a task that fails, or
+    /// that ends and is watched.
     pub(crate) fn set_on_end(&self, call: &mut Call<'_>, index: i32) -> Result<(), Fault> {
         self.threads.store(call, END, index)
     }
 
-    /// Sets the table, at `index`, whose function `on_error` is called with the error and the coroutine of a task that
-    /// fails.
+    /// Sets the module to the table at `index`. Its function `on_error` is called with the error and the coroutine of a
+    /// task that fails.
     pub(crate) fn set_module(&self, call: &mut Call<'_>, index: i32) -> Result<(), Fault> {
         self.threads.store(call, MODULE, index)
     }
 
-    /// Makes the end of the running task call the function of `on_end`.
+    /// Makes lio call the function of `on_end` when the running task ends.
     pub(crate) fn watch_end(&self) {
         if let Some(id) = self.current() {
             self.table.borrow_mut().task_mut(id).watched = true;
         }
     }
 
-    /// Calls the function of `on_abandon`: the wait on the value at `index` has ended without its waker, or cannot
-    /// begin.
+    /// Calls the function of `on_abandon` with the token at `index`, because the wait on it has ended without a wakeup,
+    /// or cannot begin.
     #[cold]
     pub(crate) fn abandon(self: &Rc<Self>, call: &mut Call<'_>, index: i32) {
         self.call_stored(call, ABANDON, index, "error in on_abandon: ");
     }
 
-    /// Calls the function of `on_end` if this task is watched. Its coroutine still exists.
+    /// Calls the function of `on_end` if the task is watched. The task's coroutine still exists.
     #[inline]
     pub(super) fn notify_end(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         if self.table.borrow().task(id).watched {
@@ -89,8 +91,8 @@ impl Tasks {
         self.call_stored(call, END, index, "error in on_end: ");
     }
 
-    /// Calls a kept function with the value at `index`. An error in it is written to standard error; a lack of memory
-    /// is ignored.
+    /// Calls a kept function with the value at `index`. An error in the function is written to standard error; a lack
+    /// of memory is ignored.
     fn call_stored(self: &Rc<Self>, call: &mut Call<'_>, number: u8, index: i32, what: &'static str) {
         let height = call.count();
         if let Ok(function) = self.threads.push_stored(call, number)
@@ -103,7 +105,7 @@ impl Tasks {
         call.drop_to(height);
     }
 
-    /// Calls `on_error` with the values at two indexes, an error and a coroutine.
+    /// Calls `on_error` with the error at index `error` and the coroutine at index `co`.
     pub(super) fn report_error(self: &Rc<Self>, call: &mut Call<'_>, error: i32, co: i32) -> Result<(), Fault> {
         let height = call.count();
         let function = call.push(Function::new(call_on_error))?;
@@ -137,7 +139,7 @@ impl Tasks {
         }
     }
 
-    /// Writes `what` and the value at `index` to standard error, if there is memory for that.
+    /// Writes `what` and the value at `index` to standard error, if there is enough memory.
     #[cold]
     pub(super) fn log_error(self: &Rc<Self>, call: &mut Call<'_>, what: &'static str, index: i32) {
         let height = call.count();
@@ -153,7 +155,7 @@ impl Tasks {
 
 fn write_line(what: &str, text: &[u8]) {
     let line = [b"lio: ", what.as_bytes(), text, b"\n"].concat();
-    // There is no place to report a failure.
+    // A failure cannot be reported anywhere.
     let _ = std::io::stderr().write_all(&line);
 }
 
@@ -164,7 +166,7 @@ fn call_on_error(call: &mut Call<'_>) -> Result<Next, Fault> {
         if call.kind(1) != Kind::Table {
             return Ok(Next::returns(()));
         }
-        // The table has this function from its first use on.
+        // A lazy module gets its `on_error` when a program first reads it. Until then, the default is called.
         call.push(ON_ERROR)?;
     }
     call.push(Argument(2))?;
@@ -172,8 +174,9 @@ fn call_on_error(call: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::call(2, then(|_, _| Ok(())), 0))
 }
 
-/// `task.on_error(message [, co])`: called with the error of a failed task, and with its coroutine if that still has
-/// its stack. A program may replace it to log elsewhere. This one writes message and traceback to standard error.
+/// `task.on_error(message [, co])`: called with the error of a failed task, and with its coroutine if its stack still
+/// exists. A program may replace this function to log elsewhere. The default writes the message and a traceback to
+/// standard error.
 pub(crate) const ON_ERROR: Function = Function::new(on_error);
 
 fn on_error(call: &mut Call<'_>) -> Result<Next, Fault> {

@@ -1,9 +1,9 @@
 //! Orphaned tasks: their token is an object that only their own stacks refer to, so no code can wake them.
 //!
-//! The coroutines of every task are anchored, even if no code can wake it. Therefore a wait that has lasted for a whole
-//! cycle of the collector is made weak: from then on its coroutines stay only as long as other code refers to the
-//! token. When there is no such reference, the task is queued as an orphan. When its turn comes, it is reported and
-//! killed. A shorter wait costs nothing, and nearly all waits are shorter.
+//! The coroutines of every task are anchored, even if no code can wake the task. Therefore a wait that has lasted for a
+//! whole cycle of the collector is made weak: from then on, the task's coroutines stay alive only as long as other code
+//! refers to the token. When there is no such reference left, the task is queued as an orphan. When its turn comes, it
+//! is reported and killed. A shorter wait costs nothing, and nearly all waits are shorter.
 
 use super::Tasks;
 use super::entry::{Phase, Tag, Task, TaskId};
@@ -14,7 +14,7 @@ use std::rc::Rc;
 const MESSAGE: &str = "a task is lost: nothing refers to the object that it waits for, so nothing can wake it";
 
 impl Tasks {
-    /// Queues orphans. If the collector has ended a cycle, also makes long waits weak. To be called from time to time.
+    /// Queues orphans. If the collector has ended a cycle, also makes long waits weak. Call this from time to time.
     #[inline]
     pub(crate) fn review_waits(self: &Rc<Self>, call: &mut Call<'_>) {
         self.queue_orphans();
@@ -23,7 +23,7 @@ impl Tasks {
         }
     }
 
-    /// Makes the waits weak that have lasted for the whole cycle that has just ended.
+    /// Makes all waits weak that have lasted for the whole cycle that has just ended.
     #[cold]
     fn end_cycle(self: &Rc<Self>, call: &mut Call<'_>) {
         let table = &mut *self.table.borrow_mut();
@@ -56,7 +56,7 @@ impl Tasks {
         }
     }
 
-    /// Queues the orphans again whose report has failed.
+    /// Queues again the orphans whose report has failed.
     #[cold]
     fn queue_unreported(&self) {
         let table = &mut *self.table.borrow_mut();
@@ -67,7 +67,7 @@ impl Tasks {
         }
     }
 
-    /// Queues the task with this own coroutine, if it still waits.
+    /// Queues the task whose own coroutine is `own`, if it still waits.
     #[cold]
     fn queue_orphan(&self, own: Coroutine) {
         let table = &mut *self.table.borrow_mut();
@@ -88,7 +88,7 @@ impl Tasks {
         let reported = self.report(call, id);
         call.drop_to(height);
         if reported.is_err() {
-            // If memory is short, the next review tries again.
+            // There was not enough memory. The next review tries again.
             self.table.borrow_mut().unreported.push(id);
         }
     }
@@ -108,7 +108,7 @@ impl Tasks {
                 host.failed(call, innermost, message, tag);
                 // The called code may have ended the task.
                 if call.coroutine(co).and_then(|co| self.task_of(co)) == Some(id) {
-                    // The task has its response.
+                    // The host has answered the request, so the kill must not answer it again.
                     self.set_tag(id, Tag { session: 0, ..tag });
                 }
             }

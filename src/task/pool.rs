@@ -1,6 +1,6 @@
 //! The pool of free coroutines. A task that returns leaves its coroutine with an empty stack, on which the next
-//! function runs. At most `MAX_FREE` are kept. Every `ROUNDS` rounds of the ready queue, half of those that no round
-//! has needed since the last review are released to the collector, until `MIN_FREE` are left.
+//! function runs. At most `MAX_FREE` coroutines are kept. Every `ROUNDS` rounds of the ready queue, half of the
+//! coroutines that no round has needed since the last review are released to the collector, until `MIN_FREE` are left.
 
 use super::entry::TaskId;
 

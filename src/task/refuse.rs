@@ -1,11 +1,11 @@
-//! The message of a refused wait: what prevents it from reaching the scheduler, and where.
+//! The message of a refused wait: what prevents the wait from reaching the scheduler, and where.
 
 use super::Tasks;
 use crate::lua::{Call, Fault, Frame, Kind, Next, Obstacle, Outcome, Stack, then};
 
 impl Tasks {
-    /// Raises `name: cannot wait here: …`, at the line of the program. For that, it calls `lio.misuse`, if loaded,
-    /// which finds the first line outside the library's own files.
+    /// Raises `name: cannot wait here: …` at the line of the program: if `lio.misuse` is loaded, it finds the first
+    /// line outside the library's own files.
     #[cold]
     pub(crate) fn refuse<R>(&self, call: &mut Call<'_>, name: &str) -> Result<Next<R>, Fault> {
         let text = self.refusal_text(call, name)?;
@@ -18,7 +18,7 @@ impl Tasks {
         Ok(Next::call(1, then(not_raised), 0))
     }
 
-    /// Returns the text of that error.
+    /// Returns the message of the error that [`Tasks::refuse`] raises.
     pub(crate) fn refusal_text(&self, call: &mut Call<'_>, name: &str) -> Result<String, Fault> {
         let height = call.count();
         let obstacle = self.obstacle_text(call)?;
@@ -37,12 +37,12 @@ impl Tasks {
                 let text = "inside a coroutine that the plain coroutine library resumed; use require \"lio.coroutine\"";
                 text.to_string()
             }
-            // This is the only other reason.
+            // The length of the chain is the only other obstacle.
             Ok(_) => "more than 10000 coroutines are resuming each other".to_string(),
         })
     }
 
-    /// Describes the C function that a coroutine is inside of: its name, and where it was called.
+    /// Describes the C function in which a coroutine cannot yield: its name, and where it was called.
     fn describe_function(&self, call: &mut Call<'_>, depth: usize) -> Result<String, Fault> {
         let mut level = 1;
         while let Some(frame) = self.threads.frame(call, depth, level)? {
@@ -84,7 +84,7 @@ impl Tasks {
         Ok(format!("inside {name}, which cannot yield"))
     }
 
-    /// Whether Lua code can yield across the function of the frame.
+    /// Whether a coroutine can yield across the function of the frame.
     fn can_yield(&self, call: &mut Call<'_>, frame: &Frame) -> Result<bool, Fault> {
         let function = frame.function;
         if function == 0 {
@@ -111,7 +111,8 @@ fn not_raised(_: &mut Call<'_>, _: Outcome) -> Result<(), Fault> {
     Err(Fault::message("cannot wait here"))
 }
 
-/// Returns the name of the function at `index` in a library, for instance `table.sort`; empty if no library has it.
+/// Returns the name of the function at `index` in a library, for instance `table.sort`; empty if no loaded library
+/// contains it.
 fn library_name(call: &mut Call<'_>, index: i32) -> Result<String, Fault> {
     let mut found = String::new();
     if index == 0 {

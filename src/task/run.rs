@@ -16,16 +16,16 @@ use std::rc::Rc;
 const MAX_DEPTH: u32 = 32;
 
 impl Tasks {
-    /// Queues a task of `acquire`, whose function and `arguments` arguments are on its stack already.
+    /// Queues a task that `acquire` has returned. Its function and `arguments` arguments are on its stack already.
     pub(crate) fn enqueue(&self, id: TaskId, arguments: i32, tag: Tag) {
         let table = &mut *self.table.borrow_mut();
         table.begin(id, Phase::Ready { arguments }, tag, self.now.get());
         table.ready_queue.push_back(id);
     }
 
-    /// Runs a task of `acquire` up to its first wait. The topmost `count` values of the step's stack are its function
-    /// and its arguments. If a task calls this, it continues when the new one waits. If the new coroutine's stack is
-    /// full, the coroutine returns to the pool.
+    /// Runs a task that `acquire` has returned, up to its first wait. The topmost `count` values of the step's stack
+    /// are its function and its arguments. If a task calls this, the calling task continues when the new one waits. If
+    /// the new coroutine's stack is full, the coroutine returns to the pool.
     #[inline]
     pub(crate) fn start(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, count: i32, tag: Tag) -> Result<(), Full> {
         let front = self.begin(id, tag);
@@ -47,12 +47,13 @@ impl Tasks {
         self.mark_running(task, false)
     }
 
-    /// Whether the present depth allows one more task to start inside another.
+    /// Whether one more task may be started inside of the running one.
     pub(crate) fn may_spawn(&self) -> bool {
         self.depth.get() < MAX_DEPTH
     }
 
-    /// Runs a task like `start`, for `spawn`: function and arguments are on its stack already.
+    /// Runs a task like `start`, and counts the nested calls. The function and `arguments` arguments are on the task's
+    /// stack already.
     pub(crate) fn spawn(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, arguments: i32) {
         self.depth.set(self.depth.get() + 1);
         let front = self.begin(id, Tag::default());
@@ -60,8 +61,8 @@ impl Tasks {
         self.depth.set(self.depth.get() - 1);
     }
 
-    /// Resumes the task that waits on a token, with the topmost `count` values of the step's stack. If its stack is
-    /// full, it waits again. Returns whether there was a task.
+    /// Resumes the task that waits on a token, with the topmost `count` values of the step's stack. If the task's stack
+    /// is full, it waits again. Returns whether a task was waiting.
     #[inline]
     pub(crate) fn resume_waiter(
         self: &Rc<Self>, call: &mut Call<'_>, token: Token, count: i32, ending: Ending,
@@ -83,8 +84,8 @@ impl Tasks {
         }
     }
 
-    /// Runs the tasks that are queued now. Tasks that these queue are left for the next call. Returns whether there are
-    /// any.
+    /// Runs the tasks that are queued now. Tasks that are queued meanwhile are left for the next call. Returns whether
+    /// there are such tasks.
     pub(crate) fn run_ready(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         let queued = self.table.borrow().ready_queue.len();
         for _ in 0..queued {
@@ -92,7 +93,7 @@ impl Tasks {
             call.resume_collector();
             let (id, woken) = {
                 let table = &mut *self.table.borrow_mut();
-                // A finalizer may call this inside a handler, so the queue may be shorter than `queued`.
+                // A task, a handler or a finalizer may call `run_ready`, so the queue may be shorter than `queued`.
                 let Some(id) = table.ready_queue.pop_front() else { break };
                 (id, self.mark_woken(table.task_mut(id)))
             };
@@ -105,8 +106,8 @@ impl Tasks {
         self.has_ready()
     }
 
-    /// Marks a task as running, if it was woken or has yielded and its coroutine was not touched. Returns its
-    /// coroutine, its former phase, and the number of values that were moved to it.
+    /// Marks a task as running if it was woken or has yielded, has no chain, and no program has resumed its coroutine.
+    /// Returns the coroutine, the former phase, and the number of values that were moved to the coroutine.
     #[inline(always)]
     fn mark_woken(&self, task: &mut Task) -> Option<(Coroutine, Phase, i32)> {
         let phase = task.phase;
@@ -159,7 +160,8 @@ impl Tasks {
         self.end(call, id);
     }
 
-    /// Releases the coroutine of a task that a program has ended.
+    /// Ends a task whose coroutine a program has closed or resumed: sends the notifications, and releases the
+    /// coroutine.
     #[cold]
     fn end(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let tag = {
@@ -195,10 +197,10 @@ impl Tasks {
         self.handle_stop(call, id, front, resumed);
     }
 
-    /// Calls `resume`, which resumes the front of a task.
+    /// Calls `resume`, which resumes the front of a task. The task is the current one meanwhile.
     #[inline(always)]
     fn resume_as_current<R>(&self, id: TaskId, front: Coroutine, resume: impl FnOnce() -> R) -> R {
-        // A task that starts another one immediately is in the middle of a call.
+        // The task that was current before continues afterwards, and becomes the current one again.
         let outer = self.current.replace(Some((id, front)));
         let resumed = resume();
         self.current.set(outer);
@@ -219,7 +221,7 @@ impl Tasks {
         }
     }
 
-    /// Handles a stopped front that runs inside another coroutine, which continues now.
+    /// Handles a front that has stopped inside another coroutine. The outer coroutine continues.
     #[cold]
     fn continue_outwards(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, mut resumed: Resumed) {
         while let Some(values) = self.pass_outwards(id, resumed) {
@@ -268,7 +270,7 @@ impl Tasks {
         }
     }
 
-    /// Handles the return of a task, whose results are on the stack of the task's coroutine.
+    /// Handles a task that has returned. Its results are on the stack of its coroutine.
     fn finish(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, own: Coroutine, results: i32, tag: Tag) {
         if tag.session != 0
             && let Some(host) = self.host()
@@ -280,15 +282,15 @@ impl Tasks {
         self.table.borrow_mut().return_to_pool(id);
     }
 
-    /// Handles the failure of a task. Its error is on its stack, and its frames still exist.
+    /// Handles a task that has failed. Its error is on its stack, and its frames still exist.
     #[cold]
     fn fail(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let height = call.count();
         // A failure that cannot be reported because the stack is full cannot be reported anywhere else.
         let _ = self.report_failure(call, id);
         call.drop_to(height);
-        // The task may have failed at its very end, because there was no memory. A task that joins it is notified by
-        // `on_end`.
+        // The task may have failed for lack of memory before it woke the tasks that join it. Therefore `on_end` is
+        // called for every failed task.
         self.table.borrow_mut().task_mut(id).watched = true;
         call.without_memory_limit(|call| self.notify_end(call, id));
         self.table.borrow_mut().discard(id);
@@ -310,13 +312,14 @@ impl Tasks {
     }
 }
 
-/// The action after a task's front has stopped.
+/// How a task's front has stopped.
 enum Stopped {
-    /// Nothing: the task waits, or has yielded.
+    /// The task waits, or has yielded.
     Waits,
-    /// The task has returned. The number is that of the results on the stack of the task's coroutine.
+    /// The task has returned. The fields are its coroutine, the number of results on the coroutine's stack, and its
+    /// tag.
     Finished(Coroutine, i32, Tag),
     Failed,
-    /// A coroutine inside its own has stopped.
+    /// A coroutine inside the task's own has stopped.
     Nested,
 }

@@ -17,7 +17,7 @@ use std::rc::Rc;
 pub(super) struct TaskTable {
     pub(super) threads: Rc<Threads>,
     pub(super) tasks: Vec<Task>,
-    /// The task of each coroutine, as its own or in its chain.
+    /// The task of each coroutine that is a task's own or in a task's chain.
     pub(super) by_thread: FxHashMap<Identity, TaskId>,
     pub(super) pool: Pool,
     pub(super) ready_queue: VecDeque<TaskId>,
@@ -29,7 +29,7 @@ pub(super) struct TaskTable {
     pub(super) cycle: u32,
     /// How many tasks have not ended.
     pub(super) count: usize,
-    /// How many of them have a tag with a sender.
+    /// How many of these tasks have a tag with a sender.
     pub(super) requests: usize,
 }
 
@@ -50,7 +50,7 @@ impl TaskTable {
         queued.all(|&id| self.task(id).phase == Phase::Yielded)
     }
 
-    /// Starts a task.
+    /// Records that a task starts, in the phase `phase`.
     #[inline]
     pub(super) fn begin(&mut self, id: TaskId, phase: Phase, tag: Tag, now: u64) -> &mut Task {
         self.count += 1;
@@ -69,14 +69,14 @@ impl TaskTable {
         self.requests -= usize::from(self.task(id).tag.from != 0);
     }
 
-    /// Puts a task at the end of the queue. `phase` is a queued one.
+    /// Puts a task at the end of the queue. `phase` must be a queued one.
     #[inline]
     pub(super) fn enqueue(&mut self, id: TaskId, phase: Phase) {
         self.task_mut(id).phase = phase;
         self.ready_queue.push_back(id);
     }
 
-    /// Whether the waiting coroutine of a task and the others of its chain are suspended by a yield.
+    /// Whether all coroutines of a task are suspended by a yield, and no program has resumed one of them.
     #[inline(always)]
     pub(super) fn is_suspended(&self, id: TaskId) -> bool {
         let task = self.task(id);
@@ -86,8 +86,8 @@ impl TaskTable {
         }
     }
 
-    /// Returns how many of a task's coroutines, from the task's coroutine inwards, are suspended as required; stops at
-    /// the first that is not.
+    /// Counts a task's coroutines from its own inwards. Stops at the first one that is not suspended by a yield, or
+    /// that a program has resumed.
     #[cold]
     pub(super) fn count_intact(&self, id: TaskId) -> usize {
         let task = self.task(id);
@@ -126,7 +126,7 @@ impl TaskTable {
         }
     }
 
-    /// Whether a task has not ended. If a program has closed or resumed its coroutine, it ends here.
+    /// Whether a task has not ended. If a program has closed or resumed the task's coroutine, the task ends here.
     #[inline]
     pub(super) fn is_alive(&mut self, id: TaskId) -> bool {
         use Phase::{Orphaned, Ready, Reported, Running, Severed, Taken, Waiting, Woken, Yielded};
@@ -148,8 +148,8 @@ impl TaskTable {
         self.task(id).phase.is_alive()
     }
 
-    /// Whether a task in the phase `Waiting` still waits. If a program has closed or resumed its coroutine, its wait
-    /// ends here.
+    /// Whether a task in the phase `Waiting` still waits. If a program has closed or resumed the task's coroutine, the
+    /// wait ends here.
     pub(super) fn still_waits(&mut self, id: TaskId) -> bool {
         let suspended = self.is_suspended(id);
         if !suspended {
@@ -158,19 +158,19 @@ impl TaskTable {
         suspended
     }
 
-    /// Returns the task whose own coroutine this is.
+    /// Returns the task whose own coroutine is `co`.
     pub(super) fn task_of(&self, co: Identity) -> Option<TaskId> {
         let &id = self.by_thread.get(&co)?;
         (self.threads.identity(self.task(id).own) == co).then_some(id)
     }
 
-    /// Returns the task whose own coroutine this is, if it has not ended.
+    /// Returns the task whose own coroutine is `co`, if the task has not ended.
     pub(super) fn alive_task(&mut self, co: Identity) -> Option<TaskId> {
         let id = self.task_of(co)?;
         self.is_alive(id).then_some(id)
     }
 
-    /// Returns the task in whose chain this coroutine is, its own included, if that task has not ended.
+    /// Returns the task that has `co` as its own coroutine or in its chain, if the task has not ended.
     #[inline]
     pub(super) fn member_of(&mut self, co: Identity) -> Option<TaskId> {
         let &id = self.by_thread.get(&co)?;
@@ -179,14 +179,14 @@ impl TaskTable {
         (is_alive && self.by_thread.get(&co) == Some(&id)).then_some(id)
     }
 
-    /// Returns the task that waits on the token, if one still does.
+    /// Returns the task that waits on the token, if there is one.
     pub(super) fn waiter(&mut self, token: Token) -> Option<TaskId> {
         let id = self.waiting.get(token)?;
         self.still_waits(id).then_some(id)
     }
 
-    /// Decides whose wait on a token counts: that of `id`, which has replaced `other`, if `other` no longer waits.
-    /// Otherwise it restores the wait of `other`. Returns whether `id` waits.
+    /// Called after `id` has replaced `other` as the waiter of a token. If `other` still waits, makes it the waiter
+    /// again. Returns whether `id` is the waiter.
     #[cold]
     pub(super) fn replace_waiter(&mut self, token: Token, id: TaskId, other: TaskId) -> bool {
         let free = !self.still_waits(other);
@@ -194,8 +194,8 @@ impl TaskTable {
         free
     }
 
-    /// Handles a coroutine of a task that a program has closed or resumed, while the task does not run. The task ends,
-    /// or continues in the coroutine that was resuming that one, when its turn in the queue comes.
+    /// Called when a program has closed or resumed a coroutine of a task that does not run. When its turn in the queue
+    /// comes, the task ends, or continues in the coroutine that was resuming the lost one.
     pub(super) fn invalidate(&mut self, id: TaskId) {
         self.end_wait(id);
         let kept = self.count_intact(id);
@@ -219,7 +219,7 @@ impl TaskTable {
         }
     }
 
-    /// Removes the wait of a task, if it waits. Its coroutines stay.
+    /// Removes the wait of a task, if it waits. Its coroutines stay alive.
     pub(super) fn end_wait(&mut self, id: TaskId) {
         if let Phase::Waiting { .. } = self.task(id).phase {
             let token = self.task(id).token;
@@ -228,7 +228,7 @@ impl TaskTable {
         }
     }
 
-    /// Keeps the coroutines of a waiting task for at least one more cycle of the collector.
+    /// Keeps the coroutines of a waiting task alive for at least one more cycle of the collector.
     pub(super) fn keep_strong(&mut self, id: TaskId) {
         let task = &mut self.tasks[id as usize];
         if let Phase::Waiting { weak, .. } = &mut task.phase
@@ -238,7 +238,7 @@ impl TaskTable {
         }
     }
 
-    /// Removes all coroutines of a task from its chain except the first `kept`, or its own.
+    /// Removes all coroutines from a task's chain except the first `kept`. The task's own coroutine always stays.
     pub(super) fn truncate_chain(&mut self, id: TaskId, kept: usize) {
         let task = &mut self.tasks[id as usize];
         if task.chain.is_empty() {
@@ -256,8 +256,8 @@ impl TaskTable {
         }
     }
 
-    /// Handles a coroutine that runs although this module has not resumed it. It and the coroutines inside it leave
-    /// their task.
+    /// Called for a coroutine that runs although this module has not resumed it. The coroutine, and the ones that it
+    /// was resuming, leave their task.
     pub(super) fn handle_foreign_resume(&mut self, co: Identity) {
         let Some(&id) = self.by_thread.get(&co) else { return };
         let position = self.position_in_chain(id, co);
@@ -268,13 +268,13 @@ impl TaskTable {
         self.is_alive(id);
     }
 
-    /// Returns the position of a coroutine in a task's chain; 0 is its own.
+    /// Returns the position of a coroutine in a task's chain; 0 is the task's own coroutine.
     pub(super) fn position_in_chain(&self, id: TaskId, co: Identity) -> Option<usize> {
         let mut members = self.task(id).members().iter();
         members.position(|&member| self.threads.identity(member) == co)
     }
 
-    /// Returns a vacant task number or a new one, for this coroutine.
+    /// Adds a task with the coroutine `own`. Returns the number of the task. Vacant numbers are used first.
     pub(super) fn add(&mut self, own: Coroutine) -> TaskId {
         let id = match self.pool.vacant.pop() {
             Some(id) => {
@@ -311,7 +311,7 @@ impl TaskTable {
         }
     }
 
-    /// Makes the number of a task vacant that was killed while it was queued.
+    /// Makes the number of a task vacant. The task was killed while it was queued.
     pub(super) fn vacate(&mut self, id: TaskId) {
         self.task_mut(id).phase = Phase::Vacant;
         self.pool.vacant.push(id);

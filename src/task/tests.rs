@@ -1,4 +1,4 @@
-//! Tests of tasks that a host drives from Rust. tests/task_test.lua tests what Lua code sees.
+//! Tests of tasks that a host drives from Rust. tests/task_test.lua tests the Lua API.
 
 use super::*;
 use crate::lua::{Argument, Coroutine, Module, Next, Outcome, Stack, then};
@@ -107,7 +107,7 @@ fn queue(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `give_back(f, session)`: returns the coroutine to the pool.
+/// `give_back(f, session)`: acquires a task and returns its coroutine to the pool, without a start.
 fn give_back(call: &mut Call<'_>) -> Result<(), Fault> {
     let (tasks, id, _) = prepare(call)?;
     tasks.move_values(call, id, 2).expect("room");
@@ -115,7 +115,7 @@ fn give_back(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `answer(session, value, raises)`: returns whether a task waited for the response.
+/// `answer(session, value, raises)`: ends the wait on the session. Returns whether a task was waiting.
 fn answer(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = Tasks::of(call)?;
     let ending = match call.is_true(3) {
@@ -127,12 +127,12 @@ fn answer(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(tasks.resume_waiter(call, token, 1, ending).expect("room"))
 }
 
-/// `run()`: returns whether more tasks are ready.
+/// `run()`: runs the ready tasks. Returns whether more tasks are ready.
 fn run(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(Tasks::of(call)?.run_ready(call))
 }
 
-/// `counts()`: returns the number of created coroutines, and that of requests.
+/// `counts()`: returns the number of created coroutines, and the number of requests.
 fn counts(call: &mut Call<'_>) -> Result<(i64, i64), Fault> {
     let tasks = Tasks::of(call)?;
     Ok((tasks.slice_status().1 as i64, tasks.requests() as i64))
@@ -235,7 +235,7 @@ fn a_session_is_not_equal_to_an_integer() {
     assert_eq!(told_by(code), "7:5 done");
 }
 
-/// Lua code that removes the anchors of coroutines by the debug library.
+/// Lua code that removes the anchors of coroutines with the debug library.
 const ATTACK: &str = "
     local function clear(t, seen)
         if seen[t] then return end
@@ -305,7 +305,7 @@ fn changed_upvalues_are_errors() {
 
 #[test]
 fn a_chain_that_only_the_tasks_refer_to_continues() {
-    // Clears the stack slot through which `resume` keeps the inner coroutine.
+    // Clears the stack slot through which `resume` keeps the inner coroutine alive.
     let code = "local outer
         b.start(function()
             outer = coroutine.running()

@@ -1,12 +1,12 @@
 //! Tokens: the values that tasks wait on. Two Lua values are the same token if they are equal by raw equality.
 //!
-//! A token holds no reference. The waiting task keeps the value alive, by leaving it on its coroutine's stack. So an
-//! address identifies one object as long as a task waits on it.
+//! A token does not keep its value alive. The waiting task does, because it leaves the value on its coroutine's stack.
+//! So an address identifies one object as long as a task waits on it.
 
 use crate::lua::{Kind, Stack};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
-/// Strings up to this length exist once per VM (`LUAI_MAXSHORTLEN`). Equal longer ones may have different addresses.
+/// Strings up to this length exist once per VM (`LUAI_MAXSHORTLEN`). Equal longer strings may have different addresses.
 const MAX_SHORT_STRING: usize = 40;
 
 /// A value that a task waits on.
@@ -38,7 +38,7 @@ impl Token {
         Token::Object(Kind::Userdata, identity)
     }
 
-    /// Returns the token of the value at `index`; `None` for nil and NaN, which equal nothing.
+    /// Returns the token of the value at `index`; `None` for nil and NaN, on which no task can wait.
     #[inline]
     pub(super) fn of(stack: &Stack, index: i32, keys: &TextKeys) -> Option<Token> {
         match stack.kind(index) {

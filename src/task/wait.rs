@@ -1,4 +1,4 @@
-//! The begin and the end of a wait.
+//! The beginning and the end of a wait.
 
 use super::Tasks;
 use super::entry::{Phase, Reason, TaskId};
@@ -10,16 +10,16 @@ use std::rc::Rc;
 
 /// Why a wait cannot begin.
 pub(crate) enum WaitError {
-    /// It cannot reach the scheduler, see [`Tasks::refuse`].
+    /// The wait cannot reach the scheduler, see [`Tasks::refuse`].
     Unreachable,
     /// A task waits on the token already.
     InUse,
-    /// Memory is short.
+    /// There is not enough memory.
     Fault(Fault),
 }
 
-/// How a wait of the step reaches the scheduler, if it begins immediately: the running task, and the number of
-/// coroutines inside its front that wait with it.
+/// The path on which a wait of the step reaches the scheduler, if the wait begins immediately: the running task, and
+/// the number of coroutines inside its front that wait with it.
 #[derive(Clone, Copy)]
 pub(crate) struct WaitPath {
     task: TaskId,
@@ -27,7 +27,7 @@ pub(crate) struct WaitPath {
 }
 
 impl Tasks {
-    /// Returns how a wait of the step would reach the scheduler; `None` if it cannot.
+    /// Returns the path on which a wait of the step would reach the scheduler; `None` if it cannot.
     #[inline(always)]
     pub(crate) fn wait_path(&self, stack: &Stack) -> Option<WaitPath> {
         let (task, front) = self.current.get()?;
@@ -58,7 +58,7 @@ impl Tasks {
         }
     }
 
-    /// Begins a wait like [`Tasks::wait`], on a path that the step has queried before.
+    /// Like [`Tasks::wait`], with a path that [`Tasks::wait_path`] has returned to the same step.
     #[inline]
     pub(crate) fn wait_on_path(
         self: &Rc<Self>, call: &mut Call<'_>, path: WaitPath, token: Token, reason: Reason,
@@ -108,8 +108,8 @@ impl Tasks {
         Ok(())
     }
 
-    /// For the step after a wait: whether the wait raises the value on top. If a program has resumed the coroutine
-    /// itself, removes the coroutine from its task.
+    /// Called by the step after a wait. Returns whether the wait raises the value on top as an error. If a program has
+    /// resumed the coroutine itself, returns false and removes the coroutine from its task.
     #[inline]
     pub(crate) fn ends_with_error(&self, stack: &Stack) -> bool {
         if !self.is_resumed_here(stack) {
@@ -125,8 +125,8 @@ impl Tasks {
         raises
     }
 
-    /// For the step after a yield: whether this module has resumed the task. If not, removes its coroutine from the
-    /// task.
+    /// Called by the step after a yield. Returns whether this module has resumed the task. If not, removes the
+    /// coroutine from its task.
     #[inline(always)]
     pub(crate) fn is_resumed_here(&self, stack: &Stack) -> bool {
         let here = self.threads.take_last_resumed(stack);

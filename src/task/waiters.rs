@@ -8,14 +8,14 @@ use rustc_hash::FxHashMap;
 #[derive(Default)]
 pub(super) struct Waiters {
     objects: FxHashMap<usize, TaskId>,
-    /// Sessions also have their own map, since each message concerns one.
+    /// Sessions also have their own map, because each message concerns a session.
     sessions: FxHashMap<i64, TaskId>,
     others: FxHashMap<Token, TaskId>,
 }
 
 /// The map of a token, and its key there.
 enum MapKey {
-    /// Address and type in one word. The type is needed since an empty userdata may have the address of the next
+    /// Address and type in one word. The type is needed because an empty userdata may have the address of the next
     /// object.
     Object(usize),
     Session(i64),
@@ -44,7 +44,7 @@ impl Waiters {
         }
     }
 
-    /// Adds a waiting task. Returns the one that was waiting on the token before.
+    /// Adds a waiting task. Returns the task that was waiting on the token before.
     #[inline]
     pub(super) fn insert(&mut self, token: Token, id: TaskId) -> Option<TaskId> {
         match token.map_key() {

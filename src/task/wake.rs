@@ -8,9 +8,9 @@ use crate::lua::{Full, Plain, Stack};
 /// How a wait ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
-    /// It returns the values.
+    /// The wait returns the values.
     Returns,
-    /// It raises the value.
+    /// The wait raises the value.
     Raises,
 }
 
@@ -30,8 +30,8 @@ impl Tasks {
         self.table.borrow_mut().enqueue(id, Phase::Woken { values, raises });
     }
 
-    /// Wakes the task that waits on the token, with the topmost `count` values of the step's stack. Returns whether
-    /// there was one.
+    /// Wakes the task that waits on the token, with the topmost `count` values of the step's stack. Returns whether a
+    /// task was waiting.
     #[inline]
     pub(crate) fn wakeup(&self, stack: &mut Stack, token: Token, count: i32, ending: Ending) -> Result<bool, Full> {
         let taken = self.table.borrow_mut().take_waiter(token);
@@ -44,15 +44,15 @@ impl Tasks {
         Ok(true)
     }
 
-    /// Wakes the task that waits on the token, with one value that needs no allocation. Returns whether there was one,
-    /// and its stack had room.
+    /// Wakes the task that waits on the token, with one value that needs no allocation. Returns false if no task was
+    /// waiting, or if its stack is full.
     #[inline]
     pub(crate) fn wakeup_with(&self, token: Token, value: impl Plain) -> bool {
         let table = &mut *self.table.borrow_mut();
         let Some(id) = table.waiting.remove(token) else { return false };
         let task = table.task(id);
         let is_whole = if task.chain.is_empty() { task.untouched > 0 } else { table.is_suspended(id) };
-        // For a task without a chain, this call checks whether it is suspended.
+        // For a task without a chain, `push_to` checks that it is suspended.
         let done = is_whole && self.threads.push_to(table.task(id).front(), value);
         match done {
             true => {

@@ -1,5 +1,6 @@
-//! One process that runs the script. It has two threads in the supervisor: one receives its messages, one waits for its
-//! end. Only the supervisor's main thread reaps it, so its process ID cannot be reused before a signal is sent.
+//! A process that runs the script. The supervisor has two threads for it: one receives its messages, the other waits
+//! until it ends. Only the supervisor's main thread reaps the process, so the process ID cannot be reused before a
+//! signal is sent.
 
 use super::event::Event;
 use crate::cli::arguments::supervised;
@@ -23,38 +24,38 @@ const TAKEOVER_DELAY: Duration = Duration::from_millis(50);
 /// The phase of a process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It has been loading since this time.
+    /// The process has been loading since this time.
     Starting(Instant),
-    /// It has listened, the last time at this time. It takes over unless something else happens.
+    /// The process has called `listen`, most recently at this time. It takes over after [`TAKEOVER_DELAY`].
     Listening(Instant),
-    /// It is running.
+    /// The process is running.
     Running,
-    /// It was requested to end, and is killed at this time.
+    /// The process was asked to end, and is killed at this time.
     Ending(Instant),
 }
 
-/// One process that runs the script.
+/// A process that runs the script.
 pub(super) struct Child {
     /// The number of the process; the first one has 1.
     pub(super) number: u32,
     pub(super) phase: Phase,
     /// Whether another process has taken over.
     pub(super) replaced: bool,
-    /// Whether it has listened.
+    /// Whether the process has called `listen`.
     pub(super) listens: bool,
     pub(super) process: Process,
     socket: UnixStream,
 }
 
 impl Child {
-    /// Starts the executable at `program` with `arguments`. Its messages and its end are sent as events. To be called
-    /// by one thread only, which runs as long as the supervisor: the process ends with that thread, and no other
-    /// process inherits the socket.
+    /// Starts the executable at `program` with `arguments`. Sends an event for each message of the process, and when
+    /// the process ends. Only one thread may call this, so that no other process inherits the socket. This thread must
+    /// run as long as the supervisor, because the process ends with it.
     pub(super) fn start(
         number: u32, program: &Path, arguments: &[OsString], events: &Sender<Event>,
     ) -> io::Result<Child> {
         let (socket, child_end) = UnixStream::pair()?;
-        // The numbers 0 to 2 are those of the standard streams, even if the supervisor has closed them.
+        // The numbers 0 to 2 belong to the standard streams, even if the supervisor has closed them.
         let child_end = fcntl_dupfd_cloexec(&child_end, 3)?;
         fcntl_setfd(&child_end, FdFlags::empty())?;
         let mut command = Command::new(program);
@@ -102,8 +103,8 @@ impl Child {
         self.signal(Signal::TERM);
     }
 
-    /// Returns when the supervisor has to decide about the process. A process that does not listen counts as starting
-    /// for `load_time`.
+    /// Returns the time at which the supervisor must decide about the process. A process that does not listen counts as
+    /// starting for `load_time`.
     pub(super) fn deadline(&self, load_time: Duration) -> Option<Instant> {
         match self.phase {
             Phase::Starting(since) => Some(since + load_time),

@@ -7,13 +7,13 @@ use std::io::{self, IsTerminal};
 use std::sync::mpsc::Sender;
 use std::thread;
 
-/// An event for the supervisor. Numbers are those of child processes.
+/// An event for the supervisor. The numbers identify child processes.
 pub(super) enum Event {
     /// A process has sent a message.
     Message(u32, Frame),
     /// A process has ended and must be reaped.
     Ended(u32),
-    /// A signal has arrived; the flag is whether the terminal has sent it to the processes as well.
+    /// A signal has arrived; the flag is true if the terminal has sent it to the child processes as well.
     Signal(Signal, bool),
     /// A folder with watched files has changed.
     Disk,

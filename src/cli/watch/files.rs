@@ -13,7 +13,7 @@ use std::sync::mpsc::Sender;
 /// The maximum number of symbolic links to follow.
 const MAX_LINKS: usize = 16;
 
-/// The files of the newest process, and those of the previous one while it may have to continue.
+/// The files of the newest process, and the files of the previous process while it may have to continue.
 #[derive(Default)]
 pub(super) struct Files {
     files: HashMap<PathBuf, Fingerprint>,
@@ -136,7 +136,7 @@ impl Files {
         changed
     }
 
-    /// Watches folders again that were replaced, and new folders of files that did not exist.
+    /// Watches again the folders that were replaced, and watches new folders of files that did not exist.
     fn rewatch_folders(&mut self) {
         let known = self.folders.iter();
         let replaced = known.filter(|(folder, known)| !Fingerprint::of(folder).is_same_file(known));
@@ -157,8 +157,8 @@ impl Files {
     }
 }
 
-/// Collects the folders to watch for the file at `path`: its own or the nearest existing one, and those of each
-/// symbolic link on the path.
+/// Collects the folders to watch for the file at `path`: the file's own folder or its nearest existing ancestor, and
+/// the folders of each symbolic link on the path.
 fn folders_of(path: &Path, folders: &mut Vec<PathBuf>, links: usize) {
     let mut add = |folder: &Path| {
         if !folders.iter().any(|known| known == folder) {

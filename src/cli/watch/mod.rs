@@ -1,16 +1,16 @@
-//! `lio --watch`: a supervisor that runs the script in a child process, and starts another one when a file that it has
-//! loaded changes.
+//! `lio --watch`: a supervisor that runs the script in a child process, and starts a new one when a file that the
+//! script has loaded changes.
 //!
 //! | file | topic |
 //! |---|---|
-//! | `supervisor` | the order of starts and ends |
-//! | `event` | the events that it handles |
-//! | `child` | one process that runs the script |
+//! | `supervisor` | when processes are started and ended |
+//! | `event` | the events that the supervisor handles |
+//! | `child` | a process that runs the script |
 //! | `sockets` | the listening sockets, which outlive the processes |
 //! | `files` | the loaded files, and which of them have changed |
 //!
-//! One thread makes all decisions. Each other thread only waits for one thing and sends an event. Invariant: from the
-//! first `listen` on, the supervisor has the sockets open, so that no connection is refused between two processes.
+//! One thread makes all decisions. Each other thread only waits for one thing and sends an event. Invariant: after the
+//! first `listen`, the supervisor keeps the sockets open, so that no connection is refused between two processes.
 
 mod child;
 mod event;
@@ -24,8 +24,8 @@ use std::ffi::CStr;
 use std::process::ExitCode;
 use supervisor::Supervisor;
 
-/// Runs the command under supervision until a signal ends it. `script` is the name of its script. Returns the script's
-/// exit code.
+/// Runs the command under supervision until a signal ends it. `script` is the name of the command's script. Returns the
+/// script's exit code.
 pub(super) fn run(command: &Command, script: &CStr) -> ExitCode {
     let name = script.to_string_lossy().into_owned();
     match Supervisor::new(command.unwatched(), name).and_then(Supervisor::run) {

@@ -1,5 +1,6 @@
-//! The listening sockets that a script has created, which stay open from one process to the next. Each has a key, the
-//! address and options that the script has passed, and at most one owner, the newest process that uses it.
+//! The listening sockets that a script has created, which stay open from one process to the next. Each socket has a
+//! key, which consists of the address and the options that the script has passed, and at most one owner, the newest
+//! process that uses it.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,13 +21,13 @@ pub(super) struct Sockets {
     list: Vec<KeptSocket>,
 }
 
-/// Returns the path of a unix socket with a file.
+/// Returns the path in the key of a unix socket that has a file; `None` for all other sockets.
 fn path(key: &[u8]) -> Option<&[u8]> {
     let path = key.strip_prefix(b"unix ")?;
     (!path.starts_with(b"\0")).then_some(path)
 }
 
-/// Returns the port of an internet socket as the script has passed it, and whether it is one for datagrams.
+/// Returns whether an internet socket is for datagrams, and its port as the script has passed it.
 fn port(key: &[u8]) -> Option<(bool, u16)> {
     let mut words = key.split(|&byte| byte == b' ');
     let datagrams = match words.next()? {
@@ -43,13 +44,13 @@ impl KeptSocket {
         self.owner != Some(process)
     }
 
-    /// Returns the port that the system has assigned.
+    /// Returns the port that the socket is bound to.
     fn bound_port(&self) -> Option<u16> {
         let address = socket2::SockRef::from(&self.descriptor).local_addr().ok()?;
         Some(address.as_socket()?.port())
     }
 
-    /// Whether the socket prevents others from binding an address.
+    /// Whether the socket prevents a process from binding the address in `key`.
     fn blocks(&self, key: &[u8]) -> bool {
         if path(key).is_some() {
             return self.key == key;
@@ -82,7 +83,7 @@ impl Sockets {
         self.list.push(KeptSocket { key, descriptor, owner, previous_owner: None });
     }
 
-    /// Returns a socket of this key that the process does not have yet, and makes the process its owner.
+    /// Returns a socket with this key that the process does not have yet, and makes the process its owner.
     pub(super) fn take(&mut self, process: u32, key: &[u8]) -> Option<BorrowedFd<'_>> {
         let mut list = self.list.iter_mut();
         let socket = list.find(|socket| socket.key == key && socket.is_unused_by(process))?;
@@ -96,7 +97,8 @@ impl Sockets {
         Some(socket.descriptor.as_fd())
     }
 
-    /// Returns the sockets of a failed process to the previous one, which continues.
+    /// Returns the sockets of a failed process to the previous process, which continues. Closes the sockets that had no
+    /// previous owner.
     pub(super) fn return_to_previous(&mut self, process: u32) {
         self.close_if(|socket| socket.owner == Some(process) && socket.previous_owner.is_none());
         for socket in &mut self.list {
@@ -106,7 +108,7 @@ impl Sockets {
         }
     }
 
-    /// Handles that a process has closed one of its sockets. With `forget`, no other process gets it.
+    /// Called when a process has closed one of its sockets. With `forget`, no other process gets the socket.
     pub(super) fn closed(&mut self, process: u32, key: &[u8], forget: bool) {
         let is_mine = |socket: &KeptSocket| socket.key == key && socket.owner == Some(process);
         let Some(index) = self.list.iter().position(is_mine) else { return };
@@ -119,12 +121,12 @@ impl Sockets {
         others.any(|socket| socket.blocks(key))
     }
 
-    /// Closes the sockets that prevent `process` from binding an address and that it does not use.
+    /// Closes the sockets that `process` does not use and that prevent it from binding an address.
     pub(super) fn close_blocking(&mut self, process: u32, key: &[u8]) {
         self.close_if(|socket| socket.is_unused_by(process) && socket.blocks(key));
     }
 
-    /// Closes the sockets of an address that `process` has left unused, because it has fewer workers.
+    /// Closes the sockets that `process` has left unused at its own addresses, because it has fewer workers.
     pub(super) fn close_surplus(&mut self, process: u32) {
         let mine = self.list.iter().filter(|socket| socket.owner == Some(process));
         let mine: Vec<_> = mine.map(|socket| socket.key.clone()).collect();

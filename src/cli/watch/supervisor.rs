@@ -1,8 +1,8 @@
-//! The supervisor. A change starts a new process, which gets the listening sockets when it asks for them. After it has
-//! listened, the previous process is asked to end, and finishes its requests. A process that does not listen is ended
-//! before the next one starts.
+//! The supervisor. A change starts a new process, which gets the listening sockets when it asks for them. After the new
+//! process has listened, the previous process is asked to end, and finishes its requests. A process that does not
+//! listen is ended before the next one starts.
 //!
-//! Invariant: at most one process runs and one starts. All others were asked to end.
+//! Invariant: at most one process runs and one starts. All other processes were asked to end.
 
 use super::child::{self, Child, Phase};
 use super::event::{Event, forward_signals};
@@ -21,20 +21,20 @@ use std::process::ExitStatus;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-/// The supervisor handles a change after `DEBOUNCE` without another one, but not later than `MAX_DEBOUNCE` after the
-/// first.
+/// The supervisor handles changes after `DEBOUNCE` without a further change, but at most `MAX_DEBOUNCE` after the first
+/// one.
 const DEBOUNCE: Duration = Duration::from_millis(60);
 const MAX_DEBOUNCE: Duration = Duration::from_millis(500);
-/// A process that does not listen counts as loaded after this time, if no other one runs.
+/// A process that does not listen counts as loaded after this time, if no other process runs.
 const LOAD_TIME: Duration = Duration::from_millis(300);
 /// A process that does not listen takes over from a running one after this time.
 const REPLACEMENT_LOAD_TIME: Duration = Duration::from_secs(10);
 /// Sockets that the new process has not requested after this time are closed.
 const SOCKET_REQUEST_TIME: Duration = Duration::from_secs(2);
-/// How long a new process may retry to bind an address that the previous one has.
+/// How long a new process may retry to bind an address that the previous process uses.
 const BIND_RETRY_TIME: Duration = Duration::from_secs(5);
-/// The time to end: for a process that finishes its requests, for one that the next one waits for, and after a second
-/// signal.
+/// How long a process may take to end: while it finishes its requests, while the next process waits for it, and after a
+/// second signal.
 const DRAIN_TIME: Duration = Duration::from_secs(30);
 const SHORT_DRAIN_TIME: Duration = Duration::from_secs(5);
 const LAST_DRAIN_TIME: Duration = Duration::from_secs(1);
@@ -52,20 +52,20 @@ pub(super) struct Supervisor {
     sockets: Sockets,
     children: Vec<Child>,
     newest: u32,
-    /// Whether the next process starts when the one that was asked to end has ended.
+    /// Whether the next process starts when the process that was asked to end has ended.
     start_pending: bool,
-    /// The time of the first disk event that was not handled yet, and the time at which it will be.
+    /// The time of the first disk event that was not handled yet, and the time at which it will be handled.
     pending_check: Option<(Instant, Instant)>,
     /// When sockets without a user are closed.
     close_unused_at: Option<Instant>,
-    /// The process that requests an address of the previous one, and the end of the time in which it may retry.
+    /// The process that tries to bind an address of the previous process, and the time until it may retry.
     bind_retry: Option<(u32, Instant)>,
     /// The number of files in the last report.
     reported_files: usize,
     had_terminal: bool,
-    /// Whether a signal has asked everything to end.
+    /// Whether a signal has requested the supervisor to end.
     ending: bool,
-    /// The process whose exit code counts then: the one that ran, not one that has just started.
+    /// The process whose exit code is returned at the end: the one that was running, not one that has just started.
     exit_code_of: u32,
     exit_code: u8,
 }
@@ -97,7 +97,7 @@ impl Supervisor {
         })
     }
 
-    /// Runs until a signal has asked for the end and all processes have ended. Returns the exit code.
+    /// Runs until a signal has requested the supervisor to end and all processes have ended. Returns the exit code.
     pub(super) fn run(mut self) -> io::Result<u8> {
         self.start();
         while !(self.ending && self.children.is_empty()) {
@@ -132,7 +132,7 @@ impl Supervisor {
         }
     }
 
-    /// Schedules a check of the files, a moment after the last change.
+    /// Schedules a check of the files. A further change postpones the check, see [`DEBOUNCE`].
     fn schedule_check(&mut self) {
         let now = Instant::now();
         let first = self.pending_check.map_or(now, |(first, _)| first);
@@ -190,15 +190,15 @@ impl Supervisor {
         }
     }
 
-    /// Makes the process at `index` the running one. Those before it are asked to end.
+    /// Makes the process at `index` the running one. The processes before it are asked to end.
     fn take_over(&mut self, index: usize) {
         let number = self.children[index].number;
         self.children[index].phase = Phase::Running;
         if number != self.newest {
-            // The next process is starting already, and that one counts.
+            // The next process is starting already, and will replace this one.
             return;
         }
-        // The previous process still has them open, so it answers the clients that wait there.
+        // The previous process still has these sockets open, so it answers the clients that wait there.
         self.sockets.close_surplus(number);
         self.retire_others(number);
         self.close_unused_at = Some(Instant::now() + SOCKET_REQUEST_TIME);
@@ -248,15 +248,15 @@ impl Supervisor {
         self.children.iter_mut().find(|child| child.number == number)
     }
 
-    /// Handles that a process has started to listen.
+    /// Called when a process has started to listen.
     fn mark_listening(&mut self, number: u32) {
         let newest = number == self.newest;
         let Some(child) = self.child(number) else { return };
         child.listens = true;
         match child.phase {
             Phase::Ending(_) => {}
-            // About an older process, nothing is left to decide. The newest one may load slowly: then it counts as
-            // running before it listens, and has loaded more files meanwhile.
+            // An older process stays as it is. A newest process that loads slowly counts as running before it listens.
+            // Since then, it has loaded more files, so it takes over again.
             Phase::Running if !newest => {}
             _ => child.phase = Phase::Listening(Instant::now()),
         }
@@ -304,8 +304,8 @@ impl Supervisor {
         }
     }
 
-    /// Handles that a process has closed a socket. If the process continues, it no longer needs the socket. If it is
-    /// ending, the next process may have it.
+    /// Called when a process has closed a socket. If the process continues, it no longer needs the socket. If the
+    /// process is ending, the next one may take over the socket.
     fn handle_closed(&mut self, number: u32, key: &[u8]) {
         let mut active = self.children.iter().filter(|child| !child.is_ending());
         let only = active.next().is_none_or(|child| child.number == number);
@@ -314,8 +314,8 @@ impl Supervisor {
         self.sockets.closed(number, key, self.ending || forget && !ends);
     }
 
-    /// Handles that a new process cannot bind an address. If the previous process has the address, that one has to end
-    /// first.
+    /// Called when a new process cannot bind an address. If the previous process uses the address, the previous process
+    /// must end first.
     fn handle_address_in_use(&mut self, number: u32, key: &[u8]) {
         let now = Instant::now();
         if number == self.newest && self.sockets.is_address_blocked(number, key) {
@@ -330,7 +330,7 @@ impl Supervisor {
         }
     }
 
-    /// Handles the end of a process.
+    /// Called when a process has ended.
     fn handle_ended(&mut self, number: u32) -> io::Result<()> {
         let mut ended = self.children.extract_if(.., |child| child.number == number);
         let Some(mut child) = ended.next() else { return Ok(()) };
@@ -348,7 +348,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Handles the end of a process that was not asked to end.
+    /// Called when a process has ended that was not asked to end.
     fn handle_failed(&mut self, child: &Child, status: ExitStatus) {
         let what = child::describe(status);
         if child.number != self.newest {
@@ -396,7 +396,8 @@ impl Supervisor {
     }
 }
 
-/// Whether the process has a controlling terminal. If it had one and has none now, the terminal was closed.
+/// Whether the process has a controlling terminal. If it had a terminal before and has none now, the terminal was
+/// closed.
 fn has_terminal() -> bool {
     File::open("/dev/tty").is_ok()
 }

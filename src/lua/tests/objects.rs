@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::rc::Rc;
 
-/// An object that counts its instances.
+/// An object whose instances are counted.
 struct Counted(Rc<Cell<i32>>, i64);
 
 thread_local!(pub(super) static ALIVE: Rc<Cell<i32>> = Rc::default());
@@ -65,13 +65,13 @@ fn make(call: &mut Call<'_>) -> Result<NewWith<Counted, 1>, Fault> {
     Ok(NewWith::new(Counted::new(value), [(NOTE, 2)]))
 }
 
-/// `break_in_…(…)`: panics at that point.
+/// The functions `break_…` panic at different points.
 fn break_in_step(_: &mut Call<'_>) -> Result<(), Fault> {
     panic!("in a step")
 }
 
 fn break_in_value(_: &mut Call<'_>) -> Result<(New<Counted>, Argument), Fault> {
-    // An invalid index.
+    // The index is invalid, so pushing the value panics.
     Ok((New::of(Counted::new(1)), Argument(-1)))
 }
 
@@ -143,13 +143,13 @@ fn created_by(call: &mut Call<'_>) -> Result<NewFromFactory<Counted, 1>, Fault> 
     Ok(NewFromFactory { factory: 1, fields: [(OWNER, 2)] })
 }
 
-/// `stored(object, value)`: stores the value in a field of the object, and returns it.
+/// `stored(object, value)`: stores the value in a field of the object, and returns the value.
 fn stored(call: &mut Call<'_>) -> Result<StoredInField<Argument, Counted>, Fault> {
     call.any(2)?;
     Ok(StoredInField { value: Argument(2), object: 1, field: NOTE })
 }
 
-/// `part(head, from, to)`: returns some of the object's bytes; without `to`, a range far outside them.
+/// `part(head, from, to)`: returns some of the object's bytes; without `to`, requests a range far outside of them.
 fn part(call: &mut Call<'_>) -> Result<TailSlice<Head>, Fault> {
     let (_, tail) = call.tail::<Head>(1)?;
     match call.is_none(3) {
@@ -161,8 +161,8 @@ fn part(call: &mut Call<'_>) -> Result<TailSlice<Head>, Fault> {
     }
 }
 
-/// `note(object, key, value)`: stores the value in the table in the object's field, or in a table itself, and returns
-/// it.
+/// `note(object, key, value)`: stores the value in the table in the object's field, or in `object` itself if it is a
+/// table. Returns the value.
 fn note(call: &mut Call<'_>) -> Result<StoredInTable<Argument, Argument>, Fault> {
     let table = match call.kind(1) {
         Kind::Table => TableAt::Index(1),
@@ -174,7 +174,8 @@ fn note(call: &mut Call<'_>) -> Result<StoredInTable<Argument, Argument>, Fault>
 
 type Served = (NewTailed<Text, 0>, Record<(Argument, i64)>);
 
-/// `serve(f, metatable)`: calls `f` with a new object and a new table, and returns its result.
+/// `serve(f, metatable)`: calls `f` with a new object and a new table. Returns the kept number and the first result of
+/// `f`.
 fn serve(call: &mut Call<'_>) -> Result<Pushing<Served>, Fault> {
     let first_key = call.create("object")?;
     call.create("number")?;
@@ -190,7 +191,7 @@ fn served(call: &mut Call<'_>, outcome: Outcome) -> Result<(i64, Argument), Faul
     Ok((outcome.kept.into(), Argument(outcome.first)))
 }
 
-/// `list(n, note)`: returns a table of n objects, with the fields `note` and `names`, of which the latter is a table.
+/// `list(n, note)`: returns a table of `n` objects with the fields `note` and `names`. `names` is a table.
 fn list(call: &mut Call<'_>) -> Result<List<New<Counted>>, Fault> {
     let items = (1..=call.integer(1)?).map(|value| New::of(Counted::new(value)));
     let names = Value::List(vec![Value::Name("a"), Value::Integer(2)]);
@@ -233,7 +234,7 @@ fn a_new_object_has_its_fields() {
 #[test]
 fn bytes_of_an_object_become_a_string_once() {
     assert_eq!(show("(function(o) return o:take_bytes(), o:value() end)(b.new(3))"), "012 0");
-    // A slice out of range, in the code that runs after the step.
+    // The slice is out of range, in code that runs after the step.
     let broken = run("local o = b.new(11) return select(2, pcall(o.take_bytes, o))");
     assert!(broken.starts_with("internal error: range end index 11"), "{broken}");
 }

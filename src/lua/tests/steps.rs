@@ -1,4 +1,4 @@
-//! Steps of every shape, and what follows them.
+//! Steps of every shape, and the actions after them.
 
 use super::{SHOW, run, show};
 use crate::lua::{
@@ -29,8 +29,8 @@ fn odd(call: &mut Call<'_>) -> Result<Odd, Fault> {
     })
 }
 
-/// `refused(n)`: fails in its first step (1), in its second step (2), or after a wait (3), with values pushed
-/// meanwhile.
+/// `refused(n)`: fails in its first step (1), in its second step (2), or after a wait (3). The steps push values before
+/// they fail.
 fn refused(call: &mut Call<'_>) -> Result<Next<i64>, Fault> {
     let number = call.integer(1)?;
     for value in 0..100i64 {
@@ -50,7 +50,7 @@ fn refused(call: &mut Call<'_>) -> Result<Next<i64>, Fault> {
     }
 }
 
-/// `turns(n)`: yields the number of its turn until `n`, and keeps one more value each time.
+/// `turns(n)`: yields 0, 1, … up to `n` - 1, and keeps one more value on its stack each time.
 fn turns(call: &mut Call<'_>) -> Result<Next, Fault> {
     call.integer(1)?;
     call.push(0i64)?;
@@ -79,8 +79,8 @@ fn wild(call: &mut Call<'_>) -> Result<Next, Fault> {
     })
 }
 
-/// `waiting(…)`: drops its arguments and waits. Returns the index of the first value that it is resumed with, their
-/// number, and all except the first.
+/// `waiting(…)`: drops its arguments and waits. Returns the values that it is resumed with, except the first one; then
+/// the index of the first value, and the number of values.
 fn waiting(_: &mut Call<'_>) -> Result<Next, Fault> {
     let then = then(|call: &mut Call<'_>, outcome: Outcome| {
         let (first, count) = (i64::from(outcome.first), i64::from(outcome.count));
@@ -91,7 +91,7 @@ fn waiting(_: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::waits(then, 0))
 }
 
-/// `guarded(f, handler)`: returns whether the call succeeded, and its first result or error.
+/// `guarded(f, handler)`: returns whether the call of `f` succeeded, and the first result or the error.
 fn guarded(call: &mut Call<'_>) -> Result<Next<(bool, Argument)>, Fault> {
     call.push(Argument(1))?;
     let after = |_: &mut Call<'_>, outcome: Outcome| Ok((outcome.ok, Argument(outcome.first)));
@@ -104,7 +104,7 @@ fn number(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
     Ok(found.map(|file| file.map_or(-1, |file| file.as_raw_fd().into())))
 }
 
-/// `first(text, size)`: returns the first bytes of the text, copied through the thread's buffer, and the text.
+/// `first(text, size)`: returns the first `size` bytes of the text, copied through the thread's buffer, and the text.
 fn first(call: &mut Call<'_>) -> Result<(ScratchBytes, Argument), Fault> {
     let (text, size) = (call.bytes(1)?, call.integer(2)? as usize);
     let count = scratch(size, |room| {
@@ -115,7 +115,7 @@ fn first(call: &mut Call<'_>) -> Result<(ScratchBytes, Argument), Fault> {
     Ok((ScratchBytes(count), Argument(1)))
 }
 
-/// `code(...)`: returns the results of code in Lua, which cannot yield.
+/// `code(...)`: returns the results of Lua code that cannot yield.
 fn code(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
     call.create(Chunk::Text(b"local first, second = ... return first(second)", c"=inner"))?;
@@ -128,7 +128,8 @@ fn code(call: &mut Call<'_>) -> Result<Next, Fault> {
 
 static NAME: RegistryName = RegistryName::new();
 
-/// `named(value)`: returns the field `name` of the value's metatable, before and after the VM keeps that name.
+/// `named(value)`: makes the VM keep the name `name`. Returns the field `name` of the value's metatable, whether a
+/// query for it had a result before, and whether the field exists.
 fn named(call: &mut Call<'_>) -> Result<(Argument, bool, bool), Fault> {
     let before = call.walk(|values| values.has_metafield(1, &NAME));
     call.create(Register(&NAME, "name"))?;
@@ -146,14 +147,14 @@ fn litter(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(call.may_be_finalizer())
 }
 
-/// `coroutines(thread, iterator)`: returns whether the coroutine is active, whether it iterates, and whether it is
-/// running.
+/// `coroutines(thread, iterator)`: returns whether the coroutine is active, whether it iterates over `iterator`, and
+/// whether it is running.
 fn coroutines(call: &mut Call<'_>) -> Result<(bool, bool, bool), Fault> {
     let running = call.push(Running)?;
     Ok((call.is_active(1), call.is_iterating(1, 2), call.is_same(1, running)))
 }
 
-/// `emptied(function)`: returns the function, whose first upvalue is set to nil.
+/// `emptied(function)`: sets the first upvalue of the function to nil, and returns the function.
 fn emptied(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let nil = call.push(Nil)?;
     call.set_upvalue(1, 1, nil)?;
@@ -161,7 +162,7 @@ fn emptied(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(1))
 }
 
-/// `passed_on(one, two, …)`: a step that continues immediately with values that allocate.
+/// `passed_on(one, two, …)`: continues immediately with another step, which gets values that allocate.
 fn passed_on(call: &mut Call<'_>) -> Result<Pushing<(&'static str, Argument)>, Fault> {
     let count = call.count();
     call.copy_down(2, 1, count);

@@ -12,7 +12,7 @@ fn swap(call: &mut Call<'_>) -> Result<(Argument, bool), Fault> {
     Ok((Argument(was), done))
 }
 
-/// `shaped()`: returns a list of a record and a map.
+/// `shaped()`: returns a list that contains a record and a map.
 fn shaped(_: &mut Call<'_>) -> Result<Value, Fault> {
     let map = ["a", "b", "a"].into_iter().zip(1..);
     let map = map.map(|(name, number)| (name.into(), Value::Integer(number)));
@@ -25,7 +25,7 @@ fn is_string(call: &mut Call<'_>) -> Result<(bool, Vec<u8>), Fault> {
     Ok((call.kind(1) == Kind::String, text))
 }
 
-/// Adds the integers in a value, and leaves a table early when its sum reaches 100.
+/// Returns the sum of the integers in a value. Leaves a table early when its sum reaches 100.
 fn sum(values: &mut Walk, index: i32) -> i64 {
     let Some(mut pairs) = values.pairs(index) else {
         return values.as_integer(index).unwrap_or(0);
@@ -38,14 +38,14 @@ fn sum(values: &mut Walk, index: i32) -> i64 {
     total
 }
 
-/// `sum(value)`: returns the sum of the integers in it, and whether the stack has its former height.
+/// `sum(value)`: returns the sum of the integers in `value`, and whether the stack has the same height as before.
 fn sum_of(call: &mut Call<'_>) -> Result<(i64, bool), Fault> {
     let before = call.count();
     let total = call.walk(|values| sum(values, 1));
     Ok((total, call.count() == before))
 }
 
-/// `reversed(t)`: returns the elements of a list from the last to the first, as text.
+/// `reversed(t)`: returns the elements of a list from the last to the first, as one string.
 fn reversed(call: &mut Call<'_>) -> Result<String, Fault> {
     let length = call.raw_length(1) as i64;
     Ok(call.walk(|values| {
@@ -64,7 +64,7 @@ fn reversed(call: &mut Call<'_>) -> Result<String, Fault> {
     }))
 }
 
-/// `collect(t)`: returns a new table with the values of another one, which is traversed meanwhile.
+/// `collect(t)`: returns a new table with the values of `t`. Each value is added during the traversal of `t`.
 fn collect(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let list = call.create(Value::List(Vec::new()))?;
     call.walk(|values| {
@@ -80,7 +80,8 @@ fn collect(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(list))
 }
 
-/// Values from characters: `{` and `[` begin tables, `(` begins one with a name, `)` refers to that, `;` ends pairs.
+/// Values from characters: `{` and `[` begin tables, `(` begins a table with a name, `)` refers to it, `!` fills it,
+/// `-` is nil and ends pairs.
 struct Words(String, usize);
 
 impl Decoder for Words {
@@ -191,7 +192,7 @@ fn values_are_built_from_events() {
     assert_eq!(many, "words: too many values for the stack");
 }
 
-/// The debug library can change slots of a C function while that allocates.
+/// The debug library can change slots of a C function while the function allocates.
 #[test]
 fn a_finalizer_that_changes_the_stack_corrupts_no_table() {
     let code = "local seen = 0

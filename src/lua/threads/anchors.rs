@@ -1,12 +1,12 @@
 //! The anchors of a VM: a table, which no program can reach, that keeps coroutines alive.
 //!
 //! The table and a *sentinel* are the only values on the stack of a thread that never runs, the *anchor thread*. No
-//! function of Lua, the debug library included, reads or changes values below a thread's first frame, so no program
-//! ever gets the two. The table contains the anchor thread. A program can still remove the anchor thread from the
-//! registry, or close it. Then table and sentinel become unreachable in the same cycle of the collector. The sentinel
-//! has a finalizer and refers to the table, so the table's contents exist until the finalizer has run. The finalizer
-//! marks the anchors as lost, and from then on no coroutine is used. Hence the invariant that `places` relies on:
-//! *unless the anchors are lost, the contents of the table exist.*
+//! function of Lua, the debug library included, reads or changes values below a thread's first frame, so no program can
+//! get the table or the sentinel. The table contains the anchor thread. A program can still remove the anchor thread
+//! from the registry, or close it. Then the table and the sentinel become unreachable in the same cycle of the
+//! collector. The sentinel has a finalizer and refers to the table, so the table's contents exist until the finalizer
+//! has run. The finalizer marks the anchors as lost, and from then on no coroutine is used. Hence the invariant that
+//! `places` relies on: *unless the anchors are lost, the contents of the table exist.*
 //!
 //! In the VM of a service the main state is the anchor thread, since no program can get it. There, the table is on top
 //! of the main function's coroutine, and contains the sentinel, whose finalizer runs when the VM closes.
@@ -19,54 +19,54 @@ use std::ffi::{CStr, c_int};
 /// The index of the table on the anchor thread's stack, above one other value.
 pub(super) const TABLE: c_int = 2;
 
-/// The number of the anchor thread itself, or of the sentinel, in the table.
+/// The table's key for the anchor thread itself, or for the sentinel.
 pub(super) const ANCHOR_THREAD: i64 = 1;
 
-/// The number of the original `coroutine.close`, or false.
+/// The key of the original `coroutine.close`; the value may be false.
 pub(super) const CLOSE: i64 = 2;
 
-/// The number of a thread for calls, or false if none is free.
+/// The key of a thread for calls; the value is false if no thread is free.
 pub(super) const CALL_THREAD: i64 = 3;
 
-/// The number of a weak table. It contains a probe at 1 and nothing else, so it never grows or shrinks. When the probe
-/// is no longer there, the collector has ended a cycle. (The probe's finalizer reports that too, unless it could not
-/// run, for instance during a stack overflow.)
+/// The key of a weak table. This table contains a probe at 1 and nothing else, so it never grows or shrinks. When the
+/// probe is no longer there, the collector has ended a cycle. (The probe's finalizer reports that too, unless it could
+/// not run, for instance during a stack overflow.)
 pub(super) const CYCLE: i64 = 4;
 
-/// The number of a table with weak values: the guards by place.
+/// The key of a table with weak values: the guards by place.
 pub(super) const BY_PLACE: i64 = 5;
 
-/// The number of a table with weak keys: the guards by token.
+/// The key of a table with weak keys: the guards by token.
 pub(super) const GUARDS: i64 = 6;
 
-/// The number of the guards' metatable.
+/// The key of the guards' metatable.
 pub(super) const GUARD_META: i64 = 7;
 
-/// The first number of the messages with which `lua_resume` refuses. They are kept so that Lua finds these strings and
-/// allocates nothing.
+/// The first key of `lua_resume`'s error messages. The table keeps these strings so that Lua finds them and allocates
+/// nothing.
 pub(super) const RESUME_ERRORS: i64 = 8;
 
-/// The first number of the values that the users of `Threads` keep.
+/// The first key of the values that the users of `Threads` keep.
 pub(super) const STORED: i64 = 11;
 
 pub(super) const MAX_STORED: i64 = 4;
 
-/// The first number of the spare probes for `CYCLE`. Several are created at a time, because each creation in the middle
-/// of a step begins a cycle.
+/// The first key of the spare probes for `CYCLE`. Several probes are created at a time, because each creation in the
+/// middle of a step begins a cycle.
 pub(super) const SPARES: i64 = STORED + MAX_STORED;
 
 pub(super) const MAX_SPARES: i64 = 4;
 
-/// The number of the coroutine at place 0.
+/// The key of the coroutine at place 0.
 pub(super) const FIRST: i64 = SPARES + MAX_SPARES;
 
 pub(super) const RESUME_ERROR_TEXTS: [&CStr; 3] =
     [c"C stack overflow", c"cannot resume non-suspended coroutine", c"cannot resume dead coroutine"];
 
-/// How many checks of the finalizer's flag there are for one check of the weak table.
+/// The weak table is checked once in this many checks of the finalizer's flag.
 pub(super) const FLAG_CHECKS: u32 = 64;
 
-/// An anchored coroutine: the number of its place. Using one that was released is a panic.
+/// An anchored coroutine: the number of its place. Using a released coroutine panics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Coroutine(pub(super) u32);
 
@@ -88,17 +88,17 @@ pub(super) struct Anchors {
     pub(super) checks: Cell<u32>,
 }
 
-/// The thread whose stack has the table.
+/// The thread whose stack contains the table.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct AnchorThread(pub(super) *mut lua_State);
 
-/// Returns the number of a coroutine in the table.
+/// Returns a coroutine's key in the table.
 pub(super) fn place(co: Coroutine) -> i64 {
     FIRST + co.number() as i64
 }
 
 impl Anchors {
-    /// Whether there are anchors, and they belong to this VM.
+    /// Whether the anchors exist and belong to the VM `vm`.
     #[inline]
     pub(super) fn are_of(&self, vm: usize) -> bool {
         self.vm.get() == vm && self.exist()
@@ -110,7 +110,7 @@ impl Anchors {
         self.anchor_thread.get().is_some()
     }
 
-    /// Whether the anchors were created at any time.
+    /// Whether the anchors were ever created, even if they are lost now.
     pub(super) fn were_created(&self) -> bool {
         self.vm.get() != 0
     }
@@ -127,22 +127,21 @@ impl Anchors {
         is_idle.then_some(anchor_thread)
     }
 
-    /// Pushes the table's value at `number` to a stack of this VM. If there is no table, pushes nothing and returns
-    /// false.
-    pub(super) fn get(&self, to: &mut State, number: i64) -> bool {
+    /// Pushes the table's value at `key` to a stack of this VM. If there is no table, pushes nothing and returns false.
+    pub(super) fn get(&self, to: &mut State, key: i64) -> bool {
         let Some(mut anchor_thread) = self.anchor_thread() else { return false };
-        anchor_thread.push_element(TABLE, number);
+        anchor_thread.push_element(TABLE, key);
         anchor_thread.move_to(to, 1);
         true
     }
 
-    /// Pops the value on top of a stack of this VM and stores it in the table, at a number that has a value already, so
-    /// this allocates nothing.
-    pub(super) fn set(&self, from: &mut State, number: i64) {
+    /// Pops the value on top of a stack of this VM and stores it in the table. `key` must exist already, so nothing is
+    /// allocated.
+    pub(super) fn set(&self, from: &mut State, key: i64) {
         match self.anchor_thread() {
             Some(mut anchor_thread) => {
                 from.move_to(&mut anchor_thread, 1);
-                put(&mut anchor_thread, number);
+                put(&mut anchor_thread, key);
             }
             None => from.drop_top(),
         }
@@ -157,8 +156,8 @@ impl Anchors {
         true
     }
 
-    /// Anchors a coroutine of this VM that is running or resumes another one, at a place that the table has. Returns
-    /// whether its stack had room.
+    /// Anchors a coroutine of this VM that is running or resumes another one, at a place that exists in the table.
+    /// Returns false if its stack is full, or the anchors are lost.
     pub(super) fn anchor(&self, thread: &mut State, co: Coroutine) -> bool {
         let Some(mut anchor_thread) = self.anchor_thread().filter(|_| thread.has_room(1)) else { return false };
         thread.push_thread();
@@ -175,8 +174,8 @@ impl Anchors {
         }
     }
 
-    /// Takes a free thread for calls out of the table and pushes it; needs room for two values. If there is none,
-    /// pushes nothing and returns false.
+    /// Takes a free thread for calls out of the table and pushes it; needs room for two values. If there is no free
+    /// thread, pushes nothing and returns false.
     pub(super) fn take_call_thread(&self, to: &mut State) -> bool {
         if !self.get(to, CALL_THREAD) {
             return false;
@@ -192,7 +191,7 @@ impl Anchors {
         found
     }
 
-    /// Whether the collector has ended a cycle since this was last true.
+    /// Whether the collector has ended a cycle since [`Anchors::begin_cycle`] last succeeded.
     #[inline]
     pub(super) fn cycle_has_ended(&self) -> bool {
         self.checks.set(self.checks.get().wrapping_add(1));
@@ -210,7 +209,7 @@ impl Anchors {
         ended
     }
 
-    /// Begins to observe the next cycle with a spare probe. Returns false if there is none.
+    /// Starts to observe the next cycle with a spare probe. Returns false if there is no spare probe.
     #[cold]
     pub(super) fn begin_cycle(&self) -> bool {
         let Some(mut anchor_thread) = self.anchor_thread() else { return false };
@@ -232,14 +231,14 @@ impl Anchors {
     }
 }
 
-/// Pops the value on top of the anchor thread's stack and stores it in the table, at a number that has a value already.
-fn put(anchor_thread: &mut State, number: i64) {
-    // SAFETY: an anchor thread always has its table, and a number that has a value needs no allocation.
-    unsafe { ffi::lua_rawseti(anchor_thread.state, TABLE, number) }
+/// Pops the value on top of the anchor thread's stack and stores it in the table under the existing key `key`.
+fn put(anchor_thread: &mut State, key: i64) {
+    // SAFETY: an anchor thread always has its table, and assigning to an existing key does not allocate.
+    unsafe { ffi::lua_rawseti(anchor_thread.state, TABLE, key) }
 }
 
-/// Returns the number of a value that the users of `Threads` keep.
+/// Returns the key of a value that the users of `Threads` keep.
 pub(super) fn stored_number(number: u8) -> i64 {
-    assert!(i64::from(number) < MAX_STORED, "the number of a stored value is out of range");
+    assert!(i64::from(number) < MAX_STORED, "the key of a stored value is out of range");
     STORED + i64::from(number)
 }

@@ -1,4 +1,4 @@
-//! Calling functions on their own thread, and values that the users of coroutines keep.
+//! Calling functions on a separate Lua thread, and values that the users of `Threads` keep.
 
 use super::anchors::{CALL_THREAD, CLOSE, stored_number};
 use super::places::{Threads, anchors_lost};
@@ -14,8 +14,8 @@ use std::ffi::c_int;
 use std::rc::Rc;
 
 impl Threads {
-    /// Calls the function below the topmost `arguments` values in protected mode, on its own thread. Replaces the
-    /// function and its arguments by two results, or by the error. Returns whether the call succeeded.
+    /// Calls the function below the topmost `arguments` values in protected mode, on a separate Lua thread. Replaces
+    /// the function and its arguments by two results, or by the error. Returns whether the call succeeded.
     #[cold]
     pub(crate) fn call(self: &Rc<Self>, call: &mut Call<'_>, arguments: c_int) -> Result<bool, Fault> {
         let function = call.count() - arguments;
@@ -47,7 +47,7 @@ impl Threads {
         Ok(ok)
     }
 
-    /// Pushes a thread for `call`. Nothing runs on it.
+    /// Pushes an idle thread for [`Threads::call`].
     pub(super) fn push_call_thread(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
         call.reserve(5)?;
         assert!(self.anchors.are_of(call.vm()), "the coroutines belong to another VM");
@@ -62,8 +62,8 @@ impl Threads {
         call.create(thread).map(drop)
     }
 
-    /// Closes the coroutine at `index`, which runs its `<close>` variables. Returns whether they raised no error;
-    /// otherwise the error is pushed.
+    /// Closes the coroutine at `index` and its `<close>` variables. Returns true if they raised no error; otherwise
+    /// pushes the error and returns false.
     #[cold]
     pub(crate) fn close(self: &Rc<Self>, call: &mut Call<'_>, index: c_int) -> Result<bool, Fault> {
         let function = self.push_close(call)?;
@@ -78,18 +78,19 @@ impl Threads {
             return Ok(true);
         }
         if returned {
-            // The error is behind `false`.
+            // The two results are `false` and the error.
             call.replace_with_top(function);
         }
         Ok(false)
     }
 
-    /// Pushes Lua's own `coroutine.close`, or false if the VM has none. Returns its index.
+    /// Pushes Lua's own `coroutine.close`, or false if the VM has none. Returns the index of the pushed value.
     pub(crate) fn push_close(&self, stack: &mut Stack) -> Result<c_int, Fault> {
         self.push_anchored(stack, CLOSE)
     }
 
-    /// Pushes the value that was stored under `number` (0 to 3); false if none was. Returns its index.
+    /// Pushes the value that was stored under `number` (0 to 3); false if no value was. Returns the index of the pushed
+    /// value.
     pub(crate) fn push_stored(&self, stack: &mut Stack, number: u8) -> Result<c_int, Fault> {
         self.push_anchored(stack, stored_number(number))
     }
@@ -105,8 +106,7 @@ impl Threads {
     }
 }
 
-/// Calls its first argument with the others in protected mode. Returns whether that succeeded, and two results or the
-/// error.
+/// `(f, ...)`: calls `f(...)` in protected mode. Returns true and two results, or false and the error.
 const PROTECT: Function = Function::native(|mut to| {
     let arguments = to.count() - 1;
     let ok = to.call_protected(arguments, 2) == ffi::LUA_OK;

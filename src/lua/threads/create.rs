@@ -1,4 +1,4 @@
-//! Creating the anchors of coroutines, coroutines, and probes of collector cycles.
+//! Creating anchors, coroutines, and probes of collector cycles.
 
 use super::anchors::{
     ANCHOR_THREAD, AnchorThread, BY_PLACE, CLOSE, CYCLE, Coroutine, FIRST, MAX_SPARES, RESUME_ERROR_TEXTS,
@@ -47,7 +47,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Creates coroutines with empty stacks: `count`, or fewer, but at least one.
+    /// Creates `count` coroutines with empty stacks. If memory runs out, creates fewer, but at least one.
     #[cold]
     pub(crate) fn create(self: &Rc<Self>, call: &mut Call<'_>, count: usize) -> Result<Vec<Coroutine>, Fault> {
         let height = call.count();
@@ -61,7 +61,8 @@ impl Threads {
         }
     }
 
-    /// Creates `count` places: with new coroutines, which are added to `coroutines`, or free ones if that is `None`.
+    /// Creates `count` places. If `coroutines` is given, each place gets a new coroutine, which is appended to
+    /// `coroutines`; otherwise the places are free.
     pub(super) fn create_places(
         self: &Rc<Self>, call: &mut Call<'_>, count: usize, coroutines: Option<&mut Vec<Coroutine>>,
     ) -> Result<(), Fault> {
@@ -74,33 +75,33 @@ impl Threads {
         result.map(drop)
     }
 
-    /// Whether the collector has ended a cycle since the last call.
+    /// Whether the collector has ended a cycle since this last returned true.
     #[inline]
     pub(crate) fn cycle_has_ended(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         self.anchors.cycle_has_ended() && self.begin_cycle(call)
     }
 
-    /// Begins to observe the next cycle. Returns false if memory is short.
+    /// Starts to observe the next cycle. Returns false if there is not enough memory.
     #[cold]
     pub(super) fn begin_cycle(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         if self.anchors.begin_cycle() {
             return true;
         }
         let height = call.count();
-        // If memory is short, the next call tries again.
+        // If there is not enough memory, the next call tries again.
         let _ = call.create(CreateProbes(self.clone()));
         call.drop_to(height);
         self.anchors.begin_cycle()
     }
 }
 
-/// Creates the anchors of a VM; pushes nil.
+/// Creates the anchors of a VM. Pushes nil.
 pub(super) struct CreateAnchors(pub(super) Rc<Threads>);
 
 impl Push for CreateAnchors {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(20, None);
-        // The main state of a service's VM serves as the anchor thread. It has the main function's coroutine below the
+        // The main state of a service's VM serves as the anchor thread. The main function's coroutine is below the
         // table, and the table contains the sentinel.
         let main_state = context_of(&to).and_then(VmContext::idle_main_state);
         let (height, is_main_state) = (to.count(), main_state.is_some());
@@ -134,8 +135,8 @@ impl Push for CreateAnchors {
             to.push_copy(height + 1);
             to.register(shared_key::<Threads>());
         }
-        // SAFETY: this is the block of the sentinel, which is on the stack. The anchor thread is set after everything
-        // has been created.
+        // SAFETY: this is the block of the sentinel, which is on the stack. The anchor thread is set after all parts
+        // have been created.
         unsafe { (*sentinel).threads = Rc::into_raw(self.0.clone()) };
         to.move_to(&mut anchor_thread, if is_main_state { 1 } else { 2 });
         to.drop_to(height);
@@ -154,7 +155,7 @@ pub(super) fn push_block<T: Copy>(to: &mut Pusher<'_>, block: T) -> *mut T {
     place
 }
 
-/// Pushes a metatable with this finalizer. No program can get this table, so none can change it.
+/// Pushes a metatable with this finalizer. No program can get this table, so no program can change it.
 pub(super) fn push_metatable(to: &mut Pusher<'_>, finalizer: ffi::lua_CFunction) {
     to.push_table(0, 1);
     to.push_function(finalizer);
@@ -214,16 +215,16 @@ unsafe extern "C-unwind" fn finalize_sentinel(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Creates places: with new coroutines in them, or free ones. Pushes nil.
+/// The operation of [`Threads::create_places`]. Pushes nil.
 ///
-/// Several are created at a time, because after each allocation in the middle of a step the collector begins a new
-/// cycle early.
+/// Several places are created at a time, because after each allocation in the middle of a step the collector begins a
+/// new cycle early.
 pub(super) struct CreatePlaces<'a> {
     pub(super) threads: Rc<Threads>,
     /// The hook of the new coroutines.
     pub(super) hook: Hook,
     pub(super) count: usize,
-    /// The places with new coroutines; `None` to create free places.
+    /// Gets the new coroutines; `None` to create free places.
     pub(super) coroutines: Option<&'a mut Vec<Coroutine>>,
 }
 
@@ -236,7 +237,7 @@ impl Push for CreatePlaces<'_> {
         }
         for _ in 0..self.count {
             match &mut self.coroutines {
-                // A place is used from the moment when the table has it.
+                // A place is marked as used after the table contains its coroutine.
                 Some(entered) => {
                     let co = self.threads.next_place();
                     let mut thread = to.push_coroutine();
@@ -257,7 +258,7 @@ impl Push for CreatePlaces<'_> {
     }
 }
 
-/// Creates spare probes for [`Anchors::begin_cycle`](super::anchors::Anchors::begin_cycle); pushes nil.
+/// Creates spare probes for [`Anchors::begin_cycle`](super::anchors::Anchors::begin_cycle). Pushes nil.
 pub(super) struct CreateProbes(pub(super) Rc<Threads>);
 
 impl Push for CreateProbes {

@@ -1,4 +1,4 @@
-//! Guards: coroutines of a waiting task stay alive only as long as its token is referenced.
+//! Guards: the coroutines of a waiting task stay alive only as long as the task's token is referenced.
 
 use super::anchors::{BY_PLACE, Coroutine, FIRST, GUARD_META, GUARDS, TABLE, place};
 use super::create::{push_block, push_metatable, push_weak, set_block_metatable};
@@ -10,8 +10,8 @@ use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 use std::rc::Rc;
 
-/// The block of a guard. When it is finalized, nothing can wake the task whose own coroutine is `own`. Its user value
-/// is a table of the task's coroutines by their places.
+/// The block of a guard. When a guard is finalized, no code can wake the task whose own coroutine is `own`. The guard's
+/// user value is a table of the task's coroutines by their places.
 #[derive(Clone, Copy)]
 pub(super) struct Guard {
     threads: *const Threads,
@@ -20,9 +20,10 @@ pub(super) struct Guard {
 }
 
 impl Threads {
-    /// Lets the collector free the coroutines of a task when its token is no longer referenced. The token is the first
-    /// value in the frame that `front`, one of the coroutines, waits in. The first of `members` is the task's own
-    /// coroutine, which [`Threads::take_orphan`] returns then. Returns whether that was possible.
+    /// Keeps the coroutines of a task alive only as long as its token is referenced. `members` are the coroutines, the
+    /// task's own first. The token is the first value in the frame in which `front`, one of them, waits. When the token
+    /// is no longer referenced, [`Threads::take_orphan`] returns the task's own coroutine. Returns false, without an
+    /// effect, if this is impossible.
     #[cold]
     pub(crate) fn weaken(self: &Rc<Self>, call: &mut Call<'_>, members: &[Coroutine], front: Coroutine) -> bool {
         let front = self.other_state(call, front);
@@ -32,13 +33,13 @@ impl Threads {
         let height = call.count();
         let mut done = false;
         let weaken = Weaken { threads: self.clone(), members, front, done: &mut done };
-        // If memory is short, nothing has changed.
+        // If there is not enough memory, nothing has changed.
         let _ = call.create(weaken);
         call.drop_to(height);
         done
     }
 
-    /// Keeps the coroutines of a task alive again, after `weaken`, whether or not the token is referenced.
+    /// Undoes [`Threads::weaken`]: the task's coroutines stay alive whether or not its token is referenced.
     #[cold]
     pub(crate) fn strengthen(&self, own: Coroutine) {
         let Some(mut anchor_thread) = self.anchors.anchor_thread() else { return };
@@ -60,8 +61,8 @@ impl Threads {
     }
 }
 
-/// Anchors the coroutines of a guard, and disarms it. Its block is at `index` of a stack of the VM with room for 4
-/// values. A coroutine whose place belongs to another one now is left out.
+/// Anchors the coroutines of a guard, and disarms the guard. Its userdata is at `index` of `stack`, which has room for
+/// 4 values. A coroutine is left out if its place now belongs to another coroutine.
 unsafe fn restore(guard: *mut Guard, stack: &mut State, index: c_int, anchor_thread: &mut State) {
     // SAFETY: the guard's user value is the table that was created for it, and the anchor thread's table has these
     // places.
@@ -90,8 +91,7 @@ unsafe fn restore(guard: *mut Guard, stack: &mut State, index: c_int, anchor_thr
     }
 }
 
-/// Lets the collector free the coroutines of a task when its token is no longer referenced, which is the first value in
-/// the frame that `front` waits in. Pushes nil.
+/// The operation of [`Threads::weaken`]. Sets `done` if it succeeds. Pushes nil.
 pub(super) struct Weaken<'a> {
     pub(super) threads: Rc<Threads>,
     pub(super) members: &'a [Coroutine],

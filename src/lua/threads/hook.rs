@@ -1,5 +1,5 @@
-//! The debug hook that a new coroutine gets from its creator. Lua copies it by itself, but during an allocation in the
-//! middle of a step the creator's hooks are off.
+//! The debug hook that a new coroutine gets from its creator. Lua itself does this, but the creator's hooks are off
+//! during an allocation in the middle of a step.
 
 use crate::lua::state::{State, ffi_methods};
 use mlua::ffi;
@@ -14,7 +14,7 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    /// Sets the hook in a new coroutine, if there is one.
+    /// Sets the hook in the new coroutine `thread`, if there is a hook.
     pub(super) fn set(self, thread: &mut State) {
         if self.events != 0 {
             thread.set_debug_hook(self);

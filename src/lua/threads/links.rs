@@ -1,4 +1,4 @@
-//! Which coroutines resume each other, from the running one outwards.
+//! The chain of coroutines that programs have resumed, from the running one outwards.
 
 use super::anchors::Coroutine;
 use super::places::{Link, Threads};
@@ -16,13 +16,14 @@ use std::sync::atomic::Ordering;
 pub(crate) enum Obstacle {
     /// Another library has resumed a coroutine.
     Foreign,
-    /// A coroutine is in a function that cannot yield: the running one (0), or one that resumes others.
+    /// A coroutine is in a function that cannot yield. 0 is the running coroutine, 1 the one that has resumed it, and
+    /// so on.
     Unyieldable(u32),
 }
 
 impl Threads {
-    /// Whether the running step can yield up to the `resume` of the coroutine `own`. Returns the number of programs'
-    /// `resume`s in between.
+    /// Checks that the running step can yield up to the `resume` of the coroutine `own`. Returns how many calls of
+    /// `resume` by programs are in between.
     #[inline(always)]
     pub(crate) fn yield_depth(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
         if !stack.is_yieldable() {
@@ -34,7 +35,7 @@ impl Threads {
         }
     }
 
-    /// As [`Threads::yield_depth`], for a coroutine inside others.
+    /// Like [`Threads::yield_depth`], for a coroutine that a program has resumed.
     #[inline(never)]
     fn yield_depth_through_links(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
         let (mut inner, mut depth) = (stack.state, 0);
@@ -54,7 +55,8 @@ impl Threads {
         }
     }
 
-    /// The linked coroutines, from the innermost outwards: each one that resumes, and the one that it resumes.
+    /// Iterates over the links, from the innermost outwards: the coroutine that calls `resume`, and the one that it
+    /// resumes.
     #[inline(always)]
     fn linked(&self) -> impl Iterator<Item = (State, State)> {
         let mut link: *const Link = self.links.load(Ordering::Relaxed);
@@ -72,14 +74,15 @@ impl Threads {
         })
     }
 
-    /// Returns the running coroutine (`depth` 0), or the one that is `depth` programs' `resume`s further out.
+    /// Returns the coroutine at `depth`: 0 is the running one, 1 the one that has resumed it, and so on.
     pub(in crate::lua) fn outwards(&self, stack: &Stack, depth: usize) -> Option<*mut lua_State> {
         let outer = self.linked().map(|(from, _)| from.state);
         std::iter::once(stack.state).chain(outer).nth(depth)
     }
 
-    /// Calls `visit` with the innermost coroutine that runs in a `resume` of this type, if one does. With `outwards`,
-    /// also with those outside it that resume each other. Only for the signal handler, on the thread that runs the VM.
+    /// Calls `visit` with the innermost coroutine that a method of this type is resuming, if there is one. With
+    /// `outwards`, also calls `visit` with the coroutines that are waiting for it in a program's `resume`. Only for the
+    /// signal handler, on the thread that runs the VM.
     pub(in crate::lua) fn for_each_running(&self, outwards: bool, mut visit: impl FnMut(*mut lua_State)) {
         let running = self.running.load(Ordering::Relaxed);
         if !running.is_null() {
@@ -91,7 +94,7 @@ impl Threads {
     }
 
     /// Pushes the coroutines that the running task is resuming on the C stack, from the innermost outwards. Returns the
-    /// index of the first.
+    /// index of the first one.
     pub(crate) fn push_nested(&self, stack: &mut Stack) -> Result<c_int, Fault> {
         let first = stack.count() + 1;
         for (_, mut to) in self.linked() {
@@ -106,7 +109,8 @@ impl Threads {
         Ok(first)
     }
 
-    /// Anchors the coroutines of [`Threads::push_nested`], from the outermost inwards: all, or none.
+    /// Anchors the coroutines of [`Threads::push_nested`], from the outermost inwards. If this fails for one coroutine,
+    /// none stays anchored.
     #[cold]
     pub(crate) fn anchor_nested(self: &Rc<Self>, call: &mut Call<'_>) -> Result<Vec<Coroutine>, Fault> {
         let mut all = Vec::new();
@@ -139,7 +143,7 @@ impl Threads {
         }
     }
 
-    /// Sets whether a yield that reaches a program's `resume` is a wait on its way to the scheduler.
+    /// Sets whether a yield that reaches a program's `resume` is part of a wait, which continues up to the scheduler.
     #[inline]
     pub(crate) fn set_unwinding(&self, unwinding: bool) {
         self.unwinding.set(unwinding);

@@ -1,14 +1,15 @@
-//! Coroutines: their creation, resumption, waits and end. Only this folder has a `lua_State` of a coroutine.
+//! Coroutines: their creation, resumption, waits and end. Only this folder stores the `lua_State`s of coroutines,
+//! except for the main function's.
 //!
 //! | file | topic |
 //! |---|---|
 //! | `places` | the coroutines of a VM, by numbers |
-//! | `anchors` | the table that keeps them alive |
-//! | `create` | creating that table, coroutines, and probes of collector cycles |
+//! | `anchors` | the table that keeps coroutines alive |
+//! | `create` | creating anchors, coroutines, and probes of collector cycles |
 //! | `resume` | resuming a coroutine in the middle of a step |
 //! | `values` | moving values to and from coroutines |
-//! | `call` | calling a function on its own thread |
-//! | `links` | which coroutines resume each other |
+//! | `call` | calling a function on a separate Lua thread |
+//! | `links` | the chain of coroutines that programs have resumed |
 //! | `guards` | coroutines that stay alive only as long as a token is referenced |
 //! | `status` | queries about a coroutine |
 //! | `hook` | the debug hook of a new coroutine |

@@ -1,8 +1,8 @@
 //! The coroutines of a VM, by the numbers of their places.
 //!
-//! A [`Coroutine`] is the number of a place. A coroutine with a place is anchored (see `anchors`), so its state is
-//! valid. Each method here relies on that. A program that has a coroutine as a value can resume or close it. Therefore
-//! its status is checked before each use.
+//! A [`Coroutine`] is the number of a place. Each method here relies on the rule that a coroutine with a place is
+//! anchored (see `anchors`), so its state is valid. A program that has a coroutine as a value can resume or close it.
+//! Therefore a coroutine's status is checked before each use.
 
 use super::anchors::{Anchors, Coroutine, place};
 use crate::lua::fault::Fault;
@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicPtr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Identity(pub(super) usize);
 
-/// The identity of no coroutine.
+/// An identity that no coroutine has.
 pub(super) const NO_COROUTINE: Identity = Identity(0);
 
 impl Default for Identity {
@@ -32,15 +32,15 @@ pub(super) fn coroutine_identity(of: &State) -> Identity {
     Identity(of.state.addr())
 }
 
-/// A stack that cannot grow.
+/// The error for a stack that cannot grow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Full;
 
-/// A call of a program's `resume` that is on the C stack.
+/// A program's call of `resume` that is on the C stack.
 pub(super) struct Link {
-    /// The link outside this one; null if there is none.
+    /// The next outer link; null if there is none.
     pub(super) outer: *const Link,
-    /// The coroutine that resumes, and the one that it resumes.
+    /// The coroutine that calls `resume`, and the coroutine that it resumes.
     pub(super) from: *mut lua_State,
     pub(super) to: *mut lua_State,
 }
@@ -50,10 +50,10 @@ pub(super) struct Link {
 pub(crate) struct Threads {
     pub(super) anchors: Anchors,
     pub(super) places: RefCell<Places>,
-    /// The innermost coroutine that runs in a `resume` of this type; null if none does. This field and the next are
-    /// atomic for the signal handler.
+    /// The innermost coroutine that a method of this type is resuming; null if there is none. This field and `links`
+    /// are atomic because the signal handler reads them.
     pub(super) running: AtomicPtr<lua_State>,
-    /// The innermost `resume` of a program since `Threads::resume` was called.
+    /// The innermost `resume` that a program has called since `Threads::resume` was called; null if there is none.
     pub(super) links: AtomicPtr<Link>,
     /// The coroutine that `Threads::resume` has just resumed, until its continuation calls `take_last_resumed`.
     pub(super) last_resumed: Cell<Identity>,
@@ -71,7 +71,7 @@ pub(super) struct Places {
 }
 
 impl Threads {
-    /// Whether coroutines may be used: until the VM closes, or a program removes the anchors.
+    /// Whether coroutines may be used: false after the VM has closed, or a program has removed the anchors.
     #[inline]
     pub(crate) fn are_open(&self) -> bool {
         self.anchors.exist()
@@ -107,14 +107,14 @@ impl Threads {
         panic!("a coroutine of another VM, or the running one")
     }
 
-    /// Whether the place `number` has this coroutine.
+    /// Whether the coroutine `thread` is at the place `number`.
     pub(super) fn holds(&self, number: i64, thread: *mut lua_State) -> bool {
         let places = self.places.borrow();
         let state = usize::try_from(number).ok().and_then(|number| places.states.get(number));
         state == Some(&thread) && !thread.is_null()
     }
 
-    /// Returns the place for the next coroutine: a free one, or one after all others.
+    /// Returns the place for the next coroutine: a free place, or a new one after all others.
     pub(super) fn next_place(&self) -> Coroutine {
         let places = self.places.borrow();
         let free = places.free.last().copied();
@@ -126,7 +126,7 @@ impl Threads {
         Coroutine(self.places.borrow().states.len() as u32)
     }
 
-    /// Adds a free place. `co` is the one that `new_place` has returned.
+    /// Adds a free place. `co` is the place that `new_place` has returned.
     pub(super) fn add_free_place(&self, co: Coroutine) {
         let places = &mut *self.places.borrow_mut();
         places.states.push(null_mut());
@@ -142,13 +142,13 @@ impl Threads {
         }
     }
 
-    /// Adds a task's own coroutine to those that `take_orphan` returns.
+    /// Adds a task's own coroutine to the list for [`Threads::take_orphan`].
     pub(super) fn orphan(&self, co: Coroutine) {
         self.places.borrow_mut().orphans.push(co);
     }
 
-    /// Returns a task's own coroutine that waits for a token which was no longer referenced. The task's coroutines are
-    /// anchored again.
+    /// Returns the own coroutine of a task whose token is no longer referenced, and removes the coroutine from the
+    /// list. The task's coroutines are anchored again.
     #[inline]
     pub(crate) fn take_orphan(&self) -> Option<Coroutine> {
         self.places.borrow_mut().orphans.pop()
@@ -175,7 +175,7 @@ impl Threads {
         self.push_anchored(stack, place(co))
     }
 
-    /// Pushes the value at `number` of the anchors' table. Returns its index.
+    /// Pushes the value at the key `number` of the anchors' table. Returns the index of the pushed value.
     pub(super) fn push_anchored(&self, stack: &mut Stack, number: i64) -> Result<c_int, Fault> {
         stack.reserve(1)?;
         match self.anchors.are_of(stack.vm()) && self.anchors.get(stack, number) {
@@ -190,13 +190,13 @@ impl Threads {
         self.state(co).status() == ffi::LUA_YIELD
     }
 
-    /// Returns how many of these coroutines are suspended, up to the first that is not.
+    /// Returns how many coroutines in `all` come before the first one that is not suspended.
     #[inline]
     pub(crate) fn count_suspended(&self, all: &[Coroutine]) -> usize {
         all.iter().take_while(|&&co| self.is_suspended(co)).count()
     }
 
-    /// Whether the coroutine has not begun, and its stack contains a function and `arguments` arguments.
+    /// Whether the coroutine has not started, and its stack contains a function and `arguments` arguments.
     pub(crate) fn is_fresh(&self, co: Coroutine, arguments: c_int) -> bool {
         let state = self.state(co);
         state.status() == ffi::LUA_OK && state.count() == arguments + 1 && !state.is_active()
@@ -210,7 +210,7 @@ impl Threads {
     }
 }
 
-/// The error of an operation that needs the anchors when they are lost.
+/// Returns the error of an operation that needs the anchors after they were lost.
 #[cold]
 pub(super) fn anchors_lost() -> Fault {
     Fault::message("the VM's coroutines are lost")

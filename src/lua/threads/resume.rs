@@ -35,7 +35,7 @@ pub(crate) enum ResumeResult {
     Values(c_int),
     /// It failed. The error was moved to the step's stack.
     Failed,
-    /// A function inside it waits, so the coroutine that has resumed it must yield.
+    /// A function in it waits, so the coroutine that has resumed it must yield too.
     Waits,
 }
 
@@ -45,14 +45,14 @@ impl Threads {
     pub(crate) fn resume(&self, call: &mut Call<'_>, co: Coroutine, count: c_int) -> Resumed {
         call.resume_collector();
         let state = self.other_state(call, co);
-        // A coroutine that has not begun has its function below the values.
+        // A coroutine that has not started has its function below the values.
         let below = c_int::from(state.status() != ffi::LUA_YIELD);
         assert!(count >= 0 && count + below <= state.count(), "the stack has fewer values");
         self.run(call, &state, count)
     }
 
-    /// Resumes a coroutine with the `count` values that were moved to it, if it is suspended by a yield. Any other is
-    /// left unchanged.
+    /// If a coroutine is suspended by a yield, resumes it with the `count` values that were moved to it. Otherwise does
+    /// nothing and returns `None`.
     #[inline(always)]
     pub(crate) fn resume_suspended(&self, call: &mut Call<'_>, co: Coroutine, count: c_int) -> Option<Resumed> {
         let state = self.other_state(call, co);
@@ -63,8 +63,8 @@ impl Threads {
         Some(self.run(call, &state, count))
     }
 
-    /// Resumes a coroutine with the topmost `count` values of the step's stack. If it has not begun, the first of them
-    /// is its function. If its stack is full, the values stay.
+    /// Resumes a coroutine with the topmost `count` values of the step's stack. If the coroutine has not started, the
+    /// first value is its function. If its stack is full, the values stay where they are.
     #[inline(always)]
     pub(crate) fn resume_with(&self, call: &mut Call<'_>, co: Coroutine, count: c_int) -> Result<Resumed, Full> {
         call.resume_collector();
@@ -75,16 +75,16 @@ impl Threads {
         Ok(self.run(call, &state, count - function))
     }
 
-    /// Resumes a coroutine with the topmost `count` values of its stack, which must exist.
+    /// Resumes a coroutine with the topmost `count` values of its stack. The values must exist.
     #[inline(always)]
     fn run(&self, call: &Call<'_>, state: &State, count: c_int) -> Resumed {
-        // A coroutine that resumes another in the middle of a step continues afterwards.
+        // The coroutine that runs this step continues afterwards, so its state is restored.
         let outer = (self.running.load(Ordering::Relaxed), self.links.load(Ordering::Relaxed));
         self.set_running(state.state, null());
         self.last_resumed.set(coroutine_identity(state));
         let mut results = 0;
-        // SAFETY: these are two stacks of one VM. The callers have checked that the values exist, and the function if
-        // the coroutine has not begun. If it cannot be resumed, Lua returns an error status.
+        // SAFETY: these are two stacks of one VM. The callers have checked that the values exist, and that a coroutine
+        // that has not started has a function. If the coroutine cannot be resumed, Lua returns an error status.
         let status = unsafe { ffi::lua_resume(state.state, call.state, count, &mut results) };
         self.set_running(outer.0, outer.1);
         self.last_resumed.set(NO_COROUTINE);
@@ -101,9 +101,9 @@ impl Threads {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Resumes the coroutine at `index`, which is suspended and has no place, with the topmost `count` values of the
-    /// step's stack. Its results, or its error, are moved to that stack. With `status_first`, a boolean precedes them:
-    /// whether the coroutine did not fail.
+    /// Resumes the coroutine at `index`, which has no place, with the topmost `count` values of the step's stack. Its
+    /// results, or its error, are moved to that stack. With `status_first`, a boolean precedes them, which is false if
+    /// the coroutine failed. If the coroutine cannot be resumed, returns a message.
     #[inline]
     pub(crate) fn resume_at(
         &self, call: &mut Call<'_>, index: c_int, count: c_int, status_first: bool,
@@ -148,13 +148,14 @@ impl Threads {
         Ok(result)
     }
 
-    /// Forgets the coroutine of the last resume: the step's coroutine is about to yield.
+    /// Clears the record of the last resumed coroutine. Called before the step's coroutine yields.
     #[inline]
     pub(crate) fn forget_last_resumed(&self) {
         self.last_resumed.set(NO_COROUTINE);
     }
 
-    /// Whether `Threads::resume`, and not another library, has resumed the step, which follows a yield.
+    /// Called by a step after a yield. Whether `Threads::resume`, and not another library, has resumed the step's
+    /// coroutine.
     #[inline]
     pub(crate) fn take_last_resumed(&self, stack: &Stack) -> bool {
         let last_resumed = self.last_resumed.get() == stack.running();

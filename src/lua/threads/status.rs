@@ -19,7 +19,7 @@ pub(crate) enum Status {
     Dead,
 }
 
-/// Whether a coroutine ended by an error, and whether memory was short then.
+/// Whether a coroutine ended with an error, and whether it was a memory error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ErrorStatus {
     pub(crate) failed: bool,
@@ -27,13 +27,13 @@ pub(crate) struct ErrorStatus {
 }
 
 impl Stack {
-    /// Returns the coroutine at `index`.
+    /// Returns the identity of the coroutine at `index`; `None` if there is another value.
     #[inline]
     pub(crate) fn coroutine(&self, index: c_int) -> Option<Identity> {
         self.coroutine_at(index).map(|thread| coroutine_identity(&thread))
     }
 
-    /// Returns the coroutine that the step runs in.
+    /// Returns the identity of the coroutine that the step runs in.
     #[inline]
     pub(crate) fn running(&self) -> Identity {
         coroutine_identity(self)
@@ -54,7 +54,7 @@ impl Stack {
         })
     }
 
-    /// Whether the coroutine at `index` ended by an error.
+    /// Returns whether and how the coroutine at `index` failed.
     pub(crate) fn error_status(&self, index: c_int) -> ErrorStatus {
         let status = self.coroutine_at(index).map_or(ffi::LUA_OK, |thread| thread.status());
         ErrorStatus {
@@ -78,7 +78,7 @@ pub(super) fn status(thread: &State) -> Status {
 pub(crate) struct NewThread(Option<c_int>, Hook);
 
 impl NewThread {
-    /// A coroutine with the debug hook of `stack`'s coroutine.
+    /// A new coroutine with the debug hook of `stack`'s coroutine.
     pub(crate) fn new(stack: &Stack, function: Option<c_int>) -> NewThread {
         NewThread(function, stack.debug_hook())
     }
@@ -96,7 +96,8 @@ impl Push for NewThread {
     }
 }
 
-/// A traceback of the coroutine at an index, after a message.
+/// A traceback of the coroutine at the index `of`, after a message. If the message is not a string, only the message is
+/// pushed.
 pub(crate) struct ThreadTraceback {
     pub(crate) of: c_int,
     /// The index of the message.

@@ -10,20 +10,20 @@ use mlua::ffi;
 use std::ffi::c_int;
 
 impl Threads {
-    /// Moves the topmost `count` values of the step's stack to a coroutine that is suspended or has not begun.
+    /// Moves the topmost `count` values of the step's stack to a coroutine that is suspended or has not started.
     #[inline(always)]
     pub(crate) fn move_to(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<(), Full> {
         let mut to = self.other_state(stack, co);
         try_move(stack, &mut to, count)
     }
 
-    /// Pushes a value to a coroutine that is suspended by a yield, unless its stack is full. Returns whether the value
-    /// was pushed.
+    /// Pushes a value to a coroutine that is suspended by a yield. Returns false if the coroutine is in another state,
+    /// or its stack is full.
     #[inline]
     pub(crate) fn push_to(&self, co: Coroutine, value: impl Plain) -> bool {
         let mut state = self.state(co);
-        // A C function that has yielded has room for 20 values. A Lua function that a native hook has made yield has
-        // five spare slots, of which the callers use two.
+        // A C function that has yielded has room for 20 values. If a native hook has yielded in a Lua function, five
+        // slots are free; the callers use two of them.
         let fits = state.status() == ffi::LUA_YIELD && (state.count() <= 10 || state.has_room(1));
         if fits {
             value.push_plain(&mut state);
@@ -37,7 +37,7 @@ impl Threads {
         try_move(&mut self.state(from), &mut self.state(to), count)
     }
 
-    /// Moves the topmost `count` values of a coroutine to the step's stack. Returns the index of the first.
+    /// Moves the topmost `count` values of a coroutine to the step's stack. Returns the index of the first one.
     #[inline]
     pub(crate) fn move_from(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<c_int, Full> {
         let mut state = self.other_state(stack, co);
@@ -47,8 +47,8 @@ impl Threads {
         Ok(stack.count() - count + 1)
     }
 
-    /// Calls `read` with the topmost `count` values of a coroutine that has returned, and with the index of the first
-    /// of them. Returns `None` if the coroutine's stack is full.
+    /// Calls `read` with a walk over the stack of a coroutine that has returned, and with the index of the first of its
+    /// topmost `count` values. Returns `None` if the coroutine's stack is full.
     #[inline]
     pub(crate) fn walk<R>(
         &self, stack: &mut Stack, co: Coroutine, count: c_int, read: impl FnOnce(&mut Walk, c_int) -> R,
@@ -70,7 +70,7 @@ impl Threads {
         state.drop_to((state.count() - count).max(0));
     }
 
-    /// Empties the stack of a coroutine that has returned or not begun. Any other is left unchanged.
+    /// Empties the stack of a coroutine that has returned or has not started. Does nothing to other coroutines.
     #[inline]
     pub(crate) fn clear(&self, co: Coroutine) {
         let mut state = self.state(co);
@@ -79,8 +79,8 @@ impl Threads {
         }
     }
 
-    /// Pushes the first value in the frame that a suspended coroutine waits in; nil if there is none. Returns its
-    /// index.
+    /// Pushes the first value in the current frame of a suspended coroutine; nil if the frame is empty. Returns the
+    /// index of the pushed value.
     pub(crate) fn first_value(&self, stack: &mut Stack, co: Coroutine) -> Result<c_int, Full> {
         let mut state = self.other_state(stack, co);
         stack.reserve(1).map_err(|_| Full)?;
