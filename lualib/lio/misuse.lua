@@ -93,7 +93,7 @@ function M.rename(call, f, ...)
   raise_renamed(call, (tostring(results[2]):gsub("^[^\n]-:%d+: ", "", 1)))
 end
 
--- By kind of object that calls accept: the names of its metatables.
+-- Maps each kind of object that calls accept to the names of its metatables.
 local KINDS <const> = {
   connection = { ["lio.connection"] = true },
   ["datagram socket"] = { ["lio.udp"] = true },

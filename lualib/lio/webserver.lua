@@ -32,8 +32,8 @@ function M.new(opts)
     settings = settings.new(opts),
     grace = opts and opts.grace, -- nil: `loop.grace` applies
     routes = http.routes(),
-    handlers = {}, -- by the id of the route: its handler
-    entries = {}, -- by the id of the route: its method, pattern, handler, and the program's function
+    handlers = {}, -- id of a route: its handler
+    entries = {}, -- id of a route: its method, pattern, handler, and the program's function
     listed = {}, -- the entries, in the order in which they were added
     wrappers = {}, -- middleware
     servers = {},

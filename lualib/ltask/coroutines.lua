@@ -12,7 +12,7 @@ function M.current_token()
   return (coroutine.running())
 end
 
--- By token of `multi_wait`: a list of tokens of `lio.task`, one for each waiting coroutine.
+-- Maps a token of `multi_wait` to a list of tokens of `lio.task`, one for each waiting coroutine.
 local waits = {}
 
 -- `ltask.multi_wait([token])`: waits as `wait` does; several coroutines may wait on one token.

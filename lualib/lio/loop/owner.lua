@@ -8,7 +8,7 @@ local M = {
   is_service = false, -- a service owns the loop
 }
 
--- By call: what its error suggests, besides running the code in another service.
+-- Maps a call to what its error suggests, besides running the code in another service.
 local INSTEAD <const> = {
   ["loop.sleep"] = "ltask.sleep(centiseconds) waits here; or ",
   ["loop.timeout"] = "ltask.timeout(centiseconds, f) works here; or ",

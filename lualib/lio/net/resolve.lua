@@ -27,10 +27,10 @@ end
 local function new_resolver(driver)
   return setmetatable({
     driver = driver,
-    queries = {}, -- by id: `{ name, tokens }`
-    pending = {}, -- the same by name
+    queries = {}, -- id: `{ name, tokens }`
+    pending = {}, -- name: the same
     pending_count = 0,
-    cache = {}, -- by name: `{ addresses, expiry }`
+    cache = {}, -- name: `{ addresses, expiry }`
     cached_count = 0,
   }, Resolver)
 end

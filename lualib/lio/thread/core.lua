@@ -31,7 +31,7 @@ local M = {}
 local Thread = { __name = "lio.thread" }
 local Failed <const> = failure.Failed
 
--- By coroutine: the record of a parent. Weak, so that the table does not keep a thread that can never be woken.
+-- Maps the coroutine of a parent to its record. Weak, so that the table does not keep a thread that can never be woken.
 local parents = setmetatable({}, { __mode = "k" })
 local NO_TASK <const> = {} -- the parent of threads that are spawned outside of tasks
 

@@ -5,10 +5,10 @@ local services = require "ltask.root.services"
 
 local M = {}
 
-local ids = {} -- by name, the address
-local names_of = {} -- by address, the list of names
-local starting = {} -- by name, the token on which requests for a starting unique service wait
-local queried = {} -- by name, the token on which requests wait until a service has the name
+local ids = {} -- name: the address
+local names_of = {} -- address: the list of names
+local starting = {} -- name: the token on which requests for a starting unique service wait
+local queried = {} -- name: the token on which requests wait until a service has the name
 
 -- `find(name)`: returns the address of the service with that name, or nil.
 function M.find(name)

@@ -144,7 +144,7 @@ for _, name in ipairs { "timeout", "option", "sock", "peer", "wait_closed", "rec
   M[name] = function(x, ...) return ask(x, name, ...) end
 end
 
--- By class: the functions that are methods.
+-- Maps each class to the names of the functions that are its methods.
 local METHODS <const> = {
   [Connection] = {
     "recv", "send", "sendfile", "shutdown", "timeout", "peer", "sock", "option", "wait_readable", "wait_closed",
