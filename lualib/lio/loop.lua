@@ -23,7 +23,7 @@ M.grace = 10
 local selector = assert(lio.create())
 local finished = false
 local stopping = false
-local stop_hooks = {} -- hook: a function that returns a string, which says what the hook waits for
+local stop_hooks = {} -- hook: a function that describes, as a string, what the hook waits for
 local unfinished = {} -- the entries of `stop_hooks` whose hooks have not returned in the current stop
 
 M.fork = task.fork
@@ -120,10 +120,10 @@ end
 
 local signalled_at = false -- when a signal last ended a `run`, in seconds of `now`; false: never
 
--- timeout(1) and terminals send a signal to the process and again to its group. Within these seconds, both count as one
--- signal.
+-- timeout(1) and terminals send a signal to the process and again to its group. Two signals within these seconds count
+-- as one.
 local SAME_SIGNAL <const> = 0.2
--- If a stop takes longer than these seconds, the loop reports what it waits for.
+-- If a stop takes more than these seconds, the loop reports what the stop waits for.
 local PATIENCE <const> = 1
 
 local function report_unfinished()
@@ -167,7 +167,7 @@ end
 
 -- Running --------------------------------------------------------------------------------------------
 
--- Whether nothing is left that could wake a task.
+-- Returns whether nothing is left that could wake a task.
 local function is_stuck()
   return selector:count() <= signals.watcher_count
     and not signals:has_handlers()
@@ -189,7 +189,7 @@ local function drive(state)
     local has_ready = task.run_ready()
     if state.failed or finished or task.count() + timers.pending == 0 then return end
     if not has_ready and is_stuck() then
-      -- Listing the tasks may find a task whose coroutine the program has closed, and wake another task.
+      -- When the tasks are listed, the core may find that the program has closed a coroutine, and wake another task.
       local message = deadlock_message()
       if not task.has_ready() then
         state.failed, state.message = true, message

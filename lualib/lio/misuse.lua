@@ -1,5 +1,6 @@
 -- Raises errors for misuse of the library. An error contains the name of the call, and the position of the program's
--- line. Used by every file of the library that checks arguments. Searches for the program's line only when it raises.
+-- line. Used by every file of the library that checks arguments. The search for the program's line costs nothing until
+-- an error is raised.
 
 local debug <const> = debug or require "lio.debug"
 local M = {}
@@ -9,8 +10,8 @@ local HERE <const> = debug.getinfo(1, "S").source:match "^(.*)misuse%.lua$" or "
 local ROOTS <const> = { HERE:gsub("lio/$", ""), "@" }
 local TOP_MODULES <const> = { lio = true, ltask = true, skynet = true, bee = true }
 
--- Whether a chunk's source is a file of the library. The program may have a folder with the same name, so the file must
--- also have been loaded as that module.
+-- Whether a chunk's source is a file of the library. The program may have a folder `lio` too, so the file must also be
+-- a module in `package.loaded`.
 local function is_library(source)
   if source == "=lio" or source == "=?" then return true end
   for _, root in ipairs(ROOTS) do
@@ -77,9 +78,9 @@ local function raise_renamed(call, message)
     level_of_program())
 end
 
--- `relay(call, err)`: raises an error of a C function, which `call` has caught, as an error of `call` at the program's
--- line. If the error has a position or is not a string, it comes from code that the C function called, and is raised
--- unchanged.
+-- `relay(call, err)`: raises `err`, which `call` has caught from a C function, with the name of the call, at the
+-- program's line. If the error has a position or is not a string, it comes from code that the C function called, and is
+-- raised unchanged.
 function M.relay(call, err)
   if type(err) ~= "string" or err:find "^[^\n]-:%d+: " then error(err, 0) end
   raise_renamed(call, err)

@@ -22,7 +22,8 @@ function M.new(selector, scheduler)
   return require("lio.net.driver").new(selector, scheduler).net
 end
 
--- `net.use(net)`: copies the functions of that instance into this module. `net.instance` becomes the instance itself.
+-- `net.use(net)`: copies the functions of an instance into this module. The module's field `instance` becomes the
+-- instance itself.
 function M.use(net)
   for name, f in pairs(net) do
     if type(f) == "function" then M[name] = f end

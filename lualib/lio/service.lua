@@ -24,7 +24,8 @@ local S, internal_tasks = requests(driver, ltask)
 local exclusive = ltask.is_exclusive and ltask.is_exclusive()
 local take, descriptor = (exclusive and require "ltask.exclusive" or ltask).eventinit()
 
--- For `loop.attach`: the tasks that answer requests, or are internal. They do not keep `loop.run` from returning.
+-- The argument `tasks` of `loop.attach`. Internal tasks count as requests, so that they do not keep `loop.run` from
+-- returning.
 local tasks = {}
 
 function tasks.is_request(co)

@@ -37,8 +37,8 @@ function M.new(opts)
     listed = {}, -- the entries, in the order in which they were added
     wrappers = {}, -- middleware
     servers = {},
-    mounts = {}, -- of other apps in this one
-    mounted_in = {}, -- mounts of this app in others
+    mounts = {}, -- mounts of other apps in this app
+    mounted_in = {}, -- mounts of this app in other apps
   }, App)
 end
 
@@ -72,8 +72,8 @@ local function check_constraints(routes, id, pattern, call)
   end
 end
 
--- Adds a route for `app:get` and similar calls. `from.call` is the name of the call; `from.index` is the number of its
--- argument `pattern`.
+-- Adds a route for `app:get` and similar calls. `from.call` is the name of the call; `from.index` is the position of
+-- the argument `pattern`.
 local function add_route(app, from, method, pattern, ...)
   local call, index = from.call, from.index
   misuse.check(call, index, pattern, "string")
@@ -186,9 +186,9 @@ end
 
 -- Serving ----------------------------------------------------------------------------------------------
 
--- `app:listen(where [, opts])` returns a server, or nil and a message. It does not run the loop. `where` is a port,
--- `"addr:port"`, `"[v6]:port"`, `"unix:/path"`, or a socket that listens; `opts` are those of `net.listen`, and `addr`.
--- `server.url` is the address; `server:stop(grace)` ends the server.
+-- `app:listen(where [, opts])` returns a server, or nil and a message. The call does not run the loop. `where` is a
+-- port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"`, or a socket that listens; `opts` are those of `net.listen`, and
+-- `addr`. `server.url` is the address; `server:stop(grace)` ends the server.
 function App:listen(where, opts)
   check_app(self, "listen")
   return listening.listen(self, where, opts)

@@ -1,6 +1,7 @@
--- `lio.webservice`: the requests of a service that has the interface of ant.webserver, on `lio.webserver`. `spawn` runs
--- webservice/service.lua; webservice/cgi.lua has the CGI modules, and webservice/tunnel.lua the redirect mode.
--- Invariant: `state` is "off", "starting", "on" or "stopping"; after a failed start it is "off".
+-- `lio.webservice`: a service with the interface of ant.webserver, implemented with `lio.webserver`. This file has the
+-- requests of the service; `spawn` runs webservice/service.lua; webservice/cgi.lua has the CGI modules, and
+-- webservice/tunnel.lua the redirect mode. Invariant: `state` is "off", "starting", "on" or "stopping"; after a failed
+-- start it is "off".
 
 local cgi = require "lio.webservice.cgi"
 local ltask = require "ltask"
@@ -148,7 +149,7 @@ local function start(conf)
 end
 
 -- The request `start(conf)` returns the url and the port; see docs/webservice.md for the fields of `conf`. Raises if a
--- field is wrong, the service cannot listen on the address, or it serves already.
+-- field is wrong, the service cannot listen on the address, or is serving already.
 function M.start(conf)
   if state == "on" then error("start: the service serves already, at " .. shown_address, 0) end
   if state ~= "off" then error("start: the service is " .. state, 0) end

@@ -54,7 +54,7 @@ local function woken(co, id, first, ...)
 end
 
 -- `loop.sleep(seconds)` waits and returns nothing. If `wakeup(co, …)` wakes the task before the time has passed,
--- `sleep` returns the values of that call. With 0, other tasks and I/O run first.
+-- `sleep` returns the values passed to `wakeup`. With 0, other tasks and I/O run first.
 function M.sleep(seconds)
   misuse.check_seconds("sleep", 1, seconds)
   owner.check "loop.sleep"

@@ -1,7 +1,7 @@
 -- Connections: `recv`, `send`, `close`, `wrap`, and the calls that wait for the peer. Part of `lio.net`.
 --
--- A call first tries its operation. If the operation would block, the call arms the connection, and its task waits in
--- the wait queue for that direction until the call has ended. With the tasks of `lio.task`, `recv` and `send` are
+-- A call first tries its operation. If the operation would block, the call arms the connection, and its task stays in
+-- the wait queue for reading or writing until the call has ended. With the tasks of `lio.task`, `recv` and `send` are
 -- native; only calls that queue behind another task, and the rest of a partial `send`, run here.
 
 local misuse = require "lio.misuse"
@@ -205,7 +205,7 @@ function M.install(driver)
   end
 
   -- `wait_readable(c [, seconds])`: waits until there may be something to read, and reads nothing. Returns true, or
-  -- nil, message, code, such as "timeout" or "closed".
+  -- nil, message, code; the code may be "timeout" or "closed".
   function net.wait_readable(c, seconds)
     misuse.check_kind("wait_readable", c, "connection")
     misuse.check_optional_seconds("wait_readable", 2, seconds)

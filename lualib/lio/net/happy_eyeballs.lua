@@ -17,8 +17,8 @@ local M = {}
 local Race = { stands_for = "a connect" }
 Race.__index = Race
 
--- `race(driver, addresses, port [, seconds])` returns a race that ends after `seconds`. Closing it (`<close>`) ends it
--- earlier.
+-- `race(driver, addresses, port [, seconds])` returns a race that ends after `seconds`. Closing the race (`<close>`)
+-- ends it earlier.
 function M.race(driver, addresses, port, seconds)
   local race = setmetatable({
     driver = driver,

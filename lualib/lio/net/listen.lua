@@ -10,9 +10,9 @@ local resolver = require "lio.resolver"
 -- Under `lio --watch`, the functions that keep sockets open from one program to the next; otherwise false.
 local supervisor <const> = require "lio.supervisor"
 
--- The maximum number of bytes that the system queues for a peer beyond those that it can send. Without a bound, a
--- thousand peers that read slowly fill the whole memory that the system has for TCP, and packets of all connections are
--- dropped.
+-- The maximum number of bytes that the system queues for a peer beyond those that it can send at once. Without a bound,
+-- a thousand peers that read slowly fill the whole memory that the system has for TCP, and packets of all connections
+-- are dropped.
 local MAX_UNSENT <const> = 256 * 1024
 
 local OPTIONS <const> = {

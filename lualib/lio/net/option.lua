@@ -71,8 +71,8 @@ function M.install(driver)
   local net <const> = driver.net
   net.timeout, net.peer, net.sock, net.option = M.timeout, peer, sock, M.option
 
-  -- `shutdown(c [, "r"|"w"|"rw"])`: shuts down one direction or both (default), after the bytes that are being sent.
-  -- Returns true, or `nil, message, code`.
+  -- `shutdown(c [, "r"|"w"|"rw"])`: shuts down one direction or both (default). Bytes that are being sent are sent
+  -- first. Returns true, or `nil, message, code`.
   function net.shutdown(c, how)
     misuse.check_kind("shutdown", c, "connection")
     return end_sending(net, c, how)

@@ -15,7 +15,7 @@ local function centiseconds(seconds)
   return math.max(0, math.ceil(seconds * 100))
 end
 
--- The timers of servers (net/server.lua), by ltask's timers.
+-- The timers that servers (net/server.lua) need, implemented with ltask's timers.
 local timers = {}
 
 function timers:add(seconds, value)

@@ -2,7 +2,7 @@
 -- The files in requests/ define them.
 --
 -- A handle belongs to the service that opened or accepted it, or to which it was given, and only that service may use
--- it. But every service may accept from a listener. Results are those of `lio.net`; misuse raises in the caller.
+-- it; but every service may accept from a listener. Results are those of `lio.net`; misuse raises in the caller.
 
 local accept = require "lio.net.requests.accept"
 local handles = require "lio.net.requests.handles"
@@ -11,7 +11,7 @@ local open = require "lio.net.requests.open"
 local use = require "lio.net.requests.use"
 
 -- `requests(driver, ltask)` returns the functions by the names of the requests, and the set of internal tasks, which
--- belong to no request. The field `count` of the set is their number.
+-- belong to no request. The field `count` of the set is the number of these tasks.
 return function(driver, ltask)
   local context = { driver = driver, net = driver.net, ltask = ltask, handles = handles.new(ltask) }
   local S = {}

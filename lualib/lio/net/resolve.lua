@@ -1,4 +1,4 @@
--- Host names: `resolve`. Part of `lio.net`. Another thread resolves them (`lio.resolver`); answers are cached.
+-- Host names: `resolve`. Part of `lio.net`. Another thread resolves the names (`lio.resolver`); answers are cached.
 -- Invariant: at most one query for a name is in progress, in `pending`; tasks that request the name meanwhile wait for
 -- its answer.
 
@@ -64,7 +64,7 @@ function Resolver:after_events()
   end
 end
 
--- Returns the pending query for a name, after starting it if there is none; or nil, message, code.
+-- Returns the pending query for a name, or starts one if there is none; on failure nil, message, code.
 local function query_for(self, name)
   local query = self.pending[name]
   if query then return query end

@@ -82,8 +82,8 @@ end
 -- `install(driver)`: adds `sendfile` to `driver.net`.
 function M.install(driver)
   -- `sendfile(c, path_or_file [, offset [, length]])` returns true when the system has accepted all bytes; otherwise
-  -- `nil, message, sent, code`. A file is one of `lio.file` or of `io.open`. `offset` counts from 0; the default length
-  -- is up to the end of the file. If the file becomes shorter meanwhile, the code is `"truncated"`.
+  -- `nil, message, sent, code`. The file is an object of `lio.file` or of `io.open`. `offset` counts from 0; the
+  -- default length is up to the end of the file. If the file becomes shorter meanwhile, the code is `"truncated"`.
   function driver.net.sendfile(c, source, offset, length)
     if getmetatable(c) ~= stream.metatable then misuse.argument("sendfile", 1, "connection", c) end
     return send(driver.write_queue, c, source, offset, length)

@@ -14,8 +14,8 @@
 --                     armed; nil, message, code on failure
 --   `accept_waiting()`  accepts a waiting peer even if the server is full; returns whether a peer waited
 --
--- A server uses `net`, `scheduler`, `timers` and `sleep` of its driver, and `accept_by` if the backend accepts itself.
--- net/remote.lua has a driver without a loop.
+-- A server uses `net`, `scheduler`, `timers` and `sleep` of its driver, and `accept_by` if the backend accepts
+-- connections itself. net/remote.lua has a driver without a loop.
 
 local misuse = require "lio.misuse"
 

@@ -68,7 +68,7 @@ end
 
 M.holder_of = holder_of
 
--- `queue:release(x)`: ends the caller's hold of a socket. The next task in the queue then holds the socket.
+-- `queue:release(x)`: releases a socket that the caller holds. The next task in the queue then holds the socket.
 function WaitQueue:release(x)
   local waiting = self.waiting[x]
   if waiting then

@@ -31,7 +31,8 @@ local M = {}
 local Thread = { __name = "lio.thread" }
 local Failed <const> = failure.Failed
 
--- Maps the coroutine of a parent to its record. Weak, so that the table does not keep a thread that can never be woken.
+-- Maps the coroutine of a parent to the parent's record. Weak, so that the table does not keep a thread that can never
+-- be woken.
 local parents = setmetatable({}, { __mode = "k" })
 local NO_TASK <const> = {} -- the parent of threads that are spawned outside of tasks
 
@@ -260,9 +261,9 @@ local function wait_for_first(...)
   return reap(ended)
 end
 
--- `thread.wait(t1, …)` waits until one of the threads ends. If some have ended already, takes the first of them in the
--- list. Returns true and the thread's results; false and its error; false, "killed"; or nil, "already waited" if
--- another task got the result, or the thread's parent has ended.
+-- `thread.wait(t1, …)` waits until one of the threads ends. If several threads have ended already, uses the first of
+-- them in the list. Returns true and the thread's results; false and its error; false, "killed"; or nil, "already
+-- waited" if another task got the result, or the thread's parent has ended.
 function M.wait(t, ...)
   if ... or not is_thread(t) then return wait_for_first(t, ...) end
   if t.done then return reap_late(t) end

@@ -68,7 +68,8 @@ function All:collect(place, ok, ...)
   if self.failed or self.left == 0 then wakeup(self) end
 end
 
--- The ticket for a thread that the program has put into the list. Its elements are the thread's places in the list.
+-- The ticket for a thread that the program has put into the list. The elements of the ticket are the thread's places in
+-- the list.
 local Given = {}
 Given.__index = Given
 

@@ -17,7 +17,7 @@ local Scope = { __name = "lio.scope" }
 Scope.__index = Scope
 local WAIT <const> = { __name = "lio.scope.wait" }
 
--- Removes a thread that has ended from its scope. Allocates only stack, and may be called again if it raises.
+-- Removes an ended thread from its scope. Allocates only stack, and may be called again if it raises.
 function Scope:forget(t, ok, err)
   if t.linked then
     t.linked = false

@@ -1,5 +1,5 @@
--- The calls of a `lio.net.remote` instance that open something: `listen`, `connect`, `attempt`, `udp`, `wrap`, and the
--- calls for handles; and `resolve`.
+-- The calls of a `lio.net.remote` instance that open something (`listen`, `connect`, `attempt`, `udp`, `wrap`), the
+-- calls for handles, and `resolve`.
 
 local check_options <const> = require "lio.net.connect_options"
 local ltask = require "ltask"

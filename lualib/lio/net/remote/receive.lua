@@ -1,4 +1,4 @@
--- `recv` of `lio.net.remote`'s connections, without the check of its first argument.
+-- `recv` of the connections of `lio.net.remote`. The caller has checked the first argument.
 --
 -- A connection reads ahead: the answer to a request also contains the bytes that the service has buffered beyond the
 -- result, so that a burst of small messages needs few requests. Invariant: at most one `remote_recv` request is in
@@ -120,7 +120,7 @@ local function finish(io, ok, value, message, partial, code)
   return nil, message, nil, code
 end
 
--- `receive(c, …)` returns the results of `recv`.
+-- `receive(c, …)`: like `net.recv`.
 return function(c, ...)
   if c.ahead and not c.reading then
     local value = take_ahead(c, ...)

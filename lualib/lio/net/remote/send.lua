@@ -1,4 +1,4 @@
--- `send` of `lio.net.remote`'s connections, without the check of its first argument.
+-- `send` of the connections of `lio.net.remote`. The caller has checked the first argument.
 --
 -- This VM sends messages directly, through the connection's shared writer, as long as the system accepts them. Other
 -- messages are collected, and one request sends the messages of several tasks together. Invariant: at most one
@@ -15,7 +15,7 @@ local call <const>, fork <const>, wait <const>, wakeup <const> = ltask.call, lta
 local pack <const>, unpack <const>, type <const> = table.pack, table.unpack, type
 local sub <const> = string.sub
 
--- A request can contain a few hundred values. A message of more strings is joined to one string.
+-- A request can contain a few hundred values. A message of more strings is joined into one string.
 local MAX_STRINGS <const> = 100
 -- A task that sends this many messages without waiting lets other tasks run.
 local BURST <const> = 32
@@ -97,7 +97,7 @@ local function without(message, sent)
   return { sub(data, sent + 1), n = 1, size = #data - sent }
 end
 
--- `send(c, …)` returns the results of `net.send`.
+-- `send(c, …)`: like `net.send`.
 return function(c, ...)
   local sent_directly = 0
   if c.writer and not c.sending and c.burst < BURST then

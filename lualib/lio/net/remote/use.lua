@@ -168,7 +168,7 @@ for class, kind in pairs { [Listener] = "listener", [Udp] = "datagram socket" } 
 end
 
 -- The service with the loop detects that this service has died by a request that is never answered; see
--- net/requests/owners.lua. Our scheduler has such a request in every service. For another scheduler, it is added here.
+-- net/requests/owners.lua. Our scheduler has such a request in every service. For another scheduler, this file adds it.
 if not package.loaded["ltask.core"] then
   pcall(ltask.dispatch, { ["lio.net.watch"] = function() ltask.wait {} end })
 end

@@ -86,8 +86,8 @@ function M.install(S, context)
     return handles:register(owner, c, "connection")
   end
 
-  -- `put_back(listener, h)`: gives the connection `h` to the next `accept` request, because the task that accepted it
-  -- was killed.
+  -- `put_back(listener, h)`: gives the connection `h` to the next `accept` request. Sent when the task that accepted
+  -- the connection was killed.
   function S.put_back(listener, handle)
     local entry = handles:find("accept", listener, "listener")
     local c = handles:find("accept", handle, "connection", handles.caller())

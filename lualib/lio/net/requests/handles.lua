@@ -2,7 +2,8 @@
 -- lio/net/requests.
 --
 -- An entry has `handle`, `object`, `kind` ("connection", "listener" or "udp") and `owner`. Invariants: a handle is
--- never reused for another object. When its owner dies, a handle is closed, and the requests that wait on it end.
+-- never reused for another object. When the owner of a handle dies, the handle is closed, and the requests that wait on
+-- it end.
 
 local owners = require "lio.net.requests.owners"
 
@@ -27,7 +28,7 @@ local function close_entry(entry)
 end
 
 -- `new(ltask)` returns an empty table of handles. Its field `caller` is a function that returns the service which sent
--- the current request; nil if the sender expects no answer and the scheduler does not record it.
+-- the current request; nil if the sender expects no answer and the scheduler does not record the sender.
 function M.new(ltask)
   local core = package.loaded["ltask.core"]
   return setmetatable({
@@ -74,7 +75,7 @@ function Handles:give(entry, service)
   entry.owner:add(entry, close_entry)
 end
 
--- `handles:find(call, handle, kind, caller)` returns the entry of a handle; or nil, message, code. The handle must be
+-- `handles:find(call, handle, kind, caller)` returns the entry of a handle; or nil, message, code. The object must be
 -- of that kind, unless `kind` is nil, and belong to the caller, unless `caller` is nil.
 function Handles:find(call, handle, kind, caller)
   if math.type(handle) ~= "integer" then

@@ -48,7 +48,7 @@ function M.install(S, context)
   end
 
   -- `cancel(name)`: ends the caller's `connect` whose `opts.attempt` is `name`, with "closed". Returns whether there
-  -- was one.
+  -- was such a `connect`.
   function S.cancel(name)
     local attempts = handles:owner().attempts
     local attempt = attempts and attempts[name]
