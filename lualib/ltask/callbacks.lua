@@ -1,5 +1,5 @@
 -- The functions that the Rust part of the service library calls in rare cases (src/modules/ltask/callbacks.rs): for
--- errors, requests without a handler, and requests to the service library itself. Loaded in the first of these cases.
+-- errors, requests without a handler, and requests to the service library itself. Loaded when such a case first occurs.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -13,7 +13,7 @@ local M = {}
 -- Errors --------------------------------------------------------------------------------------
 
 -- Called when a task has failed. Returns the error object that answers its request. If the sender expects no answer,
--- logs it.
+-- logs the error.
 function M.task_failed(co, err, from, session)
   local object = errors.describe(err, co)
   if session == 0 then
@@ -87,7 +87,7 @@ function M.inspect(what)
   return table.concat(list, "\n")
 end
 
--- Contains the tokens on which `watch` waits: a task is closed as orphaned when nothing refers to its token.
+-- Keeps the tokens on which `watch` waits, because a task is closed as orphaned when nothing refers to its token.
 M.watch_tokens = {}
 
 -- `ltask.syscall(addr, "watch")`: is never answered, so the caller gets an error when this service ends. Does not keep

@@ -18,7 +18,7 @@ local function unpack_list(list)
 end
 
 -- Sends a request. Returns its session, or nil and an error if it was refused. If an argument is wrong, raises an error
--- of `call`.
+-- that names `call`.
 local function send(call, ...)
   local ok, session, problem = pcall(core.request, ...)
   if not ok then require("lio.misuse").relay(call, session) end
@@ -38,7 +38,7 @@ local function wake_waiter(self, reason)
   task.wakeup(self, reason)
 end
 
--- Waits for `wake_waiter`. Returns the reason that it was given.
+-- Waits for `wake_waiter`, and returns the `reason` that was passed to it.
 local function wait_for_result(self)
   self.is_waiting = true
   return task.wait(self)

@@ -4,11 +4,11 @@
 local core = require "ltask.core"
 local task = require "lio.task"
 
--- The modules that are being loaded, by name: { owner = coroutine, problem = error, waiter, … }.
+-- Maps the name of a module that is being loaded to { owner = coroutine, problem = error, waiter, … }.
 local loading = {}
--- The name of the module that a coroutine waits for, by coroutine.
+-- Maps a coroutine to the name of the module that it waits for.
 local awaited = {}
--- The names of the modules that a coroutine loads, by coroutine, outermost first.
+-- Maps a coroutine to the names of the modules that it is loading, outermost first.
 local stacks = setmetatable({}, { __mode = "k" })
 
 -- Raises an error at the line that has called `require`.
@@ -16,7 +16,7 @@ local function raise(message)
   core.require_now "lio.misuse".raise(message)
 end
 
--- Returns the loader of a module and its second argument.
+-- Returns the loader of a module, and the second argument for the loader.
 local function search(name)
   local messages = {}
   for _, searcher in ipairs(package.searchers) do

@@ -1,5 +1,5 @@
--- The commands of protocol "debug", as in `skynet.call(addr, "debug", "STAT")`, which every service of skynet answers.
--- Used by skynet.boot; programs call `reg_debugcmd`.
+-- The commands of the protocol "debug", as in `skynet.call(addr, "debug", "STAT")`, which every service of skynet
+-- answers. Used by skynet.boot; programs call `reg_debugcmd`.
 
 local ltask = require "ltask"
 local inspect = require "skynet.inspect"
@@ -108,8 +108,9 @@ local function collect_upvalues(f, found, seen)
   return found
 end
 
--- Returns the globals of the code. `_P` contains the upvalues of each protocol's handler, by protocol; `_U` contains
--- all these upvalues; `print` adds lines to `output`. The other names are the service's globals.
+-- Returns the global variables for the code of `RUN`. `_P` contains the upvalues of each protocol's handler, by
+-- protocol; `_U` contains all these upvalues; `print` adds lines to `output`. Other names refer to the service's
+-- globals.
 local function environment(output)
   local all, by_protocol = {}, {}
   for name, p in pairs(message.protocols) do

@@ -73,8 +73,8 @@ end
 -- How many sessions `uniqtask` lists for one traceback.
 local SESSIONS_MAX <const> = 10
 
--- `uniqtask()`: returns each different traceback of the waiting coroutines. Its key contains the number of coroutines
--- with this traceback, and their sessions.
+-- `uniqtask()`: returns a table that contains each different traceback of the waiting coroutines once. A key contains
+-- the number of coroutines with the traceback, and their sessions.
 function M.uniqtask()
   local stacks, order = {}, {}
   for co, session, members in waiting() do
@@ -117,8 +117,8 @@ function M.killthread(which)
   return co and task.current() ~= co and task.kill(co) and co or nil
 end
 
--- `term(addr)`: makes all calls that wait for an answer of that service raise. This service's answers to it are
--- dropped.
+-- `term(addr)`: raises an error in all calls that wait for an answer of that service, and drops this service's answers
+-- to it.
 function M.term(addr)
   local id = require "skynet.message".address(addr, "term")
   core.fail_calls(id, ("{service:%d} is dead"):format(id))

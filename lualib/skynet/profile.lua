@@ -19,7 +19,7 @@ local function now(call)
   return seconds
 end
 
--- `start([co])`: begins to measure the coroutine, by default the running one. Raises if it is measured already.
+-- `start([co])`: begins to measure a coroutine, by default the running coroutine. Raises if it is measured already.
 function M.start(co)
   co = co or coroutine.running()
   if began[co] then error("start: this coroutine is measured already; stop comes first", 2) end

@@ -31,7 +31,7 @@ function M.new()
     owner = nil
   end
 
-  -- A task may be killed after it was woken and before it runs.
+  -- If a task is killed after it was woken and before it runs, the next task is woken.
   local entry_meta = { __close = function(entry) if owner == entry then leave() end end }
 
   local function wait_for_section(task)
@@ -50,7 +50,7 @@ function M.new()
   })
 
   return function(f, ...)
-    local task = this_task() or M -- M: no task, as in an idle handler, where no call can wait
+    local task = this_task() or M -- `M`: there is no task, as in an idle handler, where no call can wait
     if owner == nil then
       owner = task
     elseif owner ~= task then

@@ -38,7 +38,7 @@ local starting = {} -- name: the token on which requests for a starting service 
 local queried = {} -- name: the token on which requests wait until a service has the name
 local count = 0
 
--- Root gets a name that is never used again, so that a service of the same name can start as soon as this one is
+-- Root gets a name that is never used again, so that a service of the same name can start as soon as the old service is
 -- closed.
 local function start_service(name, code, args)
   count = count + 1
@@ -81,7 +81,8 @@ function S.query_service(name)
   return ltask.multi_wait(queried[name])
 end
 
--- `close_service(name)`: ends the service of that name, and waits until it has ended. Returns whether there was one.
+-- `close_service(name)`: ends the service of that name, and waits until it has ended. Returns whether there was such a
+-- service.
 function S.close_service(name)
   local id = find(services, name)
   if not id then return false end

@@ -50,7 +50,7 @@ function M.query(name)
   return addresses[name]
 end
 
--- `close(name)`: ends the service of that name, and waits until it has ended. Returns whether there was one.
+-- `close(name)`: ends the service of that name, and waits until it has ended. Returns whether there was such a service.
 function M.close(name)
   check_name("close", name)
   addresses[name] = nil

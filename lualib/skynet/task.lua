@@ -152,7 +152,7 @@ function M.sleep(centiseconds, token)
   if waker ~= timer then return "BREAK" end
 end
 
--- `yield()`: the same as `sleep(0)`: the messages that have arrived are handled first.
+-- `yield()`: the same as `sleep(0)`. Messages that have arrived are handled first.
 function M.yield()
   return M.sleep(0)
 end
@@ -191,8 +191,8 @@ function M.wakeup(token)
   return true
 end
 
--- While `trace_timeout` is on: by coroutine of `timeout`, a string that shows where `timeout` was called; otherwise
--- false.
+-- While `trace_timeout` is on, maps a coroutine of `timeout` to a string that shows where `timeout` was called;
+-- otherwise false.
 M.timeout_places = false
 
 local function run_timeout(centiseconds, f)

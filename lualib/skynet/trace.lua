@@ -84,8 +84,8 @@ function M.call(to, level)
   return tag
 end
 
--- `begin(from, p)`: called when the running task begins to handle a request of protocol `p`. Starts its trace if
--- needed.
+-- `begin(from, p)`: called when the running task begins to handle a request of protocol `p`. Traces the task if the
+-- protocol or the sender is traced.
 function M.begin(from, p)
   local tag = expected[from]
   expected[from] = nil

@@ -64,7 +64,7 @@ local function pass(f, session, from, name, ...)
   return f(session, from, msg, size, name)
 end
 
--- Called for a message of protocol `name` without a handler.
+-- Called for a message of protocol `name` that has no handler.
 function M.handle_request(session, from, name, ...)
   local p = message.protocols[name]
   if not p or message.plain[name] then return pass(on_request, session, from, name, ...) end

@@ -11,7 +11,7 @@ local SCHEDULE_NEW <const>, SCHEDULE_DEL <const> = 0, 1 -- types of messages to 
 local RECEIPT_RESPONSE <const> = 4
 local SYSTEM <const>, ERROR <const> = 0, 3 -- types of messages
 
--- The default number of seconds in which services must end.
+-- The default of `grace`: when the system ends, the services must end within these seconds.
 local GRACE <const> = 10
 -- The minimum number of seconds that the logger has to end.
 local LOGGER_GRACE <const> = 1
@@ -205,7 +205,7 @@ function M.spawn_common(t)
   return id
 end
 
--- `kill(id)`: requests a service to quit. Returns whether the service existed and was not killed before.
+-- `kill(id)`: makes a service quit. Returns whether the service existed and was not killed before.
 function M.kill(id)
   if not labels[id] or killed[id] or id == ltask.self() then return false end
   killed[id] = post_quit(id)

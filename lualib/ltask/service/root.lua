@@ -54,7 +54,7 @@ function S.register(name)
   names.set(name, ltask.current_session().from)
 end
 
--- `kill(id)`: requests a service to quit. Returns whether the service existed and was not killed before.
+-- `kill(id)`: makes a service quit. Returns whether the service existed and was not killed before.
 S.kill = services.kill
 
 -- `servicepath([path])`: sets the path of service files for later spawns. Returns the path in force.
@@ -143,7 +143,7 @@ local function start_all()
     start_part(("the exclusive service '%s'"):format(one.name), start_exclusive, one)
   end
   if config.root_initfunc then start_part("root_initfunc", run_initfunc, config.root_initfunc) end
-  -- Until all services have started, the system is held: otherwise it would end when the first one ends early.
+  -- Hold the system until all services have started: a service that ends at once must not end the system.
   services.hold()
   for _, one in ipairs(config.bootstrap) do
     -- An earlier service may have ended the system.

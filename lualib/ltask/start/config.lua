@@ -6,7 +6,8 @@ local options = require "lio.options"
 
 local M = {}
 
--- The fields of `core`. The configuration itself may have them, too. `bootstrap.init` checks their values.
+-- The fields of the table `core`. They are also accepted outside of `core`, in the configuration itself.
+-- `bootstrap.init` checks their values.
 local CORE_FIELDS <const> = {}
 for name in ([[
   worker queue queue_sending max_service external_queue log_queue crashlog debuglog full watchdog
@@ -39,8 +40,8 @@ local fail <const> = M.fail
 
 -- Services ------------------------------------------------------------------------------------
 
--- Returns the description of a service. `list`: its arguments if `t` has no field `args`; `where`: the place of `t` in
--- the configuration.
+-- Returns the description of a service. `list`: the service's arguments if `t` has no field `args`; `where`: the place
+-- of `t` in the configuration.
 local function describe(where, name, t, list)
   for field in pairs(t) do
     if type(field) == "string" and not SERVICE_FIELDS[field] then
@@ -69,7 +70,7 @@ local function read_service(where, t)
   return describe(where, name, t, table.pack(table.unpack(t, t.name and 1 or 2)))
 end
 
--- Reads a service in a table by name: `name = { args = }` or `name = true`.
+-- Reads an entry of a table of services by name: `name = { args = }` or `name = true`.
 local function read_named_service(name, t)
   local where = ("bootstrap['%s']"):format(name)
   if t == true then t = {} end
