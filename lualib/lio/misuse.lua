@@ -72,7 +72,7 @@ function M.check_function(call, index, value)
   M.argument(call, index, "function", value)
 end
 
--- Raises the message of a C function. The name of the call replaces the name of the function.
+-- Raises the error message of a C function. The name of the call replaces the name of the function.
 local function raise_renamed(call, message)
   error(message:gsub("^bad argument #(%d+) to '[^']*'", ("bad argument #%%1 to '%s'"):format(call), 1),
     level_of_program())

@@ -26,7 +26,7 @@ local App = {}
 App.__index = App
 App.__name = "lio.webserver"
 
--- `web.new([options])` returns an app. The options have the names of `web.defaults`.
+-- `web.new([options])` returns an app. `web.defaults` contains the options with their default values.
 function M.new(opts)
   return setmetatable({
     settings = settings.new(opts),

@@ -1,9 +1,9 @@
 -- Skynet's messages as requests of the scheduler: handlers, `call`, `send` and `ret`. Used by lualib/skynet.lua.
 --
--- A message is a request with the name of its protocol. The protocols "lua" and "debug", and other protocols with the
--- scheduler's `pack` and `unpack`, are *plain*: the values of a message are the request's arguments, so that services
--- that do not use skynet can send and answer the request. A message of another protocol has one argument: the string
--- that the protocol's `pack` returns.
+-- A message is sent as a request whose name is the name of the protocol. The protocols "lua" and "debug", and other
+-- protocols with the scheduler's `pack` and `unpack`, are *plain*: the values of a message are the request's arguments,
+-- so that services that do not use skynet can send and answer the request. A message of another protocol has one
+-- argument: the string that the protocol's `pack` returns.
 --
 -- Invariant: a request is answered once. Until then, the tag of its task has a session, which `ret` and `response`
 -- remove. While the tag has a session, the scheduler answers the request if the handler raises an error.
@@ -198,7 +198,7 @@ end
 M.not_asked = not_asked
 
 -- `ret([msg, sz])`: answers with a message of `pack` or `packstring`, and takes over the message. Without a message,
--- the answer has no values. Returns whether the answer was delivered; false if the request was sent without a session.
+-- the answer has no values. Returns whether the answer was delivered; false if the message was sent without a session.
 function M.ret(msg, sz)
   local from, session = current()
   if not session or session == 0 or from == ROOT and not is_asked(from, session) then

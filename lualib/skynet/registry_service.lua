@@ -53,7 +53,8 @@ local function start_service(name, code, args)
 end
 
 -- `new_service(name, code, args)`: returns the address of the unique service of that name. If there is none, creates it
--- from the code. While the service starts, further requests for it wait. If it fails to start, they get the same error.
+-- from the code. While the service starts, further requests for it wait. If the service fails to start, these requests
+-- get the same error.
 function S.new_service(name, code, args)
   local id = find(services, name)
   if id then return id end

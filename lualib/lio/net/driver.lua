@@ -290,7 +290,7 @@ function Driver:sleep(seconds)
   self:wait(self:new_token(), seconds)
 end
 
--- `driver:serve(listener, backend)` returns a server like that of `net.serve`, but the backend owns and serves its
+-- `driver:serve(listener, backend)` returns a server like that of `net.serve`, but the backend owns and serves the
 -- connections; see lio/net/server.lua.
 function Driver:serve(listener, backend)
   return server.start(self, listener, backend)

@@ -40,7 +40,8 @@ function M.wait_for(name)
 end
 
 -- `unique_service(name, t)`: returns the address of the unique service of that name. If there is none, creates it as
--- `t` describes. While the service starts, further requests for it wait. If it fails to start, they get the same error.
+-- `t` describes. While the service starts, further requests for it wait. If the service fails to start, these requests
+-- get the same error.
 function M.unique_service(name, t)
   if ids[name] then return ids[name] end
   if starting[name] then return ltask.multi_wait(starting[name]) end
