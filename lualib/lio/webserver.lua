@@ -133,7 +133,7 @@ function App:mount(prefix, other)
 end
 
 -- `app:add_entry(method, pattern, handler, call, origin)` returns app. Adds a route with one handler, here and in the
--- apps in which this app is mounted. `call`: the name of the call for messages, such as "get". `origin`: the program's
+-- apps in which this app is mounted. `call` is the name of the call in messages, such as "get". `origin`: the program's
 -- function, whose results the handler returns.
 function App:add_entry(method, pattern, handler, call, origin)
   local ok, id = pcall(self.routes.add, self.routes, method, pattern)

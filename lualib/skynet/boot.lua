@@ -87,7 +87,7 @@ local function run_with_inits(f, ...)
   return f(...)
 end
 
--- `pcall(f, …)`: runs the functions of `init`, then `f`. Returns the results of `xpcall`; an error has a traceback.
+-- `pcall(f, …)`: runs the functions of `init`, then `f`. Returns the results of `xpcall`, with a traceback in an error.
 function M.pcall(f, ...)
   return xpcall(run_with_inits, debug.traceback, f, ...)
 end

@@ -118,7 +118,7 @@ end
 -- `listener:timeout(seconds)`: limits how long `accept` may wait; nil: no limit.
 Listener.timeout = option.timeout
 
--- `listener:address()` returns ip, port, family; for unix: path, kind, "unix".
+-- `listener:address()` returns the ip, the port and the family; for a unix socket: path, kind, "unix".
 function Listener:address()
   misuse.check_kind("address", self, "listener")
   if self.closed then return nil, "closed", "closed" end

@@ -105,8 +105,8 @@ local function transmit(s, data, addr, port)
   return sent, message, code
 end
 
--- `recvfrom(u)` returns data, ip and port of one datagram; `nil, message, code` on failure. `""` is a datagram of
--- length 0.
+-- `recvfrom(u)` returns the data, the ip and the port of one datagram; on failure `nil, message, code`. `""` is a
+-- datagram of length 0.
 function Udp.recvfrom(u)
   misuse.check_kind("recvfrom", u, "datagram socket")
   local queue <const> = u.driver.read_queue

@@ -66,7 +66,7 @@ local function wait_for_connection(context, entry, owner)
   return c, message, code
 end
 
--- `install(S, context)`: see net/requests.lua.
+-- `install(S, context)`: adds the requests of this file to `S`.
 function M.install(S, context)
   local handles <const> = context.handles
 

@@ -10,7 +10,7 @@ local function check_service(call, service)
   if math.type(service) ~= "integer" then bad_argument(call, 2, "service expected, got " .. type(service)) end
 end
 
--- `install(S, context)`: see net/requests.lua.
+-- `install(S, context)`: adds the requests of this file to `S`.
 function M.install(S, context)
   local handles <const>, driver <const> = context.handles, context.driver
 

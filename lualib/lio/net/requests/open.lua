@@ -21,7 +21,7 @@ local function connect_for(owner, net, addr, port, opts)
   return c, message, code
 end
 
--- `install(S, context)`: see net/requests.lua.
+-- `install(S, context)`: adds the requests of this file to `S`.
 function M.install(S, context)
   local net <const>, handles <const> = context.net, context.handles
 

@@ -123,7 +123,7 @@ local function install_settings(S, context)
   end
 end
 
--- `install(S, context)`: see net/requests.lua.
+-- `install(S, context)`: adds the requests of this file to `S`.
 function M.install(S, context)
   local net <const>, handles <const> = context.net, context.handles
   install_receiving(S, context)
