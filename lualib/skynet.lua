@@ -1,8 +1,8 @@
 -- `require "skynet"`: the Skynet compatibility API on lio's scheduler. Used by services; docs/skynet.md lists what
 -- differs from Skynet.
 --
--- Every service has its own VM, so the table is filled on demand: a module of it is loaded when the first of its
--- functions is used.
+-- Every service has its own VM, so the table is filled on demand: a module is loaded when one of its functions is first
+-- used.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -49,11 +49,11 @@ function meta.__pairs()
   return next, skynet, nil
 end
 
--- `pack(…)`: returns the pointer and the size of a message. The caller passes them to `ret`, `rawsend`, `rawcall` or
--- `trash`.
+-- `pack(…)`: packs the values into a message, and returns its pointer and its size. The caller passes them to `ret`,
+-- `rawsend`, `rawcall` or `trash`.
 skynet.pack = ltask.pack
 
--- `unpack(msg, sz)`: returns the values of a message, which is not freed, or of a string.
+-- `unpack(msg, sz)`: returns the values of a message or of a packed string. Does not free the message.
 skynet.unpack = ltask.unpack
 
 -- `self()`: returns this service's address.
@@ -69,7 +69,7 @@ end
 
 local last_id = 0
 
--- `genid()`: returns a number that it has not returned before in this service.
+-- `genid()`: returns a number that this function has not returned before in this service.
 function skynet.genid()
   last_id = last_id + 1
   return last_id

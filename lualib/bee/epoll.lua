@@ -1,5 +1,5 @@
--- `require "bee.epoll"`: the events of epoll(7) on lio's selector. Times are milliseconds. EPOLLPRI and the other rare
--- bits exist as names only; the reported events are IN, OUT, RDHUP, HUP and ERR.
+-- `require "bee.epoll"`: bee's calls for epoll(7) on lio's selector. Times are in milliseconds. EPOLLPRI and the other
+-- rare bits are defined as names only; `wait` reports IN, OUT, RDHUP, HUP and ERR.
 
 local lio = require "lio"
 local object = require "bee.object"
@@ -30,8 +30,8 @@ local M = {
   EPOLLET = 1 << 31,
 }
 
--- `epoll.create(max_events)` returns an epoll, or nil and a message; `max_events` is how many events one wait takes
--- from the system.
+-- `epoll.create(max_events)` returns an epoll object, or nil, message, code. One `wait` takes at most `max_events`
+-- events from the system.
 function M.create(...)
   local max_events = math.tointeger((...))
   if not max_events then

@@ -1,10 +1,10 @@
--- Gives lio's objects bee's methods, for bee.select, bee.epoll and bee.socket. Lio's own calls still take such an
--- object: its type is in its memory, not in its metatable.
+-- Gives lio's objects bee's methods, for bee.select, bee.epoll and bee.socket. Lio's own calls still accept these
+-- objects: they read the type from the object's memory, not from its metatable.
 
 local debug <const> = debug or require "lio.debug"
 
--- `object(name, methods)` returns a function that gives an object bee's methods and returns it. `methods` maps the
--- names of bee's methods to lio's names. All objects given to one such function are of one type.
+-- `object(name, methods)` returns a function that gives an object bee's methods and returns the object. `methods` maps
+-- the names of bee's methods to lio's names. All objects passed to the returned function must have the same type.
 return function(name, methods)
   local metatable
   return function(value)

@@ -1,5 +1,5 @@
--- `require "bee.select"`: lio's selector with bee's calls. Differences: `wait` takes milliseconds, `event_add` replaces
--- a registration, `event_del` always returns true, and a closed selector may be used again.
+-- `require "bee.select"`: lio's selector with bee's calls. Unlike with lio's own calls, `wait` takes milliseconds,
+-- `event_add` replaces a registration, `event_del` always returns true, and a closed selector may be used again.
 
 local lio = require "lio"
 local object = require "bee.object"
@@ -17,7 +17,7 @@ local M = {
   SELECT_WRITE = lio.SELECT_WRITE,
 }
 
--- `select.create([max_events])` returns a selector, or nil and a message.
+-- `select.create([max_events])` returns a selector, or nil, message, code.
 function M.create(max_events)
   local selector, message, code = lio.create(max_events)
   if not selector then return nil, message, code end

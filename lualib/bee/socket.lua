@@ -1,6 +1,6 @@
--- `require "bee.socket"`: lio.socket with bee's calls; lio adds a short error code as a third result. Differences:
--- `fd` takes any descriptor, `bind` removes a stale unix socket, and an unknown protocol is an invalid option. Older
--- versions of bee call the module itself: `socket "tcp"`.
+-- `require "bee.socket"`: lio.socket with bee's calls. On failure, lio adds a short error code as the third result.
+-- Unlike in lio.socket, `fd` accepts any descriptor, `bind` removes a stale unix socket, and an unknown protocol is
+-- reported as an invalid option. Older versions of bee call the module itself: `socket "tcp"`.
 
 local debug <const> = debug or require "lio.debug"
 local socket = require "lio.socket"
@@ -13,12 +13,12 @@ for name in ([[connect listen accept recv send sendv recvfrom sendto shutdown st
 end
 methods.bind = "_bind_over"
 
--- A unix socket with bee's `bind`.
+-- Gives a unix socket bee's methods, which include bee's `bind`.
 local unix = object("bee.socket", methods)
 
 local PROTOCOLS <const> = { tcp = true, udp = true, tcp6 = true, udp6 = true, unix = true }
 
--- Raises for the arguments of `create`, at the caller's line.
+-- Raises the error for a wrong argument of `create`, at the line of its caller.
 local function refuse(...)
   local given = ...
   local what
@@ -31,7 +31,8 @@ local function refuse(...)
   error("bad argument #1 to '" .. name .. "' (" .. what .. ")", 3)
 end
 
--- `socket.create(protocol)`: `"tcp"`, `"udp"`, `"tcp6"`, `"udp6"` or `"unix"`. A socket, or nil and a message.
+-- `socket.create(protocol)` returns a socket, or nil, message, code. `protocol` is `"tcp"`, `"udp"`, `"tcp6"`, `"udp6"`
+-- or `"unix"`.
 local function create(...)
   local protocol = ...
   if not PROTOCOLS[protocol] then refuse(...) end
@@ -44,7 +45,7 @@ end
 local M = {}
 for name, value in pairs(socket) do M[name] = value end
 M.create = create
--- `socket.fd(handle [, no_ownership])`: an object for any descriptor, even one that is not a socket.
+-- `socket.fd(handle [, no_ownership])` returns an object for any descriptor, even if the descriptor is not a socket.
 M.fd = socket._fd_of_any
 
 return setmetatable(M, { __call = function(_, protocol) return create(protocol) end })

@@ -1,8 +1,8 @@
--- `lio.loop`: the task core driven by a selector and timers, in one VM and without a scheduler; or, in the service that
--- owns a loop (lio/service.lua), by that service's main loop.
+-- `lio.loop`: runs the tasks of one VM, with a selector and timers; it needs no scheduler. In a service that owns a
+-- loop (lio/service.lua), the service's main loop runs the tasks.
 --
--- `loop.run(f)` runs `f` as a task and then all tasks that were forked, until they have ended, `loop.stop` is called,
--- or SIGINT or SIGTERM requests the end. Times are seconds, fractions allowed. The files in loop/ have the timers, the
+-- `loop.run(f)` runs `f` as a task, and all tasks that are forked, until they have ended, `loop.stop` is called, or
+-- SIGINT or SIGTERM arrives. Times are in seconds and may have fractions. The files in loop/ contain the timers, the
 -- signals, and the check that something runs the loop.
 
 local debug <const> = debug or require "lio.debug"
@@ -17,14 +17,14 @@ local timers = require "lio.loop.timers"
 
 local M = {}
 
--- How many seconds a graceful stop waits for the handlers of servers, unless `stop` gets another time.
+-- The default of `stop`: how many seconds a graceful stop waits for the handlers of servers.
 M.grace = 10
 
 local selector = assert(lio.create())
 local finished = false
 local stopping = false
-local stop_hooks = {} -- function: a function that returns a text about what it waits for
-local unfinished = {} -- the hooks of the current stop that have not returned
+local stop_hooks = {} -- hook: a function that describes, as a string, what the hook waits for
+local unfinished = {} -- the entries of `stop_hooks` whose hooks have not returned in the current stop
 
 M.fork = task.fork
 M.wait = task.wait
@@ -38,8 +38,8 @@ M.sleep, M.timeout, M.cancel = timers.sleep, timers.timeout, timers.cancel
 -- Stopping -------------------------------------------------------------------------------------------
 
 -- `loop.on_stop(f [, waits_for])` returns a function that removes the hook. `f(grace_seconds)` runs as a task when a
--- graceful stop begins; the loop ends when all hooks have returned. `waits_for()` returns a text for the user who
--- waits: what `f` waits for at that moment; nil: nothing to report.
+-- graceful stop begins; the loop ends when all hooks have returned. `waits_for()` returns a string for the waiting
+-- user: what `f` is waiting for; nil if there is nothing to report.
 function M.on_stop(f, waits_for)
   misuse.check_function("on_stop", 1, f)
   stop_hooks[f] = waits_for or function() return "a function of loop.on_stop" end
@@ -57,9 +57,9 @@ local function run_hook(hook, grace)
   return done
 end
 
--- `loop.stop([grace_seconds])`: ends the loop gracefully: runs the stop hooks, then kills the remaining tasks
--- (`<close>` variables run), then `run` returns. A second call ends it at once. If the loop does not run, nothing
--- happens.
+-- `loop.stop([grace_seconds])` ends the loop gracefully: it runs the stop hooks; when they have returned, the remaining
+-- tasks are killed (their `<close>` variables are closed), and `run` returns. A second call ends the loop at once. If
+-- the loop does not run, `stop` does nothing.
 function M.stop(grace)
   misuse.check_optional_seconds("stop", 1, grace)
   if not owner.is_running then return end
@@ -109,7 +109,8 @@ local step <const> = driver.net.step
 
 local unguard <const> = owner.guard(M.net)
 
--- `loop.describe(token)`: describes the wait of a task on the token, for `lio.tasks`.
+-- `loop.describe(token)` returns a description of the wait on a token, for `lio.tasks`; nil if the token is unknown
+-- here.
 function M.describe(token)
   if timers.is_sleeping(token) then return "a sleep" end
   return driver:describe(token)
@@ -117,11 +118,12 @@ end
 
 -- Signals --------------------------------------------------------------------------------------------
 
-local signalled_at = false -- the time of the last signal that ended a `run`, in seconds of `now`
+local signalled_at = false -- when a signal last ended a `run`, in seconds of `now`; false: never
 
--- `timeout` and terminals send a signal to the process and again to its group. It counts as one signal.
+-- timeout(1) and terminals send a signal to the process and again to its group. Two signals within these seconds count
+-- as one.
 local SAME_SIGNAL <const> = 0.2
--- A stop that takes longer than these seconds reports what it waits for.
+-- If a stop takes more than these seconds, the loop reports what the stop waits for.
 local PATIENCE <const> = 1
 
 local function report_unfinished()
@@ -133,8 +135,8 @@ local function report_unfinished()
     M.grace, table.concat(texts, ", ")))
 end
 
--- Only a second SIGINT, from a person, ends the loop at once: a service manager may repeat SIGTERM while requests are
--- answered.
+-- Only a second SIGINT ends the loop at once, because a person sends it. A service manager may repeat SIGTERM while
+-- requests are being answered.
 local function stop_by_signal(name)
   local now = lio.now()
   if not stopping then
@@ -149,8 +151,8 @@ end
 
 local signals = signal_watchers.new(driver, stop_by_signal)
 
--- `loop.signal(name, f)`: runs `f(name)` as a task when the signal (`"SIGHUP"` …) comes; nil restores the previous
--- effect: for SIGINT and SIGTERM, while the loop runs, a graceful stop.
+-- `loop.signal(name, f)`: runs `f(name)` as a task whenever the signal `name`, such as `"SIGHUP"`, arrives. If `f` is
+-- nil, the signal has its previous effect again; for SIGINT and SIGTERM, while the loop runs, this is a graceful stop.
 function M.signal(name, f)
   misuse.check("signal", 1, name, "string")
   if f ~= nil then misuse.check_function("signal", 2, f) end
@@ -165,7 +167,7 @@ end
 
 -- Running --------------------------------------------------------------------------------------------
 
--- Whether nothing is left that could wake a task.
+-- Returns whether nothing is left that could wake a task.
 local function is_stuck()
   return selector:count() <= signals.watcher_count
     and not signals:has_handlers()
@@ -187,7 +189,7 @@ local function drive(state)
     local has_ready = task.run_ready()
     if state.failed or finished or task.count() + timers.pending == 0 then return end
     if not has_ready and is_stuck() then
-      -- Listing the tasks may find one whose coroutine the program closed, which wakes another one.
+      -- When the tasks are listed, the core may find that the program has closed a coroutine, and wake another task.
       local message = deadlock_message()
       if not task.has_ready() then
         state.failed, state.message = true, message
@@ -199,17 +201,18 @@ local function drive(state)
   end
 end
 
-local service -- the service's record of its tasks; set by `attach`
-local waiting_run -- the state of a `run` that waits in a service
-local RUN <const> = {} -- what it waits on
+local service -- the argument `tasks` of `attach`
+local waiting_run -- the state of a `run` that is waiting in a service
+local RUN <const> = {} -- the token on which that `run` waits
 
--- In a service the task of `run` waits while the service's main loop does the work.
+-- In a service, the task that called `run` waits while the service's main loop does the work.
 local function wait_in_service(state)
   waiting_run = state
   task.wait(RUN)
 end
 
--- Whether a `run` in a service has ended, although earlier requests and tasks may remain.
+-- Whether a `run` in a service may return. Tasks that are older than the `run`, and tasks that answer requests, do not
+-- count.
 local function is_done(state)
   if state.failed or finished then return true end
   if timers.pending > 0 then return false end
@@ -224,7 +227,7 @@ local function is_done(state)
   return left <= 0
 end
 
--- Kills the tasks of a `run` in a service.
+-- Kills the tasks that a `run` in a service has started.
 local function kill_own(state)
   for _, co in ipairs(task.list()) do
     if not state.others[co] and not service.is_request(co) then task.kill(co) end
@@ -245,12 +248,12 @@ end
 
 local function run_main(state, f, ...)
   state.results = table.pack(xpcall(f, add_traceback, ...))
-  -- The message handler is not called for a memory error.
+  -- The failure is recorded here, because Lua does not call the message handler for a memory error.
   if not state.results[1] then state.failed, state.message = true, state.results[2] end
 end
 
--- `loop.run(f, …)` returns the results of `f`. Runs until every task has ended, or a stop. An error in `f` ends the
--- loop and is raised here, with its traceback; an error in another task is logged.
+-- `loop.run(f, …)` returns the results of `f`. It runs until every task has ended or the loop is stopped. An error in
+-- `f` ends the loop and is raised here, with its traceback; an error in another task is logged.
 function M.run(f, ...)
   misuse.check_function("run", 1, f)
   if owner.is_running then misuse.raise "loop.run: the loop runs already" end
@@ -275,24 +278,25 @@ function M.is_running()
   return owner.is_running
 end
 
--- `loop.drives()` returns whether `run` is active, or a service owns the loop: tasks that wait on it will be woken.
+-- `loop.drives()` returns whether tasks that wait on the loop will be woken: `run` is active, or a service owns the
+-- loop.
 function M.drives()
   return owner.is_running or owner.is_service
 end
 
 -- Services -------------------------------------------------------------------------------------------
 
--- `loop.own()`: this service owns the loop: `attach` follows. For lio/service.lua.
+-- `loop.own()`: records that this service owns the loop. lio/service.lua calls it, and `attach` after it.
 function M.own()
   owner.is_service = true
   unguard()
   if rawget(net, "instance") == M.net then net.use(M.net) end
 end
 
--- `loop.attach(descriptor, take, tasks)` returns two functions, idle and poll. For lio/service.lua, whose main loop
+-- `loop.attach(descriptor, take, tasks)` returns two functions, idle and poll, for lio/service.lua, whose main loop
 -- drives this VM. The descriptor becomes readable when messages arrive; `take` takes them. `tasks.is_request(co)`
--- returns whether a task answers a request, `tasks.requests()` how many do. `idle` blocks until there is something to
--- do, `poll` does not block.
+-- returns whether a task answers a request; `tasks.requests()` returns the number of such tasks. `idle` blocks until
+-- there is something to do; `poll` does not block.
 function M.attach(descriptor, take, tasks)
   M.own()
   service = tasks

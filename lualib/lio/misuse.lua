@@ -1,16 +1,17 @@
--- Misuse of the library by a program: errors with the name of the call, raised at the program's line. Used by every
--- file of the library that checks arguments. Costs nothing until an error is raised.
+-- Raises errors for misuse of the library. An error contains the name of the call, and the position of the program's
+-- line. Used by every file of the library that checks arguments. The search for the program's line costs nothing until
+-- an error is raised.
 
 local debug <const> = debug or require "lio.debug"
 local M = {}
 
--- "@lio/", or "@/folder/lualib/lio/" where the files are found by `package.path`.
+-- The prefix of the library's sources: "@lio/", or "@/folder/lualib/lio/" if `package.path` finds the files.
 local HERE <const> = debug.getinfo(1, "S").source:match "^(.*)misuse%.lua$" or "@lio/"
 local ROOTS <const> = { HERE:gsub("lio/$", ""), "@" }
 local TOP_MODULES <const> = { lio = true, ltask = true, skynet = true, bee = true }
 
--- Whether a chunk's source is a file of the library. A program's own folder may have one of these names too, so the
--- file must have been loaded as that module.
+-- Whether a chunk's source is a file of the library. The program may have a folder `lio` too, so the file must also be
+-- a module in `package.loaded`.
 local function is_library(source)
   if source == "=lio" or source == "=?" then return true end
   for _, root in ipairs(ROOTS) do
@@ -23,7 +24,8 @@ local function is_library(source)
   return false
 end
 
--- The level, for `error` in the caller, of the nearest function that is not the library's; 0 when there is none.
+-- Returns the level, for `error` in the caller, of the nearest function that does not belong to the library; 0 if there
+-- is none.
 local function level_of_program()
   local level = 3
   while true do
@@ -34,7 +36,7 @@ local function level_of_program()
   end
 end
 
--- `raise(message)`: an error at the program's line.
+-- `raise(message)`: raises an error at the program's line.
 function M.raise(message)
   error(message, level_of_program())
 end
@@ -47,22 +49,22 @@ function M.argument(call, index, wanted, value)
   error(("bad argument #%d to '%s' (%s expected, got %s)"):format(index, call, wanted, name), level_of_program())
 end
 
--- `bad(call, index, problem)`: the same for a value of the right type: `bad argument #index to 'call' (problem)`.
+-- `bad(call, index, problem)`: raises `bad argument #index to 'call' (problem)`, for a wrong value of the right type.
 function M.bad(call, index, problem)
   error(("bad argument #%d to '%s' (%s)"):format(index, call, problem), level_of_program())
 end
 
--- `no_colon(object, call)`: raises for a method that was called with another first argument than its object.
+-- `no_colon(object, call)`: raises an error for a method that was not called with its object as the first argument.
 function M.no_colon(object, call)
   M.raise(("%s:%s: call it with a colon, as in %s:%s(…)"):format(object, call, object, call))
 end
 
--- `check(call, index, value, kind)`: raises unless the argument is of that type.
+-- `check(call, index, value, kind)`: raises unless the type of the argument is `kind`.
 function M.check(call, index, value, kind)
   if type(value) ~= kind then M.argument(call, index, kind, value) end
 end
 
--- The same for a function, or a value that can be called as one.
+-- `check_function(call, index, value)`: raises unless the argument is a function or has `__call`.
 function M.check_function(call, index, value)
   if type(value) == "function" then return end
   local meta = getmetatable(value)
@@ -70,28 +72,29 @@ function M.check_function(call, index, value)
   M.argument(call, index, "function", value)
 end
 
--- Raises the message of a C function, with the call's name instead of the function's.
+-- Raises the error message of a C function. The name of the call replaces the name of the function.
 local function raise_renamed(call, message)
   error(message:gsub("^bad argument #(%d+) to '[^']*'", ("bad argument #%%1 to '%s'"):format(call), 1),
     level_of_program())
 end
 
--- `relay(call, err)`: raises the error of a C function, which `call` has called by `pcall`, as an error of the call, at
--- the program's line. An error that has a position, or is not a text, comes from code that the C function called: it is
+-- `relay(call, err)`: raises `err`, which `call` has caught from a C function, with the name of the call, at the
+-- program's line. If the error has a position or is not a string, it comes from code that the C function called, and is
 -- raised unchanged.
 function M.relay(call, err)
   if type(err) ~= "string" or err:find "^[^\n]-:%d+: " then error(err, 0) end
   raise_renamed(call, err)
 end
 
--- `rename(call, f, …)` returns the results of `f`, whose errors are raised with the call's name, at the program's line.
+-- `rename(call, f, …)` returns the results of `f`. Errors of `f` are raised with the name of the call, at the program's
+-- line.
 function M.rename(call, f, ...)
   local results = table.pack(pcall(f, ...))
   if results[1] then return table.unpack(results, 2, results.n) end
   raise_renamed(call, (tostring(results[2]):gsub("^[^\n]-:%d+: ", "", 1)))
 end
 
--- The kinds of objects that calls take, by the names of their metatables.
+-- Maps each kind of object that calls accept to the names of its metatables.
 local KINDS <const> = {
   connection = { ["lio.connection"] = true },
   ["datagram socket"] = { ["lio.udp"] = true },
@@ -99,7 +102,7 @@ local KINDS <const> = {
   listener = { ["lio.listener"] = true },
   server = { ["lio.server"] = true },
   socket = { ["lio.socket"] = true },
-  ["port or address"] = { ["lio.socket"] = true }, -- the others are no objects
+  ["port or address"] = { ["lio.socket"] = true }, -- ports and addresses are not objects
   attempt = { ["lio.attempt"] = true },
   ["connection, listener or datagram socket"] = {
     ["lio.connection"] = true, ["lio.listener"] = true, ["lio.udp"] = true,
@@ -109,32 +112,32 @@ local KINDS <const> = {
   },
 }
 
--- `is_named(value, names)` returns whether the name of its metatable is a key of `names`.
+-- `is_named(value, names)` returns whether the name of the value's metatable is a key of `names`.
 function M.is_named(value, names)
   local meta = getmetatable(value)
   return type(meta) == "table" and names[rawget(meta, "__name")] == true
 end
 
--- `is_kind(value, kind)` returns whether it is an object of that kind, one of `KINDS`.
+-- `is_kind(value, kind)` returns whether the value is an object of that kind, a key of `KINDS`.
 function M.is_kind(value, kind) return M.is_named(value, KINDS[kind]) end
 
--- `check_kind(call, value, kind)`: raises unless the first argument of a call is one.
+-- `check_kind(call, value, kind)`: raises unless the value, the first argument of a call, is an object of that kind.
 function M.check_kind(call, value, kind)
   if not M.is_kind(value, kind) then M.argument(call, 1, kind, value) end
 end
 
--- The same for seconds: any number but NaN.
+-- `check_seconds(call, index, value)`: raises unless the argument is a number, but not NaN.
 function M.check_seconds(call, index, value)
   if type(value) ~= "number" then M.argument(call, index, "number", value) end
   if value ~= value then M.bad(call, index, "time is not a number") end
 end
 
--- The same for seconds that may be nil.
+-- `check_optional_seconds(call, index, value)`: like `check_seconds`, but accepts nil.
 function M.check_optional_seconds(call, index, value)
   if value ~= nil then M.check_seconds(call, index, value) end
 end
 
--- The same for a port.
+-- `check_port(call, index, value)`: raises unless the argument is an integer from 0 to 65535.
 function M.check_port(call, index, value)
   if math.type(value) == "integer" and value >= 0 and value <= 65535 then return end
   if type(value) ~= "number" then M.argument(call, index, "port", value) end

@@ -1,7 +1,6 @@
--- Tables of options: names and values are checked when a call gets them, by the rules of the call. Used by every call
--- with options.
+-- Checks tables of options: their names and values must satisfy the rules of the call. Used by every call with options.
 --
--- Rules are a table from the option's name to a rule: what the value must be, in words, and a test for it.
+-- `rules` is a table that maps an option's name to a rule. A rule has a description of the valid values, and a test.
 
 local misuse = require "lio.misuse"
 
@@ -34,7 +33,7 @@ M.seconds_from_0 = rule("a number of seconds from 0", function(value)
   return type(value) == "number" and value >= 0
 end)
 
--- `integer(low, high)`: from `low` to `high`; without `high` there is no upper bound.
+-- `integer(low, high)` returns a rule for an integer from `low` to `high`. If `high` is nil, there is no upper bound.
 function M.integer(low, high)
   local wanted = high and ("an integer from %d to %d"):format(low, high) or ("an integer from %d"):format(low)
   return rule(wanted, function(value)
@@ -42,7 +41,7 @@ function M.integer(low, high)
   end)
 end
 
--- `number(low, high)`: the same for any number; `math.huge` without `high`.
+-- `number(low, high)` returns a rule for a number from `low` to `high`. If `high` is nil, there is no upper bound.
 function M.number(low, high)
   local wanted = high and ("a number from %d to %d"):format(low, high) or ("a number from %d"):format(low)
   return rule(wanted, function(value)
@@ -50,7 +49,7 @@ function M.number(low, high)
   end)
 end
 
--- `one_of(…)`: one of these strings.
+-- `one_of(…)` returns a rule for a value that is one of these strings.
 function M.one_of(...)
   local known, shown = {}, {}
   for index, word in ipairs { ... } do known[word], shown[index] = true, ("%q"):format(word) end
@@ -58,7 +57,7 @@ function M.one_of(...)
   return rule(table.concat(shown, ", ") .. " or " .. last, function(value) return known[value] == true end)
 end
 
--- `either(a, b, …)`: a value that satisfies one of these rules.
+-- `either(a, b, …)` returns a rule for a value that satisfies one of these rules.
 function M.either(...)
   local all, shown = { ... }, {}
   for index, one in ipairs(all) do shown[index] = one.wanted end
@@ -70,8 +69,8 @@ function M.either(...)
   end)
 end
 
--- The number of changes from one word to the other. A change inserts, removes or replaces a character, or exchanges two
--- neighbours.
+-- Returns the smallest number of changes that turn one word into the other. A change inserts, removes or replaces a
+-- character, or exchanges two adjacent characters.
 local function distance(a, b)
   local before, row = nil, {}
   for j = 0, #b do row[j] = j end
@@ -90,7 +89,8 @@ local function distance(a, b)
   return row[#b]
 end
 
--- `nearest(name, rules)` returns the known name that differs least, in a third of its characters at most, or nil.
+-- `nearest(name, rules)` returns the known name that differs least from `name`, or nil if more than a third of its
+-- characters would change.
 function M.nearest(name, rules)
   if #name > 64 then return nil end
   local word, best, best_distance = name:lower(), nil, math.huge
@@ -103,7 +103,7 @@ function M.nearest(name, rules)
   if best and best_distance <= math.max(#best // 3, 1) and best_distance < #best then return best end
 end
 
--- A value as an error shows it.
+-- Returns a value in the form in which messages show it.
 local function shown(value)
   local kind = type(value)
   if kind == "string" then
@@ -115,7 +115,8 @@ local function shown(value)
   return "a " .. kind
 end
 
--- `unknown(call, name, rules [, what])`: raises for a name that is not in the rules.
+-- `unknown(call, name, rules [, what])`: raises an error for a name that is not in the rules, and suggests a similar
+-- name.
 function M.unknown(call, name, rules, what)
   what = what or "option"
   if type(name) ~= "string" then misuse.raise(("%s: %s names are strings, got %s"):format(call, what, shown(name))) end
@@ -124,16 +125,16 @@ function M.unknown(call, name, rules, what)
   misuse.raise(("%s: %s '%s' is unknown%s"):format(call, what, name, hint))
 end
 
--- `wrong(call, name, wanted, value [, what])`: raises for the value of an option.
+-- `wrong(call, name, wanted, value [, what])`: raises an error for the value of an option.
 function M.wrong(call, name, wanted, value, what)
   misuse.raise(("%s: %s '%s' must be %s, got %s"):format(call, what or "option", name, wanted, shown(value)))
 end
 
--- The result for callers without options; it is never changed.
+-- The result of `check` for callers without options. It must not be changed.
 local NONE <const> = {}
 
--- Returns the options, with those that a metatable provides, in a plain table: they are read once, and checked like the
--- others.
+-- Returns the options as a plain table, including those that a metatable provides, so that each option is read only
+-- once, and is checked.
 local function with_inherited(options, rules)
   if getmetatable(options) == nil then return options end
   local all = {}
@@ -161,7 +162,8 @@ function M.check(call, index, options, rules, what)
   return options
 end
 
--- `to_integer(value)` returns a number without its fraction, for native code, which has no infinity.
+-- `to_integer(value)` returns a number rounded down, or `math.maxinteger` for infinity, which native code does not
+-- have.
 function M.to_integer(value)
   return math.tointeger(value // 1) or math.maxinteger
 end

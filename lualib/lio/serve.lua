@@ -1,5 +1,5 @@
--- `lio serve DIR [options]`: serves a folder's files. Run by the executable with the arguments after `serve` on the
--- command line; with `--workers`, again in each worker.
+-- `lio serve DIR [options]`: serves a folder's files. The executable runs this file with the arguments after `serve` on
+-- the command line; with `--workers`, each worker runs it again.
 
 local USAGE <const> = [[
 usage: lio serve DIR [options]
@@ -35,7 +35,7 @@ local function wrong(message)
   fail(message .. "\n" .. USAGE:gsub("\n$", ""))
 end
 
--- Reads the arguments. Returns the options, with the folder as `folder`.
+-- Parses the arguments. Returns the options; the field `folder` is the folder.
 local function parse(...)
   local words, options = table.pack(...), {}
   local index, only_names = 1, false
@@ -67,7 +67,7 @@ local function parse(...)
   return options
 end
 
--- The message of an error, without its position in the library.
+-- Returns the message of an error without its position in the library, the call's name, and the error number.
 local function plain(message)
   return (tostring(message):gsub("^[%w_./?=-]+:[%d?]+: ", ""):gsub("^[%a:]+: ", "", 1):gsub(" %(os error %d+%)", ""))
 end

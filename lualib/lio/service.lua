@@ -1,13 +1,14 @@
--- The service that owns a loop: it handles messages, and blocks in the loop's selector until there is I/O, a message,
--- or a timer is due. `lio.loop`, `lio.net` and `lio.webserver` of this VM use that loop. Other services use it by
--- requests; see net/requests.lua.
+-- The service that owns a loop: it handles messages, and blocks in the loop's selector until I/O is ready, a message
+-- arrives, or a timer is due. `lio.loop`, `lio.net` and `lio.webserver` of this VM use that loop. Other services send
+-- it requests; see net/requests.lua.
 --
--- `spawn` and `bootstrap` find this file by the name `lio`. Arguments: a script to be run as the main task, and the
--- script's own; the service ends with it. Without a script it only answers requests.
+-- `spawn` and `bootstrap` find this file by the name `lio`. Its arguments are a script, which runs as the main task,
+-- and the arguments of the script; the service ends when the script ends. Without a script, the service only answers
+-- requests.
 --
--- It uses ltask's documented calls only, so it is a service of any ltask: an exclusive one (first generation), or one
--- with an event descriptor and an idle handler. In our own scheduler, which has `ltask.core`, tasks of `lio.loop` and
--- coroutines of requests are the same.
+-- It uses only documented calls of ltask, so every implementation of ltask can run it: as an exclusive service (first
+-- generation), or as a service with an event descriptor and an idle handler (second). In our own scheduler, which has
+-- `ltask.core`, the coroutines of requests are tasks of `lio.loop`.
 
 local drivers = require "lio.net.driver"
 local ltask = require "ltask"
@@ -23,7 +24,8 @@ local S, internal_tasks = requests(driver, ltask)
 local exclusive = ltask.is_exclusive and ltask.is_exclusive()
 local take, descriptor = (exclusive and require "ltask.exclusive" or ltask).eventinit()
 
--- For `lio.loop`: the tasks of this VM that do not keep it running.
+-- The argument `tasks` of `loop.attach`. Internal tasks count as requests, so that they do not keep `loop.run` from
+-- returning.
 local tasks = {}
 
 function tasks.is_request(co)
@@ -39,9 +41,9 @@ if exclusive then ltask.on_idle = idle else ltask.idle_handler(idle) end
 if core then core.poll_handler(poll) end
 transfer.enable(driver, ltask.call)
 
--- The request `quit`: servers stop gracefully.
+-- The request `quit`: stops the servers gracefully, and waits until they have ended.
 function S.quit()
-  -- A second stop would end it at once.
+  -- A second call of `loop.stop` would end the loop at once.
   if not loop.is_stopping() then loop.stop() end
   while loop.is_running() do ltask.sleep(1) end
 end
@@ -50,7 +52,7 @@ local function run_script(script, ...)
   local function load_script() return loadfile(script) end
   local ok = require("lio.service.script").run(script, load_script, ...)
   if not ok and core then ltask.call(1, "exit_code", 1) end
-  -- A signal requests the end of the whole program, not of this service only.
+  -- A signal ends the whole program, not only this service.
   if loop.was_signalled() then ltask.send(1, "quit_ltask") end
   ltask.quit()
 end

@@ -12,7 +12,7 @@ local function traceback(members)
   return table.concat(lines, "\n")
 end
 
--- Describes the wait on a token, as the loaded modules report it.
+-- Describes the wait on a token: by the loaded module to which the token belongs, otherwise by the token's value.
 local function describe(token, co)
   for _, name in ipairs { "lio.loop", "lio.thread" } do
     local module = package.loaded[name]
@@ -33,8 +33,8 @@ local function waits_for(co, kind, value)
 end
 
 -- `lio.tasks()` returns a list of `{ thread = coroutine, age = seconds, status = "running" | "ready" | "waiting",
--- waits_for = text or nil, traceback = text }`, the oldest first. The traceback begins with the innermost of the
--- coroutines that are resuming each other.
+-- waits_for = string or nil, traceback = string }`, the oldest task first. If the task has resumed other coroutines,
+-- the traceback begins with the innermost one.
 return function()
   local list = {}
   for _, co in ipairs(task.list()) do

@@ -1,5 +1,5 @@
--- `lio.thread`: light threads, that is tasks that can be waited for, killed, and bound to a scope. For `lio.loop` and
--- for services.
+-- `lio.thread`: light threads: tasks that can be waited for, killed, and bound to a scope. For `lio.loop` and for
+-- services.
 
 local core = require "lio.thread.core"
 local scope = require "lio.thread.scope"
@@ -16,7 +16,7 @@ local M = {
   timeout = group.timeout,
 }
 
--- `describe(token)`: describes the wait of a task on a token of this module, for `lio.tasks`.
+-- `describe(token)` returns a description of the wait on a token of this module, for `lio.tasks`; nil for other tokens.
 function M.describe(token)
   if core.internal.is_thread(token) then return "the end of a thread" end
   return scope.describe(token)

@@ -18,27 +18,27 @@ local settings = require "lio.web.settings"
 
 local M = { defaults = settings.defaults }
 
--- `web.worker()` returns the number of this worker, and how many there are; nil if the program does not run in one of
--- several workers, see `app:run`.
+-- `web.worker()` returns the number of this worker, and the number of workers; nil if the program does not run in
+-- workers, see `app:run`.
 M.worker = listening.worker
 
 local App = {}
 App.__index = App
 App.__name = "lio.webserver"
 
--- `web.new([options])` returns an app. Options are the names of `web.defaults`.
+-- `web.new([options])` returns an app. `web.defaults` contains the options with their default values.
 function M.new(opts)
   return setmetatable({
     settings = settings.new(opts),
-    grace = opts and opts.grace, -- if it is not set, `loop.grace` counts
+    grace = opts and opts.grace, -- nil: `loop.grace` applies
     routes = http.routes(),
-    handlers = {}, -- by the id of the route
-    entries = {}, -- the same: method, pattern, handler, and the program's function
+    handlers = {}, -- id of a route: its handler
+    entries = {}, -- id of a route: its method, pattern, handler, and the program's function
     listed = {}, -- the entries, in the order in which they were added
     wrappers = {}, -- middleware
     servers = {},
-    mounts = {}, -- of other apps in this one
-    mounted_in = {}, -- mounts of this app in others
+    mounts = {}, -- mounts of other apps in this app
+    mounted_in = {}, -- mounts of this app in other apps
   }, App)
 end
 
@@ -48,7 +48,8 @@ end
 
 -- Adding routes ----------------------------------------------------------------------------------------
 
--- One function for the handlers of a route, which run in turn; each gets `next` as middleware does.
+-- Combines the handlers of a route into one function, which runs the first handler. The argument `next` of a handler
+-- runs the next handler.
 local function sequence(handlers)
   if #handlers == 1 then return handlers[1] end
   return function(req, res)
@@ -61,7 +62,7 @@ local function sequence(handlers)
   end
 end
 
--- Raises for a malformed constraint now: Lua would raise at the first request.
+-- Raises if a constraint is malformed, because Lua would raise only at the first request.
 local function check_constraints(routes, id, pattern, call)
   for name, constraint in pairs(routes:constraints(id) or {}) do
     local ok, message = pcall(string.find, "", "^" .. constraint .. "$")
@@ -71,8 +72,8 @@ local function check_constraints(routes, id, pattern, call)
   end
 end
 
--- Adds a route for `app:get` and the others. `from` describes the call: its name, `call`, and `index`, the number of
--- its argument `pattern`.
+-- Adds a route for `app:get` and similar calls. `from.call` is the name of the call; `from.index` is the position of
+-- the argument `pattern`.
 local function add_route(app, from, method, pattern, ...)
   local call, index = from.call, from.index
   misuse.check(call, index, pattern, "string")
@@ -85,15 +86,16 @@ local function add_route(app, from, method, pattern, ...)
   return app:add_entry(method, pattern, sequence(handlers), call, handlers[1])
 end
 
--- `app:route(method, pattern, handler, …)` returns app. `method` in capitals, `""` for any. Patterns: `/users/:id`,
--- `/files/*path` for the rest of a path, `:id<%d+>` with a Lua pattern that the whole value must match.
+-- `app:route(method, pattern, handler, …)` returns app. `method` is in capitals; `""` means every method. Patterns are
+-- `/users/:id`, `/files/*path` for the rest of a path, and `/users/:id<%d+>` with a Lua pattern that the whole value
+-- must match.
 function App:route(method, pattern, ...)
   check_app(self, "route")
   misuse.check("route", 1, method, "string")
   return add_route(self, { call = "route", index = 2 }, method, pattern, ...)
 end
 
--- `app:get(pattern, handler, …)` and so on return app.
+-- `app:get(pattern, handler, …)`, `app:post(…)` and so on add a route for that method, and return app.
 for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "options" } do
   local name = method:upper()
   App[method] = function(self, pattern, ...)
@@ -102,23 +104,23 @@ for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "opti
   end
 end
 
--- `app:any(pattern, handler, …)` returns app. For every method.
+-- `app:any(pattern, handler, …)` adds a route for every method, and returns app.
 function App:any(pattern, ...)
   check_app(self, "any")
   return add_route(self, { call = "any", index = 1 }, "", pattern, ...)
 end
 
 -- `app:static(prefix, dir [, opts])` returns app. Serves the files of a folder below a path. `opts`: `list` (pages for
--- directories without an index), `index` ("index.html"), `hidden` (also names that begin with a dot), `max_age`
--- (seconds), `immutable`, `cache_control`, `precompressed` (false: no `.br` and `.gz` copies).
+-- directories without an index), `index` ("index.html"), `hidden` (also serves names that begin with a dot), `max_age`
+-- (seconds), `immutable`, `cache_control`, `precompressed` (false: ignores `.br` and `.gz` copies).
 function App:static(prefix, dir, opts)
   check_app(self, "static")
   return require "lio.web.static"(self, prefix, dir, opts)
 end
 
 -- `app:mount(prefix, other)` returns app. Adds the routes of another app below `prefix`, which may have parameters. In
--- its handlers and middleware, `req.path` has no prefix; its `on_error` and `not_found` apply below the prefix, its
--- options do not. Routes that are added to it later are added here as well.
+-- handlers and middleware of the other app, `req.path` has no prefix. The other app's `on_error` and `not_found` apply
+-- below the prefix; its options do not. Routes that are added to the other app later are also added here.
 function App:mount(prefix, other)
   check_app(self, "mount")
   misuse.check("mount", 1, prefix, "string")
@@ -131,8 +133,8 @@ function App:mount(prefix, other)
 end
 
 -- `app:add_entry(method, pattern, handler, call, origin)` returns app. Adds a route with one handler, here and in the
--- apps that this app is mounted in, on behalf of a call such as "get". `origin`: the program's function, whose results
--- the handler returns.
+-- apps in which this app is mounted. `call` is the name of the call in messages, such as "get". `origin`: the program's
+-- function, whose results the handler returns.
 function App:add_entry(method, pattern, handler, call, origin)
   local ok, id = pcall(self.routes.add, self.routes, method, pattern)
   if not ok then misuse.raise(("app:%s: %s"):format(call, id)) end
@@ -150,8 +152,8 @@ end
 -- Functions around handlers ----------------------------------------------------------------------------
 
 -- `app:use([prefix,] middleware)` returns app. `middleware(req, res, next)` runs around the handlers of all requests,
--- or of those below `prefix`, in the order of `use`. `next()` runs the functions inside. Their response is in `res`
--- then; it is sent when the outermost middleware has returned.
+-- or of the requests below `prefix`. The middleware that was added first is the outermost. `next()` runs the middleware
+-- and the handler inside; then `res` contains their response. It is sent when the outermost middleware has returned.
 function App:use(prefix, middleware)
   check_app(self, "use")
   if middleware == nil then
@@ -184,8 +186,8 @@ end
 
 -- Serving ----------------------------------------------------------------------------------------------
 
--- `app:listen(where [, opts])` returns a server, or nil and a message. It only listens: the loop must run. `where`: a
--- port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"`, or a socket that listens; `opts`: those of `net.listen`, and
+-- `app:listen(where [, opts])` returns a server, or nil and a message. The call does not run the loop. `where` is a
+-- port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"`, or a socket that listens; `opts` are those of `net.listen`, and
 -- `addr`. `server.url` is the address; `server:stop(grace)` ends the server.
 function App:listen(where, opts)
   check_app(self, "listen")
@@ -200,9 +202,9 @@ function App:server()
 end
 
 -- `app:run(where [, opts])`: listens, prints the address once, and serves until SIGINT, SIGTERM or `stop` of
--- `lio.loop`. In a task of a running loop it serves until the server stops. `opts`: those of `listen`; `workers`: how
--- many services of the scheduler serve the address, each of which runs the program; `watchdog`: after how many seconds
--- of CPU time a worker in an endless loop is reported.
+-- `lio.loop`. In a task of a running loop, it serves until the server stops. `opts` are those of `listen`, and
+-- `workers` (how many services of the scheduler serve the address; each of them runs the program) and `watchdog` (after
+-- how many seconds of CPU time an endless loop in a worker is reported).
 function App:run(where, opts)
   check_app(self, "run")
   return listening.run(self, where, opts)

@@ -1,6 +1,7 @@
--- `lio.webservice`: the interface of ant.webserver on `lio.webserver`, as requests of a service. Its file for `spawn`
--- is webservice/service.lua; webservice/cgi.lua has the CGI modules, webservice/tunnel.lua the redirect mode.
--- Invariant: `state` is "off", "starting", "on" or "stopping", and a start that fails changes nothing.
+-- `lio.webservice`: a service with the interface of ant.webserver, implemented with `lio.webserver`. This file has the
+-- requests of the service; `spawn` runs webservice/service.lua; webservice/cgi.lua has the CGI modules, and
+-- webservice/tunnel.lua the redirect mode. Invariant: `state` is "off", "starting", "on" or "stopping"; after a failed
+-- start it is "off".
 
 local cgi = require "lio.webservice.cgi"
 local ltask = require "ltask"
@@ -12,8 +13,8 @@ local web = require "lio.webserver"
 local M = {}
 
 local state = "off"
-local server -- what `stop(grace)` ends: a server or a tunnel
-local tunnel -- in redirect mode
+local server -- the running server or tunnel; `server:stop(grace)` ends it
+local tunnel -- the tunnel in redirect mode
 local shown_address -- for messages
 local grace = 0
 
@@ -50,7 +51,7 @@ end
 
 -- The app ----------------------------------------------------------------------------------------------
 
--- Returns the prefix of a path in the table `field`. "/x", "x" and "/x/" are the same; the root is "".
+-- Returns the prefix for a path of the table `field`: "/x" for "/x", "x" and "/x/"; "" for the root.
 local function prefix_of(field, path)
   local prefix = path:gsub("^/*", "/"):gsub("/+$", "")
   if prefix:find "[:*{}%z%?#]" then
@@ -59,7 +60,8 @@ local function prefix_of(field, path)
   return prefix
 end
 
--- Raises if a prefix has an owner already. `owners`: the entries of the table, by prefix.
+-- Records the owner of a prefix in `owners`. Raises if the prefix has an owner already. An owner is the name of an
+-- entry.
 local function claim(owners, prefix, owner)
   if owners[prefix] then
     error(("start: %s and %s are for the same path"):format(owners[prefix], owner), 0)
@@ -67,7 +69,7 @@ local function claim(owners, prefix, owner)
   owners[prefix] = owner
 end
 
--- `text` is "localfs:path", or a path.
+-- Serves a folder below a prefix. `text` is "localfs:path", or a path.
 local function add_folder(app, prefix, owner, text)
   local folder = text:gsub("^localfs:", "")
   local ok, message = pcall(app.static, app, prefix == "" and "/" or prefix, folder, { list = true })
@@ -105,7 +107,8 @@ end
 
 -- Requests ---------------------------------------------------------------------------------------------
 
--- The address of the tunnel: `tunnel` is that, or its registered name; by default the service that sent the request.
+-- Returns the address of the tunnel's service. The field `tunnel` is the address or a registered name; default: the
+-- service that sent the request.
 local function tunnel_address(conf)
   local where = conf.tunnel
   if type(where) == "string" then return ltask.queryservice(where) end
@@ -145,8 +148,8 @@ local function start(conf)
   return url, port
 end
 
--- The request `start(conf)` returns url, port; see docs/webservice.md for the fields. Raises if fields are wrong, it
--- cannot listen on the address, or the service serves already.
+-- The request `start(conf)` returns the url and the port; see docs/webservice.md for the fields of `conf`. Raises if a
+-- field is wrong, the service cannot listen on the address, or is serving already.
 function M.start(conf)
   if state == "on" then error("start: the service serves already, at " .. shown_address, 0) end
   if state ~= "off" then error("start: the service is " .. state, 0) end
@@ -166,7 +169,8 @@ function M.start(conf)
   return url, port
 end
 
--- The request `quit`: stops gracefully. Requests that are in progress are answered, within the `grace` of `options`.
+-- The request `quit`: stops the server gracefully. Waits for the requests in progress, at most for `options.grace`
+-- seconds.
 function M.quit()
   state = "stopping"
   if server then server:stop(grace) end
@@ -180,14 +184,15 @@ function M.tunnel_data(session, data)
   return tunnel:data(session, data)
 end
 
--- The request `tunnel_close(session)` of a tunnel: the client has closed. Returns whether the session existed.
+-- The request `tunnel_close(session)` of a tunnel: reports that the client has closed. Returns whether the session
+-- existed.
 function M.tunnel_close(session)
   if not tunnel then return false end
   return tunnel:close(session)
 end
 
--- The request `tunnel_shutdown(session)` of a tunnel: the client sends no further bytes, but continues to read. Returns
--- whether the session existed.
+-- The request `tunnel_shutdown(session)` of a tunnel: reports that the client will send no further bytes, but continues
+-- to read. Returns whether the session existed.
 function M.tunnel_shutdown(session)
   if not tunnel then return false end
   return tunnel:shutdown(session)

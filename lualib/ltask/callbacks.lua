@@ -1,5 +1,5 @@
--- The functions that the Rust part of the service library calls in rare cases (src/modules/ltask/callbacks.rs): errors,
--- requests without a handler, and requests to the service library itself. Loaded at the first of them.
+-- The functions that the Rust part of the service library calls in rare cases (src/modules/ltask/callbacks.rs): for
+-- errors, requests without a handler, and requests to the service library itself. Loaded when such a case first occurs.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -12,7 +12,8 @@ local M = {}
 
 -- Errors --------------------------------------------------------------------------------------
 
--- A task has failed. Returns the error object that answers its request; logs it if the sender expects no answer.
+-- Called when a task has failed. Returns the error object that answers its request. If the sender expects no answer,
+-- logs the error.
 function M.task_failed(co, err, from, session)
   local object = errors.describe(err, co)
   if session == 0 then
@@ -29,14 +30,14 @@ function M.error_response(from, err)
   return err
 end
 
--- A call is about to raise an error, in the coroutine that has called. Returns what it raises.
+-- Called before a call raises an error, in the coroutine that has called. Returns the value to raise.
 function M.call_failed(err)
   if errors.is_object(err) then errors.add_traceback(err) end
   return err
 end
 
--- The main loop has raised an error, because memory has run out or a message is corrupt. Answers the request that was
--- being handled.
+-- Called when the main loop has raised an error, because memory has run out or a message is corrupt. If the message was
+-- a request, answers with the error; if it was an answer, the waiting task gets the error; otherwise logs the error.
 function M.loop_failed(err)
   local from, session = core.recover(err)
   if from == true then return end
@@ -59,7 +60,7 @@ end
 -- Called for an answer to a session that this service has never used.
 function M.unknown_response() end
 
--- The coroutine of a request was closed before it answered.
+-- Called when the coroutine of a request was closed before it answered.
 function M.unanswered_request(name, from)
   local f = ltask.dispatch()[name]
   local info = type(f) == "function" and debug.getinfo(f, "S")
@@ -76,8 +77,8 @@ function M.tasks()
   return list
 end
 
--- `ltask.syscall(addr, "inspect", what)`: returns for "memory" the bytes in use, for "counts" the objects by type, for
--- "traceback" the tracebacks of the main function and of all tasks.
+-- `ltask.syscall(addr, "inspect", what)`: returns the bytes in use if `what` is "memory", the numbers of objects by
+-- type if it is "counts", or the tracebacks of the main function and of all tasks if it is "traceback".
 function M.inspect(what)
   if what == "memory" then return collectgarbage "count" * 1024 end
   if what == "counts" then return ltask.mem_count() end
@@ -86,7 +87,7 @@ function M.inspect(what)
   return table.concat(list, "\n")
 end
 
--- The tokens that `watch` waits on. A task is closed as orphaned when nothing refers to its token.
+-- Keeps the tokens on which `watch` waits, because a task is closed as orphaned when nothing refers to its token.
 M.watch_tokens = {}
 
 -- `ltask.syscall(addr, "watch")`: is never answered, so the caller gets an error when this service ends. Does not keep

@@ -6,7 +6,7 @@ local task = require "lio.task"
 
 local M = {}
 
--- The values of a list, with nils between them.
+-- Returns the values of a list that may contain nils.
 local function unpack_list(list)
   local n = list.n or #list
   if not list.n then
@@ -17,14 +17,16 @@ local function unpack_list(list)
   return table.unpack(list, 1, n)
 end
 
--- Sends a request. Returns its session, or nil and an error if it was refused. A wrong argument is an error of `call`.
+-- Sends a request. Returns its session, or nil and an error if it was refused. If an argument is wrong, raises an error
+-- that names `call`.
 local function send(call, ...)
   local ok, session, problem = pcall(core.request, ...)
   if not ok then require("lio.misuse").relay(call, session) end
   return session, problem
 end
 
--- `class`: the metatable of the objects that have the method `call`; `name`: what errors call them.
+-- Raises unless `self` has the metatable `class`. `call` is the name of the method, `name` the word for the object in
+-- the message.
 local function check_self(call, self, class, name)
   if getmetatable(self) ~= class then require("lio.misuse").argument(call, 1, name, self) end
 end
@@ -36,7 +38,7 @@ local function wake_waiter(self, reason)
   task.wakeup(self, reason)
 end
 
--- Waits for `wake_waiter`. Returns its reason.
+-- Waits for `wake_waiter`, and returns the `reason` that was passed to it.
 local function wait_for_result(self)
   self.is_waiting = true
   return task.wait(self)
@@ -97,7 +99,7 @@ local function check_request(call, one)
   end
 end
 
--- `r:add{ addr, … }`: adds a request. Returns r. Other fields of the table belong to the caller.
+-- `r:add{ addr, … }`: adds a request. Returns r. The caller may use other fields of the table.
 function request:add(one)
   check_self("add", self, request, "request")
   check_request("add", one)
@@ -146,9 +148,9 @@ local function next_answer(self)
   end
 end
 
--- `for one, results in r:select([centiseconds]) do`: sends the requests; each step has a request and the list of its
--- results, or a request with a field `error` and no results. The loop ends when all requests are answered, or at the
--- timeout. `r:close()`, and the end of `local r <close>`, drop the remaining answers.
+-- `for one, results in r:select([centiseconds]) do`: sends the requests, and yields each request with the list of its
+-- results. A request that failed has a field `error`, and no results. The loop ends when all requests are answered, or
+-- when the time has passed. `r:close()`, and the end of the block of `local r <close>`, drop the remaining answers.
 function request:select(timeout)
   check_self("select", self, request, "request")
   self.timed_out = false
@@ -201,7 +203,7 @@ local function take_result(state)
   return table.remove(state.done, 1)
 end
 
--- The loop's step: an entry, and the list of its results or the error.
+-- The iterator of `parallel`: returns an entry, and the list of its results or the table for its error.
 local function next_result(state)
   local result = take_result(state)
   if not result then return nil end
@@ -210,7 +212,7 @@ local function next_result(state)
   return result.entry, { error = err, rethrow = function() error(err, 0) end }
 end
 
--- The loop's step in G1: an entry and its results. The first error is raised at the end.
+-- The iterator of `parallel` in G1: returns an entry and its results. At the end, raises the first error.
 local function next_values(state)
   while true do
     local result = take_result(state)
@@ -233,9 +235,10 @@ local function check_entries(list)
   end
 end
 
--- `for one, result in ltask.parallel{ { f, … }, … } do`: runs the functions at a time. Each step has an entry and the
--- list of its results, or `{ error=, rethrow= }`. With `generation = 1` each step has the results themselves, and the
--- first error is raised at the end. A loop that is left early kills the functions that still run.
+-- `for one, result in ltask.parallel{ { f, … }, … } do`: runs the functions concurrently. The loop yields each entry
+-- with the list of its results, or with `{ error=, rethrow= }`. With `generation = 1`, it yields the entry and the
+-- results themselves, and raises the first error at the end. If the loop is left early, the functions that are still
+-- running are killed.
 function M.parallel(list)
   check_entries(list)
   local state = { left = #list, done = {}, running = {}, is_waiting = false }

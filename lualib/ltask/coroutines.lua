@@ -1,5 +1,5 @@
--- Functions of `ltask` for coroutines that `lio.task` does not have: waits that several coroutines share, and rarely
--- used ones.
+-- Functions of `ltask` for coroutines that `lio.task` does not have: waits of several coroutines on one token, and
+-- rarely used functions.
 
 local core = require "ltask.core"
 local task = require "lio.task"
@@ -7,12 +7,12 @@ local require <const> = core.require_now
 
 local M = {}
 
--- `ltask.current_token()`: returns the token of `wait` without arguments.
+-- `ltask.current_token()`: returns the token on which `wait` without arguments waits.
 function M.current_token()
   return (coroutine.running())
 end
 
--- The tokens in `lio.task` of the coroutines in `multi_wait`, by the common token; each coroutine has its own.
+-- Maps a token of `multi_wait` to a list of tokens of `lio.task`, one for each waiting coroutine.
 local waits = {}
 
 -- `ltask.multi_wait([token])`: waits as `wait` does; several coroutines may wait on one token.
@@ -37,13 +37,14 @@ local function end_waits(token, wake, ...)
   return true
 end
 
--- `ltask.multi_wakeup(token, …)`: every `multi_wait` on the token returns the values. Returns true, or nil if no
+-- `ltask.multi_wakeup(token, …)`: makes every `multi_wait` on the token return the values. Returns true, or nil if no
 -- coroutine waits.
 function M.multi_wakeup(token, ...)
   return end_waits(token, task.wakeup, ...)
 end
 
--- `ltask.multi_interrupt(token, err)`: every `multi_wait` on the token raises the error. Returns as `multi_wakeup`.
+-- `ltask.multi_interrupt(token, err)`: makes every `multi_wait` on the token raise the error. Returns the same as
+-- `multi_wakeup`.
 function M.multi_interrupt(token, err)
   return end_waits(token, task.interrupt, err)
 end
@@ -54,7 +55,7 @@ function M.dispatch_wakeup()
   while task.run_ready() do end
 end
 
--- `ltask.thread_info(co)`: returns the coroutine's status and traceback as text.
+-- `ltask.thread_info(co)`: returns the coroutine's status and traceback as a string.
 function M.thread_info(co)
   if type(co) ~= "thread" then require "lio.misuse".argument("thread_info", 1, "coroutine", co) end
   return debug.traceback(co, coroutine.status(co))

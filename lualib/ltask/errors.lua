@@ -1,8 +1,9 @@
--- Error objects: an error and a traceback of each service that it has passed through. Used by ltask.callbacks; programs
--- call `ltask.raise_error` and `ltask.error`.
+-- Error objects: an error, and a traceback of each service that the error has passed through. Used by ltask.callbacks;
+-- programs call `ltask.raise_error` and `ltask.error`.
 --
--- An object is `{ message = text, err = value, traceback, … }`; `err` is the value that was raised, unless that is a
--- string or cannot be packed. Messages carry the table without its metatable: the receiver sets that again.
+-- An object is `{ message = string, err = value, traceback, … }`. `err` is the raised value; it is absent if the value
+-- is a string or cannot be packed. Messages contain the table without its metatable; the receiver sets the metatable
+-- again.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -41,21 +42,21 @@ function M.is_object(err)
   return getmetatable(err) == object_meta
 end
 
--- `from_answer(err)`: returns the table of an answer as an error object.
+-- `from_answer(err)`: turns the table of an answer into an error object, and returns it.
 function M.from_answer(err)
   return setmetatable(err, object_meta)
 end
 
--- `add_traceback(object [, co])`: adds this service's traceback: that of the coroutine or, without one, that of the
--- running coroutine from two levels above the caller, where the program has called the library. A traceback that the
--- object ends with is not added again: a coroutine that fails because its call has failed is still at that call.
+-- `add_traceback(object [, co])`: adds this service's traceback: that of `co`, or by default that of the running
+-- coroutine from two levels above the caller, where the program has called the library. Does not repeat the object's
+-- last traceback: if a coroutine fails because its call has failed, its traceback has not changed since the call.
 function M.add_traceback(object, co)
   local traceback = co and debug.traceback(co, nil) or debug.traceback(nil, 4)
   local text = ("in service %d (%s), %s"):format(ltask.self(), ltask.label(), traceback)
   if object[#object] ~= text then object[#object + 1] = text end
 end
 
--- `describe(err [, co])`: returns the error as an error object with a traceback, like `add_traceback`.
+-- `describe(err [, co])`: returns the error as an error object, with the traceback that `add_traceback` adds.
 function M.describe(err, co)
   local object = err
   if not M.is_object(err) then
@@ -81,7 +82,7 @@ function M.raise_error(addr, session, message)
   post_error("raise_error", addr, session, M.describe(message))
 end
 
--- `ltask.error(addr, session, err)`: answers a request with an error, unchanged.
+-- `ltask.error(addr, session, err)`: answers a request with the unchanged error.
 function M.error(addr, session, err)
   if session ~= 0 then post_error("error", addr, session, err) end
 end

@@ -1,5 +1,5 @@
--- The main loop of an exclusive service (G1), which has its own thread: the thread resumes it after each yield.
--- Invariant: it blocks, in `ltask.on_idle` or until a message arrives, only when there is nothing to do.
+-- The main loop of an exclusive service (G1). The service's own thread resumes the loop after each yield. Invariant:
+-- the loop blocks, in `ltask.on_idle` or until a message arrives, only if there is nothing to do.
 
 local ltask = require "ltask"
 local core = require "ltask.core"

@@ -1,4 +1,4 @@
--- `ltask.log`: entries of the log.
+-- `ltask.log`: adds entries to the log.
 
 local core = require "ltask.core"
 
@@ -10,5 +10,5 @@ local function entry_of(level)
   end
 end
 
--- `log.info(…)`, `log.error(…)`: add an entry, the values as `print` shows them, with tabs between them.
+-- `log.info(…)`, `log.error(…)`: add an entry that consists of the values, as `print` shows them.
 return { log = { info = entry_of "info", error = entry_of "error" } }

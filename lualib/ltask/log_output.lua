@@ -17,8 +17,8 @@ local function write(time, id, label, level, ...)
   file:write(line)
 end
 
--- `write_all(poplog, unpack_remove)`: takes all entries from the log, by these functions of `ltask.core` and `ltask` or
--- of `ltask.bootstrap`, and writes them.
+-- `write_all(poplog, unpack_remove)`: takes all entries from the log, and writes them. The functions are those of
+-- `ltask.core` and `ltask`, or those of `ltask.bootstrap`.
 return function(poplog, unpack_remove)
   local time, id, label, pointer, size = poplog()
   if not time then return end

@@ -1,4 +1,4 @@
--- `ltask.mainthread_run` (G2): code of services on the process's main thread.
+-- `ltask.mainthread_run` (G2): runs code of services on the process's main thread.
 
 local ltask = require "ltask"
 local core = require "ltask.core"

@@ -1,14 +1,14 @@
 -- `require` in a service, for modules that may wait while they load. A module is loaded once: other coroutines that
--- require it meanwhile wait for it. A coroutine that would wait for itself gets an error.
+-- require it meanwhile wait for it. If a coroutine would wait for itself, `require` raises.
 
 local core = require "ltask.core"
 local task = require "lio.task"
 
--- The modules that are being loaded, by name: { owner = coroutine, problem = error, waiter, … }.
+-- Maps the name of a module that is being loaded to { owner = coroutine, problem = error, waiter, … }.
 local loading = {}
--- The name of the module that a coroutine waits for, by coroutine.
+-- Maps a coroutine to the name of the module that it waits for.
 local awaited = {}
--- The names of the modules that a coroutine loads, by coroutine, outermost first.
+-- Maps a coroutine to the names of the modules that it is loading, outermost first.
 local stacks = setmetatable({}, { __mode = "k" })
 
 -- Raises an error at the line that has called `require`.
@@ -16,7 +16,7 @@ local function raise(message)
   core.require_now "lio.misuse".raise(message)
 end
 
--- Returns the loader of a module and its second argument.
+-- Returns the loader of a module, and the second argument for the loader.
 local function search(name)
   local messages = {}
   for _, searcher in ipairs(package.searchers) do
@@ -28,7 +28,7 @@ local function search(name)
   raise(("module '%s' not found:%s"):format(name, table.concat(messages)))
 end
 
--- Whether the coroutine would wait for itself if it waited for the module of this entry.
+-- Whether the coroutine would wait for itself if it waited for the module of `entry`.
 local function is_circular(entry, co)
   while entry do
     if entry.owner == co then return true end
@@ -37,8 +37,8 @@ local function is_circular(entry, co)
   return false
 end
 
--- The names of the modules that wait for each other, from `name` to the module that the coroutine requires, as "a → b →
--- a".
+-- Returns the names of the modules that wait for each other, as "a → b → a": from `name` to the module that the
+-- coroutine requires, and `name` again.
 local function describe_circle(name, co)
   local path, at = {}, name
   while at do
@@ -66,8 +66,8 @@ local function await(name, entry, co)
   return package.loaded[name]
 end
 
--- Marks the module as being loaded by the coroutine. Returns its entry and a value whose closing removes the mark and
--- wakes the coroutines that wait.
+-- Marks the module as being loaded by the coroutine. Returns its entry, and a to-be-closed value that removes the mark
+-- and wakes the waiting coroutines.
 local function begin_loading(name, co)
   local entry = { owner = co, problem = ("the coroutine that loaded '%s' was closed"):format(name) }
   loading[name] = entry

@@ -1,4 +1,4 @@
--- The calls of `ltask` that are requests to the root service: making, finding, naming and ending services.
+-- The functions of `ltask` that send requests to the root service: to create, find, name and end services.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -8,19 +8,20 @@ local ROOT <const> = 1
 
 local M = {}
 
--- Loaded when a check fails.
+-- Loads the module only when a check fails.
 local function misuse() return require "lio.misuse" end
 
 local function check_call(call, ok, ...)
   if ok then return ... end
   local err = ...
-  -- An error of root is an error object, or a message about a service. Others are errors of the program's call.
+  -- An error that root raises is an error object, or a message about a service. Other errors come from the program's
+  -- call.
   if type(err) ~= "string" or err:find "^{service:" then error(err, 0) end
   misuse().relay(call, (err:gsub("call: cannot wait", call .. ": cannot wait", 1)))
 end
 
--- Returns root's answer to the request that has the name of the call. The calls below do not return this as a tail
--- call, so that the traceback of an error names them.
+-- Sends root the request that has the name of the call, and returns the answer. The callers do not use a tail call, so
+-- that the traceback of an error contains their names.
 local function ask_root(call, ...)
   return check_call(call, pcall(ltask.call, ROOT, call, ...))
 end
@@ -29,7 +30,7 @@ local function check_name(call, name)
   if type(name) ~= "string" then misuse().argument(call, 1, "string", name) end
 end
 
--- The name of a new service is its label as well.
+-- The name of a new service is also its label.
 local function check_new_name(call, name)
   check_name(call, name)
   if not utf8.len(name) then misuse().bad(call, 1, "not valid UTF-8") end
@@ -39,7 +40,7 @@ local FIELDS <const> = {
   label = "string", source = "string", initfunc = "string", chunkname = "string", worker_id = "integer",
 }
 
--- Lua converts between numbers and strings.
+-- Accepts what Lua converts: a number for a string, and a numeric string for an integer.
 local function is_type(wanted, value)
   if wanted == "integer" then return math.tointeger(tonumber(value)) ~= nil end
   return type(value) == wanted or type(value) == "number"
@@ -50,13 +51,13 @@ local function refuse_field(name, wanted, value)
   misuse().bad("spawn_service", 1, ("field '%s': %s expected, got %s"):format(name, wanted, got))
 end
 
--- `ltask.spawn(name, …)`: makes a service of the file `name`, which gets the other arguments. Returns its address.
+-- `ltask.spawn(name, …)`: creates a service from the file `name`, which gets the other arguments. Returns its address.
 function M.spawn(name, ...)
   check_new_name("spawn", name)
   return (ask_root("spawn", name, ...))
 end
 
--- `ltask.spawn_service{ name=, args=, worker_id=, source=, chunkname=, label=, unique= }`: makes the service that the
+-- `ltask.spawn_service{ name=, args=, worker_id=, source=, chunkname=, label=, unique= }`: creates the service that the
 -- table describes. Returns its address.
 function M.spawn_service(t)
   if type(t) ~= "table" then misuse().argument("spawn_service", 1, "table", t) end
@@ -69,13 +70,13 @@ function M.spawn_service(t)
   return (ask_root("spawn_service", t))
 end
 
--- `ltask.uniqueservice(name, …)`: returns the address of the one service of that name, and makes it if there is none.
+-- `ltask.uniqueservice(name, …)`: returns the address of the unique service of that name. Creates it if there is none.
 function M.uniqueservice(name, ...)
   check_new_name("uniqueservice", name)
   return (ask_root("uniqueservice", name, ...))
 end
 
--- `ltask.queryservice(name)`: returns the address of the service with that name. Waits until there is one.
+-- `ltask.queryservice(name)`: waits until a service has that name, and returns its address.
 function M.queryservice(name)
   check_name("queryservice", name)
   return (ask_root("queryservice", name))

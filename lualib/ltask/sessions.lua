@@ -1,4 +1,4 @@
--- Requests by their sessions: the one that the running coroutine answers, and one that this service has sent.
+-- Requests by session: the request that the running coroutine answers, and requests that this service has sent.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -15,8 +15,8 @@ function M.current_session()
   return { from = from, session = session }
 end
 
--- `ltask.suspend(session, co_or_f)`: waits for the answer to that session. Then the function is called with type,
--- message and size, or the `wait` of the coroutine returns them.
+-- `ltask.suspend(session, co_or_f)`: waits in a new coroutine for the answer to that session. Then calls the function
+-- with the type, the pointer and the size of the answer; or wakes the coroutine, whose `wait` returns them.
 function M.suspend(session, receiver)
   local is_coroutine <const> = type(receiver) == "thread"
   if not math.tointeger(session) then require "lio.misuse".argument("suspend", 1, "session", session) end

@@ -12,7 +12,7 @@ local M = {}
 local ROOT <const> = 1
 local SYSTEM <const> = 0
 
--- Makes the exclusive services, with the addresses that follow root's, and writes these into their descriptions.
+-- Creates the exclusive services. Their addresses follow root's, and are stored in their descriptions as `id`.
 local function make_exclusive_services(list)
   for i, one in ipairs(list) do
     one.id = bootstrap.new_service(one.name, core.main_chunk(), ROOT + i)
@@ -46,7 +46,7 @@ local function init_root(config)
   bootstrap.post_message { from = ROOT, to = ROOT, session = 0, type = SYSTEM, message = message, size = size }
 end
 
--- Makes root and the exclusive services; root starts the others.
+-- Creates root and the exclusive services; root starts the other services.
 local function boot(config)
   bootstrap.init_timer()
   bootstrap.init_socket()
@@ -83,7 +83,7 @@ function M.start(config)
   local failure = bootstrap.boot_failure()
   bootstrap.deinit()
   if not ok then error(result, 0) end
-  -- An error, so that a program which ignores the result ends with exit code 1.
+  -- Raise an error, so that a program that ignores the result ends with exit code 1.
   if failure then configuration.fail("the system cannot start: %s", failure) end
   return result
 end

@@ -1,8 +1,8 @@
--- How a service of skynet begins and ends. First its file runs, then the function that the file has passed to `start`;
--- a service whose file does not call `start` is a plain service of the scheduler. Used by skynet.lifecycle,
+-- How a service of skynet starts and ends. First its file runs, then the function that the file has passed to `start`.
+-- A service whose file does not call `start` is a plain service of the scheduler. Used by skynet.lifecycle,
 -- skynet.start and lualib/skynet.lua.
 --
--- Invariant: `newservice` returns when both have run, or when the service has called `exit`.
+-- Invariant: `newservice` returns when the file and the start function have run, or when the service has called `exit`.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -13,17 +13,17 @@ local running <const> = coroutine.running
 
 local RESPONSE <const> = 2
 
--- The module skynet.trace, once a request is traced here; false before, so that other requests cost nothing.
+-- The module skynet.trace, once this service has used tracing; false before, so that other requests cost nothing.
 M.trace = false
 -- Whether `exit` was called.
 M.exiting = false
 -- The coroutine that runs the service's file or its start function.
 M.starter = nil
--- While the service begins: the session and the sender of root's request to start it, which is answered afterwards.
+-- While the service starts: the session and the sender of root's request to start it, which is answered afterwards.
 M.session = nil
 local sender
 
--- The running coroutine begins the service. Returns whether it does so for a request.
+-- Records that the running coroutine starts the service. Returns whether it does so to answer a request.
 local function begin()
   sender, M.session = core.current()
   if M.session == 0 then M.session = nil end
@@ -34,7 +34,7 @@ local function end_begin()
   M.session = nil
 end
 
--- Whether the file runs, and the function that runs after it.
+-- `is_loading`: whether the file is running. `start_function`: the function that runs after the file, or nil.
 local is_loading, start_function = false, nil
 
 local function check_loaded(f, problem)
@@ -45,7 +45,7 @@ end
 -- Runs the main function of a service, then its start function. Returns the result of the main function.
 local function run_main(name, main, ...)
   rawset(_G, "SERVICE_NAME", name)
-  -- The embedded module is precompiled. A file on `package.path` and a module of the preload script take precedence.
+  -- The embedded module is precompiled. Files on `package.path` and modules of the preload script take precedence.
   if not package.loaded.skynet and not package.searchpath("skynet", package.path) then
     package.loaded.skynet = core.load_embedded "skynet"()
   end
@@ -65,16 +65,17 @@ function M.run(file, name, ...)
   return run_main(name, check_loaded(loadfile(file)), ...)
 end
 
--- `run_code(code, name, …)`: runs a service's main function, which is Lua code as text or binary. Returns its result.
+-- `run_code(code, name, …)`: runs a service's main function. `code` is its source or its binary chunk. Returns its
+-- result.
 function M.run_code(code, name, ...)
   return run_main(name, check_loaded(load(code, "=" .. name)), ...)
 end
 
--- Functions of `init`, which run before the start function.
+-- The functions passed to `init`. They run before the start function.
 local inits = {}
 local is_start_called, is_started = false, false
 
--- `init(f)`: runs `f` before the start function, or at once if that has begun.
+-- `init(f)`: runs `f` before the start function, or at once if the start function has begun.
 function M.init(f)
   if is_started then return f() end
   inits[#inits + 1] = f
@@ -86,12 +87,12 @@ local function run_with_inits(f, ...)
   return f(...)
 end
 
--- `pcall(f, …)`: runs the functions of `init`, then `f`. Returns the results of `xpcall` with a traceback.
+-- `pcall(f, …)`: runs the functions of `init`, then `f`. Returns the results of `xpcall`, with a traceback in an error.
 function M.pcall(f, ...)
   return xpcall(run_with_inits, debug.traceback, f, ...)
 end
 
--- The token that `start` waits on in a script: `task` does not list that coroutine.
+-- The token on which `start` waits in a script. `skynet.task` does not list the coroutine that waits on it.
 local SCRIPT <const> = "skynet.start"
 M.SCRIPT = SCRIPT
 
@@ -105,8 +106,8 @@ local function check_start(f)
   if is_start_called then error("skynet.start: called a second time", 3) end
 end
 
--- `start(f)`: makes this a service of skynet, and runs `f` when its file has run. In a service that was not made by
--- `newservice` or `skynet.start`, `f` runs at once; in a script the call returns when the service ends.
+-- `start(f)`: makes this a service of skynet, and runs `f` after the service's file. If the service was not created by
+-- `newservice` or `skynet.start`, `f` runs at once. In a script, the call does not return while the service runs.
 function M.start(f)
   check_start(f)
   is_start_called = true
@@ -128,10 +129,11 @@ function M.start(f)
   if not is_request then ltask.wait(SCRIPT) end
 end
 
--- `exit()`: ends this service, and does not return. Its coroutines are closed, and its open requests get an error.
+-- `exit()`: ends this service, and does not return. Its coroutines are closed, and its open requests fail with an
+-- error.
 function M.exit()
   M.exiting = true
-  -- A service that has not begun ends without an error for its maker.
+  -- If the service is still starting, answer root's request, so that the creator of the service gets no error.
   if M.session then core.post(sender, M.session, RESPONSE) end
   end_begin()
   require "lio.task".kill_all()

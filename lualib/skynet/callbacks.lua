@@ -1,5 +1,5 @@
--- The callbacks of ltask.callbacks for a service of skynet: their log entries are as in skynet. skynet.boot passes the
--- name of this module to `core.use_callbacks`.
+-- The callbacks of ltask.callbacks for a service of skynet: they write the log entries that skynet writes. skynet.boot
+-- passes the name of this module to `core.use_callbacks`.
 
 local ltask = require "ltask"
 local errors = require "ltask.errors"
@@ -13,7 +13,7 @@ local log <const> = unhandled.log
 
 local ROOT <const> = 1
 
--- The error's message, and its tracebacks that no service has logged yet.
+-- Returns the error's message, and the tracebacks that no service has logged yet.
 local function text_to_log(object, suffix)
   local lines = { object.message .. (suffix or "") }
   table.move(object, (object.logged or 0) + 1, #object, 2, lines)
@@ -21,7 +21,7 @@ local function text_to_log(object, suffix)
   return table.concat(lines, "\n")
 end
 
--- Logs errors of requests that are answered, too: the caller may not log them.
+-- Also logs the errors of requests that are answered, because the caller may not log them.
 function callbacks.task_failed(co, err, from, session)
   local object = errors.describe(err, co)
   if boot.trace then boot.trace.failed(co) end

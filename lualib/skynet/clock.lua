@@ -1,7 +1,7 @@
 -- Skynet's clocks. Used by lualib/skynet.lua.
 --
--- Invariant: as in skynet, `starttime` is an integer, and `starttime` plus `now` is the exact time: `now` begins at the
--- fraction of the second in which the process began.
+-- Invariant: as in skynet, `starttime` is an integer, and `starttime` plus `now` is the exact time. So when the process
+-- begins, `now` is the fraction of the second that `starttime` lacks.
 
 local ltask = require "ltask"
 
@@ -10,22 +10,22 @@ local M = {}
 -- When the process began: centiseconds since the epoch.
 local process_start <const> = ltask.walltime() - math.floor(ltask.counter() * 100)
 
--- `now()`: returns centiseconds since the second in which the process began.
+-- `now()`: returns the centiseconds since `starttime`.
 function M.now()
   return math.floor(ltask.counter() * 100) + process_start % 100
 end
 
--- `starttime()`: returns that second: seconds since the epoch, an integer.
+-- `starttime()`: returns the second in which the process began: an integer, in seconds since the epoch.
 function M.starttime()
   return process_start // 100
 end
 
--- `time()`: returns seconds since the epoch, with centiseconds.
+-- `time()`: returns the seconds since the epoch, in steps of a centisecond.
 function M.time()
   return M.now() / 100 + M.starttime()
 end
 
--- `hpc()`: returns nanoseconds of a monotonic clock.
+-- `hpc()`: returns the nanoseconds of a monotonic clock.
 function M.hpc()
   return math.floor(ltask.counter() * 1e9)
 end

@@ -1,5 +1,5 @@
--- `require "skynet.coroutine"`: skynet's names and statuses for coroutines that may wait by skynet's functions. On this
--- scheduler all coroutines may do that. Used by programs.
+-- `require "skynet.coroutine"`: skynet's names and statuses for coroutines that may wait in skynet's functions. On this
+-- scheduler, every coroutine may wait there. Used by programs.
 
 local this_task <const> = require "lio.task".current
 
@@ -9,7 +9,7 @@ local M = {
   yield = coroutine.yield,
 }
 
--- The last task that resumed a coroutine of `create` or `wrap`, by coroutine; true before the first resume.
+-- Maps a coroutine of `create` or `wrap` to the last task that has resumed it; to true before the first resume.
 local tasks = setmetatable({}, { __mode = "k" })
 
 -- `create(f)`: returns a coroutine.
@@ -19,14 +19,14 @@ function M.create(f)
   return co
 end
 
--- `resume(co, …)`: as `coroutine.resume`. When `co` waits, this call waits as well; meanwhile no other coroutine can
--- resume `co`.
+-- `resume(co, …)`: like `coroutine.resume`. While `co` waits, this call waits too, and no other coroutine can resume
+-- `co`.
 function M.resume(co, ...)
   if tasks[co] and coroutine.status(co) == "suspended" then tasks[co] = this_task() or true end
   return coroutine.resume(co, ...)
 end
 
--- `wrap(f)`: returns a function that resumes a coroutine, and raises its errors.
+-- `wrap(f)`: creates a coroutine. Returns a function that resumes the coroutine and raises its errors.
 function M.wrap(f)
   local co = M.create(f)
   local function check(ok, ...)
@@ -38,14 +38,14 @@ function M.wrap(f)
   end
 end
 
--- `status(co)`: as `coroutine.status`, with "blocked" for a coroutine that waits.
+-- `status(co)`: like `coroutine.status`, but returns "blocked" for a coroutine that waits.
 function M.status(co)
   local status = coroutine.status(co)
   return status == "waiting" and "blocked" or status
 end
 
--- `thread([co])`: returns the task in which `co`, by default the running coroutine, was resumed, and whether that is
--- `co` itself.
+-- `thread([co])`: returns the task in which `co` (default: the running coroutine) was last resumed, and whether `co`
+-- itself is a task.
 function M.thread(co)
   co = co or coroutine.running()
   local task = tasks[co]
@@ -54,7 +54,7 @@ function M.thread(co)
   return co, true
 end
 
--- `close(co)`: as `coroutine.close`.
+-- `close(co)`: like `coroutine.close`.
 function M.close(co)
   tasks[co] = nil
   return coroutine.close(co)

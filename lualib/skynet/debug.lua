@@ -1,5 +1,5 @@
--- The commands of protocol "debug", as in `skynet.call(addr, "debug", "STAT")`, which every service of skynet answers.
--- Used by skynet.boot; programs call `reg_debugcmd`.
+-- The commands of the protocol "debug", as in `skynet.call(addr, "debug", "STAT")`, which every service of skynet
+-- answers. Used by skynet.boot; programs call `reg_debugcmd`.
 
 local ltask = require "ltask"
 local inspect = require "skynet.inspect"
@@ -12,7 +12,7 @@ local M = {}
 -- The function that answers the command INFO.
 local info
 
--- `info_func(f)`: the command INFO is answered by the results of `f(…)`.
+-- `info_func(f)`: makes the command INFO return the results of `f(…)`.
 function M.info_func(f)
   if type(f) ~= "function" then
     error(("bad argument #1 to 'info_func' (function expected, got %s)"):format(type(f)), 2)
@@ -22,7 +22,7 @@ end
 
 local CMD = {}
 
--- The memory of this VM in KiB.
+-- Returns the memory that this VM uses, in KiB.
 function CMD.MEM()
   return collectgarbage "count"
 end
@@ -34,7 +34,7 @@ function CMD.GC()
   is_collecting = true
   local before, began = collectgarbage "count", ltask.counter()
   collectgarbage "collect"
-  -- This collection also serves equal requests that have already arrived.
+  -- Equal requests that have arrived already are handled now, and need no further collection.
   skynet.yield()
   skynet.error(("GC %.2f KiB -> %.2f KiB in %.2f s"):format(before, collectgarbage "count", ltask.counter() - began))
   is_collecting = false
@@ -49,7 +49,7 @@ function CMD.STAT()
   }
 end
 
--- The tracebacks of all waiting coroutines, or of the one with that session.
+-- Returns the tracebacks of all waiting coroutines, or the traceback of the coroutine with that session.
 function CMD.TASK(session)
   if session then return inspect.task(session) end
   local list = {}
@@ -80,7 +80,7 @@ end
 
 function CMD.PING() end
 
--- Answered with an error when this service ends.
+-- Never answers. The caller gets an error when this service ends.
 CMD.LINK = ltask.no_response
 
 function CMD.TRACELOG(name, flag)
@@ -91,7 +91,7 @@ end
 
 -- RUN -----------------------------------------------------------------------------------------
 
--- Adds the named upvalues of `f`, and of the functions among them, to `found`. Returns `found`.
+-- Adds the named upvalues of `f`, and those of the functions among them, to `found`. Returns `found`.
 local function collect_upvalues(f, found, seen)
   if seen[f] then return found end
   seen[f] = true
@@ -108,8 +108,9 @@ local function collect_upvalues(f, found, seen)
   return found
 end
 
--- Returns the globals of the code: `_P`, by protocol the upvalues of its handler; `_U`, all of these; `print`, which
--- adds lines to `output`; and the service's globals.
+-- Returns the global variables for the code of `RUN`. `_P` contains the upvalues of each protocol's handler, by
+-- protocol; `_U` contains all these upvalues; `print` adds lines to `output`. Other names refer to the service's
+-- globals.
 local function environment(output)
   local all, by_protocol = {}, {}
   for name, p in pairs(message.protocols) do
@@ -126,7 +127,8 @@ local function environment(output)
   return setmetatable({ print = print, _U = all, _P = by_protocol }, { __index = _G })
 end
 
--- `RUN(source, name, …)`: runs Lua code. Returns whether it succeeded, and the lines that it printed, with its error.
+-- `RUN(source, name, …)`: runs Lua code. Returns whether it succeeded, and a string: the lines that it printed, and its
+-- error.
 function CMD.RUN(source, name, ...)
   local output = {}
   local f, problem = load(source, name or "=RUN", "bt", environment(output))
@@ -136,7 +138,7 @@ function CMD.RUN(source, name, ...)
   return ok, table.concat(output, "\n")
 end
 
--- `reg_debugcmd(name, f)`: adds a command, which is answered by the results of `f(…)`.
+-- `reg_debugcmd(name, f)`: adds a command, which returns the results of `f(…)`.
 function M.reg_debugcmd(name, f)
   CMD[name] = f
 end

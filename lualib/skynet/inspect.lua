@@ -13,7 +13,7 @@ local M = {}
 
 -- Coroutines ----------------------------------------------------------------------------------
 
--- The numbers of coroutines that do not wait for a message.
+-- Maps a coroutine that does not wait for a message to its number.
 local numbers = setmetatable({}, { __mode = "k" })
 
 local function number_of(co, session)
@@ -25,7 +25,7 @@ local function number_of(co, session)
   return numbers[co]
 end
 
--- Returns the tracebacks of a task's coroutines, innermost first.
+-- Returns the tracebacks of a task's coroutines, innermost first; for a task of `timeout`, where `timeout` was called.
 local function traceback(co, members)
   local timeouts = require "skynet.task".timeout_places
   if timeouts and timeouts[co] then return timeouts[co] end
@@ -44,9 +44,9 @@ local function waiting()
   end)
 end
 
--- `task()`: returns the number of waiting coroutines. With "init": the traceback of the start function, while it runs.
--- With a table: fills it with the tracebacks, by coroutine and session. With a session: its coroutine's traceback.
--- With a coroutine: its session.
+-- `task()`: returns the number of waiting coroutines. With "init", returns the traceback of the start function, while
+-- it runs. With a table, adds the tracebacks to it, by coroutine and session. With a session, returns the traceback of
+-- its coroutine. With a coroutine, returns its session.
 function M.task(what)
   if what == "init" then return boot.starter and debug.traceback(boot.starter) end
   local kind = type(what)
@@ -70,10 +70,11 @@ function M.task(what)
   return nil
 end
 
--- The sessions that are listed for one traceback.
+-- How many sessions `uniqtask` lists for one traceback.
 local SESSIONS_MAX <const> = 10
 
--- `uniqtask()`: returns the different tracebacks of waiting coroutines, by the number of coroutines and their sessions.
+-- `uniqtask()`: returns a table that contains each different traceback of the waiting coroutines once. A key contains
+-- the number of coroutines with the traceback, and their sessions.
 function M.uniqtask()
   local stacks, order = {}, {}
   for co, session, members in waiting() do
@@ -96,8 +97,8 @@ function M.uniqtask()
   return result
 end
 
--- Returns the waiting coroutine with that session, or that part of its name. Returns a coroutine itself unless it is
--- dead.
+-- Finds the coroutine for `killthread`. `which` is a coroutine, a session, or a part of a coroutine's name. Returns nil
+-- if no waiting coroutine matches; a coroutine itself matches unless it is dead.
 local function find_coroutine(which)
   if type(which) == "thread" then return task.is_alive(which) and which or nil end
   if type(which) ~= "string" and math.type(which) ~= "integer" then
@@ -109,14 +110,15 @@ local function find_coroutine(which)
   end
 end
 
--- `killthread(which)`: closes a coroutine, given by itself, its session or a part of its name. Returns it, or nil if
--- there is none or it is running. If it handles a request, the caller gets an error.
+-- `killthread(which)`: closes a coroutine. `which` is the coroutine, its session, or a part of its name. Returns the
+-- coroutine, or nil if there is none or it is running. If the coroutine handles a request, the sender gets an error.
 function M.killthread(which)
   local co = find_coroutine(which)
   return co and task.current() ~= co and task.kill(co) and co or nil
 end
 
--- `term(addr)`: calls to that service that wait for an answer raise an error, and answers to it are dropped.
+-- `term(addr)`: raises an error in all calls that wait for an answer of that service, and drops this service's answers
+-- to it.
 function M.term(addr)
   local id = require "skynet.message".address(addr, "term")
   core.fail_calls(id, ("{service:%d} is dead"):format(id))
@@ -141,8 +143,9 @@ local STATISTICS <const> = {
   endless = function() return core.take_long_slice_report() and 1 or 0 end,
 }
 
--- `stat(name)`: returns a number of this service: "mqlen" unread messages, "message" read messages, "cpu" seconds that
--- it has run, "time" seconds of the running slice, "endless" 1 or 0 as `endless`; nil for other names.
+-- `stat(name)`: returns a statistic of this service: "mqlen" is the number of unread messages, "message" the number of
+-- read messages, "cpu" the seconds that it has run, "time" the seconds of the running slice, "endless" 1 if `endless`
+-- is true, otherwise 0. Returns nil for other names.
 function M.stat(name)
   local f = STATISTICS[name]
   return f and f()

@@ -1,4 +1,4 @@
--- `require "skynet.manager"`: `skynet`, which programs of skynet extend by `abort`, `kill`, `register` and `name` in
--- this way. Here it always has them.
+-- `require "skynet.manager"`: returns `skynet`. In skynet, this module adds `abort`, `kill`, `register` and `name`.
+-- Here, `skynet` always has these functions.
 
 return require "skynet"

@@ -1,11 +1,12 @@
--- Skynet's messages on the scheduler's requests: handlers, `call`, `send` and `ret`. Used by lualib/skynet.lua.
+-- Skynet's messages as requests of the scheduler: handlers, `call`, `send` and `ret`. Used by lualib/skynet.lua.
 --
--- A message of a protocol is a request by the protocol's name. The protocols "lua" and "debug", and others with the
--- scheduler's `pack` and `unpack`, are *plain*: their values are the request's arguments, so that services that do not
--- use skynet can send and answer them. A message of another protocol has one argument, the string of its `pack`.
+-- A message is sent as a request whose name is the name of the protocol. The protocols "lua" and "debug", and other
+-- protocols with the scheduler's `pack` and `unpack`, are *plain*: the values of a message are the request's arguments,
+-- so that services that do not use skynet can send and answer the request. A message of another protocol has one
+-- argument: the string that the protocol's `pack` returns.
 --
--- Invariant: a request is answered once. Until then the tag of its task has a session, which `ret` and `response`
--- remove; as long as it is there, the scheduler answers an error of the handler.
+-- Invariant: a request is answered once. Until then, the tag of its task has a session, which `ret` and `response`
+-- remove. While the tag has a session, the scheduler answers the request if the handler raises an error.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -33,14 +34,15 @@ M.protocols, M.plain = protocols, plain
 -- The module skynet.protocol, once there is a protocol that is not plain.
 M.strings = false
 
--- Tables by task: by its own coroutine, even while the handler runs in another one.
+-- The next tables have tasks as keys: a task's own coroutine, even while the handler runs in another coroutine.
 local weak <const> = { __mode = "k" }
 -- Tasks that handle a message without a session, until they answer it.
 local without_session <const> = setmetatable({}, weak)
 -- Tasks that handle a request of a protocol that is not plain.
 local with_string <const> = setmetatable({}, weak)
 
--- `protocol(which, call)`: returns the protocol of that name or number; raises an error of `call`.
+-- `protocol(which, call)`: returns the protocol with that name or number. If there is none, raises an error that names
+-- `call`.
 local function protocol(which, call)
   local p = protocols[which]
   if not p then error(("%s: no protocol '%s' is registered"):format(call, tostring(which)), 3) end
@@ -50,7 +52,7 @@ M.protocol = protocol
 
 -- Handlers ------------------------------------------------------------------------------------
 
--- The request that was answered last: for most handlers the one that they have to answer.
+-- The request that was answered last. When a handler returns, this is usually the request of the handler.
 local answered_from, answered_session
 
 local function forgotten(...)
@@ -82,7 +84,7 @@ local function handler(p)
   return function(...)
     local from, session = current()
     if session == 0 or boot.trace or not is_plain then return handle(p, from, session, ...) end
-    -- `handle` without the branches of the rare cases.
+    -- The same as `handle`, without the branches for rare cases.
     p.dispatch(session, from, ...)
     if answered_session ~= session or answered_from ~= from then
       local _, open_session = current()
@@ -92,8 +94,8 @@ local function handler(p)
   end
 end
 
--- `dispatch(protocol[, f])`: `f(session, address, …)` handles messages of the protocol from now on. Returns the
--- function before.
+-- `dispatch(protocol[, f])`: makes `f(session, address, …)` handle the messages of the protocol. Returns the previous
+-- function. If `f` is nil, changes nothing.
 function M.dispatch(typename, f)
   local p = protocol(typename, "dispatch")
   local before = p.dispatch
@@ -108,7 +110,7 @@ end
 
 -- Sending -------------------------------------------------------------------------------------
 
--- `find(addr)`: returns an address in any form as a number, or nil and an error.
+-- `find(addr)`: returns an address in any form as a number; or nil and an error if there is no such service.
 local function find(addr)
   if math.type(addr) == "integer" then return addr end
   local to = require "skynet.names".resolve(addr)
@@ -117,7 +119,7 @@ local function find(addr)
 end
 M.find = find
 
--- `address(addr, call)`: returns the same number; raises an error of `call`.
+-- `address(addr, call)`: like `find`, but if there is no such service, raises an error that names `call`.
 local function address(addr, call)
   local to, problem = find(addr)
   if not to then error(("%s: %s"):format(call, problem), 3) end
@@ -139,8 +141,8 @@ local function call_any(addr, typename, ...)
   return finish_call(p, tag, ltask_call(to, p.name, M.strings.to_string(p, ...)))
 end
 
--- `call(addr, protocol, …)`: sends a request and waits. Returns the service's answer. Raises its error. Also raises if
--- it has died or is unknown.
+-- `call(addr, protocol, …)`: sends a request, and returns the service's answer. Raises if the service answers with an
+-- error, has died, or is unknown.
 function M.call(addr, typename, ...)
   local name = plain[typename]
   if name and math.type(addr) == "integer" and not boot.trace then return ltask_call(addr, name, ...) end
@@ -158,14 +160,14 @@ end
 
 -- Answering -----------------------------------------------------------------------------------
 
--- `wants_string()`: returns whether the answer to the running request is a string.
+-- `wants_string()`: returns whether the answer to the running request must be a string.
 local function wants_string()
   return M.strings and with_string[this_task()]
 end
 M.wants_string = wants_string
 
--- `answer(from, session, as_string, msg, sz)`: answers with a packed message, which is taken. Returns whether the
--- answer was delivered.
+-- `answer(from, session, as_string, msg, sz)`: answers with a packed message, and takes over the message. Returns
+-- whether the answer was delivered.
 local function answer(from, session, as_string, msg, sz)
   if as_string then return post(from, session, RESPONSE, require "skynet.packed_message".take_string(msg, sz)) end
   if type(msg) ~= "userdata" then return post(from, session, RESPONSE, ltask.unpack(msg)) end
@@ -183,8 +185,8 @@ local function is_asked(from, session)
 end
 M.is_asked = is_asked
 
--- `not_asked(call)`: returns false for a message that was sent without a session, once for each; otherwise raises an
--- error of `call`.
+-- `not_asked(call)`: called when there is no request to answer. Returns false, once, if the task handles a message that
+-- was sent without a session; otherwise raises an error that names `call`.
 local function not_asked(call)
   local task = this_task()
   if without_session[task] then
@@ -195,8 +197,8 @@ local function not_asked(call)
 end
 M.not_asked = not_asked
 
--- `ret(msg, sz)`: answers with a message of `pack` or `packstring`, which is taken; without one, with no values.
--- Returns whether the answer was delivered; false for a message that was sent without a session.
+-- `ret([msg, sz])`: answers with a message of `pack` or `packstring`, and takes over the message. Without a message,
+-- the answer has no values. Returns whether the answer was delivered; false if the message was sent without a session.
 function M.ret(msg, sz)
   local from, session = current()
   if not session or session == 0 or from == ROOT and not is_asked(from, session) then
@@ -210,7 +212,7 @@ function M.ret(msg, sz)
   return is_delivered
 end
 
--- `retpack(…)`: `ret(pack(…))`.
+-- `retpack(…)`: the same as `ret(pack(…))`.
 function M.retpack(...)
   local from, session = current()
   if not session or session == 0 or from == ROOT and not is_asked(from, session) then
@@ -228,7 +230,7 @@ function M.retpack(...)
   return is_delivered
 end
 
--- `ignoreret()`: leaves the running request without an answer; that is not logged.
+-- `ignoreret()`: leaves the running request without an answer, and without an entry in the log.
 function M.ignoreret()
   local from, session = current()
   if not from then return end
@@ -236,8 +238,8 @@ function M.ignoreret()
   without_session[this_task()] = nil
 end
 
--- `context()`: returns session and sender of the request that this coroutine handles. Nothing if it handles none;
--- session 0 for a message that was sent.
+-- `context()`: returns the session and the sender of the request that this coroutine handles. The session is 0 if no
+-- answer is expected. Returns nothing if the coroutine handles no request.
 function M.context()
   local from, session = current()
   if not from or from == 0 or from == ROOT and session == boot.session then return end

@@ -1,5 +1,5 @@
--- Names of services, global ones and those that begin with a point, and the values of `getenv`. The service of
--- lualib/skynet/registry_service.lua keeps them; it starts at the first request. Used by the other files of this
+-- Names of services (global names, and names that begin with a point), and the values of `getenv`. The service of
+-- lualib/skynet/registry_service.lua stores them; it starts at the first request. Used by the other files of this
 -- folder.
 
 local ltask = require "ltask"
@@ -9,7 +9,7 @@ local M = {}
 local ROOT <const> = 1
 
 local registry -- the address of the service
-local addresses = {} -- by name, an address, as long as there is a service
+local addresses = {} -- name: the address of a service, which may have died
 
 -- `ask(…)`: returns the registry's answer to a request.
 function M.ask(...)
@@ -23,7 +23,7 @@ function M.ask(...)
 end
 local ask <const> = M.ask
 
--- Numbers and strings such as ":0000000a" are addresses.
+-- Raises unless `name` can be a name. Numbers and strings such as ":0000000a" are addresses.
 local function check_name(name, call)
   if type(name) ~= "string" or name == "" or name:sub(1, 1) == ":" or tonumber(name) then
     error(("%s: a name expected, such as \".name\" or \"NAME\", got '%s'"):format(call, tostring(name)), 3)
@@ -43,7 +43,7 @@ function M.localname(name)
   return find(name)
 end
 
--- `name(name, addr)`: gives a service a name, until it ends. Raises if the name is taken.
+-- `name(name, addr)`: gives a service a name, which it has until it ends. Raises if the name is taken.
 function M.name(name, addr)
   check_name(name, "name")
   local id = M.resolve(addr)
@@ -66,7 +66,7 @@ function M.resolve(addr)
   return digits and tonumber(digits, 16)
 end
 
--- `getenv(key)`: returns a value of the configuration or of `setenv`, a string, or nil.
+-- `getenv(key)`: returns the string that the configuration or `setenv` has set for the key, or nil.
 function M.getenv(key)
   local config = package.loaded["skynet.env"]
   local value = config and config[key]
@@ -74,7 +74,7 @@ function M.getenv(key)
   return ask("getenv", key)
 end
 
--- `setenv(key, value)`: sets a value for all services. Raises if the key has one.
+-- `setenv(key, value)`: sets a value for all services. Raises if the key has a value.
 function M.setenv(key, value)
   if M.getenv(key) ~= nil then error(("setenv: the key '%s' is set already"):format(tostring(key)), 2) end
   ask("setenv", key, tostring(value))

@@ -1,14 +1,14 @@
--- Packed messages: pointers with sizes, which `skynet.pack` makes, and strings of the same bytes. Used by
+-- Packed messages: pointers with sizes, which `skynet.pack` returns, and strings with the same bytes. Used by
 -- lualib/skynet.lua, skynet.message and skynet.protocol.
 --
--- Invariant: a pointer has one owner. A function that takes a message frees it, even when it raises.
+-- Invariant: a pointer has one owner. A function that takes a message frees it, even if the function raises.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
 
 local M = {}
 
--- Returns the bytes of a message, which is taken.
+-- Returns the bytes of a message, and frees the message.
 local function take_bytes(msg, sz)
   local ok, text = pcall(core.bytes, msg, sz)
   ltask.remove(msg, sz)
@@ -16,7 +16,7 @@ local function take_bytes(msg, sz)
   return text
 end
 
--- `packstring(…)`: returns the values as a string, for `unpack` in this process.
+-- `packstring(…)`: packs the values into a string, for `unpack` in this process.
 function M.packstring(...)
   return take_bytes(ltask.pack(...))
 end
@@ -26,21 +26,21 @@ function M.trash(msg, sz)
   if type(msg) == "userdata" then ltask.remove(msg, sz) end
 end
 
--- `tostring(msg, sz)`: returns the bytes of a message, which is not freed; for other values their text, for nil the
--- empty string.
+-- `tostring(msg, sz)`: returns the bytes of a message, and does not free it. For another value, returns what Lua's
+-- `tostring` returns; for nil, the empty string.
 function M.tostring(msg, sz)
   if msg == nil then return "" end
   if type(msg) ~= "userdata" then return tostring(msg) end
   return core.bytes(msg, sz)
 end
 
--- `take(msg, sz)`: returns the values of a message, which is taken.
+-- `take(msg, sz)`: returns the values of a message, and frees the message.
 function M.take(msg, sz)
   if type(msg) == "userdata" then return ltask.unpack_remove(msg, sz) end
   return ltask.unpack(msg)
 end
 
--- `take_string(msg, sz)`: returns a message as a string; it is taken.
+-- `take_string(msg, sz)`: returns a message as a string, and frees the message.
 function M.take_string(msg, sz)
   if msg == nil then return "" end
   if type(msg) == "string" then return msg end

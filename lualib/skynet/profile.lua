@@ -1,16 +1,16 @@
--- `require "skynet.profile"`: the CPU time of a coroutine, without its waits. Used by programs.
+-- `require "skynet.profile"`: measures the CPU time of coroutines, without their waits. Used by programs.
 --
--- The result is the time of the task, a handler or a fork, in which the coroutine runs. The time of a coroutine that
--- was resumed by `resume` or `wrap` stops when it yields.
+-- The result is the CPU time of the task (a handler or a fork) in which the coroutine runs. If the coroutine was
+-- resumed by `resume` or `wrap`, the time during which it is suspended does not count.
 
 local task = require "lio.task"
 
 local M = {}
 
 local weak <const> = { __mode = "k" }
--- The task's time at the start, by measured coroutine; pauses are added to it.
+-- Maps a measured coroutine to the CPU time of its task at the start, plus the pauses.
 local began = setmetatable({}, weak)
--- The task's time at the yield, by coroutine that has yielded to `resume`.
+-- Maps a coroutine that has yielded to `resume` to the CPU time of its task at the yield.
 local paused = setmetatable({}, weak)
 
 local function now(call)
@@ -19,14 +19,14 @@ local function now(call)
   return seconds
 end
 
--- `start([co])`: begins to measure the coroutine, by default the running one. Raises if it is measured already.
+-- `start([co])`: begins to measure a coroutine, by default the running coroutine. Raises if it is measured already.
 function M.start(co)
   co = co or coroutine.running()
   if began[co] then error("start: this coroutine is measured already; stop comes first", 2) end
   began[co] = now "start"
 end
 
--- `stop([co])`: returns the seconds since `start`, without waits.
+-- `stop([co])`: ends the measurement. Returns the CPU seconds since `start`, without waits.
 function M.stop(co)
   co = co or coroutine.running()
   local from = began[co]
@@ -41,7 +41,7 @@ local function pause(co, ...)
   return ...
 end
 
--- `resume(co, …)`: as `coroutine.resume`.
+-- `resume(co, …)`: like `coroutine.resume`.
 function M.resume(co, ...)
   local from = paused[co]
   if from then
@@ -53,7 +53,7 @@ end
 
 M.resume_co = M.resume
 
--- `wrap(f)`: returns a function that resumes a coroutine, and raises its errors.
+-- `wrap(f)`: creates a coroutine. Returns a function that resumes the coroutine and raises its errors.
 function M.wrap(f)
   local co = coroutine.create(f)
   local function check(ok, ...)

@@ -1,5 +1,5 @@
--- Rarely used parts of skynet's messages: protocols with their own `pack` and `unpack`, whose messages travel as
--- strings, and messages that are already packed. Used by lualib/skynet.lua, and by skynet.message for such protocols.
+-- Rarely used parts of skynet's messages: messages that are already packed, and protocols with their own `pack` and
+-- `unpack`, whose messages are sent as strings. Used by lualib/skynet.lua, and by skynet.message for such protocols.
 
 local ltask = require "ltask"
 local boot = require "skynet.boot"
@@ -8,7 +8,7 @@ local packed_message = require "skynet.packed_message"
 
 local M = {}
 
--- Numbers of protocols, as in skynet.
+-- The numbers of the protocols, as in skynet.
 local NUMBERS <const> = {
   TEXT = 0, RESPONSE = 1, MULTICAST = 2, CLIENT = 3, SYSTEM = 4, HARBOR = 5, SOCKET = 6, ERROR = 7, QUEUE = 8,
   DEBUG = 9, LUA = 10, SNAX = 11, TRACE = 12,
@@ -43,7 +43,7 @@ function M.register_protocol(class)
   if class.dispatch then message.dispatch(name, class.dispatch) end
 end
 
--- `to_string(p, …)`: returns the message of protocol `p` for these values.
+-- `to_string(p, …)`: packs the values into a message of protocol `p`, a string.
 function M.to_string(p, ...)
   if not p.pack then error(("the protocol '%s' has no function pack"):format(p.name), 0) end
   return packed_message.take_string(p.pack(...))
@@ -67,14 +67,14 @@ local function pack_answer(p, tag, ...)
   return text, #text
 end
 
--- Returns the arguments of the request that carries a packed message, which is taken.
+-- Returns the arguments of the request for a packed message, and takes over the message.
 local function take_arguments(p, msg, sz)
   if plain[p.name] then return packed_message.take(msg, sz) end
   return packed_message.take_string(msg, sz)
 end
 
--- `rawcall(addr, protocol, msg, sz)`: sends a packed message, which is taken, and waits for the answer. Returns it as a
--- string and its length.
+-- `rawcall(addr, protocol, msg, sz)`: sends a packed message, which it takes over, and waits for the answer. Returns
+-- the answer as a string, and its length.
 function M.rawcall(addr, typename, msg, sz)
   local p = message.protocol(typename, "rawcall")
   local to = message.address(addr, "rawcall")
@@ -82,7 +82,7 @@ function M.rawcall(addr, typename, msg, sz)
   return pack_answer(p, tag, ltask.call(to, p.name, take_arguments(p, msg, sz)))
 end
 
--- `rawsend(addr, protocol, msg, sz)`: sends a packed message, which is taken. Returns as `send`.
+-- `rawsend(addr, protocol, msg, sz)`: sends a packed message, which it takes over. Returns the same as `send`.
 function M.rawsend(addr, typename, msg, sz)
   local p = message.protocol(typename, "rawsend")
   local to, problem = message.find(addr)

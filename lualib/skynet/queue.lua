@@ -1,9 +1,9 @@
--- `require "skynet.queue"`: critical sections. A function that a coroutine runs in a section ends before the function
--- of the next coroutine begins, in the order of the calls, even if it waits. Used by programs.
+-- `require "skynet.queue"`: critical sections. The functions that coroutines run in a section run one after the other,
+-- in the order of the calls, even if a function waits. Used by programs.
 --
 -- Invariant: `owner` is the task in the section, or the entry of a waiting task that was woken and has not run yet.
--- When either ends, even by an error or a kill, the next one gets the section. The coroutines of a task count as that
--- task.
+-- When the owner ends, even with an error or because it is killed, the next task enters the section. The coroutines of
+-- a task count as that task.
 
 local skynet = require "skynet"
 
@@ -11,8 +11,8 @@ local this_task <const> = require "lio.task".current
 
 local M = {}
 
--- `queue()`: returns a section. `section(f, …)` returns the results of `f(…)`; an error of `f` is raised and frees the
--- section. Inside of `f` the same task may enter again, even in its own coroutines.
+-- `queue()`: returns a section. `section(f, …)` returns the results of `f(…)`. If `f` raises, the section becomes free
+-- and the call raises the error. Inside `f`, the same task may enter again, even from its own coroutines.
 function M.new()
   local owner, depth = nil, 0
   local waiting, first, last = {}, 1, 0
@@ -31,7 +31,7 @@ function M.new()
     owner = nil
   end
 
-  -- A task may be killed after it was woken and before it runs.
+  -- If a task is killed after it was woken and before it runs, the next task is woken.
   local entry_meta = { __close = function(entry) if owner == entry then leave() end end }
 
   local function wait_for_section(task)
@@ -50,7 +50,7 @@ function M.new()
   })
 
   return function(f, ...)
-    local task = this_task() or M -- no task, as in an idle handler, where no call can wait
+    local task = this_task() or M -- `M`: there is no task, as in an idle handler, where no call can wait
     if owner == nil then
       owner = task
     elseif owner ~= task then

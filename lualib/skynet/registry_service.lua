@@ -1,11 +1,11 @@
--- The service that keeps names of services and values for all services. A system has one: skynet.names starts it at the
--- first request.
+-- The service that stores the names of services, and the values of `setenv`, for all services. A system has one;
+-- skynet.names starts it at the first request.
 
 local ltask = require "ltask"
 
 local S = {}
 
--- Returns the address under that name if there is a service; removes it otherwise.
+-- Returns the address under that name. If the service has died, removes the address and returns nil.
 local function find(addresses, name)
   local id = addresses[name]
   if id and not ltask.touch_service(id) then id = nil end
@@ -13,14 +13,14 @@ local function find(addresses, name)
   return id
 end
 
-local names = {} -- by name, an address
+local names = {} -- name: an address
 
 -- `get(name)`: returns the address of the service with that name, or nil.
 function S.get(name)
   return find(names, name)
 end
 
--- `set(name, id)`: gives a service a name. Raises if another one has it.
+-- `set(name, id)`: gives a service a name. Raises if another service has the name.
 function S.set(name, id)
   local owner = S.get(name)
   if owner and owner ~= id then
@@ -33,12 +33,13 @@ end
 
 local ROOT <const> = 1
 
-local services = {} -- by name, an address
-local starting = {} -- by name, the token of the requests for a service that starts
-local queried = {} -- by name, the token of the requests that wait for a service of that name
+local services = {} -- name: an address
+local starting = {} -- name: the token on which requests for a starting service wait
+local queried = {} -- name: the token on which requests wait until a service has the name
 local count = 0
 
--- Root gets a name that is used once, so that a service of the same name can start as soon as this one is closed.
+-- Root gets a name that is never used again, so that a service of the same name can start as soon as the old service is
+-- closed.
 local function start_service(name, code, args)
   count = count + 1
   return ltask.call(ROOT, "spawn_service", {
@@ -51,8 +52,9 @@ local function start_service(name, code, args)
   })
 end
 
--- `new_service(name, code, args)`: returns the address of the one service of that name, which is made of the code if
--- there is none. While it starts, further requests wait for it, and get its error.
+-- `new_service(name, code, args)`: returns the address of the unique service of that name. If there is none, creates it
+-- from the code. While the service starts, further requests for it wait. If the service fails to start, these requests
+-- get the same error.
 function S.new_service(name, code, args)
   local id = find(services, name)
   if id then return id end
@@ -72,7 +74,7 @@ function S.new_service(name, code, args)
   return result
 end
 
--- `query_service(name)`: returns the address of the service of that name. Waits until there is one.
+-- `query_service(name)`: waits until a service has that name, and returns its address.
 function S.query_service(name)
   local id = find(services, name)
   if id then return id end
@@ -80,13 +82,14 @@ function S.query_service(name)
   return ltask.multi_wait(queried[name])
 end
 
--- `close_service(name)`: ends the service of that name and waits for its end. Returns whether there was one.
+-- `close_service(name)`: ends the service of that name, and waits until it has ended. Returns whether there was such a
+-- service.
 function S.close_service(name)
   local id = find(services, name)
   if not id then return false end
   services[name] = nil
   ltask.call(ROOT, "kill", id)
-  -- Raises an error when the service has ended.
+  -- `watch` raises an error when the service has ended.
   pcall(ltask.syscall, id, "watch")
   return true
 end

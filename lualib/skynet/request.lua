@@ -1,7 +1,7 @@
--- `skynet.request`: several calls at a time, whose answers are handled as they arrive. Used by lualib/skynet.lua.
+-- `skynet.request`: several concurrent calls, whose answers are handled as they arrive. Used by lualib/skynet.lua.
 --
--- Invariant: each call without an answer has a task, in `tasks`; `close` kills these. `token` is set while the loop
--- waits.
+-- Invariant: each call without an answer has a task in `tasks`; `close` kills these tasks. `token` is set while the
+-- loop of `select` waits.
 
 local ltask = require "ltask"
 local task = require "lio.task"
@@ -13,11 +13,11 @@ local M = {}
 local request = {}
 request.__index = request
 
--- The state of a request object after the call of `select`, by object: { tasks, left, answers, first, last, token,
--- timer, is_closed }.
+-- Maps a request object, after the call of `select`, to its state: { tasks, left, answers, first, last, token, timer,
+-- is_closed }.
 local states = setmetatable({}, { __mode = "k" })
 
--- Adds a call; raises errors of `call`, at the line of its caller.
+-- Adds a call. Errors name `call`, the function that called this one, and have the position of its caller.
 local function add(self, one, call)
   if type(one) ~= "table" or one[1] == nil or one[2] == nil then
     error(("bad argument #1 to '%s' ({ address, protocol, … } expected)"):format(call), 3)
@@ -83,9 +83,9 @@ local function check_select(self, timeout)
   end
 end
 
--- `for one, answer in r:select([centiseconds]) do`: sends all calls. Each step has a call that was added and the list
--- of its results, or false if it has failed. At the timeout the loop ends, and `r.timeout` is true. Answers that
--- arrive after the loop are dropped.
+-- `for one, answer in r:select([centiseconds]) do`: sends all calls. The loop yields each call that was added, with the
+-- list of its results, or with false if it has failed. When the time has passed, the loop ends, and `r.timeout` is
+-- true. Answers that arrive after the loop are dropped.
 function request:select(timeout)
   check_select(self, timeout)
   local state = { tasks = {}, left = #self, answers = {}, first = 1, last = 0 }
@@ -113,14 +113,14 @@ end
 
 request.__close = request.close
 
--- `request([one])`: returns an object that makes several calls at a time.
+-- `request([one])`: returns an object that makes several concurrent calls. `one` is the first call.
 function M.request(one)
   local self = setmetatable({}, request)
   if one ~= nil then add(self, one, "request") end
   return self
 end
 
--- `for one, answer in select(list[, centiseconds]) do`: the same for a list of calls, or such an object.
+-- `for one, answer in select(list[, centiseconds]) do`: like `r:select`, for a list of calls or a request object.
 function M.select(list, timeout)
   if type(list) ~= "table" then
     error(("bad argument #1 to 'select' (a list of { address, protocol, … } expected, got %s)"):format(type(list)), 2)

@@ -1,6 +1,7 @@
--- `skynet.response`: answers after the return of the handler. Used by lualib/skynet.lua.
+-- `skynet.response`: answers after the handler has returned. Used by lualib/skynet.lua.
 --
--- Invariant: the function of `response` answers once. An error while it packs the answer does not count.
+-- Invariant: the function that `response` returns answers once. If it raises because it cannot pack the answer, it can
+-- be called again.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -10,7 +11,7 @@ local M = {}
 
 local RESPONSE <const>, ERROR <const> = 2, 3
 
--- The address of the caller, by the function that has not answered yet.
+-- Maps a function that has not answered yet to the address of its caller.
 local callers = setmetatable({}, { __mode = "k" })
 
 -- `forget(addr)`: drops the answers to that service.
@@ -29,9 +30,9 @@ local function post_answer(from, session, as_string, packer, ok, ...)
   return core.post(from, session, RESPONSE, ...)
 end
 
--- `response([pack])`: returns a function that answers the running request, once, later and anywhere in this service.
--- Its arguments are true and the values, or false for an error; it returns whether the answer was delivered. With
--- "TEST" it returns whether the caller still waits.
+-- `response([pack])`: returns a function that answers the running request once, later, from any coroutine of this
+-- service. Its arguments are true and the values, or false for an error. It returns whether the answer was delivered.
+-- If its argument is "TEST", it only returns whether the caller still waits.
 function M.response(packer)
   local from, session = core.current()
   if not message.is_asked(from, session) then

@@ -1,12 +1,12 @@
--- `require "skynet.service"`: unique services that are made of a function instead of a file. Used by programs. The
--- service of lualib/skynet/registry_service.lua keeps their names.
+-- `require "skynet.service"`: unique services that are created from a function instead of a file. Used by programs. The
+-- service of lualib/skynet/registry_service.lua stores their names.
 
 local ltask = require "ltask"
 local names = require "skynet.names"
 
 local M = {}
 
-local addresses = {} -- by name, an address, as long as there is a service
+local addresses = {} -- name: the address of a service, which may have died
 
 local function check_name(call, name)
   if type(name) == "string" then return end
@@ -33,15 +33,15 @@ local function code_of(f)
   return string.dump(f)
 end
 
--- `new(name, f, …)`: returns the address of the one service of that name. If there is none, makes it: `f(…)` is its
--- main function, which calls `skynet.start`. Raises the error of the main function.
+-- `new(name, f, …)`: returns the address of the unique service of that name. If there is none, creates it: `f(…)` is
+-- its main function, which calls `skynet.start`. Raises the error of the main function.
 function M.new(name, f, ...)
   check_name("new", name)
   addresses[name] = names.ask("new_service", name, code_of(f), table.pack(...))
   return addresses[name]
 end
 
--- `query(name)`: returns the address of the service of that name. Waits until there is one.
+-- `query(name)`: waits until a service has that name, and returns its address.
 function M.query(name)
   check_name("query", name)
   local id = addresses[name]
@@ -50,7 +50,7 @@ function M.query(name)
   return addresses[name]
 end
 
--- `close(name)`: ends the service of that name and waits for its end. Returns whether there was one.
+-- `close(name)`: ends the service of that name, and waits until it has ended. Returns whether there was such a service.
 function M.close(name)
   check_name("close", name)
   addresses[name] = nil

@@ -1,5 +1,5 @@
--- `require "skynet.start"`: boots a system of skynet's services from a table that is like skynet's configuration, runs
--- it, and returns its exit code. Used by programs, outside of services.
+-- `require "skynet.start"`: boots a system of skynet's services from a table like skynet's configuration, runs the
+-- system, and returns its exit code. Used by programs, outside of services.
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
@@ -7,12 +7,12 @@ local options = require "lio.options"
 
 local M = {}
 
--- The names of the scheduler's fields in the table of `ltask.start`, by field. `getenv` has all fields.
+-- Maps a field to the name of the same field in the table of `ltask.start`.
 local SCHEDULER_FIELDS <const> = {
   luaservice = "service_path", lua_path = "lua_path", lua_cpath = "lua_cpath", thread = "worker", logger = "logger",
 }
 
--- The fields that this file reads. The others are for `getenv`.
+-- The fields whose values are checked. A configuration may have other fields, for `getenv`.
 local FIELDS <const> = {
   start = options.string, luaservice = options.string, lua_path = options.string, lua_cpath = options.string,
   preload = options.string, thread = options.any_number, args = options.table, ltask = options.table,
@@ -32,7 +32,7 @@ local function check(config)
   options.check("skynet.start", 1, known, FIELDS, "field")
 end
 
--- Returns Lua code that stores the configuration in a service, for `getenv`.
+-- Returns Lua code that stores the configuration in a service, for `getenv`, except for tables and the logger.
 local function environment_code(config)
   local out = { "package.loaded['skynet.env'] = {" }
   for name, value in pairs(config) do

@@ -1,9 +1,9 @@
 -- Skynet's coroutines on the scheduler's tasks: `fork`, `sleep`, `wait`, `wakeup`, `yield` and `timeout`. Used by
 -- lualib/skynet.lua.
 --
--- The task core has one ready queue, first in, first out. Skynet has two: coroutines that were woken run as soon as the
--- running one suspends, before those that were forked. So a fork that would run while earlier wakeups are queued is
--- deferred until they have run; forks keep their order.
+-- The task core has one ready queue, first in, first out. Skynet has two: when the running coroutine suspends, the
+-- coroutines that were woken run before those that were forked. So a fork that would run while wakeups are queued is
+-- deferred until the woken coroutines have run; forks keep their order.
 
 local ltask = require "ltask"
 local task = require "lio.task"
@@ -15,15 +15,16 @@ local task_wait <const>, task_wakeup <const>, task_fork <const> = task.wait, tas
 
 local M = {}
 
--- The coroutine that sleeps or waits on a token, and the one that was woken and has not run yet, by token. Weak, so
--- that the tables keep neither tokens nor coroutines alive.
+-- `sleeping` maps a token to the coroutine that sleeps or waits on it, `woken` to the coroutine that was woken and has
+-- not run yet. The tables are weak, so that they keep neither tokens nor coroutines alive.
 local sleeping = setmetatable({}, { __mode = "kv" })
 local woken = setmetatable({}, { __mode = "kv" })
 
--- How many wakeups there were, and how many of these have certainly run.
+-- The number of wakeups, and the number of wakeups whose coroutines have certainly run.
 local wakeups, finished_wakeups = 0, 0
 
--- The tokens of deferred forks: of new ones, and of those that were deferred again. And whether a task resumes them.
+-- `deferred`: the tokens of new deferred forks. `deferred_again`: the tokens of forks that were deferred again.
+-- `is_resuming`: whether a task is resuming deferred forks.
 local deferred, deferred_again, is_resuming = {}, {}, false
 
 local function check_function(position, call, f)
@@ -56,7 +57,7 @@ local function resume_deferred()
     local list = deferred
     deferred, deferred_again = {}, {}
     for _, token in ipairs(list) do task_wakeup(token) end
-    -- If one of them wakes a coroutine, those behind it are deferred again, before the new ones.
+    -- If one of these forks wakes a coroutine, the forks after it are deferred again, before the new ones.
     wait_for_ready_tasks()
     table.move(deferred, 1, #deferred, #deferred_again + 1, deferred_again)
     deferred, deferred_again = deferred_again, {}
@@ -64,7 +65,7 @@ local function resume_deferred()
   is_resuming = false
 end
 
--- Suspends a fork, whose token goes to the list.
+-- Suspends the running fork, and appends its token to the list.
 local function defer(list)
   local token = {}
   list[#list + 1] = token
@@ -75,9 +76,9 @@ local function defer(list)
   task_wait(token)
 end
 
--- `wakeups_before`: how many wakeups there were when the function was forked.
+-- `wakeups_before`: the number of wakeups when the function was forked.
 local function run_fork(f, wakeups_before, ...)
-  -- These wakeups have run by now, since they were in the queue before the fork.
+  -- The coroutines of these wakeups have run: they were in the queue before the fork.
   if wakeups_before > finished_wakeups then finished_wakeups = wakeups_before end
   if finished_wakeups < wakeups or is_resuming then
     defer(deferred)
@@ -86,8 +87,8 @@ local function run_fork(f, wakeups_before, ...)
   return f(...)
 end
 
--- `fork(f, …)`: returns a coroutine. It runs when the running one suspends, after the coroutines that were woken or
--- forked before.
+-- `fork(f, …)`: creates a coroutine and returns it. The coroutine runs when the running one suspends, after the
+-- coroutines that were woken or forked before.
 function M.fork(f, ...)
   check_function(1, "fork", f)
   return task_fork(run_fork, f, wakeups, ...)
@@ -136,8 +137,8 @@ local function end_wait(token, co)
   if boot.trace then boot.trace.event "resume" end
 end
 
--- `sleep(centiseconds[, token])`: waits for that time, or for `wakeup` of the token, by default the running coroutine.
--- Returns nothing, or "BREAK" after a wakeup.
+-- `sleep(centiseconds[, token])`: waits until the time has passed or `wakeup(token)` is called. The default token is
+-- the running coroutine. Returns "BREAK" after a wakeup, otherwise nothing.
 function M.sleep(centiseconds, token)
   check_time("sleep", centiseconds)
   local co = running()
@@ -151,12 +152,12 @@ function M.sleep(centiseconds, token)
   if waker ~= timer then return "BREAK" end
 end
 
--- `yield()`: lets the messages that have arrived be handled first. Returns as `sleep(0)`.
+-- `yield()`: the same as `sleep(0)`. Messages that have arrived are handled first.
 function M.yield()
   return M.sleep(0)
 end
 
--- `wait([token])`: waits for `wakeup` of the token, by default the running coroutine.
+-- `wait([token])`: waits until `wakeup(token)` is called. The default token is the running coroutine.
 function M.wait(token)
   local co = running()
   if token == nil then token = co end
@@ -165,15 +166,15 @@ function M.wait(token)
   end_wait(token, co)
 end
 
--- The coroutine was woken by an earlier wakeup: this one ends its next wait, if that has begun.
+-- Handles a wakeup of a coroutine that an earlier wakeup has woken: ends the coroutine's next wait, if that has begun.
 local function wake_again(token)
   if sleeping[token] and task_wakeup(token) then
     woken[token], sleeping[token] = sleeping[token], nil
   end
 end
 
--- `wakeup(token)`: wakes the coroutine that sleeps or waits on the token, by default that coroutine. It runs when the
--- running one suspends, in the order of the wakeups. Returns true, or nothing if no coroutine waits.
+-- `wakeup(token)`: wakes the coroutine that sleeps or waits on the token. The coroutine runs when the running one
+-- suspends, in the order of the wakeups. Returns true, or nothing if no coroutine waits.
 function M.wakeup(token)
   if token == nil then error("bad argument #1 to 'wakeup' (a token expected, got nil)", 2) end
   local co = sleeping[token]
@@ -190,7 +191,8 @@ function M.wakeup(token)
   return true
 end
 
--- While `trace_timeout` is on: the places of the calls of `timeout`, as text, by the coroutine of each; else false.
+-- While `trace_timeout` is on, maps a coroutine of `timeout` to a string that shows where `timeout` was called;
+-- otherwise false.
 M.timeout_places = false
 
 local function run_timeout(centiseconds, f)
@@ -199,7 +201,7 @@ local function run_timeout(centiseconds, f)
   return f()
 end
 
--- `timeout(centiseconds, f)`: returns a coroutine that runs `f` after that time.
+-- `timeout(centiseconds, f)`: creates a coroutine that runs `f` after the time, and returns the coroutine.
 function M.timeout(centiseconds, f)
   check_time("timeout", centiseconds)
   check_function(2, "timeout", f)
@@ -211,7 +213,7 @@ function M.timeout(centiseconds, f)
   return co
 end
 
--- `trace_timeout(on)`: sets whether `task` shows for a coroutine of `timeout` where `timeout` was called.
+-- `trace_timeout(on)`: sets whether `task` shows, for a coroutine of `timeout`, where `timeout` was called.
 function M.trace_timeout(on)
   M.timeout_places = on and (M.timeout_places or setmetatable({}, { __mode = "k" })) or false
 end

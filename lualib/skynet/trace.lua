@@ -1,9 +1,10 @@
--- Traces: the events of a request, from service to service, as entries of the log with one tag:
+-- Traces: logs the events of a request, from service to service, with one tag:
 --   <TRACE :00000003-1> 12.345678 call @main.lua:12
--- that is tag, seconds of the clock that all services share, event, and place. Used by the other files of this folder.
+-- The entry has the tag, the seconds of the clock that all services share, the event, and the place. Used by the other
+-- files of this folder.
 --
--- A call sends its tag to the callee in a separate request, just before the call. A callee that does not know this
--- request refuses it, which has no effect.
+-- A call sends its tag to the callee in a separate request, just before the call. If the callee does not have this
+-- request, the request is refused without effect.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -16,8 +17,8 @@ local REQUEST <const> = "skynet.trace"
 
 local this_task <const> = require "lio.task".current
 
-local tags = setmetatable({}, { __mode = "k" }) -- by task, its tag
-local expected = {} -- by address, the tag of its next request
+local tags = setmetatable({}, { __mode = "k" }) -- task: its tag
+local expected = {} -- address: the tag of its next request
 local count = 0
 
 local function log(tag, event, level)
@@ -50,14 +51,14 @@ function M.trace(info)
   log(tag, info and "trace " .. tostring(info) or "trace")
 end
 
--- `traceproto(protocol[, flag])`: true traces each message of the protocol, false none, nil those whose sender is
--- traced.
+-- `traceproto(protocol[, flag])`: sets which messages of the protocol are traced: all if `flag` is true, none if it is
+-- false, and those of traced senders if it is nil.
 function M.traceproto(typename, flag)
   boot.trace = M
   require "skynet.message".protocol(typename, "traceproto").trace = flag
 end
 
--- `adopt(tag)`: traces the running task with a tag of another task.
+-- `adopt(tag)`: traces the running task with the tag of another task.
 function M.adopt(tag)
   tags[this_task()] = tag
 end
@@ -73,8 +74,8 @@ function M.event(event)
   if tag then log(tag, event) end
 end
 
--- `call(to, level)`: logs a call that begins, and sends its tag. Returns the tag, or nil. `level` selects the place: 1
--- is the caller of this function, 2 the caller of that.
+-- `call(to, level)`: logs the start of a call to the service `to`, and sends the running task's tag to it. Returns the
+-- tag, or nil. `level` selects the place: 1 is the caller of this function, 2 the caller of that caller.
 function M.call(to, level)
   local tag = tags[this_task()]
   if not tag then return end
@@ -83,7 +84,8 @@ function M.call(to, level)
   return tag
 end
 
--- `begin(from, p)`: the running task begins to handle a request of protocol `p`.
+-- `begin(from, p)`: called when the running task begins to handle a request of protocol `p`. Traces the task if the
+-- protocol or the sender is traced.
 function M.begin(from, p)
   local tag = expected[from]
   expected[from] = nil
@@ -97,7 +99,7 @@ function M.begin(from, p)
   log(tag, "request")
 end
 
--- `finish()`: the handler has returned.
+-- `finish()`: called when the handler has returned. Ends the trace of its task.
 function M.finish()
   local task = this_task()
   local tag = tags[task]
@@ -106,13 +108,13 @@ function M.finish()
   log(tag, "end")
 end
 
--- `failed(task)`: the handler has raised an error.
+-- `failed(task)`: called when the handler has raised an error. Logs it if the task is traced.
 function M.failed(task)
   local tag = tags[task]
   if tag then log(tag, "error") end
 end
 
--- `expect(from, tag)`: the next request of that service is traced with the tag.
+-- `expect(from, tag)`: traces the next request of that service, with the tag.
 function M.expect(from, tag)
   boot.trace = M
   expected[from] = tag

@@ -1,5 +1,5 @@
--- Messages without a handler: requests and answers that are unknown here, and requests whose handler returns without an
--- answer. Used by skynet.callbacks, skynet.message and lualib/skynet.lua.
+-- Messages without a handler: requests and answers that are unknown here; and requests whose handler returns without
+-- answering. Used by skynet.callbacks, skynet.message and lualib/skynet.lua.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -19,7 +19,7 @@ function M.place_of(f)
   return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
--- The handler of protocol `p` has returned without an answer. As in skynet, the caller gets none.
+-- Called when the handler of protocol `p` has returned without answering. As in skynet, the caller gets no answer.
 function M.forgotten(p, from, session)
   ltask.no_response()
   log("a response was forgotten: session %d of :%08x; the handler of '%s' is at %s", session, from, p.name,
@@ -41,16 +41,16 @@ local function check_function(call, f)
   error(("bad argument #1 to '%s' (function expected, got %s)"):format(call, type(f)), 3)
 end
 
--- `dispatch_unknown_request(f)`: `f(session, address, msg, sz, protocol)` runs for each message that is sent here and
--- has no handler; a call without a handler gets an error. Returns the function before.
+-- `dispatch_unknown_request(f)`: makes `f(session, address, msg, sz, protocol)` run for each message that was sent to
+-- this service and has no handler. (A call without a handler gets an error.) Returns the previous function.
 function M.dispatch_unknown_request(f)
   local before = on_request
   on_request = check_function("dispatch_unknown_request", f)
   return before
 end
 
--- `dispatch_unknown_response(f)`: `f(session, address, msg, sz)` runs for each answer to a session that this service
--- has never used. Returns the function before.
+-- `dispatch_unknown_response(f)`: makes `f(session, address, msg, sz)` run for each answer to a session that this
+-- service has never used. Returns the previous function.
 function M.dispatch_unknown_response(f)
   local before = on_response
   on_response = check_function("dispatch_unknown_response", f)
@@ -64,7 +64,7 @@ local function pass(f, session, from, name, ...)
   return f(session, from, msg, size, name)
 end
 
--- Called for a message of protocol `name` without a handler.
+-- Called for a message of protocol `name` that has no handler.
 function M.handle_request(session, from, name, ...)
   local p = message.protocols[name]
   if not p or message.plain[name] then return pass(on_request, session, from, name, ...) end

@@ -1,5 +1,5 @@
--- Whether anything runs the loop of this VM: `loop.run`, or the main loop of a service. If not, a task that waits for
--- I/O or a timer would never be woken, so in a service calls that wait raise. Part of `lio.loop`.
+-- Records what runs the loop of this VM: `loop.run`, or the main loop of a service. If nothing runs it, a task that
+-- waits for I/O or a timer is never woken; in a service, calls that wait then raise. Part of `lio.loop`.
 
 local misuse = require "lio.misuse"
 
@@ -8,7 +8,7 @@ local M = {
   is_service = false, -- a service owns the loop
 }
 
--- The replacement for a call that its error suggests, in addition to another service.
+-- Maps a call to what its error suggests, besides running the code in another service.
 local INSTEAD <const> = {
   ["loop.sleep"] = "ltask.sleep(centiseconds) waits here; or ",
   ["loop.timeout"] = "ltask.timeout(centiseconds, f) works here; or ",
@@ -17,8 +17,8 @@ for name in ("listen accept connect udp resolve serve"):gmatch "%a+" do
   INSTEAD["net." .. name] = "net.remote(io) has the calls of a service that owns one; or "
 end
 
--- `check(call, …)`: raises in a service that owns no loop. `call` is the name of the call for the message, with further
--- arguments as for `string.format`.
+-- `check(call, …)`: raises if nothing runs the loop and this VM is a service. `call:format(…)` is the name of the call
+-- for the message.
 function M.check(call, ...)
   if M.is_running or M.is_service then return end
   local ltask = package.loaded.ltask
@@ -30,8 +30,8 @@ function M.check(call, ...)
     :format(call, INSTEAD[call] or ""))
 end
 
--- `guard(net)`: in a service, calls of the network that wait, or let other code wait, are checked until the service is
--- known to own the loop. Returns a function that ends the checks.
+-- `guard(net)`: in a service, makes the calls of `net` that wait, or let other code wait, run `check` first. Returns a
+-- function that removes these checks, for a service that owns the loop.
 function M.guard(net)
   local unchecked = {}
   local ltask = package.loaded.ltask

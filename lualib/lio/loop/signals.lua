@@ -1,5 +1,5 @@
--- The signals of `lio.loop`: a watcher for each one that has a handler, or that ends the loop. Invariant: a signal is
--- watched while it has a handler, and SIGINT and SIGTERM while `loop.run` is active.
+-- The signals of `lio.loop`. Invariant: a signal has a watcher while it has a handler; SIGINT and SIGTERM also have a
+-- watcher while `loop.run` is active.
 
 local misuse = require "lio.misuse"
 local signal = require "lio.signal"
@@ -42,7 +42,8 @@ function Signals:unwatch(name)
   watcher:close()
 end
 
--- `signals:set(name, f, is_running)`: the handler of a signal; nil: none.
+-- `signals:set(name, f, is_running)`: sets the handler of a signal; if `f` is nil, removes it. `is_running`: whether
+-- `loop.run` is active.
 function Signals:set(name, f, is_running)
   self.handlers[name] = f
   if f then
@@ -52,17 +53,17 @@ function Signals:set(name, f, is_running)
   end
 end
 
--- `signals:has_handlers()`: whether a signal can wake a task of the program.
+-- `signals:has_handlers()` returns whether a signal can start a task of the program.
 function Signals:has_handlers()
   return next(self.handlers) ~= nil
 end
 
--- `signals:start()`: `loop.run` begins.
+-- `signals:start()`: watches SIGINT and SIGTERM. Called when `loop.run` begins.
 function Signals:start()
   for _, name in ipairs(ENDING) do self:watch(name) end
 end
 
--- `signals:stop()`: `loop.run` ends, and all handlers with it.
+-- `signals:stop()`: removes all watchers and handlers. Called when `loop.run` ends.
 function Signals:stop()
   for _, name in ipairs(ENDING) do self:unwatch(name) end
   for name in pairs(self.handlers) do self:unwatch(name) end

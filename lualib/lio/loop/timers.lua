@@ -1,5 +1,5 @@
 -- `sleep`, `timeout` and `cancel` of `lio.loop`. Their timers share one queue with those of `lio.net`. Invariant:
--- `sleeping` has the coroutines whose sleep has neither ended nor been abandoned.
+-- `sleeping` contains the coroutines whose sleep has neither ended nor been abandoned.
 
 local misuse = require "lio.misuse"
 local owner = require "lio.loop.owner"
@@ -12,11 +12,11 @@ local queue <const> = timer.new()
 local M = { queue = queue, pending = 0 }
 
 local sleeping = {} -- coroutine: id of the timer that ends its sleep
-local timeouts = {} -- ids of `timeout` that have not fired
+local timeouts = {} -- the ids of timeouts that have not fired
 
 local FIRED <const> = {}
 
--- `timer_handler(driver)`: the function for `driver:set_timer_handler`.
+-- `timer_handler(driver)` returns the function for `driver:set_timer_handler`.
 function M.timer_handler(driver)
   return function(value, id)
     if type(value) == "thread" then
@@ -32,7 +32,8 @@ function M.timer_handler(driver)
   end
 end
 
--- `abandon(token)`: a wait on the token has ended without a wakeup, or could not begin.
+-- `abandon(token)`: removes the timer of a sleep. Called when a wait on the token has ended without a wakeup, or could
+-- not begin.
 function M.abandon(token)
   local id = sleeping[token]
   if not id then return end
@@ -40,7 +41,7 @@ function M.abandon(token)
   queue:cancel(id)
 end
 
--- `is_sleeping(token)`: whether it is a coroutine in `sleep`.
+-- `is_sleeping(token)` returns whether the token is a coroutine in `sleep`.
 function M.is_sleeping(token)
   return sleeping[token] ~= nil
 end
@@ -52,8 +53,8 @@ local function woken(co, id, first, ...)
   return first, ...
 end
 
--- `loop.sleep(seconds)` returns nothing after that time, or the waker's values if `wakeup(co)` came first. 0 lets other
--- tasks and I/O run first.
+-- `loop.sleep(seconds)` waits and returns nothing. If `wakeup(co, …)` wakes the task before the time has passed,
+-- `sleep` returns the values passed to `wakeup`. With 0, other tasks and I/O run first.
 function M.sleep(seconds)
   misuse.check_seconds("sleep", 1, seconds)
   owner.check "loop.sleep"
@@ -63,7 +64,8 @@ function M.sleep(seconds)
   return woken(co, id, task.wait(co))
 end
 
--- `loop.timeout(seconds, f)` returns an id for `cancel`. Forks `f` after that time; `run` waits for that.
+-- `loop.timeout(seconds, f)` forks `f` after the time, and returns an id for `cancel`. `run` does not return while a
+-- timeout is pending, unless the loop is stopped.
 function M.timeout(seconds, f)
   misuse.check_seconds("timeout", 1, seconds)
   misuse.check("timeout", 2, f, "function")
@@ -74,12 +76,11 @@ function M.timeout(seconds, f)
   return id
 end
 
--- `loop.cancel(id)` returns whether `id` is of a `timeout` that had not fired; it will not fire.
+-- `loop.cancel(id)` cancels a timeout. Returns false if it has fired already, or `id` is not the id of a timeout.
 function M.cancel(id)
   if not timeouts[id] then return false end
   local was_there = queue:cancel(id)
-  -- The timeout is removed from the table after its cancel. If the cancel raises, the timeout is cancelled when the
-  -- loop ends.
+  -- Remove the id after the timer: if `queue:cancel` raises, the timeout is cancelled when the loop ends.
   timeouts[id] = nil
   M.pending = M.pending - 1
   return was_there

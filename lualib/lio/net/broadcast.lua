@@ -1,21 +1,21 @@
--- `net.broadcast`: one message for many connections, without a wait. Part of `lio.net`.
+-- `net.broadcast`: sends one message to many connections without waiting. Part of `lio.net`.
 --
--- Bytes that the system does not take immediately are kept in one copy, which the queues of all connections share. The
--- loop sends them when there is room.
+-- Bytes that the system does not accept immediately are kept in one copy, which the queues of all connections share.
+-- The loop sends them when the sockets become writable.
 
 local driver_of <const> = require("lio.net.connection").driver_of
 local misuse = require "lio.misuse"
 local stream = require "lio.stream"
 
--- How many bytes may wait for a peer unless the caller sets a limit.
+-- The default limit: how many bytes may be queued for a peer.
 local LIMIT <const> = 1024 * 1024
 
 local M = {}
 
--- `broadcast(list, data [, limit])` returns how many of the connections have taken the message: it is sent, or queued
--- behind earlier messages. If some have not, it also returns a table of these: connection to "closed", or to "full"
--- when over `limit` bytes would wait for the peer, or a task waits in `send` for it. Such a connection gets no part of
--- the message. A connection with an empty queue takes a message of any length.
+-- `broadcast(list, data [, limit])` returns the number of connections that have accepted the message: it was sent, or
+-- queued behind earlier messages. If other connections have not accepted it, also returns a table that maps each of
+-- them to "closed", or to "full" if more than `limit` bytes would be queued for the peer, or a task waits in `send`.
+-- Such a connection gets no part of the message. A connection with an empty queue accepts a message of any length.
 local function broadcast(list, data, limit)
   misuse.check("broadcast", 1, list, "table")
   misuse.check("broadcast", 2, data, "string")
@@ -35,7 +35,7 @@ local function broadcast(list, data, limit)
   return count, missed
 end
 
--- `install(driver)`: makes the call of this file.
+-- `install(driver)`: adds `broadcast` to `driver.net`.
 function M.install(driver)
   driver.net.broadcast = broadcast
 end

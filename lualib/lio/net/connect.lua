@@ -1,5 +1,5 @@
--- Connecting out: `connect`, `attempt`. Part of `lio.net`. Names are resolved first; the addresses of a name race, see
--- net/happy_eyeballs.lua.
+-- Outgoing connections: `connect`, `attempt`. Part of `lio.net`. A host name is resolved first; then its addresses
+-- race, as described in net/happy_eyeballs.lua.
 
 local check_options <const> = require "lio.net.connect_options"
 local happy_eyeballs = require "lio.net.happy_eyeballs"
@@ -12,12 +12,12 @@ local now <const> = require("lio").now
 
 local M = {}
 
--- The handle with which another task can close a connect that is under way. The connect waits on `token`.
+-- The object with which another task can cancel a `connect`. While the connect waits, `token` is the token of its wait.
 local Attempt = {}
 Attempt.__index = Attempt
 Attempt.__name = "lio.attempt"
 
--- `attempt:close()` returns true. Idempotent; the result of its connect is `false, "closed"`.
+-- `attempt:close()` cancels the connect, which returns `false, "closed"`. Returns true. Idempotent.
 function Attempt:close()
   misuse.check_kind("close", self, "attempt")
   self.closed = true
@@ -74,7 +74,7 @@ local function connect(driver, addr, port, opts)
   return driver.net.wrap(s)
 end
 
--- `install(driver)`: makes the calls of this file, and `resolve`.
+-- `install(driver)`: adds the functions of this file, and `resolve`, to `driver.net`.
 function M.install(driver)
   local net <const> = driver.net
   resolve.install(driver)
@@ -84,9 +84,9 @@ function M.install(driver)
     return setmetatable({ driver = driver }, Attempt)
   end
 
-  -- `connect(addr, port [, opts])` returns a connection, or `false, message, code`. `addr`: an IP address, a host name,
-  -- or `"unix:/path"`. `opts.timeout`: seconds for all of it, resolving included; `opts.attempt`: a result of
-  -- `attempt()`; if another task closes it meanwhile, the result is `false, "closed"`.
+  -- `connect(addr, port [, opts])` returns a connection, or `false, message, code`. `addr` is an IP address, a host
+  -- name, or `"unix:/path"`. `opts.timeout` is in seconds, and includes the time for resolving a name. `opts.attempt`
+  -- is a result of `attempt()`: if another task closes it meanwhile, `connect` returns `false, "closed"`.
   function net.connect(addr, port, opts)
     return connect(driver, addr, port, opts)
   end

@@ -1,8 +1,8 @@
--- Connections: `recv`, `send`, `close`, `wrap` and the waits for a peer. Part of `lio.net`.
+-- Connections: `recv`, `send`, `close`, `wrap`, and the calls that wait for the peer. Part of `lio.net`.
 --
--- A call tries first. If it would block, the connection is armed, and the task waits in the wait queue of its direction
--- until the call has ended. With the tasks of `lio.task`, `recv` and `send` are native, and only calls that queue
--- behind another task, and the rest of a `send`, run here.
+-- A call first tries its operation. If the operation would block, the call arms the connection, and its task stays in
+-- the wait queue for reading or writing until the call has ended. With the tasks of `lio.task`, `recv` and `send` are
+-- native; only calls that queue behind another task, and the rest of a partial `send`, run here.
 
 local misuse = require "lio.misuse"
 local stream = require "lio.stream"
@@ -10,13 +10,13 @@ local stream = require "lio.stream"
 local READ <const>, END <const> = 1, 4
 
 local Connection <const> = stream.methods
--- Named as the calls whose arguments they check.
+-- Lua's messages about wrong arguments contain the names of these locals.
 local recv <const>, send <const>, close_now <const> = Connection.try_recv, Connection.try_send, Connection.close_now
 local is_closed <const> = Connection.is_closed
 
 local M = {}
 
--- The calls that connections have as methods.
+-- The functions of `driver.net` that are also methods of connections.
 local METHODS <const> = {
   "recv", "send", "sendfile", "close", "shutdown", "timeout", "peer", "sock", "option", "wait_readable",
   "wait_closed", "transfer",
@@ -24,23 +24,23 @@ local METHODS <const> = {
 
 stream.metatable.__close = function(c) c:close() end
 
--- A VM usually has one driver, and its calls are the methods. If there are more, a method finds the driver of the
--- connection: `first`, unless `owners` has another one.
+-- A VM usually has one driver, whose functions are the methods. If the VM has several drivers, a method finds the
+-- driver of the connection: `first`, unless `owners` contains another driver for it.
 local first
 local owners = setmetatable({}, { __mode = "k" })
 
--- `driver_of(c)`: the driver that a connection belongs to.
+-- `driver_of(c)` returns the driver to which a connection belongs.
 function M.driver_of(c)
   return owners[c] or first
 end
 
--- `adopt(driver, c)`: the connection belongs to the driver. Returns the connection.
+-- `adopt(driver, c)`: records that a connection belongs to the driver. Returns the connection.
 function M.adopt(driver, c)
   if driver ~= first then owners[c] = driver end
   return c
 end
 
--- `make_methods(driver)`: called when the driver has all its calls.
+-- `make_methods(driver)`: sets the methods of connections. Called when `driver.net` is complete.
 function M.make_methods(driver)
   if not first then
     first = driver
@@ -54,7 +54,7 @@ end
 
 -- Receiving ------------------------------------------------------------------------------------------
 
--- The rest of a `recv` that would have blocked. The task waits in the queue for reading.
+-- Continues a `recv` that would have blocked. The task waits in `queue`, the wait queue for reading.
 local function recv_blocked(queue, c, ...)
   while true do
     local reason = queue:wait_ready(c)
@@ -71,7 +71,7 @@ local function recv_blocked(queue, c, ...)
   end
 end
 
--- These two make no tail calls, which would remove the names from the messages about arguments.
+-- The next two functions make no tail calls: a tail call would remove the name from messages about wrong arguments.
 local function recv_once(c, ...)
   local value, message, partial, code = recv(c, ...)
   return value, message, partial, code
@@ -82,7 +82,7 @@ local function send_once(c, ...)
   return done, message, partial, code
 end
 
--- Calls `f` while the caller holds the connection; misuse, which raises, releases it.
+-- Calls `f` while the caller holds the connection. If `f` raises because of misuse, releases the connection.
 local function while_held(queue, c, f, ...)
   local result = table.pack(pcall(f, c, ...))
   if result[1] == false then
@@ -92,7 +92,7 @@ local function while_held(queue, c, f, ...)
   return table.unpack(result, 2, result.n)
 end
 
--- `recv` while another task holds the connection.
+-- Waits until another task has released the connection, then does a `recv`.
 local function recv_queued(queue, c, ...)
   local problem = queue:acquire(c)
   if problem then return nil, problem, nil, problem end
@@ -103,10 +103,11 @@ local function recv_queued(queue, c, ...)
   return nil, message, partial, code
 end
 
--- `recv(c)` returns the available bytes, or nil at the end of the stream. `recv(c, n)`: exactly n bytes. `recv(c,
--- "line" [, limit])`, `recv(c, "until", delimiter [, limit])`: up to the newline or delimiter, without it. `recv(c,
--- "all" [, limit])`: up to the end. Limits in bytes; for longer data the result is `nil, "too long"`. Failures: `nil,
--- message, partial, code`. After a timeout or "too long", the received bytes stay buffered.
+-- Returns the function `recv`. `recv(c)` returns the available bytes, or nil at the end of the stream. `recv(c, n)`
+-- returns exactly n bytes. `recv(c, "line" [, limit])` and `recv(c, "until", delimiter [, limit])` return the bytes
+-- before the newline or the delimiter. `recv(c, "all" [, limit])` returns all bytes up to the end of the stream. Limits
+-- are in bytes; if the data is longer, `recv` fails with "too long". On failure, it returns `nil, message, partial,
+-- code`. After a timeout or "too long", the received bytes stay buffered.
 local function make_recv(queue)
   local holders <const> = queue.holders
   return function(c, ...)
@@ -121,7 +122,7 @@ end
 
 -- Sending --------------------------------------------------------------------------------------------
 
--- The rest of a `send` of which `sent` bytes are sent. The task waits in the queue for writing.
+-- Continues a `send` of which `sent` bytes have been sent. The task waits in `queue`, the wait queue for writing.
 local function send_rest(queue, c, sent, ...)
   while true do
     local reason = queue:wait_ready(c)
@@ -139,7 +140,7 @@ local function send_rest(queue, c, sent, ...)
   end
 end
 
--- `send` while another task holds the connection.
+-- Waits until another task has released the connection, then does a `send`.
 local function send_queued(queue, c, ...)
   local problem = queue:acquire(c)
   if problem then return nil, problem, 0, problem end
@@ -150,8 +151,8 @@ local function send_queued(queue, c, ...)
   return nil, message, partial, code
 end
 
--- `send(c, data, …)` returns true when the system has taken all strings, in as few system calls as possible; else
--- `nil, message, sent, code`. Messages of concurrent senders are not mixed.
+-- Returns the function `send`. `send(c, data, …)` returns true when the system has accepted all strings, in as few
+-- system calls as possible; otherwise `nil, message, sent, code`. Messages of concurrent senders are not mixed.
 local function make_send(queue)
   local holders <const> = queue.holders
   return function(c, ...)
@@ -163,7 +164,8 @@ local function make_send(queue)
   end
 end
 
--- The native `recv` and `send`, with the functions that they call when a task has to queue or to wait for more room.
+-- Returns the native `recv` and `send`. They call the functions below when a task must queue, release the connection,
+-- or wait until the rest can be sent.
 local function native_calls(driver)
   local reads <const>, writes <const> = driver.read_queue, driver.write_queue
   return stream.native_calls(driver.timers, {
@@ -193,7 +195,7 @@ local function wait_closed(queue, c, seconds)
   return nil, "closed", "closed"
 end
 
--- `install(driver)`: makes the calls of this file.
+-- `install(driver)`: adds the functions of this file to `driver.net`.
 function M.install(driver)
   local net <const> = driver.net
   if driver.is_native then
@@ -202,8 +204,8 @@ function M.install(driver)
     net.recv, net.send = make_recv(driver.read_queue), make_send(driver.write_queue)
   end
 
-  -- `wait_readable(c [, seconds])`: waits until there may be something to read, and reads nothing. Returns true; nil
-  -- and "timeout" or "closed".
+  -- `wait_readable(c [, seconds])`: waits until there may be something to read, and reads nothing. Returns true, or
+  -- nil, message, code; the code may be "timeout" or "closed".
   function net.wait_readable(c, seconds)
     misuse.check_kind("wait_readable", c, "connection")
     misuse.check_optional_seconds("wait_readable", 2, seconds)
@@ -216,14 +218,16 @@ function M.install(driver)
     return true
   end
 
-  -- `wait_closed(c [, seconds])`: waits until the peer ends its side or the connection fails. Returns as the above.
+  -- `wait_closed(c [, seconds])`: waits until the peer ends its side or the connection fails. Returns the same as
+  -- `wait_readable`.
   function net.wait_closed(c, seconds)
     misuse.check_kind("wait_closed", c, "connection")
     misuse.check_optional_seconds("wait_closed", 2, seconds)
     return wait_closed(driver.end_queue, c, seconds)
   end
 
-  -- `close(x)` returns true. Idempotent. All tasks that wait on `x` get `nil, "closed"`.
+  -- `close(x)` closes a connection, listener, datagram socket or attempt, and returns true. Idempotent. Calls of other
+  -- tasks that wait on `x` fail with "closed".
   function net.close(x)
     misuse.check_kind("close", x, "connection, listener, datagram socket or attempt")
     if type(x) == "table" then return x:close() end
@@ -231,7 +235,7 @@ function M.install(driver)
     return true
   end
 
-  -- `wrap(socket)` returns a connection that has taken over a connected `lio.socket`, or `false, message, code`.
+  -- `wrap(socket)` returns a connection that takes over `socket`, a connected `lio.socket`, or `false, message, code`.
   function net.wrap(s)
     misuse.check_kind("wrap", s, "socket")
     local c, message, code = stream.new(driver.selector, s)

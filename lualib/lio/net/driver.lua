@@ -1,5 +1,5 @@
--- The driver of an instance of `lio.net`: the event loop of its calls. Used by the code that runs the loop (`lio.loop`,
--- lio/service.lua) and by protocol code (`lio.webserver`, `lio.http.client`); programs use `driver.net`.
+-- The driver of an instance of `lio.net`: the event loop under its calls. Used by the code that runs the loop
+-- (`lio.loop`, lio/service.lua) and by protocol code (`lio.webserver`, `lio.http.client`); programs use `driver.net`.
 --
 -- A round of the loop (`step`) sends what is queued, waits for I/O until the next timer, and wakes the tasks whose
 -- sockets are ready. Invariant: an event for which no task waits is dropped. This is safe because every call first
@@ -29,8 +29,9 @@ local holder_of <const>, next <const>, type <const> = wait_queue.holder_of, next
 local M = {}
 
 -- Fields for other files: `net` (the calls for programs), `selector`, `timers` (a `lio.timer` queue; the value of a
--- timer is an object with a method `expired`), `scheduler` (see net/scheduler.lua), `round_time` (seconds of `lio.now`
--- when the last round had its events), and the wait queues `read_queue`, `write_queue` and `end_queue`.
+-- timer is an object with a method `expired`), `scheduler` (see net/scheduler.lua), `round_time` (the `lio.now` at
+-- which the last round received its events, in seconds), and the wait queues `read_queue`, `write_queue` and
+-- `end_queue`.
 local Driver = {}
 Driver.__index = Driver
 
@@ -42,7 +43,8 @@ local function flush(driver)
   while c do
     unflushed[c] = nil
     if before ~= true then before() end
-    -- If the system takes only a part, the rest follows when there is room, or with the next send of a task.
+    -- If the system accepts only a part, the rest is sent when the socket becomes writable, or with the next send of a
+    -- task.
     if not is_closed(c) and send(c, 0) == 0 then driver.flushing[c] = true end
     c, before = next(unflushed)
   end
@@ -52,7 +54,7 @@ local function run_deferred(deferred)
   while deferred[1] do table.remove(deferred)() end
 end
 
--- Makes the function for one round. It runs in every round, so the objects that it needs are upvalues.
+-- Returns the function for one round. The function runs often, so the objects that it needs are upvalues.
 local function make_step(driver)
   local selector <const>, timers <const>, hooks <const> = driver.selector, driver.timers, driver.hooks
   local unflushed <const>, deferred <const> = driver.unflushed, driver.deferred
@@ -63,10 +65,10 @@ local function make_step(driver)
     if due and (not seconds or due < seconds) then seconds = due end
     if next(unflushed) then flush(driver) end
     selector:wait(seconds)
-    -- Before the events: the time that their handling takes must count from here.
+    -- The time of a round is when its events arrived, before they are handled.
     driver.round_time = now()
     for x, events in next_event, nil, nil, guard do
-      -- A table is the event handler of its connection.
+      -- If `x` is a table, it is the event handler of its connection.
       if type(x) == "table" then x:on_events(events) else driver:dispatch(x, events) end
     end
     for index = #hooks, 1, -1 do hooks[index]:after_events() end
@@ -83,7 +85,7 @@ end
 
 -- Making ---------------------------------------------------------------------------------------------
 
--- The tokens of `new_token`, which are also the values of their timers.
+-- Returns the class of the tokens that `new_token` creates. A token is also the value of its timer.
 local function token_class(wakeup)
   local Token = { stands_for = "its turn" }
   Token.__index = Token
@@ -91,9 +93,9 @@ local function token_class(wakeup)
   return Token
 end
 
-local drivers = setmetatable({}, { __mode = "k" }) -- by the table of calls
+local drivers = setmetatable({}, { __mode = "k" }) -- by `driver.net`
 
--- `new(selector, scheduler)`: a driver, as documented for `net.new`.
+-- `new(selector, scheduler)` returns a driver. `net.new` documents the arguments.
 function M.new(selector, scheduler)
   local driver = setmetatable({
     net = {},
@@ -102,10 +104,10 @@ function M.new(selector, scheduler)
     round_time = now(),
     is_native = schedulers.is_native(scheduler),
     watched = {}, -- descriptor: function
-    hooks = {}, -- of `add_hooks`
+    hooks = {}, -- the arguments of `add_hooks`
     unflushed = {}, -- connection: true, or a function to call before its queue is sent
-    flushing = {}, -- connections whose queue was sent in part: the rest follows when there is room
-    deferred = {}, -- functions of `defer`
+    flushing = {}, -- connections that have sent only a part of their queue, until they are writable
+    deferred = {}, -- the arguments of `defer`
   }, Driver)
   driver.scheduler = schedulers.complete(driver, scheduler)
   driver.on_timer = function(value) driver:fire(value) end
@@ -122,20 +124,20 @@ function M.new(selector, scheduler)
   return driver
 end
 
--- `of(net)`: the driver of an instance, or of the module `lio.net`.
+-- `of(net)` returns the driver of an instance, or of the module `lio.net`.
 function M.of(net)
   return drivers[net] or drivers[net.instance]
 end
 
 -- Running the loop -----------------------------------------------------------------------------------
 
--- `driver:step([seconds])`: one round. Waits for I/O until the next timer, `seconds` at most.
+-- `driver:step([seconds])`: runs one round. Waits for I/O until the next timer is due, but at most `seconds`.
 function Driver:step(seconds)
   self.net.step(seconds)
 end
 
--- `driver:dispatch(x, events)`: wakes the tasks that wait for these events of a socket: 1 reading, 2 writing, 4 the
--- peer's end, or a sum of these.
+-- `driver:dispatch(x, events)`: wakes the tasks that wait for events of the socket `x`. `events` is 1 for reading, 2
+-- for writing, 4 for the end of the peer's side, or a sum of these.
 function Driver:dispatch(x, events)
   local wakeup <const> = self.scheduler.wakeup
   if events & READ ~= 0 and not wakeup(x, true) then
@@ -155,7 +157,7 @@ function Driver:dispatch(x, events)
   end
 end
 
--- `driver:is_resolving()`: whether a name's addresses are being resolved, so that a task may be woken without I/O.
+-- `driver:is_resolving()` returns whether a name is being resolved; if so, a task may be woken without I/O.
 function Driver:is_resolving()
   return self.resolver:is_resolving()
 end
@@ -166,26 +168,26 @@ function Driver:watch(descriptor, f)
   return self.selector:event_add(descriptor, READ)
 end
 
--- `driver:unwatch(descriptor)`: stops the calls.
+-- `driver:unwatch(descriptor)`: ends a `watch`.
 function Driver:unwatch(descriptor)
   self.watched[descriptor] = nil
   return self.selector:event_del(descriptor)
 end
 
--- `driver:fire(value)`: does the action of a timer with this value, unless the value belongs to the code that runs the
--- loop. A value that is not a table is a token.
+-- `driver:fire(value)`: handles a timer that has fired with this value. A table is an object with a method `expired`;
+-- any other value is a token, whose task is woken with "timeout".
 function Driver:fire(value)
   if type(value) == "table" then return value:expired() end
   self.scheduler.wakeup(value, "timeout")
 end
 
--- `driver:set_timer_handler(f)`: `f(value, id)` is called for each timer of shared `timers` that fires. It passes
--- values that are not its own to `fire`.
+-- `driver:set_timer_handler(f)`: the loop calls `f(value, id)` for each timer that fires, if the code that runs the
+-- loop shares `timers`. `f` must pass the values that are not its own to `fire`.
 function Driver:set_timer_handler(f)
   self.on_timer = f
 end
 
--- `driver:describe(token)`: describes the wait of a task on the token, for `lio.tasks`; nil if the token does not
+-- `driver:describe(token)` returns a description of the wait on a token, for `lio.tasks`; nil if the token does not
 -- belong to this driver.
 function Driver:describe(token)
   local meta = getmetatable(token)
@@ -194,14 +196,15 @@ end
 
 -- Protocol code --------------------------------------------------------------------------------------
 
--- `driver:check_loop(call, …)`: raises if nothing runs the loop, as in a service that owns none: a wait would never
--- end. `call` is the name of the call for the message, with further arguments as for `string.format`.
+-- `driver:check_loop(call, …)`: raises if nothing runs the loop, as in a service that owns no loop, because a wait
+-- would never end. `call:format(…)` is the name of the call for the message.
 function Driver:check_loop(call, ...)
   self.scheduler.check(call, ...)
 end
 
--- `driver:set_event_handler(c, handler)`: from now on the loop calls `handler:on_events(events)` for a connection,
--- which must not wait and passes events that it does not want to `dispatch`; nil: events wake tasks again.
+-- `driver:set_event_handler(c, handler)`: makes the loop call `handler:on_events(events)` for the events of a
+-- connection. The method must not wait, and must pass events that it does not handle to `dispatch`. If `handler` is
+-- nil, events wake tasks again.
 function Driver:set_event_handler(c, handler)
   return self.selector:set_udata(c, handler or c)
 end
@@ -212,7 +215,7 @@ function Driver:add_hooks(hooks)
   table.insert(self.hooks, hooks)
 end
 
--- `driver:remove_hooks(hooks)`: stops the calls.
+-- `driver:remove_hooks(hooks)`: removes what `add_hooks` has added.
 function Driver:remove_hooks(hooks)
   for index, other in ipairs(self.hooks) do
     if other == hooks then return table.remove(self.hooks, index) end
@@ -225,27 +228,27 @@ function Driver:defer(f)
   self.deferred[#self.deferred + 1] = f
 end
 
--- `driver:flush_later(c [, before])`: sends what is queued on a connection before the loop waits next, so that small
--- writes share a system call. `before()` is called just before that, to queue more.
+-- `driver:flush_later(c [, before])`: sends the queued bytes of a connection before the loop waits next, so that small
+-- writes share a system call. If `before` is given, `before()` runs first and may queue more.
 function Driver:flush_later(c, before)
   self.unflushed[c] = before or self.unflushed[c] or true
 end
 
--- `driver:register(c)`: the loop reports the events of a connection that no loop had before. Returns the connection.
+-- `driver:register(c)`: makes the loop report the events of a connection that has no loop yet. Returns the connection.
 function Driver:register(c)
   stream.register(self.selector, c)
   return connection.adopt(self, c)
 end
 
--- `driver:forget(x)`: a socket is closed, or belongs to another owner. All tasks that wait for it get "closed".
+-- `driver:forget(x)`: ends all waits for a socket that is closed, or has another owner: their tasks get "closed".
 function Driver:forget(x)
   wait_queue.forget(self, x)
   self.unflushed[x], self.flushing[x] = nil, nil
 end
 
--- `driver:wait_readable(c [, seconds])`: waits until a connection that the caller has armed for reading is readable, or
--- until it is free if another task holds it. `seconds` replaces the connection's time limit. Returns true, or
--- "timeout", "closed", or the reason of `wake_reader`.
+-- `driver:wait_readable(c [, seconds])`: waits until a connection that the caller has armed for reading is readable. If
+-- another task holds the connection, only waits until it is free. `seconds` replaces the connection's time limit.
+-- Returns true, "timeout", "closed", or the reason that `wake_reader` was given.
 function Driver:wait_readable(c, seconds)
   local queue <const>, reason = self.read_queue, true
   if holder_of(queue, c) then
@@ -258,17 +261,18 @@ function Driver:wait_readable(c, seconds)
   return reason
 end
 
--- `driver:wake_reader(c, reason)`: wakes the task that waits to read from a connection. Returns whether one did.
+-- `driver:wake_reader(c, reason)`: wakes the task that waits to read from a connection. Returns whether a task waited.
 function Driver:wake_reader(c, reason)
   return self.scheduler.wakeup(c, reason) == true
 end
 
--- `driver:new_token()`: returns a token for one task, on which it waits by `wait`.
+-- `driver:new_token()` returns a token, on which one task can wait with `wait`.
 function Driver:new_token()
   return setmetatable({}, self.Token)
 end
 
--- `driver:wait(token [, seconds])`: waits for `wake`, at most that long. Returns the value of `wake`, or "timeout".
+-- `driver:wait(token [, seconds])`: waits until `wake` is called, but at most `seconds`. Returns the value passed to
+-- `wake`, or "timeout".
 function Driver:wait(token, seconds)
   local id = seconds and self.timers:add(math.max(seconds, 0), token)
   local value = self.scheduler.wait(token)
@@ -281,13 +285,13 @@ function Driver:wake(token, value)
   return self.scheduler.wakeup(token, value) == true
 end
 
--- `driver:sleep(seconds)`: waits, as a task.
+-- `driver:sleep(seconds)`: suspends the running task.
 function Driver:sleep(seconds)
   self:wait(self:new_token(), seconds)
 end
 
--- `driver:serve(listener, backend)`: a server, as `net.serve` returns it, whose connections are held and served by the
--- backend; see lio/net/server.lua.
+-- `driver:serve(listener, backend)` returns a server like that of `net.serve`, but the backend owns and serves the
+-- connections; see lio/net/server.lua.
 function Driver:serve(listener, backend)
   return server.start(self, listener, backend)
 end

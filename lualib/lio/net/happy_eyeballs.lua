@@ -1,6 +1,6 @@
--- Connects to the addresses of a name as RFC 8305 ("Happy Eyeballs") says: IPv6 and IPv4 alternate, the next attempt
--- starts when the one before fails or after 250 ms, and the first that connects is taken. Part of `lio.net`.
--- Invariant: sockets of attempts that are under way are in `running`; the end of the race closes the remaining ones.
+-- Connects to the addresses of a name as RFC 8305 ("Happy Eyeballs") requires: IPv6 and IPv4 addresses alternate, the
+-- next attempt starts when the previous one fails or after 250 ms, and the first socket that connects is used. Part of
+-- `lio.net`. Invariant: `running` contains the sockets of unfinished attempts; when the race ends, it closes them.
 
 local lio_socket = require "lio.socket"
 local resolver = require "lio.resolver"
@@ -13,11 +13,12 @@ local WRITE <const> = 2
 
 local M = {}
 
--- One race. Its task waits on it, and is woken by sockets that are ready and by its timer.
+-- One race. It is the token on which its task waits; its sockets and its timer wake the task.
 local Race = { stands_for = "a connect" }
 Race.__index = Race
 
--- `race(driver, addresses, port [, seconds])`: a race that ends after that time; `<close>` ends it before.
+-- `race(driver, addresses, port [, seconds])` returns a race that ends after `seconds`. Closing the race (`<close>`)
+-- ends it earlier.
 function M.race(driver, addresses, port, seconds)
   local race = setmetatable({
     driver = driver,
@@ -30,8 +31,8 @@ function M.race(driver, addresses, port, seconds)
   return race
 end
 
--- `alternate(addresses)`: the same addresses, IPv6 and IPv4 in turn, beginning with the family of the first (RFC 8305,
--- section 4).
+-- `alternate(addresses)` returns the same addresses, IPv6 and IPv4 in turn, beginning with the family of the first (RFC
+-- 8305, section 4).
 function M.alternate(addresses)
   local families, order = {}, {}
   for _, ip in ipairs(addresses) do
@@ -50,8 +51,8 @@ function M.alternate(addresses)
   return result
 end
 
--- `race:run([attempt])`: waits for the first socket that connects. Returns it; or nil, message, code. The attempt
--- (net/connect.lua) can be closed meanwhile.
+-- `race:run([attempt])`: waits for the first socket that connects, and returns it; or nil, message, code. Another task
+-- may close the attempt (net/connect.lua) meanwhile.
 function Race:run(attempt)
   local s = self:start_next()
   while not s do
@@ -70,8 +71,8 @@ function Race:run(attempt)
   return s
 end
 
--- `race:start(protocol, endpoint)`: starts an attempt. Returns its socket if that is connected at once. If the attempt
--- fails, the race has its message and code.
+-- `race:start(protocol, endpoint)`: starts an attempt. Returns its socket if it connects at once. If the attempt fails,
+-- stores its message and code in the race.
 function Race:start(protocol, endpoint)
   local s, message, code = lio_socket.create(protocol)
   if not s then return self:fail(message, code) end
@@ -94,7 +95,7 @@ function Race:fail(message, code)
   self.message, self.code = message, code
 end
 
--- Starts attempts until one is under way. Returns a socket if one is connected at once.
+-- Starts attempts until one does not fail at once. Returns its socket if it is connected already.
 function Race:start_next()
   local under_way = #self.running
   repeat
@@ -113,7 +114,8 @@ function Race:start_address(ip)
   return self:start(family == "inet6" and "tcp6" or "tcp", endpoint)
 end
 
--- Whether an attempt's socket is connected; nil, message, code when it has failed; false while it is under way.
+-- Returns true if an attempt's socket is connected, false if it is not yet, and nil, message, code if the attempt has
+-- failed.
 local function connected(self, s)
   local ok, message, code = s:status()
   if not ok then return nil, message, code end
@@ -123,12 +125,13 @@ local function connected(self, s)
     if ok then return false end
     return nil, message, code
   end
-  -- The system chose the requested port for this side too: no process listens there.
+  -- The system chose the requested port as the local port too, so the socket is connected to itself: no process listens
+  -- there.
   if peer == s:info("socket") then return nil, "connect: Connection refused", "refused" end
   return true
 end
 
--- Checks every attempt. Returns the socket that is connected, or nil and whether an attempt has failed.
+-- Checks every attempt. Returns a socket that is connected, or nil and whether an attempt has failed.
 function Race:take_connected()
   local failed = false
   for index = #self.running, 1, -1 do
@@ -165,7 +168,7 @@ function Race:set_timer()
   if left then timers:set(self.timer, math.max(left, 0)) else timers:clear(self.timer) end
 end
 
--- The timer has fired.
+-- Called when the timer has fired.
 function Race:expired()
   self.driver.scheduler.wakeup(self, "tick")
 end

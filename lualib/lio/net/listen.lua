@@ -1,17 +1,18 @@
 -- Sockets that listen: `listen`, `bind`. Part of `lio.net`. Invariant: the file of a unix socket is removed by the VM
--- that made it, and never while another process listens on it or when it is not a socket.
+-- that has created it, or by the supervisor of `lio --watch`. A file is never removed while another process listens on
+-- it, or if it is not a socket.
 
 local listener = require "lio.net.listener"
 local lio_socket = require "lio.socket"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 local resolver = require "lio.resolver"
--- Under `lio --watch`, the functions that keep sockets open from one program to the next; else false.
+-- Under `lio --watch`, the functions that keep sockets open from one program to the next; otherwise false.
 local supervisor <const> = require "lio.supervisor"
 
--- How many unsent bytes the system queues for a peer in addition to those that it can send. Without a bound, a thousand
--- peers that read slowly fill all memory that the system has for TCP, and the packets of all other connections are
--- dropped.
+-- The maximum number of bytes that the system queues for a peer beyond those that it can send at once. Without a bound,
+-- a thousand peers that read slowly fill the whole memory that the system has for TCP, and packets of all connections
+-- are dropped.
 local MAX_UNSENT <const> = 256 * 1024
 
 local OPTIONS <const> = {
@@ -27,7 +28,8 @@ local M = {}
 
 -- Addresses ------------------------------------------------------------------------------------------
 
--- The path in "unix:/path", or the abstract name in "unix:@name", which begins with NUL; else nil.
+-- Returns the path in "unix:/path", or the abstract name in "unix:@name", which begins with NUL; nil for another
+-- address.
 local function unix_path(addr)
   local path = addr:match("^unix:(.+)$")
   if path and path:sub(1, 1) == "@" then path = "\0" .. path:sub(2) end
@@ -43,8 +45,8 @@ local function check_address(call, addr, port)
   if not unix_path(addr) then misuse.check_port(call, 2, port) end
 end
 
--- An address as ip and family; nil, message, code. A name is resolved off the thread if the caller can wait; before the
--- loop runs, the thread waits.
+-- Returns the ip and the family of an address; or nil, message, code. If the caller can yield, another thread resolves
+-- a name; otherwise, as before the loop runs, this thread blocks.
 local function find_address(driver, addr)
   local ip, family = resolver.is_numeric(addr)
   if ip then return ip, family end
@@ -61,8 +63,9 @@ end
 
 -- Opening --------------------------------------------------------------------------------------------
 
--- A socket for an address that is not bound yet: `socket`, `endpoint` to bind it to, `path` of a unix socket, and under
--- `lio --watch` the `key` by which the supervisor identifies it. Else nil, message, code.
+-- Creates a socket for an address and does not bind it. Returns a table: `socket`, `endpoint` (where to bind it),
+-- `path` of a unix socket, and under `lio --watch` the `key` by which the supervisor identifies the socket; or nil,
+-- message, code.
 local function new_unix_socket(path)
   local endpoint, message, code = lio_socket.endpoint("unix", path)
   if not endpoint then return nil, message, code end
@@ -79,7 +82,7 @@ local function new_tcp_socket(ip, family, port, opts)
   socket, message, code = lio_socket.create(family == "inet6" and "tcp6" or "tcp")
   if not socket then return nil, message, code end
   socket:option("reuseaddr", true)
-  -- Accepted sockets inherit both, so they cost nothing per connection.
+  -- Accepted sockets inherit both options, so they need no calls for each connection.
   socket:option("nodelay", true)
   socket:option("notsent_lowat", MAX_UNSENT)
   if opts.reuseport then socket:option("reuseport", true) end
@@ -89,7 +92,7 @@ local function new_tcp_socket(ip, family, port, opts)
   return { socket = socket, endpoint = endpoint, key = key }
 end
 
--- Binds, under `lio --watch` even while the previous program is leaving the address.
+-- Binds the socket. Under `lio --watch`, tries again while the previous program still has the address.
 local function bind_when_free(opening)
   local socket, key = opening.socket, opening.key
   local ok, message, code = socket:bind(opening.endpoint)
@@ -99,17 +102,17 @@ local function bind_when_free(opening)
   return ok, message, code
 end
 
--- Binds and listens. On failure nothing is left behind.
+-- Binds and listens. On failure, closes the socket and removes the file that it has created.
 local function bind_and_listen(opening, opts)
   local socket, path = opening.socket, opening.path
   local ok, message, code = bind_when_free(opening)
   if not ok and code == "in use" and is_file(path) and resolver.is_stale(path) then
-    -- Left by a process that died.
+    -- A process that has died left the file.
     os.remove(path)
     ok, message, code = socket:bind(opening.endpoint)
   end
   local bound = ok
-  -- Before listening, so that no client connects while the permissions are wider.
+  -- Done before `listen`, so that no client connects while the permissions are wider.
   if ok and opts.mode and is_file(path) then ok, message, code = lio_socket.chmod(path, opts.mode) end
   if ok then ok, message, code = socket:listen(opts.backlog or 1024) end
   if not ok then
@@ -119,7 +122,7 @@ local function bind_and_listen(opening, opts)
   return ok, message, code
 end
 
--- Takes over a socket that listens already, with the permissions and backlog of the options.
+-- Takes over a socket that is listening already. Sets the permissions and the backlog of the options.
 local function resume(socket, path, opts)
   local ok, message, code = true, nil, nil
   if opts.mode and is_file(path) then ok, message, code = lio_socket.chmod(path, opts.mode) end
@@ -128,8 +131,8 @@ local function resume(socket, path, opts)
   return ok, message, code
 end
 
--- Opens a socket that listens, or under `lio --watch` takes the previous program's socket, if there is one. Returns the
--- socket, the file that its owner removes, and its key; or nil, message, code.
+-- Opens a socket that listens. Under `lio --watch`, takes the previous program's socket if there is one. Returns the
+-- socket, the file that its owner must remove (or nil), and its key (or nil); or nil, message, code.
 local function open_socket(driver, addr, port, opts)
   local path = unix_path(addr)
   local opening, message, code
@@ -159,7 +162,7 @@ end
 
 -- Calls ----------------------------------------------------------------------------------------------
 
--- Whether a userdata is an open socket. Accepted sockets inherit the option, as with sockets opened here.
+-- Whether a userdata is an open socket. Sets an option that accepted sockets inherit, as on sockets opened here.
 local function is_open_socket(value)
   return pcall(function() return value:option("nodelay", true) end)
 end
@@ -170,15 +173,15 @@ local function listen_on_socket(driver, socket, opts)
   return listener.new(driver, socket)
 end
 
--- `install(driver)`: makes the calls of this file, and `accept`.
+-- `install(driver)`: adds the functions of this file, and `accept`, to `driver.net`.
 function M.install(driver)
   local net <const> = driver.net
   listener.install(driver)
 
-  -- `listen(addr, port [, opts])` returns a listener, or `false, message, code`. `addr`: an IP address or host name,
-  -- `"unix:/path"` (or `"unix:@name"` for an abstract one; `port` nil), or a `lio.socket` that listens already. `port`
-  -- 0: the system chooses, see `listener:address()`. `opts`: `backlog` (1024), `reuseport`, `v6only`, `mode`
-  -- (permission bits of the unix socket).
+  -- `listen(addr, port [, opts])` returns a listener, or `false, message, code`. `addr` is an IP address, a host name,
+  -- `"unix:/path"`, `"unix:@name"` for an abstract unix socket, or a `lio.socket` that listens already. For a unix
+  -- socket `port` is nil. If `port` is 0, the system chooses it; see `listener:address()`. `opts`: `backlog` (1024),
+  -- `reuseport`, `v6only`, `mode` (permission bits of the unix socket).
   function net.listen(addr, port, opts)
     if type(addr) == "userdata" then return listen_on_socket(driver, addr, opts) end
     check_address("listen", addr, port)
@@ -189,8 +192,8 @@ function M.install(driver)
   end
 
   -- `bind(addr, port [, opts])` returns a `lio.socket` that listens, or `nil, message, code`. Its connections wait
-  -- until it is given to `listen`, of this VM or, by its descriptor, of another one. Under `lio --watch` the third
-  -- result is the key by which the supervisor identifies it.
+  -- until the socket is passed to `listen`, in this VM or, by its descriptor, in another one. Under `lio --watch`, the
+  -- third result is the key by which the supervisor identifies the socket.
   function net.bind(addr, port, opts)
     check_address("bind", addr, port)
     opts = options.check("net.bind", 3, opts, OPTIONS)

@@ -1,33 +1,33 @@
--- Listeners: what `net.listen` returns, and `net.accept`. Part of `lio.net`. Accepted connections are streams. When no
--- descriptor is left, accepting pauses. Servers (net/server.lua) accept through this file.
+-- Listeners, which `net.listen` returns, and `net.accept`. Part of `lio.net`. Accepted connections are streams. While
+-- no descriptor is free, accepting pauses. Servers (net/server.lua) also accept through this file.
 
 local connection = require "lio.net.connection"
 local misuse = require "lio.misuse"
 local option = require "lio.net.option"
 local stream = require "lio.stream"
--- Under `lio --watch`, the functions that keep sockets open from one program to the next; else false.
+-- Under `lio --watch`, the functions that keep sockets open from one program to the next; otherwise false.
 local supervisor <const> = require "lio.supervisor"
 
 local now <const> = require("lio").now
 local accept_stream <const> = stream.accept
 local adopt <const> = connection.adopt
 
--- How many seconds accepting pauses when the process is out of descriptors or the system out of memory, and how many
--- pass before the next message about it.
+-- If the process has no free descriptor, or the system no memory, accepting pauses for PAUSE seconds. The message about
+-- it is logged once in MESSAGE_INTERVAL seconds at most.
 local PAUSE <const>, MESSAGE_INTERVAL <const> = 0.1, 60
 local EXHAUSTED <const> = { EMFILE = true, ENFILE = true, ENOBUFS = true, ENOMEM = true }
 
 local M = {}
 
--- `on_exhausted`, which the code that accepts may set, is called when accepting pauses. `is_duplicate` is set if
+-- The code that accepts may set `on_exhausted`, which is called when accepting pauses. `is_duplicate` is true if
 -- another worker has the same socket open.
 local Listener = {}
 Listener.__index = Listener
 Listener.__name = "lio.listener"
 
--- `new(driver, socket, file, key)`: returns a listener, which owns the socket. If the selector refuses the socket,
--- closes it and returns false, a message and a code. `file` is removed at its close; `key` identifies the socket for
--- the supervisor of `lio --watch`.
+-- `new(driver, socket, file, key)` returns a listener, which owns the socket. If the selector refuses the socket,
+-- closes it and returns false, a message and a code. `file`, if given, is removed when the listener is closed; `key`
+-- identifies the socket for the supervisor of `lio --watch`.
 function M.new(driver, socket, file, key)
   local ok, message, code = stream.register_socket(driver.selector, socket)
   if not ok then
@@ -59,7 +59,7 @@ local function pause_accepting(listener, message)
   if listener.on_exhausted then listener.on_exhausted() end
 end
 
--- Accepts, waiting while there is no peer. A backend accepts itself.
+-- Accepts a connection, and waits for one if none is pending. If `backend` is given, it accepts instead of this file.
 local function accept_or_wait(listener, queue, backend)
   local socket, selector = listener.socket, listener.driver.selector
   while not listener.closed do
@@ -95,8 +95,8 @@ local function accept(listener, backend)
   return c
 end
 
--- `accept(listener)` returns a connection; `false, "closed"` when the listener is closed. If the process is out of
--- descriptors, it logs that once, and tries again after a moment.
+-- `accept(listener)` waits for a connection and returns it, or `false, message, code`; the code is "closed" if the
+-- listener is closed. If the process has no free descriptor, logs a message, once a minute at most, and tries again.
 function Listener.accept(listener)
   if getmetatable(listener) ~= Listener then misuse.argument("accept", 1, "listener", listener) end
   local c, message, code = accept(listener)
@@ -104,7 +104,7 @@ function Listener.accept(listener)
   return adopt(listener.driver, c)
 end
 
--- `listener:take_waiting()` returns a connection that the system has accepted already, or nil. Does not wait.
+-- `listener:take_waiting()` returns a connection from the system's queue, or nil if the queue is empty. Does not wait.
 function Listener:take_waiting()
   misuse.check_kind("take_waiting", self, "listener")
   if self.closed then return nil end
@@ -115,10 +115,10 @@ end
 
 -- State ----------------------------------------------------------------------------------------------
 
--- `listener:timeout(seconds)`: how long `accept` may wait; nil: no limit.
+-- `listener:timeout(seconds)`: limits how long `accept` may wait; nil: no limit.
 Listener.timeout = option.timeout
 
--- `listener:address()` returns ip, port, family; for unix: path, kind, "unix".
+-- `listener:address()` returns the ip, the port and the family; for a unix socket: path, kind, "unix".
 function Listener:address()
   misuse.check_kind("address", self, "listener")
   if self.closed then return nil, "closed", "closed" end
@@ -132,12 +132,13 @@ function Listener:is_closed()
   return self.closed == true
 end
 
--- `listener:close()` returns true. Idempotent; tasks that wait in `accept` get `false, "closed"`.
+-- `listener:close()` closes the listener and returns true. Idempotent. Tasks that wait in `accept` get `false,
+-- "closed"`.
 function Listener:close()
   misuse.check_kind("close", self, "listener")
   if self.closed then return true end
   self.closed = true
-  -- If the supervisor or another worker has the socket open too, the system would continue to report events.
+  -- If the supervisor or another worker also has the socket open, the system would report its events after the close.
   if supervisor or self.is_duplicate then self.driver.selector:event_del(self.socket) end
   if self.key then supervisor.report_closed(self.key) end
   self.socket:close()
@@ -148,11 +149,12 @@ end
 
 Listener.__close = Listener.close
 
--- `install(driver)`: makes the call of this file, and the function that net/server.lua calls.
+-- `install(driver)`: adds `accept` to `driver.net`, and `accept_by`, which net/server.lua calls, to the driver.
 function M.install(driver)
   driver.net.accept = Listener.accept
 
-  -- `accept_by(listener, backend)`: as `accept`, but the backend of a server accepts. Returns true when it has.
+  -- `accept_by(listener, backend)`: like `accept`, but the backend of a server accepts. Returns true when it has
+  -- accepted.
   driver.accept_by = accept
 end
 

@@ -6,15 +6,15 @@ local misuse = require "lio.misuse"
 local stream = require "lio.stream"
 
 local methods <const> = stream.methods
--- Named as the call whose argument it checks.
+-- Lua's message about a wrong argument contains the name of the local `shutdown`.
 local is_closed <const>, shutdown <const> = methods.is_closed, methods.shutdown_now
 
 local SIDES <const> = { r = true, w = true, rw = true }
 
 local M = {}
 
--- `timeout(x, read_seconds, write_seconds)`: how long a wait for reading and one for writing may last; nil: no limit.
--- A call that takes longer fails with "timeout"; the connection stays usable.
+-- `timeout(x, read_seconds, write_seconds)`: limits how long one wait for reading, and one for writing, may last; nil:
+-- no limit. When the time has passed, the waiting call fails with "timeout"; `x` stays usable.
 function M.timeout(x, read_seconds, write_seconds)
   misuse.check_kind("timeout", x, "connection, listener or datagram socket")
   misuse.check_optional_seconds("timeout", 2, read_seconds)
@@ -43,8 +43,8 @@ local function end_sending(net, c, how)
   return nil, message, code
 end
 
--- `peer(c)`, `sock(c)` return the ip, port and family of the other side and of this one; for unix: path, kind, "unix".
--- On failure `nil, message, code`.
+-- `peer(c)` returns the ip, the port and the family of the peer's address, `sock(c)` those of the local address; for a
+-- unix socket: path, kind, "unix". On failure, they return `nil, message, code`.
 local function peer(c)
   misuse.check_kind("peer", c, "connection")
   if c:is_closed() then return nil, "closed", "closed" end
@@ -57,7 +57,8 @@ local function sock(c)
   return c:address("socket")
 end
 
--- `option(c, name [, value])`: sets or gets a socket option, by the names of `lio.socket`.
+-- `option(c, name [, value])`: sets a socket option if a value is given; otherwise returns it. `lio.socket` lists the
+-- names.
 function M.option(c, ...)
   misuse.check_kind("option", c, "connection or datagram socket")
   if c:is_closed() then return nil, "closed", "closed" end
@@ -65,13 +66,13 @@ function M.option(c, ...)
   return misuse.rename("option", c.set_option, c, ...)
 end
 
--- `install(driver)`: makes the calls of this file.
+-- `install(driver)`: adds the functions of this file to `driver.net`.
 function M.install(driver)
   local net <const> = driver.net
   net.timeout, net.peer, net.sock, net.option = M.timeout, peer, sock, M.option
 
-  -- `shutdown(c [, "r"|"w"|"rw"])`: ends one direction or both, after what is being sent. Returns true, or
-  -- `nil, message, code`.
+  -- `shutdown(c [, "r"|"w"|"rw"])`: shuts down one direction or both (default). Bytes that are being sent are sent
+  -- first. Returns true, or `nil, message, code`.
   function net.shutdown(c, how)
     misuse.check_kind("shutdown", c, "connection")
     return end_sending(net, c, how)

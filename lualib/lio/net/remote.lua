@@ -1,6 +1,6 @@
--- `lio.net` in a service that has no loop: the same calls and connections, done by requests to a service that has one
--- (lio/service.lua). `require "lio.net.remote" (io)`, or `net.remote(io)`, returns the calls. The files in remote/ make
--- them.
+-- `lio.net` in a service that has no loop: the same calls and connections; they send requests to a service that has a
+-- loop (lio/service.lua). `require "lio.net.remote" (io)`, or `net.remote(io)`, returns the calls. The files in remote/
+-- define them.
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
@@ -15,7 +15,7 @@ local function centiseconds(seconds)
   return math.max(0, math.ceil(seconds * 100))
 end
 
--- The timers that servers need, on ltask's own.
+-- The timers that servers (net/server.lua) need, implemented with ltask's timers.
 local timers = {}
 
 function timers:add(seconds, value)
@@ -39,7 +39,7 @@ local function close(x)
   return x:close()
 end
 
--- The calls, done by the service `io`.
+-- Returns the calls, which send requests to the service `io`.
 local function new(io)
   local net = { close = close }
   for name, f in pairs(use) do net[name] = f end
@@ -55,7 +55,7 @@ end
 
 local instances = {}
 
--- `remote([io])` returns the calls, done by the service `io`; default: the unique service `lio`.
+-- `remote([io])` returns the calls, which send requests to the service `io`; default: the unique service `lio`.
 return function(io)
   if io == nil then io = ltask.uniqueservice "lio" end
   if math.type(io) ~= "integer" then misuse.argument("remote", 1, "service", io) end

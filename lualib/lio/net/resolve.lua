@@ -1,6 +1,6 @@
--- Host names: `resolve`. Part of `lio.net`. Names are resolved off the thread (`lio.resolver`); answers are cached.
--- Invariant: a name has one query under way at most, in `pending`; tasks that request the name meanwhile wait for that
--- query.
+-- Host names: `resolve`. Part of `lio.net`. Another thread resolves the names (`lio.resolver`); answers are cached.
+-- Invariant: at most one query for a name is in progress, in `pending`; tasks that request the name meanwhile wait for
+-- its answer.
 
 local misuse = require "lio.misuse"
 local native = require "lio.resolver"
@@ -12,11 +12,11 @@ local MAX_CACHED <const> = 1000
 
 local M = {}
 
--- The names that one driver resolves. While queries are pending it is a hook of the driver, for their answers.
+-- Resolves names for one driver. While queries are pending, the resolver is a hook of the driver, to get the answers.
 local Resolver = {}
 Resolver.__index = Resolver
 
--- The token that a task waits on, and the value of the timer that ends the wait.
+-- A token on which a task waits. It is also the value of the timer that ends the wait.
 local Token = { stands_for = "the address of a name" }
 Token.__index = Token
 
@@ -27,15 +27,15 @@ end
 local function new_resolver(driver)
   return setmetatable({
     driver = driver,
-    queries = {}, -- by id: `{ name, tokens }`
-    pending = {}, -- the same by name
+    queries = {}, -- id: `{ name, tokens }`
+    pending = {}, -- name: the same
     pending_count = 0,
-    cache = {}, -- by name: `{ addresses, expiry }`
+    cache = {}, -- name: `{ addresses, expiry }`
     cached_count = 0,
   }, Resolver)
 end
 
--- `resolver:is_resolving()`: whether an answer is pending.
+-- `resolver:is_resolving()` returns whether an answer is pending.
 function Resolver:is_resolving()
   return self.pending_count > 0
 end
@@ -48,7 +48,7 @@ end
 
 function Resolver.before_wait() end
 
--- Takes the answers that have arrived.
+-- Takes the answers that have arrived, and wakes the tasks that wait for them.
 function Resolver:after_events()
   while true do
     local id, addresses, message = self.lookups:answer()
@@ -64,7 +64,7 @@ function Resolver:after_events()
   end
 end
 
--- The query for a name, which starts unless one is pending; nil, message, code.
+-- Returns the pending query for a name, or starts one if there is none; on failure nil, message, code.
 local function query_for(self, name)
   local query = self.pending[name]
   if query then return query end
@@ -86,8 +86,8 @@ local function copy(list)
   return table.move(list, 1, #list, 1, {})
 end
 
--- `resolver:look_up(name [, seconds [, attempt]])`: as `net.resolve`, for a name. The attempt (net/connect.lua) can be
--- closed meanwhile.
+-- `resolver:look_up(name [, seconds [, attempt]])`: like `net.resolve`, for a name that is not an address. Another task
+-- may close the attempt (net/connect.lua) meanwhile.
 function Resolver:look_up(name, seconds, attempt)
   local known = self.cache[name]
   if known and known.expiry > now() then return copy(known.addresses) end
@@ -106,13 +106,13 @@ function Resolver:look_up(name, seconds, attempt)
   return nil, "resolve: " .. name .. ": " .. message, "unresolved"
 end
 
--- `install(driver)`: makes the call of this file.
+-- `install(driver)`: adds `resolve` to `driver.net`, and its resolver to the driver.
 function M.install(driver)
   local resolver = new_resolver(driver)
   driver.resolver = resolver
 
-  -- `resolve(name [, seconds])` returns the addresses of a name as a list of texts, in the order of preference; or
-  -- `nil, message, code`. The result for a numeric address is that address. `seconds`: how long to wait at most.
+  -- `resolve(name [, seconds])` returns a list of the name's addresses, as strings in order of preference; or `nil,
+  -- message, code`. For a numeric address, the list contains that address. `seconds` limits the wait.
   function driver.net.resolve(name, seconds)
     misuse.check("resolve", 1, name, "string")
     misuse.check_optional_seconds("resolve", 2, seconds)

@@ -1,11 +1,11 @@
--- The scheduler that an instance of `lio.net` was made for, completed with the functions that it does not have. Called
--- by net/driver.lua.
+-- Completes the scheduler of an instance of `lio.net` with the functions that it does not have. Called by
+-- net/driver.lua.
 
 local wait_queue = require "lio.net.wait_queue"
 
 local M = {}
 
--- A scheduler's `wait` for one without `on_abandon`, which cannot kill tasks but may make a wait raise.
+-- Returns a `wait` for a scheduler without `on_abandon`. Such a scheduler cannot kill tasks, but a wait may raise.
 local function guarded_wait(driver, wait)
   local function finish(token, ok, ...)
     if not ok then
@@ -17,8 +17,8 @@ local function guarded_wait(driver, wait)
   return function(token) return finish(token, pcall(wait, token)) end
 end
 
--- `complete(driver, scheduler)`: the functions of the scheduler that lio/net/ uses. `start` runs a task at once if
--- `starts_at_once`, else it is `fork`.
+-- `complete(driver, scheduler)` returns the functions of the scheduler that lio/net/ uses. If `starts_at_once` is true,
+-- `start` runs a task at once; otherwise `start` is `fork`.
 function M.complete(driver, scheduler)
   local wait = scheduler.wait
   if scheduler.on_abandon then
@@ -37,8 +37,8 @@ function M.complete(driver, scheduler)
   }
 end
 
--- `is_native(scheduler)`: whether its tasks are those of `lio.task`. Then `recv`, `send` and the events for reading are
--- native.
+-- `is_native(scheduler)` returns whether the scheduler's tasks are those of `lio.task`. If so, `recv`, `send` and the
+-- handling of read events are native.
 function M.is_native(scheduler)
   local task = package.loaded["lio.task"]
   return task ~= nil and scheduler.wait == task.wait and scheduler.wakeup == task.wakeup

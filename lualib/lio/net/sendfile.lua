@@ -1,7 +1,7 @@
--- `net.sendfile`: files, sent by the kernel where it can. Part of `lio.net`.
+-- `net.sendfile`: sends files, by the kernel if possible. Part of `lio.net`.
 --
--- A transfer holds the connection for writing from its first wait to its end, as a `send` does, so its bytes are not
--- mixed with those of other senders. It sends a bounded number of bytes in each round of the loop.
+-- From its first wait to its end, a transfer holds the connection for writing, as a `send` does, so its bytes are not
+-- mixed with the bytes of other senders. It sends a bounded number of bytes in each round of the loop.
 
 local file = require "lio.file"
 local misuse = require "lio.misuse"
@@ -21,7 +21,8 @@ local function check_count(index, name, value)
   return whole
 end
 
--- The file to send, of `lio.file` or of `io.open`, and the one to be closed afterwards; nil, message, code.
+-- Returns the file to send (of `lio.file` or `io.open`), and the file to close afterwards, or nil; on failure nil,
+-- message, code.
 local function open_source(source)
   if type(source) == "string" then
     local opened, message, code = file.open(source)
@@ -37,7 +38,8 @@ local function open_source(source)
   return source
 end
 
--- Sends a part of the file. `is_held`: the caller holds the connection already. Returns as `sendfile`.
+-- Sends a part of a file. `is_held`: whether the caller holds the connection already. Returns the results of
+-- `sendfile`.
 local function send_part(queue, c, is_held, source, offset, length)
   local sent = 0
   while true do
@@ -77,11 +79,11 @@ local function send(queue, c, what, offset, length)
   return send_part(queue, c, is_held, source, offset, length or available)
 end
 
--- `install(driver)`: makes the call of this file.
+-- `install(driver)`: adds `sendfile` to `driver.net`.
 function M.install(driver)
-  -- `sendfile(c, path_or_file [, offset [, length]])` returns true when the system has taken all of it; else `nil,
-  -- message, sent, code`. A file is one of `lio.file` or of `io.open`; `offset` counts from 0; the default length is up
-  -- to the end. If the file becomes shorter meanwhile, the code is `"truncated"`.
+  -- `sendfile(c, path_or_file [, offset [, length]])` returns true when the system has accepted all bytes; otherwise
+  -- `nil, message, sent, code`. The file is an object of `lio.file` or of `io.open`. `offset` counts from 0; the
+  -- default length is up to the end of the file. If the file becomes shorter meanwhile, the code is `"truncated"`.
   function driver.net.sendfile(c, source, offset, length)
     if getmetatable(c) ~= stream.metatable then misuse.argument("sendfile", 1, "connection", c) end
     return send(driver.write_queue, c, source, offset, length)

@@ -1,4 +1,4 @@
--- `net.serve`: a task per connection, which runs the program's handler. Part of `lio.net` and of `lio.net.remote`.
+-- `net.serve`: runs the program's handler in a task for each connection. Part of `lio.net` and of `lio.net.remote`.
 -- Invariant: a connection is in `connections` from its accept until its handler has returned, failed, been killed, or
 -- released it.
 
@@ -18,7 +18,7 @@ local OPTIONS <const> = {
   attended = options.boolean,
 }
 
--- The backend of these servers; net/server.lua documents the methods.
+-- The backend of the servers of `net.serve`; net/server.lua documents the methods.
 local Tasks = {}
 Tasks.__index = Tasks
 
@@ -35,7 +35,7 @@ local function traceback(message)
   return message
 end
 
--- The handler holds the connection itself, and closes and releases it.
+-- Runs the handler in the accept loop. The handler must close and release the connection, unless it raises.
 local function run_attended(backend, c)
   local ok, message = xpcall(backend.handler, traceback, c)
   if ok then return end
@@ -44,7 +44,8 @@ local function run_attended(backend, c)
   backend:release(c)
 end
 
--- Ends with a handler: it has returned, raised, or was killed. A connection that was released has another owner.
+-- Closed when a handler ends: it has returned or raised, or its task was killed. If the handler has released the
+-- connection, it has another owner and stays open.
 local Handling = {}
 
 function Handling:__close()
@@ -114,13 +115,13 @@ local function serve(driver, listener, handler, opts)
   }, Tasks))
 end
 
--- `install(driver)`: makes the call of this file.
+-- `install(driver)`: adds `serve` to `driver.net`.
 function M.install(driver)
-  -- `serve(listener, handler [, opts])` returns a server. Runs `handler(c)` as a task per connection and closes the
-  -- connection afterwards; an error that the handler raises is logged with its traceback. `opts.max_connections`:
-  -- beyond it accepting pauses; `opts.on_error(message, c)` replaces the log; `opts.on_stop()` runs when a stop begins.
-  -- With `opts.attended` the handler runs in the accept loop and must not wait. `listener` nil: connections come by
-  -- `server:admit` only.
+  -- `serve(listener, handler [, opts])` returns a server. It runs `handler(c)` as a task for each connection and closes
+  -- the connection afterwards; an error that the handler raises is logged with its traceback. At `opts.max_connections`
+  -- connections, accepting pauses; `opts.on_error(message, c)` replaces the log; `opts.on_stop()` runs when a stop
+  -- begins. With `opts.attended`, the handler runs in the accept loop and must not wait. If `listener` is nil, the
+  -- server gets connections only by `server:admit`.
   function driver.net.serve(listener, handler, opts)
     return serve(driver, listener, handler, opts)
   end

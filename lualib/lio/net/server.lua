@@ -1,31 +1,32 @@
--- Servers, the results of `net.serve` and `driver:serve`: an accept loop with a graceful stop.
+-- Servers, which `net.serve` and `driver:serve` return: an accept loop with a graceful stop.
 --
--- A backend holds the connections of a server and serves them. It is an object with the methods
+-- A backend owns the connections of a server and serves them. It is an object with the methods
 --   `admit(c)`        serves a connection
 --   `release(c)`      removes a connection that another owner has taken over
 --   `count()`         returns the number of its connections
 --   `is_full()`       returns whether no connection may be accepted now
---   `notify_leave()`  requests a call of `backend.on_leave`, which the server sets, when the next connection is removed
---   `stop()`, `close()`  begins a stop; ends a stop: closes the remaining connections
+--   `notify_leave()`  makes the backend call `on_leave`, which the server sets, when the next connection is removed
+--   `stop()`          is called when a stop begins
+--   `close()`         closes the remaining connections at the end of a stop
 -- A backend that accepts connections itself also has
 --   `listen(socket)`  sets the socket from which it accepts
---   `accept()`        true: it has accepted, or has no room; false: no peer waits, and the socket is armed; else nil,
---                     message, code
+--   `accept()`        returns true if it has accepted a connection or is full; false if no peer waits, with the socket
+--                     armed; nil, message, code on failure
 --   `accept_waiting()`  accepts a waiting peer even if the server is full; returns whether a peer waited
 --
--- A server uses `net`, `scheduler`, `timers` and `sleep` of its driver, and for such a backend `accept_by`;
--- net/remote.lua has a driver without a loop.
+-- A server uses `net`, `scheduler`, `timers` and `sleep` of its driver, and `accept_by` if the backend accepts
+-- connections itself. net/remote.lua has a driver without a loop.
 
 local misuse = require "lio.misuse"
 
--- How many seconds accepting pauses after a failure, so that it does not loop at full speed.
+-- The pause after a failed accept, in seconds, so that failures do not make the loop spin.
 local PAUSE <const> = 0.1
 
 local M = {}
 
 local Methods = {}
 
--- A server's `count` is its backend's `count`.
+-- `server.count` is the result of the backend's `count`.
 local Server = { __name = "lio.server" }
 
 function Server.__index(server, key)
@@ -80,7 +81,7 @@ local function accept_others(server, listener)
   end
 end
 
--- `server:accept_from(listener)`: serves the connections of another listener as well, until that is closed or the
+-- `server:accept_from(listener)`: also serves the connections of another listener, until that listener is closed or the
 -- server stops.
 function Methods:accept_from(listener)
   self.others = self.others or {}
@@ -91,8 +92,8 @@ function Methods:accept_from(listener)
   end)
 end
 
--- `server:admit(c)` returns true: serves a connection that was not accepted by the server; false when the server stops
--- or is full.
+-- `server:admit(c)`: serves a connection that the server has not accepted, and returns true. Returns false if the
+-- server is stopping or full.
 function Methods:admit(c)
   misuse.check_kind("admit", self, "server")
   if type(c) ~= "userdata" and type(c) ~= "table" then misuse.argument("admit", 1, "connection", c) end
@@ -101,7 +102,7 @@ function Methods:admit(c)
   return true
 end
 
--- `server:release(c)`: the server no longer counts a connection, which another owner has taken over.
+-- `server:release(c)`: removes a connection that another owner has taken over, so that the server does not count it.
 function Methods:release(c)
   misuse.check_kind("release", self, "server")
   self.backend:release(c)
@@ -109,7 +110,7 @@ end
 
 -- Stopping -------------------------------------------------------------------------------------------
 
--- A connection was removed. The accept loop waits on the server when that is full.
+-- Called when a connection was removed. Wakes the accept loop, which waits on the server while the server is full.
 local function on_leave(server)
   local wakeup <const> = server.driver.scheduler.wakeup
   wakeup(server)
@@ -129,14 +130,15 @@ local function drain(server, grace)
   server.drained = nil
 end
 
--- Closes a listener. Clients in the system's queue, which would get a reset, are served like the others.
+-- Closes a listener. Clients that are still in the system's queue are served; otherwise their connections would be
+-- reset.
 local function close_listener(server, listener)
   for c in listener.take_waiting, listener do server.backend:admit(c) end
   listener:close()
 end
 
--- `server:stop([grace_seconds = 0])`: stops accepting, waits that long for the connections to end, then closes the
--- remaining ones. Called from a task. A second call does nothing.
+-- `server:stop([grace_seconds = 0])`: stops accepting, waits at most `grace_seconds` for the connections to end, then
+-- closes the remaining ones. Must be called from a task. A second call does nothing.
 function Methods:stop(grace)
   misuse.check_kind("stop", self, "server")
   misuse.check_optional_seconds("stop", 1, grace)
@@ -159,7 +161,7 @@ function Methods:stop(grace)
   for token in pairs(self.waiters) do wakeup(token) end
 end
 
--- `server:wait()`: returns when the server has been stopped. Called from a task.
+-- `server:wait()`: waits until the server has been stopped. Must be called from a task.
 function Methods:wait()
   misuse.check_kind("wait", self, "server")
   while not self.ended do
@@ -170,8 +172,8 @@ function Methods:wait()
   end
 end
 
--- Returns the reason why a stop of the loop waits, as a text; nil when no connection remains, because the server is
--- about to end.
+-- Describes, as a string, what a stop of the loop waits for. Returns nil if no connection remains, because the server
+-- is about to end.
 local function remaining(server)
   local count = server.count
   if count == 0 then return nil end
@@ -182,7 +184,8 @@ end
 
 -- Starting -------------------------------------------------------------------------------------------
 
--- `start(driver, listener, backend)`: a server. Without a listener, connections come by `server:admit` only.
+-- `start(driver, listener, backend)` returns a server. If `listener` is nil, the server gets connections only by
+-- `server:admit`.
 function M.start(driver, listener, backend)
   local server = setmetatable({ driver = driver, listener = listener, backend = backend, waiters = {} }, Server)
   function backend.on_leave() on_leave(server) end

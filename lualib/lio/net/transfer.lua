@@ -1,6 +1,6 @@
--- Connections that move to the loop of another service: `transfer`, `on_transfer`. Part of `lio.net`; the service that
--- owns the loop (lio/service.lua, net/requests.lua) uses the other functions. Invariant: a connection has one owner at
--- each moment, because its socket and bytes are sent under a number that can be taken once (src/stream/parcel.rs).
+-- Moves connections to the loop of another service: `transfer`, `on_transfer`. Part of `lio.net`; the service that owns
+-- the loop (lio/service.lua, net/requests.lua) uses the other functions. Invariant: a connection has exactly one owner,
+-- because its socket and bytes are sent as a parcel, which can be taken only once (src/stream/parcel.rs).
 
 local debug <const> = debug or require "lio.debug"
 local connection = require "lio.net.connection"
@@ -11,25 +11,25 @@ local is_closed <const> = stream.methods.is_closed
 
 local M = {}
 
--- The message and the code for the error of a request.
+-- Returns the message and the code for the error of a request.
 local function failure(err, service)
   local text = type(err) == "table" and err.message or tostring(err)
   local dead = text:find(("{service:%d} is dead"):format(service), 1, true)
   return "transfer: " .. text, dead and "dead" or "refused"
 end
 
--- Whether a request failed because an argument of the sender cannot be in a message.
+-- Returns whether a request failed because a message cannot contain one of the arguments.
 local function is_misuse(err)
   return tostring(err):find("Unsupport type", 1, true) ~= nil
 end
 
--- `enable(driver, call)`: from now on `transfer` works, by the requests `call(service, name, …)`.
+-- `enable(driver, call)`: makes `transfer` work. It sends its requests by `call(service, name, …)`.
 function M.enable(driver, call)
   driver.call_service = call
 end
 
 -- `transfer_as(driver, service, owner, c, …)`: does the work of `transfer` on behalf of the service `owner`, or of this
--- service if that is nil.
+-- service if `owner` is nil.
 function M.transfer_as(driver, service, owner, c, ...)
   if is_closed(c) then return nil, "closed", "closed" end
   local state = {
@@ -51,7 +51,7 @@ function M.transfer_as(driver, service, owner, c, ...)
   return nil, message, code
 end
 
--- `adopt(driver, number)`: the connection that was sent under that number, or `nil, message, code`.
+-- `adopt(driver, number)` returns the connection in the parcel with that number, or `nil, message, code`.
 function M.adopt(driver, number)
   local c, message, code = stream.from_parcel(driver.selector, number)
   if not c then return nil, message, code end
@@ -65,7 +65,7 @@ local function run_receiver(net, receiver, c, ...)
   net.close(c)
 end
 
--- `deliver(driver, c, …)`: runs the function of `on_transfer` as a task. Returns whether there is one.
+-- `deliver(driver, c, …)`: runs the function of `on_transfer` as a task. Returns whether there is such a function.
 function M.deliver(driver, c, ...)
   local receiver = driver.receiver
   if not receiver then return false end
@@ -73,23 +73,23 @@ function M.deliver(driver, c, ...)
   return true
 end
 
--- `install(driver)`: makes the calls of this file.
+-- `install(driver)`: adds the functions of this file to `driver.net`.
 function M.install(driver)
   local net <const> = driver.net
 
-  -- `on_transfer(f)`: `f(c, …)` runs as a task for each connection that another service transfers to this one, with the
-  -- arguments that the service passed. `f` owns `c`: it is closed here only if `f` raises. nil: connections become
-  -- handles of the services that send them.
+  -- `on_transfer(f)`: makes `f(c, …)` run as a task for each connection that another service transfers to this one. The
+  -- arguments after `c` are those that the other service has passed. `f` owns `c`; the library closes `c` only if `f`
+  -- raises. If `f` is nil, the connections become handles that belong to the services that send them.
   function net.on_transfer(f)
     if f ~= nil then misuse.check("on_transfer", 1, f, "function") end
     driver.receiver = f
   end
 
-  -- `transfer(c, service, …)`: moves a connection to the loop of another service (one of `lio.service`), with the bytes
-  -- that were received and not read, and those that are queued. Waits of other tasks on `c` end with "closed". Returns
-  -- true if the service's function of `on_transfer` has taken it, with the further arguments; else its handle in the
+  -- `transfer(c, service, …)`: moves a connection to the loop of another service (one of `lio.service`), with its
+  -- unread bytes and its queued bytes. Waits of other tasks on `c` end with "closed". Returns true if the function of
+  -- `on_transfer` in the other service has taken the connection, with the further arguments; otherwise a handle in the
   -- other service, which belongs to this service. On failure `nil, message, code`; unless the code is "closed", `c` is
-  -- as before.
+  -- unchanged.
   function net.transfer(c, service, ...)
     misuse.check_kind("transfer", c, "connection")
     if math.type(service) ~= "integer" then misuse.argument("transfer", 2, "service", service) end

@@ -1,15 +1,15 @@
--- Datagrams: `udp`, `recvfrom`, `sendto`. Part of `lio.net`.
+-- Datagram sockets: `udp`, `recvfrom`, `sendto`. Part of `lio.net`.
 
 local lio_socket = require "lio.socket"
 local misuse = require "lio.misuse"
 local option = require "lio.net.option"
 local resolver = require "lio.resolver"
 local stream = require "lio.stream"
--- Under `lio --watch`, the functions that keep sockets open from one program to the next; else false.
+-- Under `lio --watch`, the functions that keep sockets open from one program to the next; otherwise false.
 local supervisor <const> = require "lio.supervisor"
 
 local READ <const>, WRITE <const> = 1, 2
--- A task that receives this many datagrams without a wait lets other tasks run.
+-- A task that receives this many datagrams without waiting lets other tasks run.
 local BURST <const> = 64
 
 local M = {}
@@ -20,7 +20,8 @@ Udp.__name = "lio.udp"
 
 -- Opening --------------------------------------------------------------------------------------------
 
--- Returns a bound socket, under `lio --watch` the previous program's if there is one; or nil, message, code.
+-- Returns a bound socket, or nil, message, code. Under `lio --watch`, returns the previous program's socket if there is
+-- one.
 local function open_socket(ip, family, port, key)
   local kept = key and supervisor.request_socket(key)
   if kept then return kept end
@@ -55,7 +56,7 @@ end
 
 -- Waiting --------------------------------------------------------------------------------------------
 
--- Waits until the socket, which the caller holds, is ready. Returns true, or nil, message, code.
+-- Waits until the socket is ready; the caller holds the socket from then on. Returns true, or nil, message, code.
 local function wait_ready(u, queue, events)
   u.burst = 0
   local armed, message, code = u.driver.selector:arm(u.socket, events)
@@ -65,8 +66,8 @@ local function wait_ready(u, queue, events)
   return true
 end
 
--- Calls `f`, which returns false when it would block, until it does not; after the tasks that queue for the socket.
--- Returns the results of `f`, or nil, message, code.
+-- Waits for the caller's turn to use the socket. Then calls `f` until it has a result; `f` returns false if it would
+-- block. Returns the results of `f`, or nil, message, code.
 local function call_in_order(u, queue, events, f, ...)
   local s = u.socket
   if queue.holders[s] then
@@ -91,7 +92,7 @@ end
 
 -- Receiving and sending ------------------------------------------------------------------------------
 
--- "refused" is an ICMP answer to an earlier datagram, and no failure of this call: it tries again.
+-- "refused" is an ICMP answer to an earlier datagram, not a failure of this call, so the call tries again.
 local function receive(s)
   local data, from, code
   repeat data, from, code = s:recvfrom() until data ~= nil or code ~= "refused"
@@ -104,14 +105,14 @@ local function transmit(s, data, addr, port)
   return sent, message, code
 end
 
--- `recvfrom(u)` returns data, ip and port of one datagram; `nil, message, code` on failure. `""` is a datagram of
--- length 0.
+-- `recvfrom(u)` returns the data, the ip and the port of one datagram; on failure `nil, message, code`. `""` is a
+-- datagram of length 0.
 function Udp.recvfrom(u)
   misuse.check_kind("recvfrom", u, "datagram socket")
   local queue <const> = u.driver.read_queue
   u.burst = u.burst + 1
   if u.burst > BURST and not u.closed and not queue.holders[u.socket] then
-    -- If there is more, the wait ends in the next round of the loop.
+    -- If there are more datagrams, the wait ends in the next round of the loop.
     local ready, message, code = wait_ready(u, queue, READ)
     queue:release(u.socket)
     if not ready then return nil, message, code end
@@ -122,7 +123,7 @@ function Udp.recvfrom(u)
   return data, ip, port
 end
 
--- The address to send to: for a name, its first one of the socket's family.
+-- Returns the address to send to. For a host name, this is the first of its addresses that has the socket's family.
 local function find_address(u, addr)
   if resolver.is_numeric(addr) then return addr end
   local list, message, code = u.driver.net.resolve(addr)
@@ -153,7 +154,7 @@ end
 -- `u:timeout(read_seconds, write_seconds)`, `u:option(name [, value])`: as for connections.
 Udp.timeout, Udp.option = option.timeout, option.option
 
--- `u:address()` returns the ip, port and family it is bound to.
+-- `u:address()` returns the ip, the port and the family of the address that the socket is bound to.
 function Udp:address()
   misuse.check_kind("address", self, "datagram socket")
   if self.closed then return nil, "closed", "closed" end
@@ -171,13 +172,13 @@ function Udp:__tostring()
   return "udp (" .. (self.closed and "closed" or tostring(self.socket:info("socket"))) .. ")"
 end
 
--- `u:close()` returns true. Idempotent; tasks that wait on it get `nil, "closed"`.
+-- `u:close()` closes the socket and returns true. Idempotent. Tasks that wait on the socket get `nil, "closed"`.
 function Udp:close()
   misuse.check_kind("close", self, "datagram socket")
   if self.closed then return true end
   self.closed = true
   if self.key then
-    -- The supervisor has it open too, so the system would continue to report events.
+    -- The supervisor also has the socket open, so the system would report its events after the close.
     self.driver.selector:event_del(self.socket)
     supervisor.report_closed(self.key)
   end
@@ -188,12 +189,12 @@ end
 
 Udp.__close = Udp.close
 
--- `install(driver)`: makes the calls of this file.
+-- `install(driver)`: adds the functions of this file to `driver.net`.
 function M.install(driver)
   local net <const> = driver.net
   net.recvfrom, net.sendto = Udp.recvfrom, Udp.sendto
 
-  -- `udp([addr = "0.0.0.0" [, port = 0]])` returns a datagram socket bound there, or `false, message, code`.
+  -- `udp([addr = "0.0.0.0" [, port = 0]])` returns a datagram socket bound to that address, or `false, message, code`.
   function net.udp(addr, port)
     addr, port = addr or "0.0.0.0", port or 0
     misuse.check("udp", 1, addr, "string")

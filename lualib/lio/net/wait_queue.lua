@@ -1,14 +1,14 @@
--- Which task may read from a socket, which may write to it, and which tasks queue behind them. Part of `lio.net`.
+-- Decides which task may read from a socket, and which may write to it. The other tasks queue. Part of `lio.net`.
 --
 -- A driver has three wait queues: for reading, for writing, and for the end of the peer's side. In each of them a
 -- socket is a lock: a task holds it from its first wait until its call ends, so that messages of two senders are not
 -- mixed and the first receiver gets the first bytes. Invariant: `holders[x]` is the token on which the holder of the
 -- socket `x` waits or has waited; tasks queue only for a socket that is held. If a task is killed or interrupted while
--- it waits, the next one gets the lock (`abandon`).
+-- it waits, the next task gets the lock (`abandon`).
 --
--- If the tasks are those of `lio.task`, `recv` is native (src/modules/stream/recv.rs). A native `recv` that waits
--- has an entry in the connection only, and this file marks in the connection which queues have entries for it. `forget`
--- must be called when a marked connection closes.
+-- If the tasks are those of `lio.task`, `recv` is native (src/modules/stream/recv.rs). A native `recv` that waits has
+-- an entry only in the connection. This file records in a connection which wait queues have entries for the connection.
+-- If there are such entries, `forget` must be called when the connection closes.
 
 local stream = require "lio.stream"
 
@@ -21,7 +21,8 @@ local M = {}
 local WaitQueue = {}
 WaitQueue.__index = WaitQueue
 
--- The token that a task waits on, unless it is the socket itself, and the value of the timer that ends the wait.
+-- A token on which a task waits, unless it waits on the socket itself. The token is also the value of the timer that
+-- ends the wait.
 local Token = {}
 Token.__index = Token
 
@@ -33,7 +34,7 @@ local function new_token(queue, x)
   return setmetatable({ queue = queue, x = x }, Token)
 end
 
--- `new(driver, direction)`: `direction` is "reading", "writing" or "the end".
+-- `new(driver, direction)` returns a wait queue. `direction` is "reading", "writing" or "the end".
 function M.new(driver, direction)
   local is_reading = direction == "reading"
   return setmetatable({
@@ -47,11 +48,11 @@ function M.new(driver, direction)
     has_native_holders = driver.is_native and is_reading,
     records_holders = driver.is_native and direction ~= "the end",
     -- By socket:
-    holders = {}, -- the token of the task that holds it
-    waiting = {}, -- the tokens of the tasks that queue for it, from `first` to `last`
-    limits = {}, -- how many seconds a wait may last
-    alarms = {}, -- the timer for that
-    tokens = {}, -- the token that its holder waits on; for reading, the socket
+    holders = {}, -- the token of the task that holds the socket
+    waiting = {}, -- the tokens of the tasks that queue for the socket, from `first` to `last`
+    limits = {}, -- the time limit for a wait, in seconds
+    alarms = {}, -- the timer for the limit
+    tokens = {}, -- the token that the holder waits on, if this is not the socket itself
   }, WaitQueue)
 end
 
@@ -60,14 +61,14 @@ local function set_holder(self, x, token)
   if self.records_holders then record_holder(x, self.is_writing, token ~= nil) end
 end
 
--- `holder_of(queue, x)`: the token of the task that holds the socket; nil or false when it is free.
+-- `holder_of(queue, x)` returns the token of the task that holds the socket; nil or false if the socket is free.
 local function holder_of(queue, x)
   return queue.holders[x] or queue.has_native_holders and has_native_reader(x) and x
 end
 
 M.holder_of = holder_of
 
--- `queue:release(x)`: the next task that queues holds the socket.
+-- `queue:release(x)`: releases a socket that the caller holds. The next task in the queue then holds the socket.
 function WaitQueue:release(x)
   local waiting = self.waiting[x]
   if waiting then
@@ -82,7 +83,7 @@ function WaitQueue:release(x)
   set_holder(self, x, nil)
 end
 
--- Takes a token out of its queue.
+-- Removes a token from its queue.
 local function remove(token)
   local waiting = token.queue.waiting[token.x]
   if not waiting then return end
@@ -98,8 +99,8 @@ local function remove(token)
   waiting.last = to - 1
 end
 
--- `queue:acquire(x [, seconds])`: waits until the caller holds a socket that another task holds. `seconds` as for
--- `wait_ready`. Returns nil, or "timeout" or "closed".
+-- `queue:acquire(x [, seconds])`: waits until the caller holds a socket that another task holds now. `seconds` as for
+-- `wait_ready`. Returns nil, or "timeout" or "closed" if the caller does not hold the socket.
 function WaitQueue:acquire(x, seconds)
   local waiting = self.waiting[x]
   if not waiting then
@@ -122,8 +123,8 @@ function WaitQueue:acquire(x, seconds)
 end
 
 -- `queue:wait_ready(x [, seconds])`: waits until a socket that the caller has armed is ready. The caller holds the
--- socket from now on, and releases it. `seconds` replaces the time limit of the socket. Returns true, or "timeout",
--- "closed", or the reason that another waker gave.
+-- socket from now on, and must release it. `seconds` replaces the time limit of the socket. Returns true, "timeout",
+-- "closed", or the reason that `driver:wake_reader` was given.
 function WaitQueue:wait_ready(x, seconds)
   local token = x
   if not self.is_reading then
@@ -147,8 +148,8 @@ function WaitQueue:wait_ready(x, seconds)
   return reason
 end
 
--- `queue:set_limit(x, seconds)`: how long a wait for the socket may last from now on; nil: no limit. A native `recv`
--- finds the limit and its timer in the connection.
+-- `queue:set_limit(x, seconds)`: limits how long a wait for the socket may last; nil: no limit. For the native `recv`,
+-- stores the limit and its timer in the connection too.
 function WaitQueue:set_limit(x, seconds)
   self.limits[x] = seconds
   if not self.has_native_holders or getmetatable(x) ~= stream.metatable then return end
@@ -181,14 +182,15 @@ local function forget(queue, x)
   queue.tokens[x] = nil
 end
 
--- `forget(driver, x)`: the socket is closed, or belongs to another owner. All tasks that wait for it get "closed".
+-- `forget(driver, x)`: ends all waits for a socket that is closed, or has another owner: their tasks get "closed".
 function M.forget(driver, x)
   forget(driver.read_queue, x)
   forget(driver.write_queue, x)
   forget(driver.end_queue, x)
 end
 
--- `abandon(driver, token)`: a wait on the token has ended without a wakeup, or could not begin.
+-- `abandon(driver, token)`: releases the token's socket, or removes the token from its queue. Called when a wait on the
+-- token has ended without a wakeup, or could not begin.
 function M.abandon(driver, token)
   local queue, x = driver.read_queue, token
   local is_token = getmetatable(token) == Token
@@ -206,8 +208,8 @@ function M.abandon(driver, token)
   end
 end
 
--- `describe(driver, token)`: describes the wait of a task on the token, for `lio.tasks`; nil if the token is in none of
--- these queues.
+-- `describe(driver, token)` returns a description of the wait on a token, for `lio.tasks`; nil if no queue of the
+-- driver has the token.
 function M.describe(driver, token)
   local queue, x = driver.read_queue, token
   if getmetatable(token) == Token then queue, x = token.queue, token.x end

@@ -1,5 +1,5 @@
 -- Boots the scheduler for `lio --service script.lua`, with one service, which owns a loop and runs the script as its
--- main task. The script may spawn others; the process ends when all have ended. Run by the executable.
+-- main task. The script may spawn other services; the process ends when all services have ended. Run by the executable.
 
 local core = require "ltask.core"
 local start = require "ltask.start"

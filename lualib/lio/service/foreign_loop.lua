@@ -1,8 +1,8 @@
--- `lio.loop` in a service of an ltask that is not ours: the same calls on ltask's own coroutines and timers, so that
--- the same script, `lio.net` and `lio.webserver` run there. Called by lio/service.lua.
+-- `lio.loop` in a service of another implementation of ltask: the same calls, on that ltask's coroutines and timers, so
+-- that the same script, `lio.net` and `lio.webserver` run there. Called by lio/service.lua.
 --
--- Invariant: only calls that every ltask has are used. So there is no `kill`, signals belong to the program that hosts
--- the service, and a `run` inside the service is an ordinary call.
+-- Invariant: this file uses only calls that every implementation of ltask has. So there is no `kill`, the program that
+-- hosts the service handles signals, and `loop.run` only calls its function.
 
 local drivers = require "lio.net.driver"
 local lio = require "lio"
@@ -17,7 +17,6 @@ end
 local function add_timers(loop, ltask)
   local timeouts, last = {}, 0
 
-  -- `loop.sleep(seconds)`.
   function loop.sleep(seconds)
     ltask.sleep(centiseconds(seconds))
   end
@@ -46,13 +45,13 @@ end
 local function add_stop(loop, ltask)
   local hooks, running = {}, 0
 
-  -- `loop.on_stop(f)` returns a function that removes the hook. `f(grace_seconds)` runs when the service quits.
+  -- `loop.on_stop(f)` returns a function that removes the hook. `f(grace_seconds)` runs as a task when the loop stops.
   function loop.on_stop(f)
     hooks[f] = true
     return function() hooks[f] = nil end
   end
 
-  -- `loop.stop([grace_seconds])`: runs the stop hooks; `is_running` until they have returned.
+  -- `loop.stop([grace_seconds])`: starts the stop hooks. Until they have returned, `is_running()` returns true.
   function loop.stop(grace)
     for hook in pairs(hooks) do
       hooks[hook] = nil
@@ -85,10 +84,10 @@ local function add_driver(loop, ltask)
 
   function loop.describe(token) return driver:describe(token) end
 
-  -- `loop.run(f, …)` returns the results of `f`: the service runs already.
+  -- `loop.run(f, …)` returns the results of `f`. It only calls `f`, because the service is running already.
   function loop.run(f, ...) return f(...) end
 
-  -- `loop.attach(descriptor, take)` returns two functions, idle and poll, as `attach` of `lio.loop` does.
+  -- `loop.attach(descriptor, take)` returns two functions, idle and poll, like `attach` of `lio.loop`.
   function loop.attach(descriptor, take)
     driver:watch(descriptor, take)
     local step <const> = driver.net.step
@@ -96,7 +95,7 @@ local function add_driver(loop, ltask)
   end
 end
 
--- `foreign_loop(ltask)`: the module, which is `lio.loop` in this VM from now on.
+-- `foreign_loop(ltask)` returns the module, and makes it the `lio.loop` of this VM.
 return function(ltask)
   local loop = {
     grace = GRACE,

@@ -1,5 +1,5 @@
--- Runs a program's file in a service, as the executable runs it: `arg` and `...` hold its arguments, `print` writes to
--- standard output and not to the log, and an error is written with its traceback. Called in a task by the services that
+-- Runs a program's file in a service, as the executable runs it: `arg` and `...` contain its arguments, `print` writes
+-- to standard output and not to the log, and an error is written with its traceback. Called in a task by services that
 -- own a loop.
 
 local debug <const> = debug or require "lio.debug"
@@ -22,7 +22,7 @@ local function traceback(message)
 end
 
 -- `run(name, load, …)` returns whether the program ended without an error; an error is written to standard error.
--- `load()` returns its function, or nil and a message; `name` is `arg[0]`.
+-- `load()` returns the program as a function, or nil and a message; `name` is `arg[0]`.
 function M.run(name, load, ...)
   rawset(_G, "print", print_line)
   rawset(_G, "arg", { [0] = name, ... })

@@ -2,12 +2,12 @@
 --
 -- A thread that has ended is a zombie until a task waits for it, or until its parent ends: the task or thread that
 -- spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or a separate table; `parents`
--- has it by the task's coroutine. Waiting tasks are woken at the end of a thread even when there is no memory left:
--- code that may raise comes before the wakeups, which allocate nothing, and `end_after_raise` does the rest if it has
--- raised. Invariants: `t.co` is set until the thread ends; `t.ended` when the tasks that wait have been woken;
--- `t.result` from its end until it is reaped. The first waiting task waits on the thread itself; the others wait on
--- tickets, in order. A thread with a collector has no other reference: its end calls the collector, and leaves no
--- result to reap.
+-- maps the parent's coroutine to it. When a thread ends, the waiting tasks are woken even if no memory is left: code
+-- that may raise comes before the wakeups, which allocate nothing. If that code raises, `end_after_raise` does the
+-- rest. Invariants: `t.co` is set until the thread ends, `t.ended` once the waiting tasks have been woken, and
+-- `t.result` from the thread's end until the thread is reaped. The first waiting task waits on the thread itself; the
+-- others wait on tickets, in order. The program has no reference to a thread with a collector: when such a thread ends,
+-- it calls the collector, and leaves no result to reap.
 
 local debug <const> = debug or require "lio.debug"
 local failure = require "lio.thread.failure"
@@ -21,7 +21,7 @@ local end_parent <const> = failure.end_parent
 
 local REAPED <const> = "already waited"
 local NO_MEMORY <const> = "not enough memory"
--- Results that are made beforehand.
+-- Results that are created in advance, so that returning them needs no memory.
 local TAKEN <const> = { nil, REAPED, n = 2 }
 local KILLED <const> = { false, "killed", n = 2 }
 local EXHAUSTED <const> = { false, NO_MEMORY, n = 2 }
@@ -31,7 +31,8 @@ local M = {}
 local Thread = { __name = "lio.thread" }
 local Failed <const> = failure.Failed
 
--- The record of a parent, by its coroutine. Weak, so that it keeps no thread that can never be woken.
+-- Maps the coroutine of a parent to the parent's record. Weak, so that the table does not keep a thread that can never
+-- be woken.
 local parents = setmetatable({}, { __mode = "k" })
 local NO_TASK <const> = {} -- the parent of threads that are spawned outside of tasks
 
@@ -52,7 +53,7 @@ local function check_function(f, at, call)
   if type(f) ~= "function" then require("lio.misuse").check_function(call, at, f) end
 end
 
--- The result of a thread that has ended; it has none afterwards.
+-- Takes and returns the result of a thread that has ended. If it was taken already, returns nil, "already waited".
 local function reap(t)
   local result = t.result
   t.result = false
@@ -61,15 +62,16 @@ local function reap(t)
   return unpack(result, 1, result.n)
 end
 
--- The same for a task that did not wait before the thread's end.
+-- Like `reap`, for a task that begins to wait after the thread has ended. If the parent has ended too, returns nil,
+-- "already waited".
 local function reap_late(t)
   if t.parent.ended then return nil, REAPED end
   return reap(t)
 end
 
--- Wakes the tasks that wait, in order: the first one that runs gets the result, so that it is not lost with a task that
--- is killed before it runs. `t.waited`: a task was woken. A ticket is removed after its wakeup, so that this can be
--- called again after a raise.
+-- Wakes the waiting tasks in order. The first of them that runs gets the result, so that the result is not lost with a
+-- task that is killed before it runs. `t.waited`: whether a task was woken. A ticket is removed after its wakeup, so
+-- that this function can be called again if it raises.
 local function wake_waiting(t)
   t.waited = wakeup(t) or t.waited
   local tickets = t.tickets
@@ -90,7 +92,8 @@ end
 
 local function deliver(t, ok, ...)
   local collector = t.collector
-  -- A collector whose caller was killed in the meantime receives nothing: a failure is reported like any other.
+  -- If the caller of the collector was killed meanwhile, the collector gets nothing. A failure is then reported as
+  -- usual.
   if collector and not collector.ended then
     collector:collect(t.place, ok, ...)
     t.waited, t.ended = true, true
@@ -101,7 +104,7 @@ local function deliver(t, ok, ...)
   if not ok and not t.killed and t.result then failure.record(t, t.waited) end
 end
 
--- The end of a thread has raised, for lack of memory, before all tasks that wait were woken. Allocates nothing.
+-- Called if the end of a thread has raised, for lack of memory, before all waiting tasks were woken. Allocates nothing.
 local function end_after_raise(t)
   if t.scope then t.scope:forget(t, false, NO_MEMORY) end
   local collector = t.collector
@@ -130,7 +133,7 @@ local function kill_off(t)
   finish(t, false, "killed")
 end
 
--- The thread's coroutine ends by a return, an error or a kill.
+-- Called when the thread's coroutine ends: by a return, an error or a kill.
 function Thread.__close(t)
   if not t.done then
     kill_off(t)
@@ -141,8 +144,8 @@ end
 
 Failed.__close = Thread.__close
 
--- Called at the end of tasks that have a record and are not threads, and at the end of tasks that failed. If such a
--- task is a thread, its end has raised for lack of memory: it ends here, where a service's memory limit does not apply.
+-- Called when a task ends that has a record but is not a thread, and when a task has failed. If the failed task is a
+-- thread, `finish` has raised for lack of memory: the thread ends here, where a service's memory limit does not apply.
 task.on_end(function(co)
   local parent = parents[co]
   parents[co] = nil
@@ -171,7 +174,7 @@ end
 
 local function start(t, f, ...)
   local co = task.spawn(run, t, f, ...)
-  -- Nested too deeply to run at once: it begins later.
+  -- If threads are nested too deeply, `f` has not begun, and `run` has not set `t.co`.
   if not t.done then t.co = co end
   return t
 end
@@ -188,7 +191,7 @@ local function parent_of_new()
   return parent
 end
 
--- A thread that has not run yet. It has all fields from the beginning, so that the table does not grow.
+-- Returns a thread that has not run yet. All fields are set now, so that the table does not grow later.
 local function new(parent, scope, before)
   return setmetatable({
     parent = parent,
@@ -204,8 +207,8 @@ local function new(parent, scope, before)
   }, Thread)
 end
 
--- `thread.spawn(f, …)` returns a thread, which runs `f(…)` at once, until its first wait. (If more than 32 are nested,
--- it begins later.) Its parent is the running task; a parent that ends does not kill its threads.
+-- `thread.spawn(f, …)` returns a thread, which runs `f(…)` at once, until its first wait. (If more than 32 threads are
+-- nested, it begins later.) The parent is the running task; when the parent ends, the thread continues.
 function M.spawn(f, ...)
   check_function(f, 1, "thread.spawn")
   return start(new(parent_of_new()), f, ...)
@@ -217,7 +220,7 @@ local function add_ticket(t, ticket)
     t.tickets = { ticket }
     return
   end
-  -- Tickets of tasks that were killed are still there.
+  -- After every 16 tickets, remove those of tasks that were killed.
   if #tickets % 16 == 0 then
     local left = {}
     for _, other in ipairs(tickets) do
@@ -258,9 +261,9 @@ local function wait_for_first(...)
   return reap(ended)
 end
 
--- `thread.wait(t1, …)` waits for the first of the threads to end; of those that have ended already, it takes the first
--- in the list. Returns true and its results, or false and its error; false, "killed"; nil, "already waited" when
--- another task had the result, or its parent has ended.
+-- `thread.wait(t1, …)` waits until one of the threads ends. If several threads have ended already, uses the first of
+-- them in the list. Returns true and the thread's results; false and its error; false, "killed"; or nil, "already
+-- waited" if another task got the result, or the thread's parent has ended.
 function M.wait(t, ...)
   if ... or not is_thread(t) then return wait_for_first(t, ...) end
   if t.done then return reap_late(t) end
@@ -270,26 +273,26 @@ function M.wait(t, ...)
   return reap(t)
 end
 
--- `thread.kill(t)` returns true: the thread was closed at its wait, and its `<close>` variables have run; or nil,
--- "already ended". Raises for a thread that runs.
+-- `thread.kill(t)` closes a thread that waits, with its `<close>` variables, and returns true; or returns nil, "already
+-- ended". Raises if the thread is running.
 function M.kill(t)
   check(t, 1, "kill")
   if t.done then return nil, "already ended" end
   local killed = task.kill(t.co)
-  -- A thread that had not begun has no `<close>` variable that records its end.
+  -- If the thread has not begun, it has no `<close>` variable that records its end.
   if not t.done and not t.begun then kill_off(t) end
   if killed then return true end
   return nil, "already ended"
 end
 
--- Kills a thread unless it has ended; if it is in the middle of a call, the kill follows the end of that call.
+-- Kills a thread unless it has ended. If the thread is in the middle of a call, kills it when the call has ended.
 local function kill_soon(t)
   if t.done then return end
   if task.is_idle(t.co) then M.kill(t) else task.fork(kill_soon, t) end
 end
 
--- `thread.status(t)` returns "running"; "waiting", also for a thread that is ready to run; "zombie": it has ended, and
--- no task has waited for it; "dead".
+-- `thread.status(t)` returns "running"; "waiting" if the thread waits or is ready to run; "zombie" if it has ended and
+-- its result was not taken; or "dead".
 function M.status(t)
   check(t, 1, "status")
   if t.done then

@@ -1,8 +1,9 @@
--- Errors of threads that no task waits for: they are logged when their parent ends, or when the collector takes the
--- thread. Part of `lio.thread`.
+-- Logs errors of threads that no task has waited for, when the thread's parent ends, or when the thread is
+-- garbage-collected. Part of `lio.thread`.
 --
--- A parent is the handle of a thread, a scope, or a table for another task. Its `failed` is the set of its threads that
--- failed, by the number of the failure. Invariant: an error is logged once, and not if a task has got the result.
+-- A parent is the handle of a thread, a scope, or a table for another task. Its field `failed` maps each of its failed
+-- threads to the number of the failure. Invariant: an error is logged at most once, and never if a task has got the
+-- result.
 
 local task = require "lio.task"
 
@@ -12,7 +13,7 @@ local M = {}
 local Failed = { __name = "lio.thread" }
 M.Failed = Failed
 
-local count = 0 -- of all failures so far
+local count = 0 -- the number of failures so far
 
 local function log(t)
   t.reported = true
@@ -30,7 +31,7 @@ function Failed.__gc(t)
   if t.result and not t.reported then log(t) end
 end
 
--- `record(t, waited)`: the thread has failed; `waited`: a task that waited was woken.
+-- `record(t, waited)`: records that a thread has failed. `waited`: whether a waiting task was woken.
 function M.record(t, waited)
   setmetatable(t, Failed)
   local parent = t.parent
@@ -43,7 +44,8 @@ function M.record(t, waited)
   parent.failed[t] = count
 end
 
--- `end_parent(parent)`: a parent has ended; the errors of its threads that no task has waited for are logged, in order.
+-- `end_parent(parent)`: records that a parent has ended. Logs the errors of its threads that no task has waited for, in
+-- order.
 function M.end_parent(parent)
   parent.ended = true
   local failed = parent.failed

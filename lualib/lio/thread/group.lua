@@ -1,4 +1,4 @@
--- `all`, `race` and `timeout` of `lio.thread`: several threads at a time, in a scope of the call.
+-- `all`, `race` and `timeout` of `lio.thread`. Each call creates a scope for its threads.
 
 local task = require "lio.task"
 local core = require "lio.thread.core"
@@ -32,7 +32,7 @@ local function check_list(list, call)
   end
 end
 
--- The threads of a list of functions, `{ f, … }` and threads.
+-- Starts the functions of a list of functions, `{ f, … }` and threads. Returns the threads of the list.
 local function start_all(scope, list)
   local threads = {}
   for at, one in ipairs(list) do
@@ -51,13 +51,13 @@ local function kill_all(threads)
   for _, t in ipairs(threads) do kill_soon(t) end
 end
 
--- The token of `all`: the number of threads that have not ended, and the packed results of the others by their places
--- in the list. `failed` is the place of the first thread that failed.
+-- The token on which `all` waits. `left` is the number of threads that have not ended, `results` contains the packed
+-- results of the other threads by their places in the list, and `failed` is the place of the first thread that failed.
 local All = {}
 All.__index = All
 
--- The code that may raise comes first. If it raises, the caller calls this function again with an error, which needs no
--- memory.
+-- `pack`, which may raise, comes first. If it raises, the caller calls this function again with an error, which needs
+-- no memory.
 function All:collect(place, ok, ...)
   if ok then
     self.results[place] = pack(...)
@@ -68,7 +68,8 @@ function All:collect(place, ok, ...)
   if self.failed or self.left == 0 then wakeup(self) end
 end
 
--- A thread that the caller of `all` has spawned, with its places in the list; the first of them gets its result.
+-- The ticket for a thread that the program has put into the list. The elements of the ticket are the thread's places in
+-- the list.
 local Given = {}
 Given.__index = Given
 
@@ -90,7 +91,8 @@ local function add_given(all, t, place)
   all.left = all.left + 1
 end
 
--- Waits for each thread that was given; those that have ended are collected now, in order.
+-- Adds a ticket to each thread that the program has put into the list. The results of threads that have ended are
+-- collected now, in order.
 local function wait_for_given(all, threads)
   for _, t in ipairs(threads) do
     local given = all.given[t]
@@ -106,7 +108,7 @@ function All:__close()
   for t, given in pairs(self.given or {}) do drop_tickets({ t }, given) end
 end
 
--- Starts the functions. Returns the threads of the list.
+-- Starts the functions of the list, with `all` as their collector. Returns the threads of the list.
 local function start_collected(scope, all, list)
   local threads = {}
   for at, one in ipairs(list) do
@@ -127,9 +129,9 @@ local function start_collected(scope, all, list)
   return threads
 end
 
--- `thread.all{ f1, … }` returns true and the list of their packed results (`table.pack`) when all have ended; or false
--- and the error of the first thread that failed, after killing the others. Elements are functions, `{ f, arguments… }`
--- and threads.
+-- `thread.all{ f1, … }` runs several threads. When all have ended, returns true and the list of their packed results
+-- (`table.pack`). If a thread fails, kills the other threads and returns false and the error. Elements are functions,
+-- `{ f, arguments… }` and threads.
 function M.all(list)
   check_list(list, "all")
   local scope <close> = new_scope()
@@ -145,7 +147,7 @@ function M.all(list)
   return true, all.results
 end
 
--- `thread.race{ f1, … }` returns the results of `wait` for the first thread that ends; the others are killed.
+-- `thread.race{ f1, … }` returns the results of `wait` for the first thread that ends; the other threads are killed.
 function M.race(list)
   check_list(list, "race")
   if #list == 0 then misuse.raise "thread.race: the list is empty" end
@@ -156,7 +158,7 @@ function M.race(list)
   return unpack(result, 1, result.n)
 end
 
--- Calls `f` after that time, in the VM's loop or by the scheduler's clock. Returns a function that cancels it.
+-- Calls `f` after the time, by a timer of the VM's loop or of the scheduler. Returns a function that cancels the call.
 local function after(seconds, f)
   local loop = package.loaded["lio.loop"]
   local ltask = package.loaded.ltask
@@ -174,8 +176,9 @@ end
 
 local LATE <const> = {}
 
--- `thread.timeout(seconds, f, …)` returns true and the results of `f(…)`, or false and its error; nil, "timeout" if it
--- has not ended after that time, after killing it. A service's clock has centiseconds.
+-- `thread.timeout(seconds, f, …)` returns true and the results of `f(…)`, or false and its error. If `f` has not ended
+-- after the time, kills its thread and returns nil, "timeout". In a service without a loop, the time is rounded up to
+-- centiseconds.
 function M.timeout(seconds, f, ...)
   misuse.check_seconds("thread.timeout", 1, seconds)
   check_function(f, 2, "thread.timeout")

@@ -17,7 +17,7 @@ local Scope = { __name = "lio.scope" }
 Scope.__index = Scope
 local WAIT <const> = { __name = "lio.scope.wait" }
 
--- A thread of the scope has ended. Allocates only stack, and may be called again after a raise.
+-- Removes an ended thread from its scope. Allocates only stack, and may be called again if it raises.
 function Scope:forget(t, ok, err)
   if t.linked then
     t.linked = false
@@ -55,15 +55,16 @@ function Scope:spawn(f, ...)
   return start(add(self), f, ...)
 end
 
--- The same for a thread that has no other reference: `collector:collect(place, ok, …)` is called at its end.
+-- `collect(scope, collector, place, f, …)`: like `spawn`, for a thread to which the program has no reference. When the
+-- thread ends, `collector:collect(place, ok, …)` is called.
 function M.collect(self, collector, place, f, ...)
   local t = add(self)
   t.collector, t.place = collector, place
   return start(t, f, ...)
 end
 
--- `scope:wait()`: waits until all its threads have ended. Returns true, or false and the error of the first that
--- failed.
+-- `scope:wait()`: waits until all threads of the scope have ended. Returns true, or false and the error of the first
+-- thread that failed.
 function Scope:wait()
   check_scope(self, "wait")
   while self.count > 0 do
@@ -76,8 +77,8 @@ function Scope:wait()
   return false, self.reason
 end
 
--- `scope:close()`: kills the remaining threads, the oldest first. Called at every end of the block of `local scope
--- <close>`. A thread that makes this call is killed as soon as the call has ended.
+-- `scope:close()`: kills the remaining threads, the oldest first. Called whenever the block of `local scope <close>`
+-- ends. If a thread of the scope makes this call, it is killed as soon as the call has ended.
 function Scope:close()
   check_scope(self, "close")
   if self.ended then return end
@@ -86,7 +87,7 @@ function Scope:close()
   while t do
     local after = t.after
     kill_soon(t)
-    -- A `<close>` variable may have ended the next one.
+    -- A `<close>` variable of `t` may have ended the next thread.
     t = after and (after.scope and after or self.first)
   end
   end_parent(self)
@@ -94,7 +95,7 @@ end
 
 Scope.__close = Scope.close
 
--- `describe(token)`: describes the wait of a task on a token of this file, for `lio.tasks`.
+-- `describe(token)` returns a description of the wait on a token of this file, for `lio.tasks`; nil for other tokens.
 function M.describe(token)
   if getmetatable(token) == WAIT then return "the threads of a scope" end
 end

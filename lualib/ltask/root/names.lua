@@ -1,14 +1,14 @@
--- The names of services. Used by the root service alone.
+-- The names of services. Used only by the root service.
 
 local ltask = require "ltask"
 local services = require "ltask.root.services"
 
 local M = {}
 
-local ids = {} -- by name, the address
-local names_of = {} -- by address, the list of names
-local starting = {} -- by name, the token of the requests for a unique service that starts
-local queried = {} -- by name, the token of the requests that wait for a service of that name
+local ids = {} -- name: the address
+local names_of = {} -- address: the list of names
+local starting = {} -- name: the token on which requests for a starting unique service wait
+local queried = {} -- name: the token on which requests wait until a service has the name
 
 -- `find(name)`: returns the address of the service with that name, or nil.
 function M.find(name)
@@ -32,15 +32,16 @@ function M.remove_all(id)
   names_of[id] = nil
 end
 
--- `wait_for(name)`: returns the address of the service with that name. Waits until there is one.
+-- `wait_for(name)`: waits until a service has that name, and returns its address.
 function M.wait_for(name)
   if ids[name] then return ids[name] end
   queried[name] = queried[name] or {}
   return ltask.multi_wait(queried[name])
 end
 
--- `unique_service(name, t)`: returns the address of the one service of that name, which is made as `t` describes if
--- there is none. While it starts, further requests wait for it, and get its error.
+-- `unique_service(name, t)`: returns the address of the unique service of that name. If there is none, creates it as
+-- `t` describes. While the service starts, further requests for it wait. If the service fails to start, these requests
+-- get the same error.
 function M.unique_service(name, t)
   if ids[name] then return ids[name] end
   if starting[name] then return ltask.multi_wait(starting[name]) end

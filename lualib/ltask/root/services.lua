@@ -1,7 +1,6 @@
--- The services of a system: making them, removing them when they have died, and the end of the system. Used by the root
--- service alone.
+-- Creates the services of a system, removes those that have died, and ends the system. Used only by the root service.
 --
--- The system ends when no common service is left, or on request: then the unique services quit, and the logger quits
+-- The system ends when no common service is left, or on request: then the remaining services quit, and the logger quits
 -- last. A common service is one that is not unique.
 
 local ltask = require "ltask"
@@ -12,26 +11,26 @@ local SCHEDULE_NEW <const>, SCHEDULE_DEL <const> = 0, 1 -- types of messages to 
 local RECEIPT_RESPONSE <const> = 4
 local SYSTEM <const>, ERROR <const> = 0, 3 -- types of messages
 
--- The default number of seconds in which services must end.
+-- The default of `grace`: when the system ends, the services must end within these seconds.
 local GRACE <const> = 10
--- The minimum number of seconds for the end of the logger.
+-- The minimum number of seconds that the logger has to end.
 local LOGGER_GRACE <const> = 1
 
--- The error of a service that is spawned during the end of the system.
+-- The error of `spawn` while the system is ending.
 local IS_ENDING <const> = "the system is ending"
 
 local M = {}
 
 local config
 local main_chunk <const> = core.main_chunk()
--- By address.
+-- The keys of these tables are the services' addresses.
 local labels, killed, is_common = {}, {}, {}
--- How many common services there are, including those that start.
+-- The number of common services, including those that are starting.
 local common_count = 0
 local is_ending = false
--- The token that `shut_down` waits on.
+-- The token on which `shut_down` waits.
 local death_token
--- The address, once it has started.
+-- The address of the logger, once it has started.
 local logger
 
 -- `configure(config)`: sets the configuration, which new services get.
@@ -39,7 +38,7 @@ function M.configure(root_config)
   config = root_config
 end
 
--- `set_logger(id)`: this service quits last.
+-- `set_logger(id)`: makes a service the logger, which quits last.
 function M.set_logger(id)
   logger = id
 end
@@ -49,7 +48,7 @@ function M.label(id)
   return labels[id]
 end
 
--- `add(id, label)`: adds a service that `ltask.start` has made.
+-- `add(id, label)`: adds a service that `ltask.start` has created.
 function M.add(id, label)
   labels[id] = label
 end
@@ -60,7 +59,7 @@ local function post_quit(id)
   return core.post(id, 0, SYSTEM, "quit")
 end
 
--- Waits until a service has died, or the clock shows `deadline`.
+-- Waits until a service has died, or until `deadline`, in seconds of `ltask.counter`.
 local function wait_for_death(deadline)
   local token = {}
   death_token = token
@@ -77,7 +76,7 @@ local function is_only_logger_left()
   return true
 end
 
--- The last spawned first. The requests are sent without a wait, so that a service that hangs does not delay the others.
+-- Posts all quit messages without waiting, so that a service that hangs does not delay the others. The newest is first.
 local function quit_all_but_logger()
   local ids = {}
   for id in pairs(labels) do
@@ -99,20 +98,20 @@ local function shut_down()
   core.end_service()
 end
 
--- `end_system()`: begins the end of the system, once.
+-- `end_system()`: makes the system end. Only the first call has an effect.
 function M.end_system()
   if is_ending then return end
   is_ending = true
   ltask.fork(shut_down)
 end
 
--- `is_ending()`: returns whether the end of the system has begun.
+-- `is_ending()`: returns whether the system is ending.
 function M.is_ending()
   return is_ending
 end
 
--- `was_cut_short(problem)`: returns whether a service failed to start with this error only because the system ends: the
--- service quit during its start, or it could not spawn another service.
+-- `was_cut_short(problem)`: returns whether a service failed to start with this error only because the system is
+-- ending: the service quit during its start, or it could not spawn another service.
 function M.was_cut_short(problem)
   problem = tostring(problem)
   return is_ending and (problem:find(IS_ENDING, 1, true) or problem:find "{service:%d+} is dead") ~= nil
@@ -137,7 +136,7 @@ local function new_id()
   return id
 end
 
--- Removes a dead service, and answers its requests with an error.
+-- Removes a dead service, and answers its open requests with an error.
 local function remove(id)
   local text = ("{service:%d} is dead"):format(id)
   local requests = native.close_service(id) -- { address, session, … }
@@ -147,8 +146,8 @@ local function remove(id)
   labels[id], killed[id] = nil, nil
 end
 
--- `init(id, t)`: has a new service run its file, as `t` describes, and waits until that has returned. The service does
--- it in src/modules/ltask/start.rs.
+-- `init(id, t)`: makes a new service run its file as `t` describes, and waits until the file has returned. The
+-- service's part of this is in src/modules/ltask/start.rs.
 function M.init(id, t)
   ltask.syscall(id, "init", {
     name = t.name,
@@ -163,12 +162,12 @@ function M.init(id, t)
   })
 end
 
--- Makes the VM of a service. Returns nothing, or an error.
+-- Creates the VM of a service. Returns nil, or an error.
 local function make_vm(id, label, worker_id)
   local called, ok, problem = pcall(native.init_service, id, label, main_chunk, "=ltask.main", worker_id)
   if called and ok then return nil end
   if called then return problem end
-  -- Without the name of the function, which the program has not called.
+  -- Drop the name of the native function: the program has not called it.
   local text = tostring(ok)
   return ("service '%s': %s"):format(tostring(label), text:match "^bad argument #%d+ to '[^']*' %((.*)%)$" or text)
 end
@@ -184,36 +183,36 @@ local function create(id, t)
   M.init(id, t)
 end
 
--- `spawn(t)`: makes a service that `t` describes. Returns its address. Raises the error of its file.
+-- `spawn(t)`: creates the service that `t` describes. Returns its address. Raises the error of its file.
 function M.spawn(t)
   if is_ending then error(IS_ENDING, 0) end
   local id = new_id()
   local ok, problem = pcall(create, id, t)
   if ok then return id end
-  -- A service whose file has failed ends, and root gets its signal.
+  -- If the service's file has failed, the service quits; root gets a signal when it has died.
   if labels[id] then post_quit(id) end
   error(problem, 0)
 end
 
--- `spawn_common(t)`: the same for a service that keeps the system running.
+-- `spawn_common(t)`: like `spawn`, for a common service, which keeps the system running.
 function M.spawn_common(t)
   M.hold()
   local ok, id = pcall(M.spawn, t)
-  -- It may have ended already.
+  -- The service may have ended already.
   local is_running = ok and labels[id]
   if is_running then is_common[id] = true else M.release() end
   if not ok then error(id, 0) end
   return id
 end
 
--- `kill(id)`: requests a service to quit. Returns whether the service existed and was not killed before.
+-- `kill(id)`: makes a service quit. Returns whether the service existed and was not killed before.
 function M.kill(id)
   if not labels[id] or killed[id] or id == ltask.self() then return false end
   killed[id] = post_quit(id)
   return killed[id]
 end
 
--- `has_died(id)`: a service has died.
+-- `has_died(id)`: removes a service that has died.
 function M.has_died(id)
   remove(id)
   if is_common[id] then

@@ -1,5 +1,5 @@
--- The root service: makes services, keeps their names, answers requests to services that have died, and ends the
--- system. Its file gets the configuration from `ltask.start`, and starts the services that are configured.
+-- The root service: creates services, keeps their names, answers requests to services that have died, and ends the
+-- system. This file gets the configuration from `ltask.start`, and starts the configured services.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -11,7 +11,7 @@ local config = ...
 
 local S = {}
 
--- No message of root is lost because a mailbox is full.
+-- If a mailbox is full, root waits, so that none of its messages is lost.
 ltask.on_full "wait"
 services.configure(config)
 
@@ -22,7 +22,7 @@ end
 
 -- Services ------------------------------------------------------------------------------------
 
--- `spawn(name, …)`, `spawn_service(t)`: make a service. Return its address.
+-- `spawn(name, …)`, `spawn_service(t)`: create a service, and return its address.
 function S.spawn(name, ...)
   return services.spawn_common { name = name, args = table.pack(...) }
 end
@@ -39,12 +39,12 @@ function S.spawn_service(t)
   return spawn_service(t)
 end
 
--- `uniqueservice(name, …)`: returns the address of the one service of that name, and makes it if there is none.
+-- `uniqueservice(name, …)`: returns the address of the unique service of that name. Creates it if there is none.
 function S.uniqueservice(name, ...)
   return names.unique_service(name, { name = name, args = table.pack(...) })
 end
 
--- `queryservice(name)`: returns the address of the service of that name. Waits until there is one.
+-- `queryservice(name)`: waits until a service has that name, and returns its address.
 S.queryservice = names.wait_for
 
 -- `register(name)`: gives the caller a name.
@@ -54,7 +54,7 @@ function S.register(name)
   names.set(name, ltask.current_session().from)
 end
 
--- `kill(id)`: requests a service to quit. Returns whether the service existed and was not killed before.
+-- `kill(id)`: makes a service quit. Returns whether the service existed and was not killed before.
 S.kill = services.kill
 
 -- `servicepath([path])`: sets the path of service files for later spawns. Returns the path in force.
@@ -75,11 +75,12 @@ end
 
 -- Messages from outside of the system ---------------------------------------------------------
 
--- The service that gets them; before there is one, they are kept.
+-- The service that gets external messages. Until there is one, the messages are kept.
 local external_receiver
 local kept_messages = {}
 
--- `on_external()`: from now on the caller gets external messages, and the kept ones, as its request `external`.
+-- `on_external()`: makes the caller the receiver of external messages. It gets each message as its request `external`,
+-- the kept messages first.
 function S.on_external()
   external_receiver = ltask.current_session().from
   for _, message in ipairs(kept_messages) do ltask.send(external_receiver, "external", message) end
@@ -104,7 +105,7 @@ end
 -- `quit_ltask()`: ends the system.
 S.quit_ltask = services.end_system
 
--- Root itself quits after the other services, at the end of the system.
+-- Ends the system. Does not return, because root quits only after the other services.
 function S.quit()
   services.end_system()
   ltask.wait {}
@@ -112,7 +113,7 @@ end
 
 -- The start of the system ---------------------------------------------------------------------
 
--- Returns the result of `f(…)`. An error gets the name of the part of the configuration that has failed.
+-- Returns the result of `f(…)`. If `f` raises, adds `name` to the error: the part of the configuration that has failed.
 local function start_part(name, f, ...)
   local ok, result = pcall(f, ...)
   if not ok then error(name .. ": " .. tostring(result), 0) end
@@ -142,10 +143,10 @@ local function start_all()
     start_part(("the exclusive service '%s'"):format(one.name), start_exclusive, one)
   end
   if config.root_initfunc then start_part("root_initfunc", run_initfunc, config.root_initfunc) end
-  -- A service that ends at once does not end the system before the next one has started.
+  -- Hold the system until all services have started: a service that ends at once must not end the system.
   services.hold()
   for _, one in ipairs(config.bootstrap) do
-    -- A service that has started may have ended the system.
+    -- An earlier service may have ended the system.
     if services.is_ending() then return end
     start_part(("the bootstrap service '%s'"):format(one.name), spawn_service, one)
   end
@@ -155,7 +156,7 @@ end
 ltask.fork(function()
   local ok, problem = pcall(start_all)
   if not ok and not services.was_cut_short(problem) then
-    -- `ltask.start` raises it.
+    -- `ltask.start` raises this error.
     core.fail_boot(problem)
     services.end_system()
   end

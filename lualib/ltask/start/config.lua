@@ -1,12 +1,13 @@
--- The configuration of `ltask.start`: both generations of its table are checked and brought into one form, before
--- anything starts.
+-- Checks the configuration of `ltask.start`, before anything starts, and converts the tables of both generations to one
+-- form.
 
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 
 local M = {}
 
--- The fields of `core`, which are accepted beside it as well. `bootstrap.init` checks their values.
+-- The fields of the table `core`. They are also accepted outside of `core`, in the configuration itself.
+-- `bootstrap.init` checks their values.
 local CORE_FIELDS <const> = {}
 for name in ([[
   worker queue queue_sending max_service external_queue log_queue crashlog debuglog full watchdog
@@ -39,8 +40,8 @@ local fail <const> = M.fail
 
 -- Services ------------------------------------------------------------------------------------
 
--- Returns the description of a service. `list`: its arguments if `t` has no field `args`; `where`: the place of `t` in
--- the configuration.
+-- Returns the description of a service. `list`: the service's arguments if `t` has no field `args`; `where`: the place
+-- of `t` in the configuration.
 local function describe(where, name, t, list)
   for field in pairs(t) do
     if type(field) == "string" and not SERVICE_FIELDS[field] then
@@ -60,7 +61,7 @@ local function describe(where, name, t, list)
   }
 end
 
--- From "name", `{ "name", args… }` or `{ name=, args= }`.
+-- Reads a service: "name", `{ "name", args… }` or `{ name=, args= }`.
 local function read_service(where, t)
   if type(t) == "string" then return { name = t, args = {} } end
   if type(t) ~= "table" then fail("%s: a name or a table expected, got %s", where, type(t)) end
@@ -69,7 +70,7 @@ local function read_service(where, t)
   return describe(where, name, t, table.pack(table.unpack(t, t.name and 1 or 2)))
 end
 
--- From `name = { args = }` or `name = true`.
+-- Reads an entry of a table of services by name: `name = { args = }` or `name = true`.
 local function read_named_service(name, t)
   local where = ("bootstrap['%s']"):format(name)
   if t == true then t = {} end
@@ -78,8 +79,8 @@ local function read_named_service(name, t)
   return describe(where, name, t, table.pack(table.unpack(t)))
 end
 
--- In G1 `{ "main", args… }`; in G2 a list of services, or a table of them by name. The latter has no order, so its
--- services start in the order of their names.
+-- Reads the bootstrap services. In G1 `t` is `{ "main", args… }`; in G2 it is a list of services, or a table of
+-- services by name. Such a table has no order, so its services start in the order of their names.
 local function read_bootstrap(t)
   if t == nil then fail("bootstrap is missing; an example is bootstrap = { { name = \"main\" } }") end
   if type(t) == "string" then return { read_service("bootstrap", t) } end
@@ -128,7 +129,7 @@ local function read_core(config)
 end
 
 -- `read(config)`: returns the configuration in one form: `core` has all fields for `bootstrap.init`, `bootstrap` and
--- `exclusive` are lists of services, `logger` is a service or false. The other fields are the same.
+-- `exclusive` are lists of services, `logger` is a service or false. The other fields are unchanged.
 function M.read(config)
   config = check_fields(config)
   return {

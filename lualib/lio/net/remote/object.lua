@@ -1,6 +1,6 @@
--- Connections, listeners and datagram sockets of `lio.net.remote`: objects that have the handle of a service with a
--- loop. Their methods are those of net/remote/use.lua. Invariant: an object that is closed or collected sends the
--- service a request that closes the handle; the senders of a connection that is closed get "closed".
+-- Connections, listeners and datagram sockets of `lio.net.remote`. Each object has a handle of the service with the
+-- loop. net/remote/use.lua defines the methods. Invariant: when an object is closed or collected, the service gets a
+-- request that closes the handle; when a connection is closed, the tasks that wait in its `send` get "closed".
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
@@ -13,18 +13,19 @@ local Udp = { __name = "lio.remote udp" }
 
 local M = { Connection = Connection, Listener = Listener, Udp = Udp }
 
--- `check(name, x, class, kind)`: raises unless the first argument of a call is of that class.
+-- `check(name, x, class, kind)`: raises unless `x`, the first argument of the call `name`, has the metatable `class`.
 function M.check(name, x, class, kind)
   if getmetatable(x) ~= class then misuse.argument(name, 1, kind, x) end
 end
 
--- `connection(io, handle)`: a connection of the service `io`. Its fields: `ahead`, bytes that were read ahead, from
--- `ahead_at` on; the others belong to receive.lua and send.lua.
+-- `connection(io, handle)` returns a connection of the service `io`. `ahead` contains bytes that were read ahead; those
+-- from `ahead_at` on are unread. receive.lua and send.lua use the other fields.
 function M.connection(io, handle)
   return setmetatable({ io = io, handle = handle, readers = {}, outbox = {}, burst = 0 }, Connection)
 end
 
--- `new(class, io, handle, message, code)`: the object for the result of a request; `false, message, code` on failure.
+-- `new(class, io, handle, message, code)` returns an object for the results of a request; if the request has failed,
+-- `false, message, code`.
 function M.new(class, io, handle, message, code)
   if not handle then return false, message, code end
   if class == Connection then return M.connection(io, handle) end
@@ -32,7 +33,7 @@ function M.new(class, io, handle, message, code)
 end
 
 local function post_close(io, handle)
-  -- A mailbox may be full; then a request by a new task waits for room.
+  -- If the mailbox of `io` is full, a new task sends the request, and waits until the mailbox accepts it.
   local ok, taken = pcall(ltask.send, io, "close", handle)
   if ok and taken ~= false then return end
   fork(pcall, call, io, "close", handle)

@@ -1,5 +1,5 @@
--- The calls of a `lio.net.remote` instance that open something: `listen`, `connect`, `udp`, `wrap`, and those for
--- handles.
+-- The calls of a `lio.net.remote` instance that open something (`listen`, `connect`, `attempt`, `udp`, `wrap`), the
+-- calls for handles, and `resolve`.
 
 local check_options <const> = require "lio.net.connect_options"
 local ltask = require "ltask"
@@ -12,8 +12,7 @@ local Connection <const>, Listener <const>, Udp <const> = objects.Connection, ob
 
 local M = {}
 
--- The handle with which another task can close a connect that is under way: the service finds the connect by the
--- number.
+-- The object with which another task can cancel a `connect`. The service finds the connect by `number`.
 local Attempt = { __name = "lio.attempt" }
 Attempt.__index = Attempt
 
@@ -29,7 +28,7 @@ end
 
 Attempt.__close = Attempt.close
 
--- A request with a socket of this VM, which the service takes over by its descriptor.
+-- Sends a request with a socket of this VM: the service takes over the socket's descriptor.
 local function give_socket(io, socket, name, ...)
   if type(socket) ~= "userdata" or not socket.detach then misuse.argument(name, 1, "socket", socket) end
   local descriptor = socket:detach()
@@ -41,7 +40,7 @@ local function give_socket(io, socket, name, ...)
   return handle, message, code
 end
 
--- Connects with an attempt, which another task may close.
+-- Connects with an attempt. Another task may close the attempt meanwhile.
 local function connect_attempt(io, addr, port, opts)
   local attempt = opts.attempt
   if attempt.closed then return false, "closed", "closed" end
@@ -61,20 +60,20 @@ local function check_handle(call, handle)
 end
 
 local function add_handle_calls(net, io)
-  -- `net.connection(handle)` returns the connection of a handle that another service has given to this one.
+  -- `net.connection(handle)` returns a connection for a handle that another service has given to this service.
   function net.connection(handle)
     check_handle("connection", handle)
     return objects.connection(io, handle)
   end
 
-  -- `net.listener(handle)` returns the listener of a handle, to accept from a listener of another service.
+  -- `net.listener(handle)` returns a listener for a handle. The listener may belong to another service.
   function net.listener(handle)
     check_handle("listener", handle)
     return objects.new(Listener, io, handle)
   end
 end
 
--- `install(net, io)`: makes the calls of this file, for the service `io`.
+-- `install(net, io)`: adds the functions of this file to `net`, for the service `io`.
 function M.install(net, io)
   add_handle_calls(net, io)
 

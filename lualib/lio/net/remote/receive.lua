@@ -1,8 +1,9 @@
--- `recv` of `lio.net.remote`'s connections, without the check of its first argument.
+-- `recv` of the connections of `lio.net.remote`. The caller has checked the first argument.
 --
--- A connection reads ahead: bytes that its service has beyond the result come with the result, so that a burst of small
--- messages costs few requests. Invariant: one `remote_recv` request is under way at most (`fetching`), made by a
--- separate task, so that a task that is killed while it waits loses no received bytes and stops no other task.
+-- A connection reads ahead: the answer to a request also contains the bytes that the service has buffered beyond the
+-- result, so that a burst of small messages needs few requests. Invariant: at most one `remote_recv` request is in
+-- progress (`fetching`). A separate task sends it, so that a task that is killed while it waits loses no received bytes
+-- and blocks no other task.
 
 local ltask = require "ltask"
 local failure <const> = require("lio.net.remote.request").failure
@@ -11,7 +12,7 @@ local misuse = require "lio.misuse"
 local call <const>, fork <const>, wait <const>, wakeup <const> = ltask.call, ltask.fork, ltask.wait, ltask.wakeup
 local find <const>, sub <const>, type <const> = string.find, string.sub, type
 
--- Puts back what a reader that was killed did not take.
+-- Puts back the bytes of a result whose reader was killed, before the bytes that were read ahead.
 local function put_back(c, value, form, delimiter)
   if form == "line" then
     value = value .. "\n"
@@ -22,8 +23,8 @@ local function put_back(c, value, form, delimiter)
   c.ahead_at = 1
 end
 
--- A task in `recv`. One reads (`is_reading`), the others queue in `readers`. While a request is under way, the next
--- reader waits for its end.
+-- A task in `recv`. One reader reads (`is_reading`); the others queue in `readers`. While a request is in progress, the
+-- next reader waits until it has ended.
 local Reader = {}
 
 local function start_next(c)
@@ -39,7 +40,7 @@ function Reader.__close(reader)
   local c = reader.c
   if reader.is_reading then
     if not c.fetching then return start_next(c) end
-    -- Killed: the request ends early, and starts the next reader then.
+    -- The reader was killed. End its request early; when the request has ended, the next reader starts.
     fork(pcall, call, c.io, "stop_remote_recv", c.handle)
     return
   end
@@ -51,12 +52,12 @@ function Reader.__close(reader)
   end
 end
 
--- Makes the request of a reader, which waits for it.
+-- Sends the request of a reader, which is waiting for the result.
 local function read(c, reader, unread, form, ...)
   local ok, value, message, partial, code = pcall(call, c.io, "remote_recv", c.handle, unread, form, ...)
   c.fetching = false
   if ok and value then
-    -- The second result are the bytes beyond the first.
+    -- The second result contains the bytes after the first result.
     if message and not c.closed then c.ahead, c.ahead_at = message, 1 end
     message = nil
   end
@@ -65,8 +66,8 @@ local function read(c, reader, unread, form, ...)
   start_next(c)
 end
 
--- Takes a result from the bytes that were read ahead; nil when they do not suffice, or when the form or limit is left
--- to the service. `first` to `last` are the bytes that are taken and not returned.
+-- Takes a result from the bytes that were read ahead. Returns nil if they do not suffice, or if the service must check
+-- the form or the limit. The bytes from `first` to `last` (the delimiter) are removed and not returned.
 local function take_ahead(c, form, limit, delimited_limit)
   local data, at = c.ahead, c.ahead_at
   if form == nil then
@@ -119,7 +120,7 @@ local function finish(io, ok, value, message, partial, code)
   return nil, message, nil, code
 end
 
--- `receive(c, …)`: as `recv`.
+-- `receive(c, …)`: like `net.recv`.
 return function(c, ...)
   if c.ahead and not c.reading then
     local value = take_ahead(c, ...)

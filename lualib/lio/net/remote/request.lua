@@ -1,5 +1,5 @@
--- Requests of `lio.net.remote` to the service that has the loop. I/O by a service that has died fails with "dead";
--- misuse that the service finds is raised here.
+-- Requests of `lio.net.remote` to the service that has the loop. If the service has died, a request fails with "dead".
+-- If the service detects misuse, the request raises here.
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
@@ -9,21 +9,22 @@ local find <const>, type <const> = string.find, type
 
 local M = {}
 
--- The keys are the names of metatables.
+-- The names of the metatables of objects.
 local OBJECTS <const> = {
   ["lio.remote connection"] = true, ["lio.remote listener"] = true, ["lio.remote udp"] = true,
 }
 
--- `failure(err, io)`: the message and code of a request's error if the service is dead; nil and a message for misuse.
+-- `failure(err, io)` returns the message and the code for a request's error if the service is dead; for misuse, nil and
+-- a message.
 function M.failure(err, io)
   local text = type(err) == "table" and err.message or tostring(err)
   if find(text, ("{service:%d} is dead"):format(io), 1, true) then return text, "dead" end
-  -- The position is in the service's code, not in the caller's.
+  -- Remove the position: it is in the service's code, not in the caller's.
   return nil, text:gsub("^[^:\n]+:%d+: (bad argument)", "%1", 1)
 end
 
--- `finish(io, ok, …)`: the results of a request that was made by `pcall`, or nil, message, code when the service is
--- dead; raises misuse at the program's line.
+-- `finish(io, ok, …)` takes the results of `pcall` for a request, and returns the results of the request. If the
+-- service is dead, returns nil, message, code. Raises misuse at the program's line.
 function M.finish(io, ok, ...)
   if ok then return ... end
   local message, code = M.failure((...), io)
@@ -31,8 +32,8 @@ function M.finish(io, ok, ...)
   return nil, message, code
 end
 
--- The request of `ask_for_new`, in a separate task. If the caller was killed meanwhile, the new handle is closed; a
--- connection is given to the next `accept` request.
+-- Sends the request of `ask_for_new`, in a separate task. If the caller was killed meanwhile, closes the new handle;
+-- but a connection from `accept` is put back for the next `accept` request.
 local function request_new(token, io, name, ...)
   local ok, handle, message, code = pcall(call, io, name, ...)
   if wakeup(token, ok, handle, message, code) or not ok or not handle then return end
@@ -43,14 +44,14 @@ local function request_new(token, io, name, ...)
   end
 end
 
--- `ask_for_new(io, name, …)`: a request that returns a new handle.
+-- `ask_for_new(io, name, …)`: sends a request that returns a new handle. Returns its results.
 function M.ask_for_new(io, name, ...)
   local token = {}
   fork(request_new, token, io, name, ...)
   return M.finish(io, wait(token))
 end
 
--- `ask(object, name, …)`: a request about an object's handle.
+-- `ask(object, name, …)`: sends a request about an object's handle. Returns its results.
 function M.ask(x, name, ...)
   if not misuse.is_named(x, OBJECTS) then
     misuse.argument(name, 1, "connection, listener or datagram socket", x)

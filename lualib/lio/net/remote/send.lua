@@ -1,9 +1,10 @@
--- `send` of `lio.net.remote`'s connections, without the check of its first argument.
+-- `send` of the connections of `lio.net.remote`. The caller has checked the first argument.
 --
--- Messages leave this VM directly, through the connection's shared writer, as long as the system takes them. The
--- messages that several tasks send beyond that leave together, by one request. Invariant: one `remote_send` request is
--- under way at most, made by a separate task (`sending`). `writer` is nil before the first `remote_send`, and false
--- once another request changes what is sent: from then on the order of the bytes is that of the requests.
+-- This VM sends messages directly, through the connection's shared writer, as long as the system accepts them. Other
+-- messages are collected, and one request sends the messages of several tasks together. Invariant: at most one
+-- `remote_send` request is in progress; a separate task sends it (`sending`). `writer` is nil before the first
+-- `remote_send`. It becomes false when another request sends bytes or ends the sending: from then on, all bytes are
+-- sent by requests, in their order.
 
 local failure <const> = require("lio.net.remote.request").failure
 local ltask = require "ltask"
@@ -14,13 +15,13 @@ local call <const>, fork <const>, wait <const>, wakeup <const> = ltask.call, lta
 local pack <const>, unpack <const>, type <const> = table.pack, table.unpack, type
 local sub <const> = string.sub
 
--- A request has room for a few hundred values, so a message of more strings becomes one string.
+-- A request can contain a few hundred values. A message of more strings is joined into one string.
 local MAX_STRINGS <const> = 100
--- A task that sends this many messages without a wait lets other tasks run.
+-- A task that sends this many messages without waiting lets other tasks run.
 local BURST <const> = 32
 
--- Reports to the senders of a batch how its request ended. If that failed, `sent` bytes of all messages are sent; else
--- `result` is the number of the connection's shared writer.
+-- Reports to the senders of a batch how its request ended. If it failed, `sent` is how many bytes of the batch were
+-- sent, and `result` is the message; otherwise `result` is the number of the connection's shared writer.
 local function report(c, batch, ok, done, result, sent, code)
   if not (ok and done) then
     c.writer = c.writer and nil
@@ -62,7 +63,7 @@ local function send_outbox(c)
   c.sending = false
 end
 
--- A message: its strings, `n` of them, and `size`.
+-- Returns a message: a list of its strings, with their number `n` and their total `size` in bytes.
 local function pack_message(...)
   local message = pack(...)
   local size = 0
@@ -80,8 +81,8 @@ local function pack_message(...)
   return message
 end
 
--- Sends what the system takes now. Returns true when that is all; else the number of bytes, or false, a message and a
--- code.
+-- Sends the bytes that the system accepts now. Returns true if these are all bytes, otherwise their number; on failure
+-- false, a message and a code.
 local function send_directly(c, ...)
   c.burst = c.burst + 1
   local sent, all, code = c.writer:send(...)
@@ -90,13 +91,13 @@ local function send_directly(c, ...)
   return sent or 0
 end
 
--- The message without its first bytes.
+-- Returns the message without its first `sent` bytes.
 local function without(message, sent)
   local data = table.concat(message, "", 1, message.n)
   return { sub(data, sent + 1), n = 1, size = #data - sent }
 end
 
--- `send(c, …)`: as `send`.
+-- `send(c, …)`: like `net.send`.
 return function(c, ...)
   local sent_directly = 0
   if c.writer and not c.sending and c.burst < BURST then

@@ -1,5 +1,5 @@
--- The calls of `lio.net.remote` that use a connection, listener or datagram socket. They find the service by the
--- object, so they are the same in every instance, and the methods of the objects.
+-- The calls of `lio.net.remote` that use a connection, listener or datagram socket. They get the service from the
+-- object. So every instance has the same functions, and they are also the methods of the objects.
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
@@ -13,7 +13,7 @@ local check <const> = objects.check
 local Connection <const>, Listener <const>, Udp <const> = objects.Connection, objects.Listener, objects.Udp
 local sub <const> = string.sub
 
--- How many bytes of a file one message has.
+-- The maximum number of bytes of a file in one message.
 local PIECE <const> = 256 * 1024
 
 local M = {}
@@ -74,13 +74,13 @@ local function send_pieces(c, file, left)
   return true
 end
 
--- Waits until the messages of other tasks are sent. Returns true, or as `send`.
+-- Waits until the messages of other tasks are sent. Returns true, or the failure of `send`.
 local function send_waiting(c)
   if not (c.sending or c.outbox[1]) then return true end
   return send(c)
 end
 
--- A file of this VM is sent in pieces; a file by its path is sent by the service of the connection.
+-- If `file` is a path, the service of the connection sends the file. A file object is read here, and sent in pieces.
 function M.sendfile(c, file, offset, length)
   check("sendfile", c, Connection, "connection")
   if type(file) == "string" then
@@ -110,8 +110,8 @@ end
 
 -- Moving ---------------------------------------------------------------------------------------------
 
--- Makes a request that gives a connection to another service, with the bytes that were read ahead. A task that reads or
--- sends at the moment gets "closed" from its own request.
+-- Sends a request that gives a connection to another service, together with the bytes that were read ahead. Requests of
+-- other tasks that are reading or sending end with "closed".
 local function part_with(c, request, service, ...)
   c.writer = false
   local unread = c.ahead and sub(c.ahead, c.ahead_at)
@@ -121,7 +121,7 @@ local function part_with(c, request, service, ...)
   return result, message, code
 end
 
--- `give(c, service)` returns the handle, which now belongs to that service: `net.connection(handle)` there.
+-- `give(c, service)` gives a connection to another service. Returns its handle, for `net.connection(handle)` there.
 function M.give(c, service)
   check("give", c, Connection, "connection")
   local ok, message, code = part_with(c, "give", service)
@@ -144,7 +144,7 @@ for _, name in ipairs { "timeout", "option", "sock", "peer", "wait_closed", "rec
   M[name] = function(x, ...) return ask(x, name, ...) end
 end
 
--- The calls that are methods, by class.
+-- Maps each class to the names of the functions that are its methods.
 local METHODS <const> = {
   [Connection] = {
     "recv", "send", "sendfile", "shutdown", "timeout", "peer", "sock", "option", "wait_readable", "wait_closed",
@@ -167,8 +167,8 @@ for class, kind in pairs { [Listener] = "listener", [Udp] = "datagram socket" } 
   end
 end
 
--- In our scheduler every service has a request by which the service with the loop detects its death. In another
--- scheduler, this is that request; see net/requests/owners.lua.
+-- The service with the loop detects that this service has died by a request that is never answered; see
+-- net/requests/owners.lua. Our scheduler has such a request in every service. For another scheduler, this file adds it.
 if not package.loaded["ltask.core"] then
   pcall(ltask.dispatch, { ["lio.net.watch"] = function() ltask.wait {} end })
 end

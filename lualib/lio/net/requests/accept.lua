@@ -1,13 +1,14 @@
 -- Requests that accept: `accept`, `put_back`, `take_waiting`. Part of lio/net/requests. Every service may accept from a
 -- listener; the connection belongs to the service that accepted it.
 --
--- A listener's entry has `waiters`, the requests that wait, in order, and `accepted`, connections that no request has
--- taken. Invariant: while requests wait, one task of this service accepts (`is_accepting`), so that a request that ends
--- early loses no connection.
+-- A listener's entry has `waiters`, the waiting requests in order, and `accepted`, connections that no request has
+-- taken. Invariant: while requests wait, one task of this service accepts (`is_accepting`), so that no connection is
+-- lost when a request ends early.
 
 local M = {}
 
--- Gives a result of `net.accept` to the request that has waited longest, unless its service has died.
+-- Gives a result of `net.accept` to the oldest waiting request whose service is alive. If there is none, stores the
+-- connection in `accepted`, or closes it if the listener is closed.
 local function give_to_waiter(context, entry, c, message, code)
   while entry.waiters[1] do
     local waiter = table.remove(entry.waiters, 1)
@@ -65,7 +66,7 @@ local function wait_for_connection(context, entry, owner)
   return c, message, code
 end
 
--- `install(S, context)`: see net/requests.lua.
+-- `install(S, context)`: adds the requests of this file to `S`.
 function M.install(S, context)
   local handles <const> = context.handles
 
@@ -85,7 +86,8 @@ function M.install(S, context)
     return handles:register(owner, c, "connection")
   end
 
-  -- `put_back(listener, h)`: gives the connection `h`, whose task was killed meanwhile, to the next `accept` request.
+  -- `put_back(listener, h)`: gives the connection `h` to the next `accept` request. Sent when the task that accepted
+  -- the connection was killed.
   function S.put_back(listener, handle)
     local entry = handles:find("accept", listener, "listener")
     local c = handles:find("accept", handle, "connection", handles.caller())
@@ -95,7 +97,7 @@ function M.install(S, context)
     return true
   end
 
-  -- `take_waiting(listener)` returns a handle of a connection that the system has accepted already, or nil.
+  -- `take_waiting(listener)` returns a handle of a connection from the system's queue, or nil. Does not wait.
   function S.take_waiting(handle)
     local owner = handles:owner()
     local entry = handles:find("take_waiting", handle, "listener", handles.caller())

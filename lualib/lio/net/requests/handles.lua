@@ -1,8 +1,9 @@
 -- The handles of a service that owns a loop: integers for connections, listeners and datagram sockets. Part of
 -- lio/net/requests.
 --
--- An entry has `handle`, `object`, `kind` ("connection", "listener" or "udp") and `owner`. Invariant: a handle is not
--- used again for another object, and when its owner dies it is closed, which ends the requests that wait on it.
+-- An entry has `handle`, `object`, `kind` ("connection", "listener" or "udp") and `owner`. Invariants: a handle is
+-- never reused for another object. When the owner of a handle dies, the handle is closed, and the requests that wait on
+-- it end.
 
 local owners = require "lio.net.requests.owners"
 
@@ -11,8 +12,8 @@ local M = {}
 local Handles = {}
 Handles.__index = Handles
 
--- `bad_argument(call, index, text)`: raises for misuse, which the service library raises in the caller. There is no
--- line of the program in this service.
+-- `bad_argument(call, index, text)`: raises an error about misuse, which the service library raises again in the
+-- caller. The error has no position, because the program's line is in another service.
 function M.bad_argument(call, index, text)
   error(("bad argument #%d to '%s' (%s)"):format(index, call, text), 0)
 end
@@ -26,8 +27,8 @@ local function close_entry(entry)
   end
 end
 
--- `new(ltask)`: `caller()` of the result is the service that the current request comes from; nil when it wants no
--- answer, and the scheduler has no sender then.
+-- `new(ltask)` returns an empty table of handles. Its field `caller` is a function that returns the service which sent
+-- the current request; nil if the sender expects no answer and the scheduler does not record the sender.
 function M.new(ltask)
   local core = package.loaded["ltask.core"]
   return setmetatable({
@@ -38,13 +39,13 @@ function M.new(ltask)
   }, Handles)
 end
 
--- `handles:owner()`: the record of the service that the current request comes from.
+-- `handles:owner()` returns the record of the service that sent the current request.
 function Handles:owner()
   return self.owners:of(self.caller())
 end
 
--- `handles:register(owner, object, kind)`: the handle for an object. If the owner has died meanwhile, it closes the
--- object and returns nil, "closed", "closed".
+-- `handles:register(owner, object, kind)` returns a new handle for an object. If the owner has died meanwhile, closes
+-- the object and returns nil, "closed", "closed".
 function Handles:register(owner, object, kind)
   if owner.dead then
     object:close()
@@ -58,7 +59,7 @@ function Handles:register(owner, object, kind)
   return handle
 end
 
--- `handles:unregister(entry)`: the handle is closed, its object is not.
+-- `handles:unregister(entry)`: closes a handle, but not its object.
 function Handles:unregister(entry)
   self.entries[entry.handle] = nil
   entry.owner:remove(entry)
@@ -67,15 +68,15 @@ end
 -- `handles.close(entry)`: closes a handle and its object.
 Handles.close = close_entry
 
--- `handles:give(entry, service)`: the handle belongs to another service from now on.
+-- `handles:give(entry, service)`: makes another service the owner of a handle.
 function Handles:give(entry, service)
   entry.owner:remove(entry)
   entry.owner = self.owners:of(service)
   entry.owner:add(entry, close_entry)
 end
 
--- `handles:find(call, handle, kind, caller)`: the entry of a handle that the caller owns; nil, message, code. If `kind`
--- is nil, any kind will do; if `caller` is nil, any owner.
+-- `handles:find(call, handle, kind, caller)` returns the entry of a handle; or nil, message, code. The object must be
+-- of that kind, unless `kind` is nil, and belong to the caller, unless `caller` is nil.
 function Handles:find(call, handle, kind, caller)
   if math.type(handle) ~= "integer" then
     M.bad_argument(call, 1, (kind or "handle") .. " expected, got " .. type(handle))

@@ -10,12 +10,12 @@ local function check_service(call, service)
   if math.type(service) ~= "integer" then bad_argument(call, 2, "service expected, got " .. type(service)) end
 end
 
--- `install(S, context)`: see net/requests.lua.
+-- `install(S, context)`: adds the requests of this file to `S`.
 function M.install(S, context)
   local handles <const>, driver <const> = context.handles, context.driver
 
-  -- `give(h, service [, unread])` returns true: from now on the handle belongs to that service. Requests that wait on
-  -- it continue.
+  -- `give(h, service [, unread])`: gives the handle to another service, and returns true. `unread`: bytes that the
+  -- caller has read ahead. Requests that wait on the handle continue.
   function S.give(handle, service, unread)
     local entry, message, code = handles:find("give", handle, nil, handles.caller())
     if not entry then return nil, message, code end
@@ -25,8 +25,8 @@ function M.install(S, context)
     return true
   end
 
-  -- `remote_transfer(h, service, unread, …)`: `transfer` for `lio.net.remote`, which gives back the bytes that it has
-  -- read ahead.
+  -- `remote_transfer(h, service, unread, …)`: like `transfer`, for `lio.net.remote`. `unread`: bytes that it has read
+  -- ahead, or nil.
   function S.remote_transfer(handle, service, unread, ...)
     local entry, message, code = handles:find("transfer", handle, "connection", handles.caller())
     if not entry then return nil, message, code end
@@ -45,14 +45,14 @@ function M.install(S, context)
     return nil, message, code
   end
 
-  -- `transfer(h, service, …)`: as `net.transfer`; the new handle in the other service belongs to the caller.
+  -- `transfer(h, service, …)`: like `net.transfer`. The new handle in the other service belongs to the caller.
   function S.transfer(handle, service, ...)
     return S.remote_transfer(handle, service, nil, ...)
   end
 
-  -- `adopt(number, state, …)`: takes a connection that another loop's `net.transfer` has sent off. `state` has `owner`
-  -- and the time limits. Returns true if the function of `on_transfer` has taken it, else its handle, which belongs to
-  -- the owner.
+  -- `adopt(number, state, …)`: takes over a connection that `net.transfer` of another loop has sent. `state` contains
+  -- `owner` (default: the caller) and the time limits. Returns true if the function of `on_transfer` has taken the
+  -- connection; otherwise a handle, which belongs to the owner.
   function S.adopt(number, state, ...)
     local owner = handles.owners:of(state.owner or handles.caller())
     local c, message, code = transfer.adopt(driver, number)

@@ -1,5 +1,5 @@
--- Requests that open a socket: `listen`, `connect`, `cancel`, `udp`, `wrap`. Part of lio/net/requests. Each returns a
--- handle of the caller, or `false, message, code`.
+-- Requests that open a socket: `listen`, `connect`, `cancel`, `udp`, `wrap`. Part of lio/net/requests. Except for
+-- `cancel`, each returns a handle that belongs to the caller, or `false, message, code`.
 
 local lio_socket = require "lio.socket"
 
@@ -7,7 +7,7 @@ local M = {}
 
 local function close_attempt(attempt) attempt:close() end
 
--- Connects for an owner, whose death ends the connect.
+-- Connects on behalf of a service. If the service dies, the connect ends.
 local function connect_for(owner, net, addr, port, opts)
   local attempt = net.attempt()
   local name = opts and opts.attempt
@@ -21,11 +21,11 @@ local function connect_for(owner, net, addr, port, opts)
   return c, message, code
 end
 
--- `install(S, context)`: see net/requests.lua.
+-- `install(S, context)`: adds the requests of this file to `S`.
 function M.install(S, context)
   local net <const>, handles <const> = context.net, context.handles
 
-  -- Returns the handle for the result of a call.
+  -- Returns a handle for an object that a call has returned, or the failure of the call.
   local function register(owner, kind, object, message, code)
     if not object then return false, message, code end
     local handle
@@ -33,21 +33,22 @@ function M.install(S, context)
     return handle or false, message, code
   end
 
-  -- `listen(addr, port [, opts])`. `addr` may be the descriptor of a listening socket (a lightuserdata), which is taken
-  -- over.
+  -- `listen(addr, port [, opts])`. `addr` may be the descriptor of a listening socket (a lightuserdata), which this
+  -- service takes over.
   function S.listen(addr, ...)
     local owner = handles:owner()
     if type(addr) == "userdata" then addr = assert(lio_socket.fd(addr)) end
     return register(owner, "listener", net.listen(addr, ...))
   end
 
-  -- `connect(addr, port [, opts])`. `opts.attempt`: a name by which the caller can `cancel` it.
+  -- `connect(addr, port [, opts])`. `opts.attempt` is a name, by which the caller can `cancel` the connect.
   function S.connect(addr, port, opts)
     local owner = handles:owner()
     return register(owner, "connection", connect_for(owner, net, addr, port, opts))
   end
 
-  -- `cancel(name)`: the result of the caller's `connect` with that `opts.attempt` is "closed".
+  -- `cancel(name)`: ends the caller's `connect` whose `opts.attempt` is `name`, with "closed". Returns whether there
+  -- was such a `connect`.
   function S.cancel(name)
     local attempts = handles:owner().attempts
     local attempt = attempts and attempts[name]
@@ -61,7 +62,7 @@ function M.install(S, context)
     return register(owner, "udp", net.udp(...))
   end
 
-  -- `wrap(descriptor)`: the descriptor of a connected socket (a lightuserdata) is taken over.
+  -- `wrap(descriptor)`: takes over the descriptor of a connected socket (a lightuserdata).
   function S.wrap(descriptor)
     local owner = handles:owner()
     return register(owner, "connection", net.wrap(assert(lio_socket.fd(descriptor))))

@@ -1,9 +1,9 @@
--- The services that have handles of this one, and the things that must end when they die. Part of lio/net/requests.
+-- The services that own handles here, and the things that must end when such a service dies. Part of lio/net/requests.
 --
--- A request to the owner that stays unanswered until it dies, and ends with an error then, detects the death. Our
--- service library has such a request for every service; in another library `lio.net.remote` adds it to the services
--- that use it. A service without it gets the request again every second while it has things here. Invariant: nothing is
--- registered for an owner that is known to be dead.
+-- To detect an owner's death, this service sends it a request that is never answered: the request fails when the owner
+-- dies. Our service library has such a request in every service; for another library, `lio.net.remote` adds it to the
+-- services that use it. If an owner has no such request, it is sent again every second while the owner has things here.
+-- Invariant: nothing is registered for an owner that is known to be dead.
 
 local INTERVAL <const> = 100 -- centiseconds
 
@@ -12,16 +12,17 @@ local M = {}
 local Owners = {}
 Owners.__index = Owners
 
--- A service: `id`, whether it is `dead`, and its `things`.
+-- The record of a service: `id`, `dead` (true once it has died), and `things` (thing: the function that ends it).
 local Owner = {}
 Owner.__index = Owner
 
--- `new(ltask)`: `tasks` of the result is the set of the coroutines that wait for deaths, with their number in `count`.
+-- `new(ltask)`: the field `tasks` of the result is the set of the coroutines of `run_internal`; its field `count` is
+-- their number.
 function M.new(ltask)
   return setmetatable({ ltask = ltask, by_id = {}, tasks = { count = 0 } }, Owners)
 end
 
--- `owners:of(id)`: the record of a service.
+-- `owners:of(id)` returns the record of a service.
 function Owners:of(id)
   local owner = self.by_id[id]
   if not owner then
@@ -31,8 +32,8 @@ function Owners:of(id)
   return owner
 end
 
--- `owners:run_internal(f, finish, argument)`: runs `f(argument)` in the current task, which does not belong to the
--- program; `finish(argument)` follows, even if the task is killed.
+-- `owners:run_internal(f, finish, argument)`: runs `f(argument)` in the current task, and counts the task as internal
+-- meanwhile. Then calls `finish(argument)`, even if the task is killed.
 function Owners:run_internal(f, finish, argument)
   local tasks, co = self.tasks, coroutine.running()
   tasks[co], tasks.count = true, tasks.count + 1
@@ -43,12 +44,12 @@ function Owners:run_internal(f, finish, argument)
   f(argument)
 end
 
--- Whether a request failed because the service does not exist any longer.
+-- Returns whether a request failed because the service no longer exists.
 local function is_dead(id, ok, err)
   return not ok and tostring(err):find(("{service:%d} is dead"):format(id), 1, true) ~= nil
 end
 
--- Returns when the owner has died (true), or when the requests cannot detect that (false).
+-- Returns true when the service has died, or false when the requests to it have ended for another reason.
 local function wait_for_death(ltask, id)
   return is_dead(id, pcall(ltask.syscall, id, "watch"))
     or is_dead(id, pcall(ltask.call, id, "lio.net.watch"))
@@ -66,14 +67,14 @@ local function watch(owner)
   for thing, finish in pairs(things) do finish(thing) end
 end
 
--- After every end of the watch, even by a kill, the next request of an owner that has not died begins another one.
+-- Runs when a watch ends, even if its task is killed. If the owner is alive, its next request starts a new watch.
 local function end_watch(owner)
   local by_id = owner.owners.by_id
   owner.watched = false
   if by_id[owner.id] == owner then by_id[owner.id] = nil end
 end
 
--- `owner:add(thing, finish)`: `finish(thing)` is called when the owner dies, unless `remove` was called before.
+-- `owner:add(thing, finish)`: makes `finish(thing)` run when the owner dies, unless `remove` is called before.
 function Owner:add(thing, finish)
   local owners = self.owners
   local ltask = owners.ltask

@@ -13,15 +13,16 @@ local function install_receiving(S, context)
   local net <const>, handles <const>, driver <const> = context.net, context.handles, context.driver
   local caller <const> = handles.caller
 
-  -- `recv(h, …)`: as `net.recv`.
+  -- `recv(h, …)`: like `net.recv`.
   function S.recv(handle, ...)
     local entry, message, code = handles:find("recv", handle, "connection", caller())
     if not entry then return nil, message, nil, code end
     return net.recv(entry.object, ...)
   end
 
-  -- `remote_recv(h, unread, …)`: as `recv`, for `lio.net.remote`, which reads ahead. `unread` are bytes that it got
-  -- earlier and could not use. The second result are the bytes that are buffered beyond the first.
+  -- `remote_recv(h, unread, …)`: like `recv`, for `lio.net.remote`, which reads ahead. `unread`: bytes that it got
+  -- earlier and could not use, or nil. The second result contains the bytes that are buffered after the first result,
+  -- or is nil.
   function S.remote_recv(handle, unread, ...)
     local entry, message, code = handles:find("recv", handle, "connection", caller())
     if not entry then return nil, message, unread, code end
@@ -33,13 +34,13 @@ local function install_receiving(S, context)
     return value, not c:is_closed() and c:buffered() > 0 and c:try_recv() or nil
   end
 
-  -- `stop_remote_recv(h)`: the caller's `remote_recv` that waits ends with "timeout", and received bytes stay buffered.
+  -- `stop_remote_recv(h)`: ends the caller's waiting `remote_recv` with "timeout". The received bytes stay buffered.
   function S.stop_remote_recv(handle)
     local entry = handles:find("recv", handle, "connection", caller())
     return entry ~= nil and driver:wake_reader(entry.object, "timeout")
   end
 
-  -- `buffered(h)`, `is_over(h)`: as the methods of a connection; for a closed one 0 and true.
+  -- `buffered(h)`, `is_over(h)`: like the methods of a connection. For a closed connection they return 0 and true.
   function S.buffered(handle)
     local entry = handles:find("buffered", handle, "connection", caller())
     return entry and entry.object:buffered() or 0
@@ -55,15 +56,15 @@ local function install_sending(S, context)
   local net <const>, handles <const> = context.net, context.handles
   local caller <const> = handles.caller
 
-  -- `send(h, data, …)`: as `net.send`.
+  -- `send(h, data, …)`: like `net.send`.
   function S.send(handle, ...)
     local entry, message, code = handles:find("send", handle, "connection", caller())
     if not entry then return nil, message, 0, code end
     return net.send(entry.object, ...)
   end
 
-  -- `remote_send(h, …)`: as `send`, for `lio.net.remote`. Returns true and the number of the connection's shared
-  -- writer.
+  -- `remote_send(h, …)`: like `send`, for `lio.net.remote`. On success, returns true and the number of the connection's
+  -- shared writer.
   function S.remote_send(handle, ...)
     local entry, message, code = handles:find("send", handle, "connection", caller())
     if not entry then return nil, message, 0, code end
@@ -74,7 +75,7 @@ local function install_sending(S, context)
     return true, c:shared_writer()
   end
 
-  -- `sendfile(h, path [, offset [, length]])`: as `net.sendfile`.
+  -- `sendfile(h, path [, offset [, length]])`: like `net.sendfile`.
   function S.sendfile(handle, ...)
     local entry, message, code = handles:find("sendfile", handle, "connection", caller())
     if not entry then return nil, message, 0, code end
@@ -100,7 +101,8 @@ local function install_settings(S, context)
     return net.option(entry.object, ...)
   end
 
-  -- `sock(h)` returns the address, port and family of this side; of a listener too, for every service.
+  -- `sock(h)` returns the ip, the port and the family of the socket's local address. Any service may call it for any
+  -- handle.
   function S.sock(handle)
     local entry, message, code = handles:find("sock", handle)
     if not entry then return nil, message, code end
@@ -108,7 +110,8 @@ local function install_settings(S, context)
     return entry.object:address()
   end
 
-  -- `close(h)` returns true. Idempotent; requests that wait on the handle end with "closed".
+  -- `close(h)` closes a handle and its object, and returns true. Idempotent. Requests that wait on the handle end with
+  -- "closed".
   function S.close(handle)
     local entry, message, code = handles:find("close", handle, nil, caller())
     if entry then
@@ -120,7 +123,7 @@ local function install_settings(S, context)
   end
 end
 
--- `install(S, context)`: see net/requests.lua.
+-- `install(S, context)`: adds the requests of this file to `S`.
 function M.install(S, context)
   local net <const>, handles <const> = context.net, context.handles
   install_receiving(S, context)
@@ -136,7 +139,7 @@ function M.install(S, context)
     end
   end
 
-  -- `resolve(name [, seconds])`: as `net.resolve`.
+  -- `resolve(name [, seconds])`: like `net.resolve`.
   function S.resolve(...)
     return net.resolve(...)
   end
