@@ -3,8 +3,8 @@
 
 local USAGE <const> = [[
 usage: lio serve DIR [options]
-  --addr A     address to listen on; 127.0.0.1 unless given, 0.0.0.0 for every network
-  --port P     port, 0 to 65535; 8080 unless given, 0 for one that is free
+  --addr A     address to listen on (default 127.0.0.1; 0.0.0.0: every network)
+  --port P     port, 0 to 65535 (default 8080; 0: any free port)
   --workers N  number of threads that share the work, 1 to 1024
   --list       list directories that have no index.html
   --hidden     serve names that begin with a dot as well

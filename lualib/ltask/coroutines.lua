@@ -18,7 +18,7 @@ local waits = {}
 -- `ltask.multi_wait([token])`: waits as `wait` does; several coroutines may wait on one token.
 function M.multi_wait(token)
   token = token == nil and coroutine.running() or token
-  if token ~= token then require "lio.misuse".raise("multi_wait: the token is not a number") end
+  if token ~= token then require "lio.misuse".raise("multi_wait: the token is NaN") end
   local list = waits[token]
   if not list then
     list = {}

@@ -134,7 +134,7 @@ fn wait(call: &mut Call<'_>) -> Result<Next, Fault> {
     if !tasks.can_wait(call) {
         return refused(call, &tasks);
     }
-    let Some(token) = tasks.token(call, 1) else { return Err(Fault::message("wait: the token is not a number")) };
+    let Some(token) = tasks.token(call, 1) else { return Err(Fault::message("wait: the token is NaN")) };
     match tasks.wait(call, token, Reason::Other) {
         Ok(()) => Ok(Next::yields(0, then(waited), 0)),
         Err(WaitError::InUse) => Err(in_use()),
