@@ -53,7 +53,7 @@ function Events:send(data, event, id, retry)
   if id ~= nil then parts[#parts + 1] = "id: " .. one_line(id, "id") .. "\n" end
   if retry ~= nil then
     if math.type(retry) ~= "integer" or retry < 0 then
-      misuse.raise "events:send: retry must be an integer of milliseconds"
+      misuse.raise "events:send: retry must be an integer number of milliseconds"
     end
     parts[#parts + 1] = "retry: " .. retry .. "\n"
   end
