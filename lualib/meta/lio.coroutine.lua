@@ -2,10 +2,9 @@
 -- Definitions of `lio.coroutine` for the Lua language server. docs/build.lua generates docs/api/lio.coroutine.md from
 -- them.
 
----Lua's coroutine library, whose coroutines may wait. If a function waits inside coroutines that are resuming each
----other, at any depth, all of them are suspended, other tasks run, and later the innermost coroutine continues. In
----services and in scripts of the `lio` executable this module is the global `coroutine`. docs/coroutines.md is the
----guide.
+---Lua's coroutine library, whose coroutines may wait. If a function waits inside nested coroutines, at any depth, all
+---of them are suspended, other tasks run, and later the innermost coroutine continues. In services and in scripts of
+---the `lio` executable this module is the global `coroutine`. docs/coroutines.md is the guide.
 ---@class lio.coroutine
 local coroutine = {}
 

@@ -16,7 +16,8 @@ local json = {}
 
 ---Encodes a value. A table with the keys 1 to n is an array, a table with string keys is an object, and an empty table
 ---is `{}` unless `json.array` has marked it. Raises for a value that JSON cannot represent (a function, NaN, infinity,
----a string that is not UTF-8, mixed keys) and for more than 127 nested tables; the message has the place in the value.
+---a string that is not UTF-8, mixed keys) and for more than 127 nested tables; the message names the place in the
+---value.
 ---@param value any
 ---@param options? lio.JsonEncodeOptions
 ---@return string text
@@ -33,7 +34,7 @@ function json.encode(value, options) end
 ---@return string? code `"truncated"` if the text ends too early, otherwise `"invalid"`
 function json.decode(text, options) end
 
----Marks a table as an array: it is encoded as `[]` if it is empty, and `encode` raises if it has other keys than 1 to
+---Marks a table as an array: it is encoded as `[]` if it is empty, and `encode` raises if it has keys other than 1 to
 ---n. Raises if the table has another metatable. `setmetatable(t, nil)` removes the mark, even from a decoded array.
 ---@param t? table absent (not nil): a new table
 ---@return table t
