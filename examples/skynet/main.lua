@@ -16,7 +16,7 @@ end
 skynet.start(function()
   local store = skynet.newservice("store", "colour", "red", "count", 0)
 
-  -- Two calls in a critical section: no call of another coroutine comes between them.
+  -- Two calls in a critical section: no other coroutine can make a call between them.
   local section = queue()
   local function increment()
     local count = skynet.call(store, "lua", "get", "count")
