@@ -35,8 +35,8 @@ function coroutine.yield(...) end
 function coroutine.wrap(f) end
 
 ---Returns the status of a coroutine: a status of the Lua manual (6.2), or `"waiting"`. A coroutine is waiting if it is
----in a wait, if it is resuming a coroutine that is waiting, or if it is the own coroutine of a task in the ready queue.
----A waiting coroutine cannot be resumed, but it can be closed.
+---in a wait, if it is resuming a coroutine that is waiting, or if it is a task's own coroutine and the task is in the
+---ready queue. A waiting coroutine cannot be resumed, but it can be closed.
 ---@param co thread
 ---@return "running"|"suspended"|"normal"|"dead"|"waiting" status
 function coroutine.status(co) end

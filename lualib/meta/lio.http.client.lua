@@ -13,7 +13,7 @@ local client = {}
 ---`false` means no limit.
 ---@class lio.HttpShared
 ---@field timeout? number|false for the whole request, including redirects and the body; default: no limit
----@field connect_timeout? number|false until there is a connection, including the wait for a free one; default `10`
+---@field connect_timeout? number|false until a connection is open, including the wait for a free one; default `10`
 ---@field read_timeout? number|false until the response begins, and for each pause in its body; default `60`
 ---@field write_timeout? number|false for each pause in sending; default `60`
 ---@field redirects? integer redirects to follow, 0 and up; with 0 the redirect is returned; default `10`

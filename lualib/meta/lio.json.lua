@@ -24,9 +24,9 @@ local json = {}
 function json.encode(value, options) end
 
 ---Decodes a text. An object becomes a plain table. An array becomes a table with the mark of `array`, so that `encode`
----writes an empty one as `[]`. If a key occurs twice, the last value counts. An integer that fits in 64 bits becomes an
----integer; a larger one, or a number with a fraction or an exponent, becomes a float. More than 127 nested arrays and
----objects, and a number outside the range of a double, are invalid.
+---writes an empty array as `[]`. If a key occurs twice, the last value counts. An integer that fits in 64 bits becomes
+---an integer; a larger integer, or a number with a fraction or an exponent, becomes a float. More than 127 nested
+---arrays and objects, and a number outside the range of a double, are invalid.
 ---@param text string one JSON value in UTF-8
 ---@param options? lio.JsonDecodeOptions
 ---@return any value nil if the text is not JSON

@@ -10,7 +10,7 @@
 ---`connect`, `udp` and `wrap` return `false, message, code`. The code is a short word: `"timeout"`, `"closed"`,
 ---`"refused"`, `"reset"`, `"too long"`, `"unresolved"`, `"in use"`, `"EMFILE"` … Misuse raises.
 ---@class lio.net
----@field instance lio.NetInstance the instance that the module uses: that of `lio.loop` unless `use` has set another
+---@field instance lio.NetInstance the instance that the module uses: that of `lio.loop` unless `use` has set another instance
 local net = {}
 
 ---@class lio.ListenOptions

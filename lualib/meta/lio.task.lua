@@ -52,7 +52,7 @@ function task.interrupt(token, err) end
 ---@return boolean
 function task.is_waiting(token) end
 
----Reports whether the coroutine is the own coroutine of a task that has not ended.
+---Reports whether `co` is a task's own coroutine and the task has not ended.
 ---@param co thread
 ---@return boolean
 function task.is_alive(co) end
@@ -99,7 +99,7 @@ function task.busy() end
 ---@return integer count
 function task.count() end
 
----Returns the own coroutines of the tasks that have not ended.
+---Returns the tasks that have not ended: for each, the task's own coroutine.
 ---@return thread[] list
 function task.list() end
 

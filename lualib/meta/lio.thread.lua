@@ -44,8 +44,9 @@ function thread.status(t) end
 ---@return lio.Scope scope
 function thread.scope() end
 
----Runs several threads and waits for all of them. If one fails or is killed, the others are killed at once. If the
----caller is killed, the threads that `all` created are killed. Raises for a wrong element, before a thread is started.
+---Runs several threads and waits for all of them. If a thread fails or is killed, the other threads are killed at once.
+---If the caller is killed, the threads that `all` created are killed. Raises for a wrong element, before a thread is
+---started.
 ---@param list (function|table|lio.Thread)[] functions, `{ f, arguments… }`, and threads
 ---@return boolean ok
 ---@return table|any results for each element the `table.pack` of its results; the first error if `ok` is false

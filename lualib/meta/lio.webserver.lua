@@ -148,7 +148,7 @@ function App:on_error(f) end
 function App:not_found(f) end
 
 ---@class lio.WebListenOptions: lio.ListenOptions
----@field addr? string address for a `where` that is a port; default `"127.0.0.1"`; `"0.0.0.0"`: all networks
+---@field addr? string address for a `where` that is a port; default `"127.0.0.1"`; `"0.0.0.0"`: all interfaces
 
 ---Opens a listener and serves its connections as long as the loop runs.
 ---@param where integer|string|lio.Socket port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"` or a listening socket

@@ -205,7 +205,7 @@ function skynet.ret(msg, sz) end
 function skynet.retpack(...) end
 
 ---Returns a function that answers the request later, from any coroutine of this service. Raises as `ret` does.
----@param packer? fun(...: any): string|lightuserdata, integer? default: that of the protocol
+---@param packer? fun(...: any): string|lightuserdata, integer? default: the `pack` of the protocol
 ---@return skynet.Answer answer
 function skynet.response(packer) end
 
