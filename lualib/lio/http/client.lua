@@ -15,7 +15,7 @@ local M = {}
 local seconds <const> = options.either(options.seconds, options.rule("false for no limit", options.is_false.test))
 local count <const> = options.number(0)
 
--- The options of a client and of each of its requests.
+-- The options of clients and of requests.
 local SHARED_OPTIONS <const> = {
   timeout = seconds,
   connect_timeout = seconds,

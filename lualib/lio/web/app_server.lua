@@ -114,7 +114,7 @@ function AppServer:count() return self.server:count() end
 
 function AppServer:is_full() return self.server:is_full() end
 
--- Requests that `on_leave` is called when the next connection has been removed.
+-- Requests a call of `on_leave` when the next connection has been removed.
 function AppServer:notify_leave() self.server:notify_next_close() end
 
 function AppServer:listen(socket)
@@ -143,7 +143,7 @@ function AppServer:admit(c)
   self:serve_soon()
 end
 
--- Does nothing: a connection that a program takes over is removed before.
+-- Does nothing, because a connection that a program takes over has already been removed.
 function AppServer.release() end
 
 -- Called when the process is out of descriptors: closes a few idle connections that have had a response, so that

@@ -47,8 +47,8 @@ local function qualities(value)
   return found
 end
 
--- Returns the coding of `order` that has the highest quality in a value of `Accept-Encoding`; of equal ones, the first.
--- Nil if the client accepts none of them, or prefers an uncompressed body.
+-- Returns the coding of `order` that has the highest quality in a value of `Accept-Encoding`; if several codings have
+-- it, the first of them. Nil if the client accepts none of them, or prefers an uncompressed body.
 local function choose(value, order)
   local accepted = qualities(value)
   local any = accepted["*"] or 0

@@ -46,8 +46,8 @@ local function row(entry)
 end
 
 -- `directory_listing(shown, path, entries, more, hidden)` returns the HTML page. `shown`: the decoded path of the
--- request; `path`: the part of it below the root, `""` for the root; `entries`, `more`: the results of `folder:list`;
--- `hidden`: whether names that begin with a dot are shown.
+-- request; `path`: the part of that path below the root, `""` for the root; `entries`, `more`: the results of
+-- `folder:list`; `hidden`: whether names that begin with a dot are shown.
 return function(shown, path, entries, more, hidden)
   local rows, files, folders = {}, 0, 0
   for _, entry in ipairs(entries) do

@@ -72,7 +72,7 @@ local function send_error(exchange, req, res, err)
   res:finish()
 end
 
--- Ends the exchange of a request that ends. Returns whether the connection stays open.
+-- Ends the exchange of a request. Returns whether the connection stays open.
 local function end_exchange(exchange, res)
   if exchange.needs_cleanup then clean_up(exchange, res.request, res) end
   exchanges.remove(exchange)

@@ -38,8 +38,8 @@ function M.for_status(req, status, headers)
 end
 
 -- Finds the first line of a traceback whose source file can be read. Returns the path, the line number and the source
--- lines around it. `trace` must not include the error's message: a client could choose the file by a part of the
--- message.
+-- lines around it. `trace` must not include the error's message, because a client may supply a part of the message and
+-- so choose the file.
 local function source_of(trace)
   for path, number in trace:gmatch "\n\t([^\n\t:]+):(%d+):" do
     local file = io.open(path, "r")

@@ -1,5 +1,5 @@
 -- Sends files as responses, for `res:file` and web/static.lua. `lio.http` evaluates conditions and ranges. Large files
--- are sent by sendfile(2); small ones are read, and sent together with the head.
+-- are sent by sendfile(2); small files are read, and sent together with the head.
 --
 -- Invariant: the open file belongs to the exchange, which closes it at the end of the request, even after an error.
 
@@ -66,9 +66,9 @@ local function add_missing(res, name, value)
   if not native.get_field(res.request, name) then add(res, name, value) end
 end
 
--- Makes a list of ranges (`first` and `length`) the parts of a multipart body: sets the `head` of each part, which is
--- sent before its range, and `parts.tail`, which is sent after the last range. Returns the length and the content type
--- of the body.
+-- Converts a list of ranges (`first` and `length`) to the parts of a multipart body: sets the `head` of each part,
+-- which is sent before its range, and `parts.tail`, which is sent after the last range. Returns the length and the
+-- content type of the body.
 local function make_parts(parts, kind, size)
   local boundary = http.boundary()
   local total = 0
@@ -136,7 +136,7 @@ local SHORTER <const> = "sendfile: the file has become shorter"
 
 local function fail(res, message, code)
   exchange_of(res).aborted = true
-  -- If the file becomes shorter while it is sent, this is logged; if the client closes, it is not.
+  -- Logs a file that became shorter while it was sent, but not a client that has closed.
   if code ~= "closed" and code ~= "timeout" then
     local req = res.request
     io.stderr:write("lio: ", req.method, " ", req.target, ": ", message, "\n")

@@ -1,8 +1,9 @@
--- Makes a response from the results of a handler: a body, a status and headers, in one of a few orders. Its methods of
--- responses are called by web/response_sending.lua, web/middleware.lua and web/handler_error.lua. If the request's body
--- was refused and the handler sets nothing, the refusal is the response.
+-- Makes a response from the results of a handler: a body, a status and headers, in one of a few orders. Its methods are
+-- called by web/response_sending.lua, web/middleware.lua and web/handler_error.lua. If the request's body was refused
+-- and the handler sets nothing, the refusal is the response.
 --
--- Invariant: a handler that has begun to send, or has taken over the connection, may return anything; it is ignored.
+-- Invariant: a handler that has begun to send, or has taken over the connection, may return anything; its results are
+-- ignored.
 
 local debug <const> = debug or require "lio.debug"
 local classes = require "lio.web.response_class"
@@ -14,7 +15,7 @@ local existing_exchange <const> = exchanges.existing
 local check_open <const> = classes.check_open
 local Response <const> = classes.Response
 
--- The valid results of a handler, for the error that shows the invalid ones.
+-- The valid results of a handler, for the error about invalid results.
 local FORMS <const> = "a body (string, table or function), or: body, status; body, headers; body, status, headers; "
   .. "status; status, body; status, body, headers; nothing"
 
@@ -27,7 +28,7 @@ local function is_body(value)
   return kind == "string" or kind == "table" or kind == "function"
 end
 
--- Parses results of a handler, of which the first is not nil. If they have one of the FORMS, returns true, status,
+-- Parses the results of a handler; the first result is not nil. If they have one of the FORMS, returns true, status,
 -- body, headers; each of the three is nil if it is absent. Otherwise the first result is false.
 local function parse(res, a, b, c, ...)
   if ... ~= nil or c ~= nil and type(c) ~= "table" then return false end

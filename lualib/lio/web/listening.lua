@@ -1,4 +1,4 @@
--- `app:listen`, `app:server` and `app:run`: read an address, listen at it, and serve an app in one worker or in
+-- `app:listen`, `app:server` and `app:run`: read an address, listen on it, and serve an app in one worker or in
 -- several. Called by webserver.lua.
 
 local app_servers = require "lio.web.app_server"
@@ -112,7 +112,7 @@ local function listen(app, call, where, opts)
   local server, app_server = serve(app, driver, listener)
   listener.on_exhausted = function() app_server:close_some_idle() end
   server.url = url_of(listener)
-  -- A worker does not warn: the VM that started the workers has done it.
+  -- A worker does not warn: the VM that started the workers has already warned.
   if not M.worker() then warn_of_debug(app, listener) end
   return server
 end

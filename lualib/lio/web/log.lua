@@ -1,7 +1,7 @@
 -- `web.log`: middleware that writes a line per request when the response is sent or the client has closed.
 --
--- Lines are buffered and written together: when the buffer has 64 KiB, 0.2 seconds after its first line, and at once
--- while the server stops. Data from clients is escaped, so that a client cannot forge a line.
+-- Lines are buffered and written together: when the buffer reaches 64 KiB, 0.2 seconds after its first line, and at
+-- once while the server stops. Data from clients is escaped, so that a client cannot forge a line.
 
 local exchanges = require "lio.web.exchange"
 local lio = require "lio"

@@ -13,7 +13,7 @@ local Response <const> = classes.Response
 local type <const> = type
 
 local TEXT <const> = "text/plain; charset=utf-8"
--- The queued bytes are sent when there are this many.
+-- When this many bytes are queued, they are sent.
 local FLUSH_AT <const> = 16 * 1024
 
 local M = {}
@@ -87,7 +87,7 @@ function Response:write(piece)
     end
   end
   local queued, failed = native.queue_chunk(self.request, piece)
-  -- If sending earlier pieces has failed meanwhile, `flush` returns that.
+  -- If sending earlier pieces has failed meanwhile, `flush` returns the failure.
   if queued < FLUSH_AT and not failed then return true end
   return self:flush()
 end

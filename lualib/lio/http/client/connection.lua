@@ -31,7 +31,7 @@ function M.new(driver, c, options)
     interim_count = 0,
     idle = false,
     waits_for_both = false, -- a task waits until the stream is readable or writable
-    sending = false, -- another task sends the remaining request
+    sending = false, -- another task sends the rest of a request
     is_last = false, -- the request asks to close the connection
     is_unusable = false,
   }, Connection)
@@ -108,8 +108,8 @@ function Connection:wait(seconds, timeouts, both, what)
   return true
 end
 
--- Reads the head of the final response without waiting. Returns status, head; false if it has not arrived; or nil,
--- message, code.
+-- Reads the head of the final response without waiting. Returns status, head; false if the head has not arrived; or
+-- nil, message, code.
 function Connection:poll_head()
   while true do
     local status, head, code = self.responses:head()

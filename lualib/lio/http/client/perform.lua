@@ -13,7 +13,7 @@ local urls = require "lio.http.client.url"
 -- At most this many bytes of a redirect response are read to keep its connection.
 local MAX_DISCARD <const> = 64 * 1024
 
--- The codes of a request that fails because the server has closed an idle connection.
+-- The codes with which a request may fail if the server has closed an idle connection.
 local CONNECTION_LOST <const> = { closed = true, reset = true, truncated = true }
 
 -- Preparing --------------------------------------------------------------------------------------------
@@ -73,8 +73,8 @@ local function may_repeat(request, conn, code)
     and (not request.body or request.body:rewind())
 end
 
--- Sends a request once: on a new connection if `is_new` is true, otherwise on an idle one if there is one. Returns the
--- response; or nil, message, code, and whether the request may be sent again.
+-- Sends a request once: on a new connection if `is_new` is true, otherwise on an idle connection if there is one.
+-- Returns the response; or nil, message, code, and whether the request may be sent again.
 local function send_once(client, request, endpoint, is_new)
   local pool, timeouts = client.pool, request.timeouts
   local conn, message, code = pool:acquire(endpoint, timeouts, is_new)

@@ -1,5 +1,5 @@
--- The connections of a client, by host: the number of connections, the idle ones, and a queue of waiting tasks. Part of
--- `lio.http.client`.
+-- The connections of a client, by host: the number of connections, the idle connections, and a queue of waiting tasks.
+-- Part of `lio.http.client`.
 --
 -- Invariant: `count` of a host is the number of connections that are open or being opened, at most `max_per_host`; a
 -- task waits only while all of them are in use. A connection that is released, or the place of a connection that is
@@ -152,7 +152,7 @@ end
 
 -- `pool:acquire(endpoint, timeouts [, is_new])` returns a connection that the caller owns until it is released or
 -- closed; or nil, message, code. `endpoint`: `key`, `addr`, `port`; `timeouts`: `connect` (seconds for the whole call)
--- and `deadline`; `is_new`: whether the connection must be a new one.
+-- and `deadline`; `is_new`: whether the connection must be new.
 function Pool:acquire(endpoint, timeouts, is_new)
   if self.closed then return nil, "closed", "closed" end
   local host = host_of(self, endpoint.key)
@@ -209,7 +209,7 @@ function Pool:close_idle()
   for _, conn in ipairs(list) do conn:close() end
 end
 
--- `pool:close()`: closes all connections. Tasks that use one or wait for one get "closed".
+-- `pool:close()`: closes all connections. Tasks that use a connection or wait for one get "closed".
 function Pool:close()
   self.closed = true
   for _, host in pairs(self.hosts) do

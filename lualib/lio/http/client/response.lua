@@ -62,7 +62,7 @@ function M.new(conn, status, head, request)
     limit = request.limit,
     count = 0, -- bytes of the decoded body
     encoded_count = 0, -- bytes of the encoded body
-    empty_count = 0, -- encoded bytes since some were decoded
+    empty_count = 0, -- encoded bytes since decoding last returned bytes
   }, Response)
   local has_body = request.method ~= "HEAD" and status ~= 204 and status ~= 304 and status ~= 101
   if request.decode and has_body and status ~= 206 then
@@ -217,7 +217,7 @@ function Response:take_over()
   return conn:detach()
 end
 
--- `summary(res)` returns the entry of `history` for a response that was followed.
+-- `summary(res)` returns the entry of `history` for a redirect that was followed.
 function M.summary(self)
   return { status = self.status, url = self.url, headers = self.headers }
 end
