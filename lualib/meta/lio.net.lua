@@ -217,8 +217,8 @@ function net.remote(io) end
 
 ---The result of `net.remote`: the calls of `lio.net`, and calls for handles.
 ---@class lio.RemoteNet: lio.net
----@field connection fun(handle: integer): lio.Connection the connection of a handle that this service was given
----@field listener fun(handle: integer): lio.Listener the listener of a handle of any service, to accept from
+---@field connection fun(handle: integer): lio.Connection returns the connection for a handle that this service was given
+---@field listener fun(handle: integer): lio.Listener returns the listener for a handle of any service, to accept from
 ---@field give fun(c: lio.Connection, service: integer): integer? gives a connection away, returns its handle
 
 ---Turns a connected socket into a connection.

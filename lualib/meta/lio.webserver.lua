@@ -107,8 +107,8 @@ function App:any(pattern, ...) end
 ---Adds middleware, which runs around the handlers of all requests, or of those below a prefix, in the order of the
 ---calls of `use`. `next()` runs the inner middleware and the handler and puts their answer into `res`. The response is
 ---sent when the outermost middleware has returned. `next()` does not raise: an error inside is logged and answered,
----`res.code` is 500 (or the status set by `on_error`), and `res.error` is the error. An error keeps the headers that
----were set before `next()`, except those that describe a body.
+---`res.code` is 500 (or the status set by `on_error`), and `res.error` is the error. After an error, the headers that
+---were set before `next()` are kept, except headers that describe a body.
 ---@param prefix string begins with `/`; may be left out
 ---@param middleware lio.Handler
 ---@return lio.App app itself

@@ -272,7 +272,7 @@ function ltask.idle_handler(f) end
 function ltask.touch_service(id) end
 
 ---Handles the messages that have arrived, for a main function with its own loop. Raises anywhere else.
----@return boolean ended whether the service is to end
+---@return boolean ended whether the service should end
 function ltask.schedule_message() end
 
 ---Runs the coroutines that were woken or forked (G1). For the main function; raises in another coroutine.

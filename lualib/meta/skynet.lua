@@ -156,7 +156,7 @@ function Request:add(one) end
 
 ---Sends the calls and iterates over their answers as they arrive: `for one, answer in r:select() do`. `one` is the
 ---table that was added; `answer` is the list of values, or false if the call failed. The loop ends when all answers
----have arrived, or when the time has passed; answers that arrive after the loop are discarded. Raises at a second call.
+---have arrived, or when the time has passed; answers that arrive after the loop are discarded. A second call raises.
 ---@param centiseconds? number default: no limit
 ---@return fun(): table?, table|false|nil
 function Request:select(centiseconds) end

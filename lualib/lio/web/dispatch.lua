@@ -57,7 +57,7 @@ local function clean_up(exchange, req, res)
   if exchange.end_hooks then run_end_hooks(exchange, req, res) end
 end
 
--- Sends the response to a request whose handler has raised, or whose response cannot be sent.
+-- Sends an error response, because the handler has raised or its response could not be sent.
 local function send_error(exchange, req, res, err)
   handler_error.respond(exchange, req, res, err)
   if exchange.taken_over or exchange.aborted then return end

@@ -253,7 +253,7 @@ local function on_early_response(self, timeouts, request, status)
   end
 end
 
--- Sends the head and the body. Returns the same as `Connection:send`, also for a response that arrives early.
+-- Sends the head and the body. Returns the same results as `Connection:send`, also for a response that arrives early.
 local function send_request(self, timeouts, request)
   local body = request.body
   if body and body.text and not request.expects then
