@@ -4,7 +4,7 @@
 local skynet = require "skynet"
 local queue = require "skynet.queue"
 
--- Iterates over names and values. Each value is fetched in its iteration.
+-- Iterates over names and values. Each iteration fetches one value.
 local function each(store)
   return coroutine.wrap(function()
     for _, name in ipairs(skynet.call(store, "lua", "names")) do
