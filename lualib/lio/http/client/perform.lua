@@ -127,7 +127,7 @@ local function follow(client, request, max)
     if #request.history >= max then return refuse_redirect(response, "more than " .. max .. " redirects") end
     -- The option `socket` is for one server only.
     if request.socket and not request.url:is_same_origin(url) then
-      return refuse_redirect(response, "redirect: to a server other than that of option 'socket'")
+      return refuse_redirect(response, "redirect: to another server; option 'socket' is for one server")
     end
     request.history[#request.history + 1] = responses.summary(response)
     responses.discard(response, MAX_DISCARD)
